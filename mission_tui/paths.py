@@ -22,10 +22,10 @@ except ImportError:
 
 __all__ = [
     "GPU_DRIVER",
-    "habits_path",
     "health_files",
     "lent_dir",
     "limits_files",
+    "preferences_path",
     "preset_dirs",
     "preset_origin",
     "profile_dir",
@@ -57,7 +57,7 @@ def lent_dir(environ: Mapping[str, str], packages: str) -> Path:
     return _state_dir(environ) / "lent" / digest
 
 
-def habits_path(environ: Mapping[str, str]) -> Path:
+def preferences_path(environ: Mapping[str, str]) -> Path:
     """The file of what this user chose about the look of the screen."""
     return _state_dir(environ) / "screen.json"
 

@@ -1,8 +1,8 @@
 """What the sources of the screen and of the command line may do with text that others wrote, and every way around that.
 
-Foreign text reaches a picture by `strips.line`, `fit`, `words` and `rendered`, a toast by `desk.tell`; each makes it
-literal. What builds segments, Rich texts, toasts or actions of its own would show or carry out what others wrote.
-The command line writes by `cli/writing.py` and by nothing else.
+Foreign text reaches a picture by `strips.line`, `fit`, `words` and `rendered`, a toast by `app_context.toast`; each
+makes it literal. What builds segments, Rich texts, toasts or actions of its own would show or carry out what others
+wrote. The command line writes by `cli/writing.py` and by nothing else.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 __all__ = ["command_line_complaints", "complaints"]
 
 _DOORS = {
-    "Segment": {"strips.py", "filters.py", "written.py", "kept_lines.py"},
-    "Strip": {"strips.py", "written.py"},
+    "Segment": {"strips.py", "filters.py", "cell_diff.py", "line_cache.py"},
+    "Strip": {"strips.py", "cell_diff.py"},
     "Text": {"strips.py"},
     "Console": {"strips.py"},
-    "notify": {"desk.py"},
-    "bell": {"ringing.py"},
-    "copy_to_clipboard": {"desk.py"},
-    "run_action": {"desk.py"},
+    "notify": {"app_context.py"},
+    "bell": {"alert.py"},
+    "copy_to_clipboard": {"app_context.py"},
+    "run_action": {"app_context.py"},
     "print": set(),
 }
 """By what is called, the modules that may: these make literal what they are given, or write what is made so."""
@@ -34,7 +34,7 @@ _WIDGETS = {"Input", "TextArea", "Static"}
 _TITLES = {"border_title", "border_subtitle", "tooltip", "sub_title"}
 _WRITERS = {("sys", "stdout"), ("sys", "stderr"), ("sys", "__stdout__"), ("sys", "__stderr__")}
 _MAY_WRITE = {"entry.py", "driver.py"}
-_DRIVES = {"ringing.py", "flow.py", "driver.py"}
+_DRIVES = {"alert.py", "flow.py", "driver.py"}
 _CALL = re.compile(r"^\s*(app|screen|focused)\.\w+\(")
 
 

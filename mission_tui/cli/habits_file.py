@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import MissionError
-from mission_tui.paths import habits_path
+from mission_tui.paths import preferences_path
 
 __all__ = ["HabitsFile"]
 
@@ -32,7 +32,7 @@ class HabitsFile:
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> HabitsFile:
         """The file of this user."""
-        return cls(habits_path(environ))
+        return cls(preferences_path(environ))
 
     def read(self) -> dict[str, object]:
         """What is kept; nothing where there is no file, or none that can be read."""

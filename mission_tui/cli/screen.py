@@ -14,7 +14,7 @@ from mission_tui.errors import UsageError
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset_file import PresetFile
     from mission_tui.fleet.specs.spec import Spec
-    from mission_tui.tui.entry import Farewell, PresetChoice
+    from mission_tui.tui.entry import PresetChoice, SessionResult
 
 __all__ = ["main", "open_screen"]
 
@@ -34,9 +34,9 @@ def open_screen(session: Session, replay_t: float | None = None) -> int:
             "the screen needs a terminal: without one see the runs with `mission-tui status`, "
             "and start one with `mission-tui launch PRESET --wait`"
         )
-    farewell = _show(session, "" if replay_t is not None else _greeting(session), replay_t)
-    while farewell.next_root is not None:
-        elsewhere = session._replace(root=Path(farewell.next_root), received=False)
+    result = _show(session, "" if replay_t is not None else _greeting(session), replay_t)
+    while result.next_root is not None:
+        elsewhere = session._replace(root=Path(result.next_root), received=False)
         stays = elsewhere.root == session.root
         try:
             greeting = _greeting(elsewhere) or (
@@ -45,8 +45,8 @@ def open_screen(session: Session, replay_t: float | None = None) -> int:
             session = elsewhere
         except UsageError as error:
             greeting = str(error)
-        farewell = _show(session, greeting, farewell.replay_t)
-    return farewell.exit_code
+        result = _show(session, greeting, result.replay_t)
+    return result.exit_code
 
 
 def _greeting(session: Session) -> str:
@@ -59,7 +59,7 @@ def _greeting(session: Session) -> str:
     return ""
 
 
-def _show(session: Session, greeting: str, replay_t: float | None = None) -> Farewell:
+def _show(session: Session, greeting: str, replay_t: float | None = None) -> SessionResult:
     from mission_tui.cli.habits_file import HabitsFile
     from mission_tui.cli.last_seen import LastSeen
     from mission_tui.cli.preset_saving import save_preset

@@ -17,30 +17,30 @@ from textual.screen import Screen
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.requests import UNDO_S
 from mission_tui.tui.actions import ACTIONS
-from mission_tui.tui.arrivals import Arrivals
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.client import FleetClient
-from mission_tui.tui.desk import Desk
 from mission_tui.tui.drawing.glyphs import draws_unicode
 from mission_tui.tui.drawing.theme import THEME
 from mission_tui.tui.drawing.whole_strips import forget_whole
 from mission_tui.tui.feed import follow
-from mission_tui.tui.habits.record import Habits
 from mission_tui.tui.launching.origin import Origin
 from mission_tui.tui.launching.preset_choice import LoadPresets, Resolve, SavePreset, save_nothing
-from mission_tui.tui.listing.outlook import Outlook
-from mission_tui.tui.screens.closed import Closed
+from mission_tui.tui.listing.fleet_view_state import FleetViewState
+from mission_tui.tui.preferences.record import Preferences
+from mission_tui.tui.screens.closed_screens import ClosedScreens
 from mission_tui.tui.screens.fleet import FleetScreen
-from mission_tui.tui.screens.shown import Shown
-from mission_tui.tui.terminal.bursts import WINDOW_S, LaunchGate
+from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
+from mission_tui.tui.snapshot_arrivals import SnapshotArrivals
+from mission_tui.tui.terminal.cell_diff import Pen, brief
 from mission_tui.tui.terminal.driver import MeteredDriver
 from mission_tui.tui.terminal.filters import GlyphFilter
 from mission_tui.tui.terminal.flow import Flow
+from mission_tui.tui.terminal.paste_guard import WINDOW_S, LaunchGate
 from mission_tui.tui.terminal.typed_ahead import TypedAhead
-from mission_tui.tui.terminal.written import Pen, brief
 
 __all__ = ["MissionApp"]
 
-_NONE_YET = Habits()
+_NONE_YET = Preferences()
 
 GREETING_S = 10.0
 """Long enough for the first look at another runs root."""
@@ -70,7 +70,7 @@ class MissionApp(App[int], inherit_bindings=False):
         readonly: bool = False,
         last_seen_t: float | None = None,
         greeting: str = "",
-        habits: Habits = _NONE_YET,
+        preferences: Preferences = _NONE_YET,
         save_preset: SavePreset = save_nothing,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -80,7 +80,7 @@ class MissionApp(App[int], inherit_bindings=False):
         environ = os.environ if environ is None else environ
         home = environ.get("HOME", "")
         self.typed = TypedAhead(self, super().on_event, self._keys_dropped)
-        self.desk = Desk(
+        self.app_context = AppContext(
             self,
             client,
             load_presets,
@@ -89,13 +89,13 @@ class MissionApp(App[int], inherit_bindings=False):
             readonly=readonly,
             home=home,
             last_seen_t=last_seen_t,
-            habits=habits,
+            preferences=preferences,
             save_preset=save_preset,
             clock=clock,
         )
         self._flow = Flow(self, clock)
-        self.arrivals = Arrivals(self, self.desk, self._flow, last_seen_t)
-        self.outlook = Outlook.found(habits.panes, habits.sort)
+        self.arrivals = SnapshotArrivals(self, self.app_context, self._flow, last_seen_t)
+        self.view_state = FleetViewState.found(preferences.panes, preferences.sort)
         self._client = client
         self.next_root: str | None = None
         self.next_replay_t: float | None = None
@@ -103,7 +103,7 @@ class MissionApp(App[int], inherit_bindings=False):
         self._glyphs = GlyphFilter(ascii_only=not draws_unicode(environ))
         self._pen = Pen(self.console)
         self._gate = LaunchGate()
-        self._closed_screens = Closed(self)
+        self._closed_screens = ClosedScreens(self)
         self.register_theme(THEME)
         self.theme = THEME.name
 
@@ -113,15 +113,15 @@ class MissionApp(App[int], inherit_bindings=False):
             await self.typed.take(event)
             return
         if isinstance(event, Resize):
-            self._pen.kept.forget()  # terminals shift and wipe lines as they like
+            self._pen.cache.forget()  # terminals shift and wipe lines as they like
         await super().on_event(event)
 
     def _keys_dropped(self, many: int) -> None:
-        self.desk.tell(f"{many} key{'s' * (many > 1)} came before the answer and were not taken", "warning")
+        self.app_context.toast(f"{many} key{'s' * (many > 1)} came before the answer and were not taken", "warning")
 
     def get_default_screen(self) -> FleetScreen:
         """The first screen."""
-        return FleetScreen(self.desk, self.desk.home, self.outlook)
+        return FleetScreen(self.app_context, self.app_context.home, self.view_state)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Safe glyphs always; colours unless `NO_COLOR` asks for none at all."""
@@ -148,9 +148,9 @@ class MissionApp(App[int], inherit_bindings=False):
         self.screen_change_signal.subscribe(self, lambda _: self._closed_screens.forget())
         self.screen_change_signal.subscribe(self, lambda _: self.arrivals.catch_up())
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
-        self.desk.start(follow(self._client, self.arrived, self.arrivals.lost))
+        self.app_context.start(follow(self._client, self.arrived, self.arrivals.lost))
         if self._greeting:
-            self.desk.tell(self._greeting, seconds=GREETING_S)
+            self.app_context.toast(self._greeting, seconds=GREETING_S)
 
     def arrived(self, snapshot: FleetSnapshot) -> None:
         """A snapshot came, asked for or not."""
@@ -158,21 +158,23 @@ class MissionApp(App[int], inherit_bindings=False):
 
     def _refuses(self, name: str) -> bool:
         """Whether the action `name` would change something on a screen that only looks; then it says so."""
-        if not self.desk.readonly or not _ACTIONS[name].changes:
+        if not self.app_context.readonly or not _ACTIONS[name].changes:
             return False
-        past = self.desk.snapshot is not None and self.desk.snapshot.replay is not None
-        self.desk.tell("a replay shows what was, and nothing acts on it: H goes to now" if past else _ONLY_LOOKS)
+        past = self.app_context.snapshot is not None and self.app_context.snapshot.replay is not None
+        self.app_context.toast(
+            "a replay shows what was, and nothing acts on it: H goes to now" if past else _ONLY_LOOKS
+        )
         return True
 
     def await_run(self, run_id: str) -> None:
         """Have the fleet choose a run as soon as it is listed."""
-        self.outlook.awaited = run_id
+        self.view_state.awaited = run_id
 
     def open_run(self, view: RunView, tab: str) -> None:
         """Open a run over the present screen; from one run to another there is no way back through the first."""
         from mission_tui.tui.screens.run import RunScreen
 
-        opened = RunScreen(self.desk, view, tab, self.desk.home)
+        opened = RunScreen(self.app_context, view, tab, self.app_context.home)
         if isinstance(self.screen, RunScreen):
             self.switch_screen(opened)
         else:
@@ -188,43 +190,43 @@ class MissionApp(App[int], inherit_bindings=False):
         screen, action = self.screen, _ACTIONS[name]
         needs = action.needs
         runs: tuple[RunView, ...] = ()
-        if isinstance(screen, Shown) and needs != "none":
+        if isinstance(screen, SnapshotScreen) and needs != "none":
             one = screen.chosen()
             runs = screen.targets() if needs == "marked" else (one,) if one else ()
         if needs != "none" and not runs:
-            self.desk.tell("no run is chosen")
-        elif needs == "none" or (runs := able(self.desk, name, runs)):
-            work = VERBS[name](self.desk, runs)
+            self.app_context.toast("no run is chosen")
+        elif needs == "none" or (runs := able(self.app_context, name, runs)):
+            work = VERBS[name](self.app_context, runs)
             if action.sheet:
                 # What was told before would lie over the lower edge of the sheet, with the keys it takes.
-                self.desk.clear()
+                self.app_context.clear()
                 self.typed.expect()
-            self.desk.start(self.typed.until_over(work) if action.sheet else work)
+            self.app_context.start(self.typed.until_over(work) if action.sheet else work)
 
     def action_launch(self, key: str) -> None:
         """Hold a launch key until it is sure that it was a person's."""
         if self._refuses("launch"):
             return
-        self._gate.press(key, self.desk.clock())
+        self._gate.press(key, self.app_context.clock())
         self.set_timer(1.1 * WINDOW_S, self._release)
 
     def _release(self) -> None:
         from mission_tui.tui.verbs.launch import launch_keys
 
-        keys, ignored = self._gate.release(self.desk.clock())
+        keys, ignored = self._gate.release(self.app_context.clock())
         if ignored:
-            self.desk.tell(f"{ignored} keys at once were ignored: a start is one key", "warning")
+            self.app_context.toast(f"{ignored} keys at once were ignored: a start is one key", "warning")
         elif keys:
-            self.desk.start(launch_keys(self.desk, keys))
+            self.app_context.start(launch_keys(self.app_context, keys))
             self.set_timer(UNDO_S + 1, self.arrivals.redraw_screens)
 
     def action_pace(self, by: int) -> None:
         """Redraw more or less often."""
-        self.desk.tell(f"redraws at most {self.arrivals.pace.turn(by):g} times a second", seconds=2.0)
+        self.app_context.toast(f"redraws at most {self.arrivals.pace.turn(by):g} times a second", seconds=2.0)
 
     def action_redraw(self) -> None:
         """Paint everything again, after something else has written on the terminal."""
-        self._pen.kept.forget()
+        self._pen.cache.forget()
         self.refresh(repaint=True, layout=True)
 
     def leave_for(self, root: str, replay_t: float | None = None) -> None:
@@ -238,4 +240,4 @@ class MissionApp(App[int], inherit_bindings=False):
 
     def action_remind(self) -> None:
         """Ctrl-C is pressed by habit and must neither end the screen nor reach a run."""
-        self.desk.tell("q leaves; all runs go on. s stops the chosen run, K kills it")
+        self.app_context.toast("q leaves; all runs go on. s stops the chosen run, K kills it")

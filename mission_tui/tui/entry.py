@@ -17,7 +17,7 @@ from mission_tui.errors import UsageError
 from mission_tui.tui.launching.preset_choice import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
 from mission_tui.tui.loading import load_textual
 
-__all__ = ["Farewell", "PresetChoice", "replay", "run"]
+__all__ = ["PresetChoice", "SessionResult", "replay", "run"]
 
 _FPS, _FPS_OVER_SSH = "240", "60"
 """What a key changes waits for up to two frames when a picture was drawn just before (Textual 8.2.8 leaves one out
@@ -26,7 +26,7 @@ after a pause), and pictures that nobody asked for come four times a second what
 _NONE_YET: Mapping[str, object] = {}
 
 
-class Farewell(Struct, frozen=True):
+class SessionResult(Struct, frozen=True):
     """How the screen was left. `last_seen_t` (unix s) is up to when the fleet was seen.
 
     `next_root` is the runs root that the person wants to see now, as it was at `replay_t` (unix s) if that is given;
@@ -46,7 +46,7 @@ def replay(
     presets: LoadPresets,
     habits: Mapping[str, object] = _NONE_YET,
     keep: Callable[[Mapping[str, object]], None] = lambda _changes: None,
-) -> Farewell:
+) -> SessionResult:
     """Show the runs root as it was at unix time `moment`, from its files, until the person leaves. Raises as `run`."""
     return run(root, presets, lambda _name, _words: [], readonly=True, replay_t=moment, habits=habits, keep=keep)
 
@@ -64,7 +64,7 @@ def run(
     save_preset: SavePreset = save_nothing,
     habits: Mapping[str, object] = _NONE_YET,
     keep: Callable[[Mapping[str, object]], None] = lambda _changes: None,
-) -> Farewell:
+) -> SessionResult:
     """Show the screen of the runs root, with `greeting` on it, until the person leaves; then say how many runs go on.
 
     With `from_files` its files are read, and no supervisor is asked or started; with `replay_t` as they were then.
@@ -90,7 +90,7 @@ def run(
         from mission_tui.tui.session import show
 
         client = AsyncConnection(root, from_files=from_files, replay_t=replay_t)
-        farewell = show(
+        result = show(
             client,
             presets,
             resolve,
@@ -106,12 +106,12 @@ def run(
     finally:
         gc.enable()
     if replay_t is not None:
-        return farewell
-    if farewell.last_seen_t is not None:
-        remember(farewell.last_seen_t)
-    if farewell.live and farewell.next_root is None and sys.stdout.isatty():
-        sys.stdout.write(_goodbye(farewell.live) + "\n")
-    return farewell
+        return result
+    if result.last_seen_t is not None:
+        remember(result.last_seen_t)
+    if result.live and result.next_root is None and sys.stdout.isatty():
+        sys.stdout.write(_goodbye(result.live) + "\n")
+    return result
 
 
 def _goodbye(live: int) -> str:

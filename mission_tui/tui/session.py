@@ -15,11 +15,11 @@ from textual.geometry import Size
 
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.client import FleetClient
-from mission_tui.tui.entry import Farewell
-from mission_tui.tui.habits.chosen import chosen
-from mission_tui.tui.habits.record import Keep, Unkept, habits_in, keep_nothing
+from mission_tui.tui.entry import SessionResult
 from mission_tui.tui.launching.origin import Origin
 from mission_tui.tui.launching.preset_choice import LoadPresets, Resolve, SavePreset
+from mission_tui.tui.preferences.chosen import chosen
+from mission_tui.tui.preferences.record import Keep, UnsavedPreferences, keep_nothing, preferences_in
 from mission_tui.tui.terminal.hangup import watch_signals, watched_terminal
 
 __all__ = ["play", "show"]
@@ -47,10 +47,10 @@ def show(
     save_preset: SavePreset,
     habits: Mapping[str, object],
     keep: Keep,
-) -> Farewell:
+) -> SessionResult:
     """The screen of what `client` sees, until it is left or the terminal ends."""
 
-    async def session() -> Farewell:
+    async def session() -> SessionResult:
         app = MissionApp(
             client,
             presets,
@@ -60,7 +60,7 @@ def show(
             last_seen_t=last_seen_t,
             greeting=greeting,
             save_preset=save_preset,
-            habits=habits_in(habits),
+            preferences=preferences_in(habits),
         )
         return await play(app, client, remember, keep)
 
@@ -72,9 +72,9 @@ async def play(
     client: FleetClient,
     remember: Callable[[float], None] = lambda _t: None,
     keep: Keep = keep_nothing,
-) -> Farewell:
+) -> SessionResult:
     """Run `app` to its end. What was looked at is told to `remember`, what was chosen to `keep`, which may block."""
-    unkept = Unkept(chosen(app), keep)
+    unsaved = UnsavedPreferences(chosen(app), keep)
     terminal_fd = sys.__stdin__.fileno() if sys.__stdin__ else 0
     columns, lines = os.get_terminal_size(terminal_fd)
     if 0 in (columns, lines):
@@ -84,7 +84,7 @@ async def play(
     watches = [
         asyncio.create_task(_watch_size(app, terminal_fd)),
         asyncio.create_task(_remember(app, remember)),
-        asyncio.create_task(_keep(app, unkept)),
+        asyncio.create_task(_keep(app, unsaved)),
     ]
     asyncio.get_running_loop().call_later(SETTLED_S, _collect_again)
     try:
@@ -94,8 +94,8 @@ async def play(
         for watch in watches:
             watch.cancel()
         await client.close()
-    unkept.tell(chosen(app))
-    return Farewell(code or 0, app.arrivals.last_seen_t, app.arrivals.live, app.next_root, app.next_replay_t)
+    unsaved.save(chosen(app))
+    return SessionResult(code or 0, app.arrivals.last_seen_t, app.arrivals.live, app.next_root, app.next_replay_t)
 
 
 async def _remember(app: MissionApp, remember: Callable[[float], None]) -> None:
@@ -109,10 +109,10 @@ async def _remember(app: MissionApp, remember: Callable[[float], None]) -> None:
             told = seen
 
 
-async def _keep(app: MissionApp, unkept: Unkept) -> None:
+async def _keep(app: MissionApp, unsaved: UnsavedPreferences) -> None:
     while True:
         await asyncio.sleep(REMEMBER_S)
-        await asyncio.to_thread(unkept.tell, chosen(app))
+        await asyncio.to_thread(unsaved.save, chosen(app))
 
 
 def _collect_again() -> None:

@@ -24,7 +24,7 @@ from mission_tui.fleet.compare import RETURN, compare
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc import cleanup_requests, replies, requests
-from mission_tui.tui.terminal.written import Pen, Written
+from mission_tui.tui.terminal.cell_diff import CellDiff, Pen
 from tests.tui import fleets
 from tests.tui.fleets import KL_FINDING, NAN_FINDING, NOW, a_fleet, a_run, ended
 from tests.tui.sides import a_side
@@ -43,7 +43,7 @@ KEYS = (
     "enter", "S", "x", "enter", "n", "escape", "e", "escape", "escape", "less_than_sign", "greater_than_sign", "end",
     "home", "f", "+", "-",
 )  # fmt: skip
-UNSEEN = frozenset({"OutputScreen", "SmokeScreen", "MishapScreen"})
+UNSEEN = frozenset({"OutputScreen", "SmokeScreen", "ErrorScreen"})
 """One runs a program, one waits for real seconds until the form knows its price, one is of errors."""
 PATIENCE_S = 60.0
 
@@ -97,7 +97,7 @@ async def _through_the_day(stage: Stage) -> None:
     def write(screen: object, update: Any) -> None:
         seen.add(type(screen).__name__)
         if update is not None:
-            drawn[0] += bool(Written(update, pen).render_segments(stage.app.console))
+            drawn[0] += bool(CellDiff(update, pen).render_segments(stage.app.console))
 
     setattr(stage.app, "_display", write)  # noqa: B010 - a terminal that is not there
     stage.client.answers |= {cleanup_requests.Clean: _left_behind, requests.Compare: _compared}
@@ -113,7 +113,7 @@ async def _live_through(stage: Stage, second: int, seconds: int) -> int:
     for now in range(second, second + seconds, STEP_S):
         snapshot = fleet_at(now)
         stage.clock.advance(STEP_S)
-        stage.app.desk.clear()  # toasts go by a real clock: those of twenty minutes would lie on the screen
+        stage.app.app_context.clear()  # toasts go by a real clock: those of twenty minutes would lie on the screen
         stage.client.show(snapshot)
         await _drawn(stage, snapshot)
         if (step := now % TOUR_S // STEP_S) < len(KEYS):
@@ -125,7 +125,7 @@ async def _live_through(stage: Stage, second: int, seconds: int) -> int:
 
 async def _drawn(stage: Stage, snapshot: FleetSnapshot) -> None:
     due = time.monotonic() + PATIENCE_S
-    while stage.app.desk.snapshot is not snapshot:
+    while stage.app.app_context.snapshot is not snapshot:
         assert time.monotonic() < due, f"not drawn: revision {snapshot.revision}"
         await asyncio.sleep(0)
     await asyncio.sleep(0.002)

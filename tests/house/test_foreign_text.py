@@ -31,7 +31,7 @@ AROUND = (
     "widget.border_title = view.name",
     "widget.tooltip = f'run {view.name}'",
     "click = f\"screen.choose('{view.id}')\"",
-    "await desk.press(f'app.do({name})')",
+    "await app_context.press(f'app.do({name})')",
     "app.run_action(view.note)",
     "print(view.name)",
     "sys.stdout.write(view.name)",

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mission_tui.paths import habits_path, health_files, limits_files, runs_root
+from mission_tui.paths import health_files, limits_files, preferences_path, runs_root
 
 ROOT = Path(__file__).parents[2]
 HERE = "tests/house/test_outside.py::test_a_test_sees_its_own_folders_only"
@@ -28,7 +28,7 @@ def test_a_test_sees_its_own_folders_only() -> None:
     (own,) = folders
     assert own.is_dir()
     assert own.parent == Path(tempfile.gettempdir())
-    mine = [habits_path(os.environ), health_files(os.environ)[0], limits_files(os.environ)[0]]
+    mine = [preferences_path(os.environ), health_files(os.environ)[0], limits_files(os.environ)[0]]
     assert all(path.is_relative_to(own) for path in (*mine, runs_root(None, Path("/"), os.environ)))
     assert {name for name in os.environ if name.startswith("MISSION_TUI")} <= {
         "MISSION_TUI_LEDGER",

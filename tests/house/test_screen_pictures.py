@@ -9,16 +9,16 @@ from pathlib import Path
 from textual.screen import Screen
 
 from mission_tui.tui import screens
-from mission_tui.tui.listing.outlook import RUN_TABS
+from mission_tui.tui.listing.fleet_view_state import RUN_TABS
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from tests.tui import test_sheet_looks
 from tests.tui.test_looks import LOOKS, PICTURED, SMALL, TALL
 from tests.tui.test_sheet_looks import SCENES
 
 RECORDED = Path(test_sheet_looks.__file__).parent / "__snapshots__"
-BASES = {Sheet, Shown}
+BASES = {Sheet, SnapshotScreen}
 """What screens are made from, and nobody sees alone."""
 
 

@@ -63,10 +63,10 @@ async def main() -> int:
     news = asyncio.create_task(going_on(client)) if going_on else None
     origin = Origin("/home/ada/lab", sys.executable)
     app = MissionApp(client, lambda: PRESETS, resolve, origin, environ=dict(os.environ), last_seen_t=1_794_990_000.0)
-    farewell = await play(app, client)
+    result = await play(app, client)
     if news is not None:
         news.cancel()
-    return farewell.exit_code
+    return result.exit_code
 
 
 if __name__ == "__main__":

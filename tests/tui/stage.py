@@ -116,7 +116,7 @@ class Stage:
         """Let the supervisor send `snapshot` and wait until it is drawn."""
         self.clock.advance(10)
         self.client.show(snapshot)
-        await self.until(lambda: self.app.desk.snapshot == snapshot, "the snapshot is drawn")
+        await self.until(lambda: self.app.app_context.snapshot == snapshot, "the snapshot is drawn")
         await self.pilot.pause()
 
 
@@ -152,6 +152,6 @@ async def staged(
     app = make_app(client, clock, **options)
     async with app.run_test(size=size, notifications=True) as pilot:
         stage = Stage(app, client, clock, pilot)
-        await stage.until(lambda: app.desk.snapshot is not None and app.desk.presets, "first picture")
+        await stage.until(lambda: app.app_context.snapshot is not None and app.app_context.presets, "first picture")
         await stage.still()
         yield stage

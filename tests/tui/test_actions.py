@@ -12,7 +12,7 @@ from msgspec import structs
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import ACTIONS, Place, bindings, key_label, offered
-from mission_tui.tui.listing.outlook import Outlook
+from mission_tui.tui.listing.fleet_view_state import FleetViewState
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.machine import MachineScreen
 from mission_tui.tui.screens.run import RunScreen
@@ -48,7 +48,7 @@ def test_every_way_of_looking_is_known_to_the_outlook() -> None:
     """`screen.look('...')` on the fleet screen never meets an unknown word."""
     for action in offered("fleet", readonly=False):
         if action.call.startswith("screen.look("):
-            Outlook().look(action.call.split("'")[1], panes_shown=False)
+            FleetViewState().act(action.call.split("'")[1], panes_shown=False)
 
 
 def test_the_footer_offers_the_finding_keys_where_there_is_one() -> None:

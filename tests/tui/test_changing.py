@@ -10,8 +10,8 @@ from mission_tui.fleet.specs.setting_change import SettingChange
 from mission_tui.ipc import replies
 from mission_tui.ipc.request import Request
 from mission_tui.ipc.requests import Clone, GetDetails, GetHistory, Label, Note, Rename, Resume, Set
+from mission_tui.tui.screens.line_input import LineInputScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
-from mission_tui.tui.screens.words import LineScreen
 from tests.tui.fake_client import details, history
 from tests.tui.fleets import ENDED, KL_FINDING, LIVE, NOW, a_fleet
 from tests.tui.stage import Stage, staged
@@ -20,7 +20,7 @@ from tests.tui.stage import Stage, staged
 async def typed(stage: Stage, key: str, text: str) -> None:
     """Press `key`, write `text` over what stands in the line, and press Enter."""
     await stage.press(key)
-    await stage.until(lambda: isinstance(stage.screen, LineScreen))
+    await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
     await stage.still()
     await stage.press(*text, "enter")
 
@@ -75,7 +75,7 @@ async def test_a_run_that_does_not_train_is_not_asked_about() -> None:
     async with staged(a_fleet(ENDED)) as stage:
         await stage.press("S")
         await stage.until(lambda: any("nothing to set" in toast for toast in stage.toasts()))
-        assert not isinstance(stage.screen, LineScreen)
+        assert not isinstance(stage.screen, LineInputScreen)
 
 
 async def test_a_clone_is_asked_for_with_its_changes_and_can_be_undone() -> None:
@@ -85,7 +85,7 @@ async def test_a_clone_is_asked_for_with_its_changes_and_can_be_undone() -> None
         await stage.until(lambda: stage.client.asked_for(Clone))
         (request,) = stage.client.asked_for(Clone)
         assert (request.run, request.assignments) == (LIVE[0].id, ("run.seed=2", "ppo.gamma=0.9"))
-        await stage.until(stage.app.desk.undoable)
+        await stage.until(stage.app.app_context.undoable)
         assert any("cloned from heavy-3f9a" in toast and "u undoes" in toast for toast in stage.toasts())
 
 
@@ -178,7 +178,7 @@ async def test_what_is_refused_is_corrected_and_not_typed_anew(key: str, kind: t
         assert stage.screen.query_one(Input).value == "ppo.lr=3"
         await stage.press("x", "enter")
         await stage.until(lambda: len(stage.client.asked_for(kind)) == 2)
-        await stage.until(lambda: isinstance(stage.screen, LineScreen))
+        await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
         assert stage.screen.query_one(Input).value == "ppo.lr=3x"
 
 
@@ -188,15 +188,15 @@ async def test_what_saved_nothing_is_not_asked_with_which_settings() -> None:
     async with staged(a_fleet((lost,))) as stage:
         await stage.press("R")
         await stage.until(lambda: any("N starts a run like it" in toast for toast in stage.toasts()))
-        assert not isinstance(stage.screen, LineScreen)
+        assert not isinstance(stage.screen, LineInputScreen)
 
 
 async def test_a_sheet_is_not_covered_by_what_was_told_before() -> None:
     """Its last line names the keys that it takes."""
     async with staged() as stage:
-        stage.app.desk.tell("something of before", seconds=60)
+        stage.app.app_context.toast("something of before", seconds=60)
         await stage.shows("something of before")
         await stage.press("S")
-        await stage.until(lambda: isinstance(stage.screen, LineScreen))
+        await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
         await stage.shows("Esc back")
         assert stage.toasts() == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.tui.screens.mishap import MishapScreen
+from mission_tui.tui.screens.error import ErrorScreen
 from mission_tui.tui.screens.output import OutputScreen
 from tests.tui.fleets import a_fleet, a_run
 from tests.tui.stage import staged
@@ -45,7 +45,7 @@ async def test_an_open_quote_is_asked_for_again_with_what_was_typed() -> None:
 async def test_of_an_output_without_an_end_the_newest_is_kept() -> None:
     """A verb that prints for ever costs neither memory nor time; what is missing is said."""
     async with staged() as stage:
-        screen = OutputScreen(stage.app.desk, ["--version"], "/home/ada/lab/runs")
+        screen = OutputScreen(stage.app.app_context, ["--version"], "/home/ada/lab/runs")
         screen._keep("a" * (1 << 20))
         assert len(screen._text) == 1 << 18
         screen._keep("\n".join(map(str, range(5000))))
@@ -59,7 +59,7 @@ async def test_a_shell_is_only_for_a_folder_of_this_machine(tmp_path: Path, monk
     monkeypatch.setenv("SHELL", "/usr/bin/env")
     async with staged(a_fleet((a_run("far-2"), view))) as stage:
         lent: list[object] = []
-        monkeypatch.setattr(stage.app.desk, "suspend", lambda meanwhile: lent.append(meanwhile().args))
+        monkeypatch.setattr(stage.app.app_context, "suspend", lambda meanwhile: lent.append(meanwhile().args))
         await stage.press("exclamation_mark")
         await stage.until(lambda: any("is not a folder" in toast for toast in stage.toasts()))
         await stage.press("down", "exclamation_mark")
@@ -69,6 +69,6 @@ async def test_a_shell_is_only_for_a_folder_of_this_machine(tmp_path: Path, monk
 async def test_a_line_that_no_program_can_be_given_is_refused_in_words() -> None:
     """A NUL that was pasted is no error of the screen."""
     async with staged() as stage:
-        stage.app.push_screen(OutputScreen(stage.app.desk, ["status", "a\x00b"], "/home/ada/lab/runs"))
+        stage.app.push_screen(OutputScreen(stage.app.app_context, ["status", "a\x00b"], "/home/ada/lab/runs"))
         await stage.until(lambda: any("cannot be carried out" in toast for toast in stage.toasts()), "a toast")
-        assert not isinstance(stage.screen, MishapScreen)
+        assert not isinstance(stage.screen, ErrorScreen)

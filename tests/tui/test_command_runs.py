@@ -7,7 +7,7 @@ from msgspec import structs
 
 from mission_tui.fleet.views.snapshot import SERIES, RunView
 from mission_tui.ipc.requests import Act, Apply, Evaluate
-from mission_tui.tui.screens.words import LineScreen
+from mission_tui.tui.screens.line_input import LineInputScreen
 from mission_tui.tui.widgets.footer import hints
 from tests.tui.fleets import LIVE, a_fleet, a_run
 from tests.tui.stage import staged
@@ -74,7 +74,7 @@ async def test_a_command_is_not_asked_for_settings_it_cannot_take() -> None:
     async with staged(a_fleet((COMMAND,))) as stage:
         await stage.press("S")
         await stage.until(lambda: any(toast.startswith("cannot set anything of loop") for toast in stage.toasts()))
-        assert not isinstance(stage.screen, LineScreen)
+        assert not isinstance(stage.screen, LineInputScreen)
 
 
 async def test_a_command_has_no_preset_to_be_held_against() -> None:

@@ -72,8 +72,8 @@ async def test_snapshots_are_drawn_at_most_four_times_a_second() -> None:
         for revision in range(2, 40):
             stage.client.show(a_fleet((a_run(f"flood-{revision:04d}"),), revision=revision))
             await stage.pilot.pause()
-        assert stage.app.desk.snapshot is not None
-        assert stage.app.desk.snapshot.revision < 39
+        assert stage.app.app_context.snapshot is not None
+        assert stage.app.app_context.snapshot.revision < 39
         stage.clock.advance(1)
         await stage.shows("flood-0039")
 

@@ -10,7 +10,7 @@ from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import Accepted, Refused, VerdictReply
 from mission_tui.ipc.requests import Apply, GetHistory, Mark
-from mission_tui.tui.asking.evidence import looked_from, rewritten, seen_points, stretch
+from mission_tui.tui.queries.evidence import evidence_points, evidence_start, rewritten, stretch
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.sections.finding import finding_lines
 from mission_tui.tui.widgets.evidence_chart import BAND
@@ -32,7 +32,7 @@ def marks(stage: Stage) -> list[tuple[str, str, str, str]]:
 
 def test_the_stretch_shows_what_was_before_the_finding() -> None:
     """An open one is drawn to the newest update, one that is over a little beyond its end; never before the start."""
-    assert looked_from(KL_FINDING) == 1197
+    assert evidence_start(KL_FINDING) == 1197
     assert stretch(KL_FINDING) == (1197 - 100, None)
     over = structs.replace(KL_FINDING, state="cleared", last_update=1210)
     assert stretch(over) == (1197 - 40, 1250)
@@ -64,8 +64,8 @@ def test_a_resume_from_before_an_incident_rewrites_its_history() -> None:
         known = structs.replace(details(1, a_run("sick-11c0")), attempts=(first, later))
         assert rewritten(finding, known) is expected
         assert not rewritten(structs.replace(finding, id="kl-persistent-2-1204"), known)
-    assert seen_points(finding)[0] == (1200.0, 0.044, 0.044)
-    assert len(seen_points(finding)) == 5
+    assert evidence_points(finding)[0] == (1200.0, 0.044, 0.044)
+    assert len(evidence_points(finding)) == 5
 
 
 async def test_a_finding_of_an_earlier_attempt_is_drawn_as_it_was_seen() -> None:

@@ -70,14 +70,14 @@ async def test_moving_shows_the_chosen_run_below() -> None:
     """Down chooses the next run, and the detail speaks of it."""
     async with staged() as stage:
         await stage.press("down")
-        assert fleet(stage).outlook.chosen == LIVE[1].id
+        assert fleet(stage).view_state.chosen == LIVE[1].id
         await stage.shows("─ wide-11c0 ─")
         await stage.press("k")
         await stage.shows("─ heavy-3f9a ─")
         await stage.press("end")
-        assert fleet(stage).outlook.chosen == ENDED[-1].id
+        assert fleet(stage).view_state.chosen == ENDED[-1].id
         await stage.press("home")
-        assert fleet(stage).outlook.chosen == LIVE[0].id
+        assert fleet(stage).view_state.chosen == LIVE[0].id
 
 
 async def test_the_choice_survives_snapshots() -> None:
@@ -85,7 +85,7 @@ async def test_the_choice_survives_snapshots() -> None:
     async with staged() as stage:
         await stage.press("down")
         await stage.arrive(a_fleet((a_run("new-0000"), *LIVE, *ENDED), revision=2))
-        assert fleet(stage).outlook.chosen == LIVE[1].id
+        assert fleet(stage).view_state.chosen == LIVE[1].id
 
 
 async def test_the_choice_moves_to_the_neighbour_when_its_run_is_gone() -> None:
@@ -93,7 +93,7 @@ async def test_the_choice_moves_to_the_neighbour_when_its_run_is_gone() -> None:
     async with staged() as stage:
         await stage.press("down")
         await stage.arrive(a_fleet((LIVE[0], LIVE[2], *ENDED), revision=2))
-        assert fleet(stage).outlook.chosen == LIVE[2].id
+        assert fleet(stage).view_state.chosen == LIVE[2].id
 
 
 async def test_tabs_turn_with_brackets_and_sideways() -> None:
@@ -102,21 +102,21 @@ async def test_tabs_turn_with_brackets_and_sideways() -> None:
         await stage.press("j", "]")
         await stage.shows("100 gradient steps an update")
         await stage.press("right")
-        assert fleet(stage).outlook.tab == "config"
+        assert fleet(stage).view_state.tab == "config"
         await stage.press("left", "[")
-        assert fleet(stage).outlook.tab == "learn"
+        assert fleet(stage).view_state.tab == "learn"
 
 
 async def test_filter_works_while_typing_and_escape_removes_it() -> None:
     """Typing after `/` lists only what the expression finds; Escape lists all again and never leaves."""
     async with staged() as stage:
         await stage.press("slash", *"wide|deep")
-        await stage.until(lambda: len(fleet(stage).outlook.roster.runs) == 2)
+        await stage.until(lambda: len(fleet(stage).view_state.roster.runs) == 2)
         assert "/wide|deep" in stage.text()
         await stage.press("enter", "down")
-        assert fleet(stage).outlook.chosen == LIVE[2].id
+        assert fleet(stage).view_state.chosen == LIVE[2].id
         await stage.press("escape")
-        await stage.until(lambda: len(fleet(stage).outlook.roster.runs) == 9)
+        await stage.until(lambda: len(fleet(stage).view_state.roster.runs) == 9)
 
 
 async def test_what_is_typed_ahead_is_the_filter_and_no_command() -> None:
@@ -136,7 +136,7 @@ async def test_an_unfinished_expression_filters_nothing_new() -> None:
         await stage.press("slash", "left_parenthesis")
         await stage.shows(" ! (")
         assert "not yet an expression: missing )" in stage.text()
-        assert len(fleet(stage).outlook.roster.runs) == 9
+        assert len(fleet(stage).view_state.roster.runs) == 9
 
 
 @pytest.mark.slow
@@ -147,8 +147,8 @@ async def test_an_endless_filter_is_given_up_and_said() -> None:
         await stage.press("slash")
         fleet(stage).query_one(FilterBar).query_one(Input).value = r"(\w+)+=$"
         await stage.shows("takes too long")
-        await stage.until(lambda: fleet(stage).outlook.pattern is None)
-        assert len(fleet(stage).outlook.roster.runs) == 1 + len(ENDED)
+        await stage.until(lambda: fleet(stage).view_state.pattern is None)
+        assert len(fleet(stage).view_state.roster.runs) == 1 + len(ENDED)
 
 
 @pytest.mark.slow
@@ -158,11 +158,11 @@ async def test_a_filter_that_a_new_run_makes_endless_is_told_of() -> None:
         await stage.press("slash")
         fleet(stage).query_one(FilterBar).query_one(Input).value = r"^(\w+)+-[0-9a-f]*$"
         await stage.press("enter")
-        await stage.until(lambda: fleet(stage).outlook.pattern is not None)
+        await stage.until(lambda: fleet(stage).view_state.pattern is not None)
         stage.client.show(a_fleet((a_run("a" * 60), *LIVE), revision=2))
         stage.clock.advance(1)
         await stage.until(lambda: any("takes too long: nothing is filtered" in told for told in stage.toasts()))
-        assert len(fleet(stage).outlook.roster.runs) == 1 + len(LIVE)
+        assert len(fleet(stage).view_state.roster.runs) == 1 + len(LIVE)
 
 
 @pytest.mark.slow
@@ -179,9 +179,9 @@ async def test_sorting_turns_through_columns() -> None:
     async with staged() as stage:
         await stage.press("greater_than_sign")
         await stage.shows("run▾")
-        assert [view.name for view in fleet(stage).outlook.roster.live] == ["deep-77aa", "heavy-3f9a", "wide-11c0"]
+        assert [view.name for view in fleet(stage).view_state.roster.live] == ["deep-77aa", "heavy-3f9a", "wide-11c0"]
         await stage.press("less_than_sign")
-        assert [view.name for view in fleet(stage).outlook.roster.live] == [view.name for view in LIVE]
+        assert [view.name for view in fleet(stage).view_state.roster.live] == [view.name for view in LIVE]
 
 
 async def test_space_marks_several() -> None:
@@ -215,13 +215,13 @@ async def test_arrows_move_over_panes_as_they_lie_and_on_into_the_list() -> None
     """Right goes to the pane beside, down to the one below, and from the last row into the list."""
     async with staged(size=(120, 40)) as stage:
         await stage.press("right")
-        assert fleet(stage).outlook.chosen == LIVE[1].id
+        assert fleet(stage).view_state.chosen == LIVE[1].id
         await stage.press("left", "down")
-        assert fleet(stage).outlook.chosen == LIVE[2].id
+        assert fleet(stage).view_state.chosen == LIVE[2].id
         await stage.press("down")
-        assert fleet(stage).outlook.chosen == "20261121-104207-beast-0c1d"
+        assert fleet(stage).view_state.chosen == "20261121-104207-beast-0c1d"
         await stage.press("up")
-        assert fleet(stage).outlook.chosen == LIVE[2].id
+        assert fleet(stage).view_state.chosen == LIVE[2].id
 
 
 async def test_tab_moves_between_list_and_detail() -> None:
@@ -230,7 +230,7 @@ async def test_tab_moves_between_list_and_detail() -> None:
         await stage.press("l", "escape", "tab", "]", "]")
         await stage.shows("ppo.batch_size")
         await stage.press("down")
-        assert fleet(stage).outlook.chosen == LIVE[0].id
+        assert fleet(stage).view_state.chosen == LIVE[0].id
         await stage.shows("2-")
 
 
@@ -256,12 +256,12 @@ async def test_clicks_choose_and_open() -> None:
     """A click on a line chooses its run; a click on a title sorts by it."""
     async with staged() as stage:
         await stage.pilot.click("#runs", offset=(10, 3))
-        assert fleet(stage).outlook.chosen == LIVE[2].id
+        assert fleet(stage).view_state.chosen == LIVE[2].id
         await stage.pilot.click("#runs", offset=(4, 0))
         await stage.pilot.pause()
-        assert fleet(stage).outlook.sort == "run"
+        assert fleet(stage).view_state.sort == "run"
         await stage.pilot.click("#detail", offset=(24, 0))
-        await stage.until(lambda: fleet(stage).outlook.tab == "health")
+        await stage.until(lambda: fleet(stage).view_state.tab == "health")
 
 
 async def test_an_empty_fleet_teaches_the_keys() -> None:

@@ -99,7 +99,7 @@ async def test_behind_a_sheet_the_fleet_is_drawn_now_and_then_and_at_once_when_i
         await stage.arrive(first)
         assert fleet.snapshot == first
         stage.client.show(second)
-        await stage.until(lambda: stage.app.desk.snapshot == second)
+        await stage.until(lambda: stage.app.app_context.snapshot == second)
         assert fleet.snapshot == first
         await stage.press("escape")
         await stage.until(lambda: fleet.snapshot == second)

@@ -107,7 +107,7 @@ async def test_every_screen_shows_it_literally(size: tuple[int, int]) -> None:
             await stage.pilot.pause(0.05)
             assert_harmless(stage)
             await stage.press("escape")
-        stage.app.desk.tell(EVERYTHING, "error")
+        stage.app.app_context.toast(EVERYTHING, "error")
         await stage.pilot.pause(0.05)
         assert_harmless(stage)
         assert stage.app.is_running

@@ -18,8 +18,8 @@ from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.launching.price import price
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.launch_form import LaunchForm
+from mission_tui.tui.screens.line_input import LineInputScreen
 from mission_tui.tui.screens.smoke import SmokeScreen
-from mission_tui.tui.screens.words import LineScreen
 from mission_tui.tui.widgets.form_fields import Presets
 from tests.tui.fake_client import a_spec
 from tests.tui.fleets import NOW
@@ -266,12 +266,12 @@ async def test_what_stands_in_the_form_becomes_a_preset() -> None:
         )
 
     async with staged(save_preset=save) as stage:
-        stage.app.desk.load_presets = lambda: tuple(presets)
+        stage.app.app_context.load_presets = lambda: tuple(presets)
         await opened(stage)
         await stage.press("tab", *"ppo.n_steps=512")
         await stage.shows("rollout 32 x 512 = 16,384")
         await stage.press("ctrl+o")
-        await stage.until(lambda: isinstance(stage.screen, LineScreen))
+        await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
         await stage.press(*"calm 5", "enter")
         await stage.until(lambda: isinstance(stage.screen, ConfirmScreen))
         await stage.shows("/home/ada/calm.toml is there already.")
@@ -286,7 +286,7 @@ async def test_what_stands_in_the_form_becomes_a_preset() -> None:
 async def test_presets_that_are_read_late_are_listed_then() -> None:
     """The form may be open before the presets have been read: it lists them as soon as they have."""
     async with staged() as stage:
-        stage.app.desk.presets = ()
+        stage.app.app_context.presets = ()
         await opened(stage)
         await stage.shows(">demo")
 

@@ -66,7 +66,7 @@ async def test_what_is_typed_ahead_of_the_form_starts_nothing_of_the_working_fol
         form = stage.screen
         assert isinstance(form, LaunchForm)
         # As before the first picture of it, which a quick machine has drawn by now.
-        form._reckoning._shown = ""
+        form._preview._shown = ""
         form.action_submit()
         await stage.shows("comes from ./presets/mine.toml")
         await stage.still()
@@ -103,7 +103,7 @@ async def test_what_was_launched_is_chosen_so_that_the_next_key_means_it() -> No
         screen = stage.app.screen
         assert isinstance(screen, FleetScreen)
         await launched(stage, "3")
-        await stage.until(lambda: screen.outlook.chosen == "20261121-120000-heavy-new0")
+        await stage.until(lambda: screen.view_state.chosen == "20261121-120000-heavy-new0")
 
 
 async def test_u_undoes_within_ten_seconds() -> None:
@@ -122,7 +122,7 @@ async def test_u_is_too_late_after_ten_seconds() -> None:
     """Then it says so, and asks for nothing."""
     async with staged() as stage:
         await launched(stage, "1")
-        await stage.until(stage.app.desk.undoable)
+        await stage.until(stage.app.app_context.undoable)
         stage.clock.advance(10.1)
         await stage.press("u")
         await stage.until(lambda: any("nothing to undo" in toast for toast in stage.toasts()))
@@ -132,7 +132,7 @@ async def test_u_is_too_late_after_ten_seconds() -> None:
 async def test_a_key_on_the_first_picture_waits_for_the_presets() -> None:
     """They are read after it; a person who is quicker starts what the key means all the same."""
     async with staged() as stage:
-        stage.app.desk.presets = ()
+        stage.app.app_context.presets = ()
         await launched(stage, "1")
         await stage.until(lambda: stage.client.asked_for(Launch))
 
@@ -143,7 +143,7 @@ async def test_undo_takes_launches_back_one_by_one() -> None:
         await launched(stage, "1")
         await stage.until(lambda: len(stage.client.asked_for(Launch)) == 1)
         await launched(stage, "2")
-        await stage.until(lambda: len(stage.app.desk.deeds) == 2)
+        await stage.until(lambda: len(stage.app.app_context.undo_stack) == 2)
         await stage.press("u")
         await stage.until(lambda: len(stage.client.asked_for(Undo)) == 1)
         await stage.press("u")
@@ -155,13 +155,13 @@ async def test_undo_that_found_nobody_still_means_the_same_deed() -> None:
     """While no supervisor answers nothing is taken back, and nothing is forgotten: the next `u` does it."""
     async with staged() as stage:
         await launched(stage, "1")
-        await stage.until(stage.app.desk.undoable)
+        await stage.until(stage.app.app_context.undoable)
         stage.client.vanish()
         await stage.press("u")
         await stage.until(lambda: any("no supervisor answers" in toast for toast in stage.toasts()))
         stage.client.come_back()
         await stage.press("u")
-        await stage.until(lambda: not stage.app.desk.undoable())
+        await stage.until(lambda: not stage.app.app_context.undoable())
         assert len(stage.client.asked_for(Undo)) == 2
 
 

@@ -131,7 +131,7 @@ def test_it_looks_as_recorded(look: str, snap_compare: SnapCompare, utc: None) -
 
     async def play(pilot: Pilot[int]) -> None:
         stage = Stage(app, client, clock, pilot)
-        await stage.until(lambda: app.desk.snapshot is not None and app.desk.presets)
+        await stage.until(lambda: app.app_context.snapshot is not None and app.app_context.presets)
         await pilot.pause()
         await stage.press(*keys)
         await stage.shows(ready)

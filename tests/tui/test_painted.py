@@ -8,7 +8,7 @@ import pytest
 from textual.app import App
 from textual.screen import Screen
 
-from mission_tui.tui.terminal.written import Written
+from mission_tui.tui.terminal.cell_diff import CellDiff
 from tests.tui.stage import staged
 
 MUCH = 300
@@ -22,7 +22,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     display = App._display
 
     def painting(self: App[Any], screen: Screen[Any], renderable: Any) -> None:
-        if isinstance(renderable, Written):
+        if isinstance(renderable, CellDiff):
             lengths.append(len(renderable.render_segments(self.console)))
         display(self, screen, renderable)
 

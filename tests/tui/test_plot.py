@@ -13,20 +13,20 @@ from msgspec import structs
 from mission_tui.fleet.history.metrics import Metric
 from mission_tui.fleet.specs.setting_change import SettingChange
 from mission_tui.ipc.replies import AttemptView, HistoryReply
-from mission_tui.tui.asking.inquiry import EXACT, Dossier
-from mission_tui.tui.asking.log_tail import LogTail
 from mission_tui.tui.plot.axes import side_by_side
 from mission_tui.tui.plot.canvas import Canvas
+from mission_tui.tui.plot.chart_settings import ChartSettings
 from mission_tui.tui.plot.content import Content, content_of, crossed
 from mission_tui.tui.plot.crosshair import Crosshair
 from mission_tui.tui.plot.curve import Curve, curve_of, smoothed
 from mission_tui.tui.plot.frame import frame_for
 from mission_tui.tui.plot.legend import legend, signs
-from mission_tui.tui.plot.look import ChartLook
 from mission_tui.tui.plot.marks import marks_of
 from mission_tui.tui.plot.picture import painted, picture
 from mission_tui.tui.plot.ruler import OVERS, Over, Ruler, ticks_over
 from mission_tui.tui.plot.scale import Scale, scale_of
+from mission_tui.tui.queries.log_tail import LogTail
+from mission_tui.tui.queries.run_data import EXACT, RunData
 from tests.tui.fake_client import details
 from tests.tui.fleets import KL_FINDING, NOW, a_run
 
@@ -55,12 +55,12 @@ def a_curve(slot: int, tag: str, values: tuple[Metric | None, ...], *, log: bool
     return curve_of(slot, tag, history, Ruler(history, "updates").places, log=log, factor=factor)
 
 
-def a_content(look: ChartLook, *histories: HistoryReply, cross: int | None = None) -> Content:
+def a_content(settings: ChartSettings, *histories: HistoryReply, cross: int | None = None) -> Content:
     """The chart of `VIEW` with these histories, the first metric chosen."""
     known = {tag: history for history in histories for tag in history.low}
-    dossier = Dossier(VIEW.id, LogTail(VIEW.id), details(1, VIEW), known)
-    content = content_of(VIEW, dossier, look, look.shown(next(iter(known)), known))
-    return content if cross is None else crossed(content, dossier, cross, NOW)
+    data = RunData(VIEW.id, LogTail(VIEW.id), details(1, VIEW), known)
+    content = content_of(VIEW, data, settings, settings.shown(next(iter(known)), known))
+    return content if cross is None else crossed(content, data, cross, NOW)
 
 
 def drawn(content: Content, width: int = 60, height: int = 16) -> list[str]:
@@ -126,16 +126,16 @@ def test_what_a_logarithm_cannot_show_is_counted_and_said() -> None:
     """Zero and below on a logarithmic axis; nan and inf on any."""
     curve = a_curve(0, LOSS, (1.0, 0.0, -2.0, "nan", 10.0), log=True)
     assert (curve.hidden, curve.broken, len(curve.shown)) == (2, 1, 2)
-    look = ChartLook(log=True)
-    text = said(a_content(look, a_history(LOSS, (1.0, 0.0, -2.0, "nan", 10.0))), 120)
+    settings = ChartSettings(log=True)
+    text = said(a_content(settings, a_history(LOSS, (1.0, 0.0, -2.0, "nan", 10.0))), 120)
     assert "2 points not above 0 are not shown" in text
     assert "1 points are nan or inf" in text
-    assert "not above" not in said(a_content(ChartLook(), a_history(LOSS, (1.0, 0.0))))
+    assert "not above" not in said(a_content(ChartSettings(), a_history(LOSS, (1.0, 0.0))))
 
 
 def test_nothing_positive_leaves_an_empty_logarithmic_chart_that_says_why() -> None:
     """No crash, and no axis of made-up numbers."""
-    content = a_content(ChartLook(log=True), a_history(LOSS, (-1.0, -2.0)))
+    content = a_content(ChartSettings(log=True), a_history(LOSS, (-1.0, -2.0)))
     assert content.scene is not None
     assert content.scene.reach is None
     assert "2 points not above 0" in said(content, 120)
@@ -157,23 +157,23 @@ def test_curves_of_one_size_share_an_axis_and_others_do_not() -> None:
 
 def test_the_legend_says_which_axis_each_curve_is_read_on() -> None:
     """Letter, name, newest value, axis."""
-    look = ChartLook()
-    assert look.pin(RETURN)
-    assert look.pin(KL)
-    text = said(a_content(look, a_history(RETURN), a_history(KL, (0.01, 0.02, 0.01, 0.02))), 80)
+    settings = ChartSettings()
+    assert settings.pin(RETURN)
+    assert settings.pin(KL)
+    text = said(a_content(settings, a_history(RETURN), a_history(KL, (0.01, 0.02, 0.01, 0.02))), 80)
     assert "A return 12.4    left" in text
     assert "B approx KL 0.012   right" in text
 
 
 def test_a_metric_keeps_its_letter_when_another_one_goes() -> None:
     """Letters and colours belong to metrics, not to places in a list; one slot stays free for the chosen one."""
-    look = ChartLook()
+    settings = ChartSettings()
     for tag in "abcde":
-        assert look.pin(tag)
-    assert not look.pin("f")
-    assert look.pin("b")
-    assert look.shown("f", set("abcdef")) == [(0, "a"), (1, "f"), (2, "c"), (3, "d"), (4, "e")]
-    assert look.shown("a", {"a", "c"}) == [(0, "a"), (2, "c")]
+        assert settings.pin(tag)
+    assert not settings.pin("f")
+    assert settings.pin("b")
+    assert settings.shown("f", set("abcdef")) == [(0, "a"), (1, "f"), (2, "c"), (3, "d"), (4, "e")]
+    assert settings.shown("a", {"a", "c"}) == [(0, "a"), (2, "c")]
 
 
 @pytest.mark.parametrize("over", OVERS)
@@ -240,7 +240,7 @@ def test_the_picture_shows_curve_marks_band_and_evaluation_without_colours() -> 
     """Each has a sign of its own, and a line below says what they mean."""
     values = tuple(10 * math.sin(n / 100) for n in range(1403))
     history = structs.replace(a_history(values=values), timesteps=tuple(8192 * n for n in range(1, 1404)))
-    content = a_content(ChartLook(), history)
+    content = a_content(ChartSettings(), history)
     lines = drawn(content)
     assert len(lines) == 16
     assert {len(line) for line in lines} == {60}
@@ -254,19 +254,19 @@ def test_the_picture_shows_curve_marks_band_and_evaluation_without_colours() -> 
 
 def test_several_curves_bear_their_letters() -> None:
     """So that they can be told apart without colours; one alone needs none."""
-    look = ChartLook()
+    settings = ChartSettings()
     for tag in (RETURN, KL):
-        look.pin(tag)
-    both = "\n".join(drawn(a_content(look, a_history(RETURN), a_history(KL, (0.4, 0.3, 0.2, 0.1))))[:-2])
+        settings.pin(tag)
+    both = "\n".join(drawn(a_content(settings, a_history(RETURN), a_history(KL, (0.4, 0.3, 0.2, 0.1))))[:-2])
     assert both.count("A") >= 1
     assert both.count("B") >= 1
-    assert "A" not in "\n".join(drawn(a_content(ChartLook(), a_history(RETURN))))
+    assert "A" not in "\n".join(drawn(a_content(ChartSettings(), a_history(RETURN))))
 
 
 def test_a_gap_is_not_bridged() -> None:
     """Between two values that are none there is nothing to join."""
-    whole = drawn(a_content(ChartLook(), a_history(values=(1.0, 1.0, 1.0, 1.0))))
-    broken = drawn(a_content(ChartLook(), a_history(values=(1.0, "nan", "nan", 1.0))))
+    whole = drawn(a_content(ChartSettings(), a_history(values=(1.0, 1.0, 1.0, 1.0))))
+    broken = drawn(a_content(ChartSettings(), a_history(values=(1.0, "nan", "nan", 1.0))))
     dots = [
         "".join(lines).count("⠒") + "".join(lines).count("⠤") + "".join(lines).count("⣀") for lines in (whole, broken)
     ]
@@ -276,26 +276,26 @@ def test_a_gap_is_not_bridged() -> None:
 def test_the_crosshair_prints_what_the_update_was() -> None:
     """The least and greatest of a bucket of several updates, until the value of the update itself is known."""
     history = structs.replace(a_history(every=5), high={RETURN: (1.5, 2.5, 3.25, 4.5)})
-    assert "update 15" not in said(a_content(ChartLook(), history))
-    words = " ".join(said(a_content(ChartLook(), history, cross=15), 100).split())
+    assert "update 15" not in said(a_content(ChartSettings(), history))
+    words = " ".join(said(a_content(ChartSettings(), history, cross=15), 100).split())
     assert "│ 3…3.25 update 15 1,500 steps after 2h14" in words
-    known = Dossier(VIEW.id, LogTail(VIEW.id), None, {RETURN: history})
+    known = RunData(VIEW.id, LogTail(VIEW.id), None, {RETURN: history})
     known.history[EXACT] = structs.replace(
         a_history(values=(3.14159,)), updates=(15,), low={RETURN: (3.14159,)}, high={RETURN: (3.14159,)}
     )
-    look = ChartLook()
-    exact = crossed(content_of(VIEW, known, look, look.shown(RETURN, {RETURN})), known, 15, NOW)
+    settings = ChartSettings()
+    exact = crossed(content_of(VIEW, known, settings, settings.shown(RETURN, {RETURN})), known, 15, NOW)
     assert "│ 3.14159 update 15" in " ".join(said(exact).split())
     assert sum("│" in line[20:] or "●" in line for line in drawn(exact)) > 8
 
 
 def test_a_smoothed_curve_is_read_off_too() -> None:
     """Beside the value of the update stands the moving average that the line shows there."""
-    look = ChartLook()
-    assert look.pin(KL)
-    look.smooth(1)
+    settings = ChartSettings()
+    assert settings.pin(KL)
+    settings.smooth(1)
     histories = a_history(RETURN, (0.0, 4.0, 4.0)), a_history(KL, (0.4, 0.4, 0.4))
-    words = " ".join(said(a_content(look, *histories, cross=2), 120).split())
+    words = " ".join(said(a_content(settings, *histories, cross=2), 120).split())
     assert "A approx KL 0.4 EMA 0.400" in words
     assert "B return 4 EMA 2.67" in words
 
@@ -304,12 +304,12 @@ def test_a_smoothed_curve_is_read_off_too() -> None:
 @pytest.mark.parametrize("cross", [None, 2])
 def test_what_the_legend_says_of_an_axis_is_never_cut(width: int, cross: int | None) -> None:
     """Half a range would be read as a value; names are cut before."""
-    look, tags = ChartLook(log=False), ("train/a_rather_long_name_of_a_metric", LOSS, KL, RETURN)
+    settings, tags = ChartSettings(log=False), ("train/a_rather_long_name_of_a_metric", LOSS, KL, RETURN)
     for tag in tags:
-        assert look.pin(tag)
-    look.smooth(2)
+        assert settings.pin(tag)
+    settings.smooth(2)
     histories = [a_history(tag, (10.0**at, 3.0 * 10**at, 2.0 * 10**at)) for at, tag in enumerate(tags)]
-    lines = said(a_content(look, *histories, cross=cross), width).splitlines()
+    lines = said(a_content(settings, *histories, cross=cross), width).splitlines()
     assert {len(line) for line in lines} == {width}
     if width >= 50:
         assert sum(word in ("left", "right", "own") for line in lines for word in line.split()) == len(tags)

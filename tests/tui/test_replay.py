@@ -86,7 +86,9 @@ async def test_keys_go_back_and_on() -> None:
     """By a step, which other keys make smaller and larger."""
     async with replaying() as stage:
         await stage.press("comma")
-        await stage.until(lambda: stage.app.desk.snapshot and stage.app.desk.snapshot.t == NOW - 60, "a minute back")
+        await stage.until(
+            lambda: stage.app.app_context.snapshot and stage.app.app_context.snapshot.t == NOW - 60, "a minute back"
+        )
         await stage.press("right_parenthesis", "comma")
         await stage.shows("10m back")
         await stage.until(lambda: asked(stage) == [-60, -660])

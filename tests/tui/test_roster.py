@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.tui.listing.outlook import Outlook
-from mission_tui.tui.listing.roster import SORTS, muster
-from mission_tui.tui.listing.wanted import Wanted
+from mission_tui.tui.listing.filter_pattern import FilterPattern
+from mission_tui.tui.listing.fleet_view_state import FleetViewState
+from mission_tui.tui.listing.roster import SORTS, list_rows
 from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run, queued
 
 
 def test_live_runs_come_before_those_that_wait_or_ended() -> None:
     """Whatever the order within."""
     for sort in SORTS:
-        roster = muster(a_fleet(), sort=sort)
+        roster = list_rows(a_fleet(), sort=sort)
         assert {view.name for view in roster.live} == {view.name for view in LIVE}
         assert len(roster.rest) == 6
 
 
 def test_the_pattern_finds_names_states_and_kinds() -> None:
     """What one sees of a run, one can filter by."""
-    names = [view.name for view in muster(a_fleet(), Wanted("nan|paused")).runs]
+    names = [view.name for view in list_rows(a_fleet(), FilterPattern("nan|paused")).runs]
     assert names == ["deep-77aa", "heavy-0b1e"]
 
 
@@ -34,14 +34,14 @@ def test_sorting_puts_the_most_advanced_fastest_worst_first(sort: str, first: st
     other = a_run(
         "b", steps_per_s=100.0, timesteps=9, eta_s=5.0, metrics={"rollout/ep_rew_mean": 2.0}, flags=("keeperless",)
     )
-    assert muster(a_fleet((one, other)), sort=sort).live[0].name == first
+    assert list_rows(a_fleet((one, other)), sort=sort).live[0].name == first
 
 
 @pytest.mark.parametrize("sort", SORTS)
 def test_unknown_values_come_last(sort: str) -> None:
     """A run of which nothing is known is at the end, and nothing crashes."""
     empty = a_run("z", steps_per_s=None, timesteps=None, eta_s=None, metrics={"rollout/ep_rew_mean": "nan"})
-    roster = muster(a_fleet((empty, *LIVE, queued("q"), *ENDED)), sort=sort)
+    roster = list_rows(a_fleet((empty, *LIVE, queued("q"), *ENDED)), sort=sort)
     assert len(roster.runs) == 10
     if sort in ("done", "return"):
         assert roster.live[-1].name == "z"
@@ -49,28 +49,28 @@ def test_unknown_values_come_last(sort: str) -> None:
 
 def test_marks_of_runs_that_are_gone_are_forgotten() -> None:
     """So that no action ever applies to something unseen."""
-    outlook = Outlook()
-    outlook.settle(a_fleet())
-    outlook.mark()
-    outlook.mark()
-    outlook.settle(a_fleet((LIVE[1], *ENDED)))
-    assert outlook.targets() == (LIVE[1],)
+    view_state = FleetViewState()
+    view_state.take_snapshot(a_fleet())
+    view_state.mark()
+    view_state.mark()
+    view_state.take_snapshot(a_fleet((LIVE[1], *ENDED)))
+    assert view_state.targets() == (LIVE[1],)
 
 
 def test_a_filtered_run_keeps_its_mark_but_is_no_target() -> None:
     """Actions apply to what is listed."""
-    outlook = Outlook()
-    outlook.settle(a_fleet())
-    outlook.mark()
-    assert outlook.marks == "1 marked"
-    outlook.pattern = Wanted("wide")
-    outlook.settle(a_fleet())
-    assert outlook.targets() == (LIVE[1],)
-    assert outlook.marked == {LIVE[0].id}
-    assert outlook.marks == "0 of 1 marked"
+    view_state = FleetViewState()
+    view_state.take_snapshot(a_fleet())
+    view_state.mark()
+    assert view_state.marks == "1 marked"
+    view_state.pattern = FilterPattern("wide")
+    view_state.take_snapshot(a_fleet())
+    assert view_state.targets() == (LIVE[1],)
+    assert view_state.marked == {LIVE[0].id}
+    assert view_state.marks == "0 of 1 marked"
 
 
 def test_an_unknown_way_of_looking_is_an_error() -> None:
     """The table of actions and the outlook cannot drift apart unnoticed."""
     with pytest.raises(ValueError, match="sideways"):
-        Outlook().look("sideways", panes_shown=False)
+        FleetViewState().act("sideways", panes_shown=False)

@@ -14,7 +14,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import HistoryReply, LogReply
 from mission_tui.ipc.request import AnsweredBy
 from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
-from mission_tui.tui.asking.copied import MOST_BYTES
+from mission_tui.tui.queries.copy_text import MOST_BYTES
 from mission_tui.tui.screens.run import RunScreen
 from tests.tui.fake_client import a_spec, details
 from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run, queued
@@ -98,7 +98,7 @@ async def test_the_config_is_held_against_its_preset_as_it_is_now() -> None:
     async with staged() as stage:
         await stage.press("d")
         await stage.shows("v only what differs from its preset")
-        stage.app.desk.resolve = lambda name, words: [a_spec(name, n_steps=512)]
+        stage.app.app_context.resolve = lambda name, words: [a_spec(name, n_steps=512)]
         await stage.press("v")
         await stage.shows("settings differ from preset heavy as it is now")
         (line,) = [line for line in stage.lines() if "ppo.n_steps" in line]
@@ -113,7 +113,7 @@ async def test_a_preset_that_is_gone_says_so() -> None:
         raise PresetError(f"there is no preset '{name}'")
 
     async with staged() as stage:
-        stage.app.desk.resolve = gone
+        stage.app.app_context.resolve = gone
         await stage.press("d", "v")
         await stage.shows("preset heavy as it is now: there is no preset 'heavy'")
 

@@ -10,16 +10,16 @@ from mission_tui.fleet.marginal_gain import MarginalGain
 from mission_tui.fleet.views.env_workers import EnvWorkers, LateWorker, SlowWorker
 from mission_tui.fleet.views.snapshot import HeldResources, Pids, Usage
 from mission_tui.ipc.replies import HistoryReply
-from mission_tui.tui.asking.courses import Course, metric_tags
 from mission_tui.tui.drawing.glyphs import to_ascii
-from mission_tui.tui.listing.vitals import metric_title
+from mission_tui.tui.listing.key_metrics import metric_title
+from mission_tui.tui.queries.metric_summaries import MetricSummary, metric_tags
 from mission_tui.tui.screens.evaluation import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import config, settings
 from mission_tui.tui.sections.episodes import episodes, stacked
 from mission_tui.tui.sections.health import health
 from mission_tui.tui.sections.learn import learn
-from mission_tui.tui.sections.taken import taken
+from mission_tui.tui.sections.usage import usage_lines
 from tests.tui.fake_client import a_spec, details
 from tests.tui.fleets import BUSY, ENDED, GIB, KL_FINDING, LIVE, NOW, a_run, queued
 
@@ -146,7 +146,7 @@ def test_learn_says_what_the_run_brought() -> None:
 
 def test_what_a_run_takes_is_split_into_phases_and_processes() -> None:
     """The newest update as a bar of two shapes, what all processes use, and their numbers; never wider than asked."""
-    shown = text(taken(BUSY.runs[0], 80))
+    shown = text(usage_lines(BUSY.runs[0], 80))
     split = shown.splitlines()[0]
     assert split.split()[:3] == ["time", "rollout", "0.41s"]
     assert split.endswith(" 0.12s update, 23%")
@@ -155,20 +155,20 @@ def test_what_a_run_takes_is_split_into_phases_and_processes() -> None:
     for fact in ("312%  as much as 3.1 cores", "3.1G", "19 in 9 processes", "keeper 10, trainer 11", "8: 12 13 14"):
         assert fact in shown
     many = structs.replace(BUSY.runs[0], pids=Pids(1, 2, tuple(range(100_000, 100_064))))
-    assert all(strip.cell_length == 60 for strip in taken(many, 60))
-    assert "100063" in text(taken(many, 60))
+    assert all(strip.cell_length == 60 for strip in usage_lines(many, 60))
+    assert "100063" in text(usage_lines(many, 60))
 
 
 def test_a_run_that_is_not_on_the_machine_takes_nothing() -> None:
     """Old figures of an ended run are not shown as if they were so now; a frozen one holds what it holds."""
     over = structs.replace(ENDED[0], usage=Usage(99.0, GIB, 3, 1))
-    assert "99%" not in text(taken(over, 80))
-    assert "not on the machine: finished" in text(taken(over, 80))
-    assert text(taken(queued("later-0001"), 80)).strip() == "not on the machine: queued"
+    assert "99%" not in text(usage_lines(over, 80))
+    assert "not on the machine: finished" in text(usage_lines(over, 80))
+    assert text(usage_lines(queued("later-0001"), 80)).strip() == "not on the machine: queued"
     frozen = structs.replace(LIVE[0], state="frozen", held=HeldResources(2 * GIB, gpu=True, vram_bytes=GIB))
-    assert "held      2.0G and 1.0G of GPU memory while it is frozen" in text(taken(frozen, 80))
+    assert "held      2.0G and 1.0G of GPU memory while it is frozen" in text(usage_lines(frozen, 80))
     assert "none: its environments are stepped in the trainer" in text(
-        taken(structs.replace(LIVE[0], pids=Pids(1, 2)), 80)
+        usage_lines(structs.replace(LIVE[0], pids=Pids(1, 2)), 80)
     )
 
 
@@ -176,7 +176,7 @@ def test_what_a_run_takes_names_its_late_workers() -> None:
     """Since when, and where it stands; with what is known of files and disks."""
     usage = Usage(50.0, GIB, 3, 2, None, pss_bytes=GIB // 2, written_bytes=GIB // 4, open_files=12, gpu_percent=7.0)
     workers = EnvWorkers(4, 1, (LateWorker(2, 4711, 31.0),))
-    shown = text(taken(structs.replace(LIVE[0], usage=usage, workers=workers), 80))
+    shown = text(usage_lines(structs.replace(LIVE[0], usage=usage, workers=workers), 80))
     for fact in ("PSS       512M", "GPU       7%", "written   256M", "files     12 open"):
         assert fact in shown
     assert "▲ worker 2 of 4 has not answered for 31 s (pid 4711)" in shown
@@ -184,12 +184,12 @@ def test_what_a_run_takes_names_its_late_workers() -> None:
 
 def test_phases_come_with_what_they_took_over_the_whole_run() -> None:
     """Newest, least and most, and their course; in which it is since when; nothing of what was not asked for."""
-    courses = {"rollout_s": Course((0.3, 0.5), 0.3, 0.5), "update_s": Course((0.1, 0.2), 0.1, 0.2)}
-    lines = [strip.text.split() for strip in taken(LIVE[0], 80, courses, NOW)]
+    courses = {"rollout_s": MetricSummary((0.3, 0.5), 0.3, 0.5), "update_s": MetricSummary((0.1, 0.2), 0.1, 0.2)}
+    lines = [strip.text.split() for strip in usage_lines(LIVE[0], 80, courses, NOW)]
     assert ["phase", "rollout", "for", "1s"] in lines
     assert ["rollout", "0.41s", "0.3s", "0.5s", "▁█"] in lines
     assert ["update", "0.12s", "0.1s", "0.2s", "▁█"] in lines
-    assert "whole run" not in text(taken(LIVE[0], 80))
+    assert "whole run" not in text(usage_lines(LIVE[0], 80))
 
 
 def test_env_workers_are_told_one_by_one() -> None:
@@ -197,7 +197,7 @@ def test_env_workers_are_told_one_by_one() -> None:
     slow = SlowWorker(2, 103, 0.004, 0.001)
     workers = EnvWorkers(5, 1, (LateWorker(3, 104, 31.0),), slow, (101, 102, 103, 104), (0.001, 0.002, 0.004, 0.001))
     view = structs.replace(LIVE[0], workers=workers)
-    shown = text(taken(view, 44)).splitlines()
+    shown = text(usage_lines(view, 44)).splitlines()
     (usual,) = [line for line in shown if line.split()[:2] == ["0", "101"]]
     (slowest,) = [line for line in shown if line.split()[:3] == ["▲", "2", "103"]]
     assert slowest.count("▓") == 4 * usual.count("▓") > 0
@@ -205,9 +205,9 @@ def test_env_workers_are_told_one_by_one() -> None:
     assert any(line.split()[:5] == ["▲", "3", "104", "late", "31s"] for line in shown)
     assert "and 1 more" in shown[-1]
     for width in (30, 60, 80, 160, 400):
-        assert all(strip.cell_length == width for strip in taken(view, width))
-        assert "104" in text(taken(view, width))
-    assert len(taken(view, 160)) < len(taken(view, 44))
+        assert all(strip.cell_length == width for strip in usage_lines(view, width))
+        assert "104" in text(usage_lines(view, width))
+    assert len(usage_lines(view, 160)) < len(usage_lines(view, 44))
 
 
 def counted(outcomes: dict[str, tuple[int, ...]], ended: tuple[int, ...]) -> HistoryReply:

@@ -18,7 +18,7 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.cleanup_requests import Clean
 from mission_tui.ipc.replies import CleanReply, ComparisonReply, OperatorReply
 from mission_tui.ipc.requests import Compare
-from mission_tui.tui.screens.mishap import MishapScreen
+from mission_tui.tui.screens.error import ErrorScreen
 from tests.tui.fake_client import FakeClient, Respond
 from tests.tui.fleets import LIVE, NOW, a_fleet
 from tests.tui.sides import a_side
@@ -57,7 +57,7 @@ def _mishap(stage: Stage) -> None:
         exec(compile(BROKEN, "/opt/mission-tui/chart.py", "exec"), {})
     except AttributeError as error:
         own = error.__traceback__
-        stage.app.push_screen(MishapScreen(error.with_traceback(own and own.tb_next)))
+        stage.app.push_screen(ErrorScreen(error.with_traceback(own and own.tb_next)))
 
 
 SCENES: dict[str, Scene] = {
@@ -66,12 +66,12 @@ SCENES: dict[str, Scene] = {
     "AwayScreen": Scene(("w",), "cart-9a10", options={"last_seen_t": NOW - 100_000}),
     "EvaluationScreen": Scene(("e",), "Esc back"),
     "LeftoversScreen": Scene(("X",), "pid 4711", answers={Clean: lambda it: CleanReply(re=it.id, stale=LEFT)}),
-    "MishapScreen": Scene((), "AttributeError", opened=_mishap),
+    "ErrorScreen": Scene((), "AttributeError", opened=_mishap),
     "OutputScreen": Scene(("semicolon", *"paths", "enter"), "Esc back"),
     "Picker": Scene(("x",), "apply", SICK),
     "SmokeScreen": Scene(("n", "ctrl+t"), "2h30 for the whole run"),
     "VerdictScreen": Scene(("a",), "ppo.n_epochs", SICK),
-    "LineScreen": Scene(("T", "o", "k"), "ok"),
+    "LineInputScreen": Scene(("T", "o", "k"), "ok"),
 }
 
 
@@ -91,7 +91,7 @@ def test_it_looks_as_recorded(
 
     async def play(pilot: Pilot[int]) -> None:
         stage = Stage(app, client, clock, pilot)
-        await stage.until(lambda: app.desk.snapshot is not None and app.desk.presets)
+        await stage.until(lambda: app.app_context.snapshot is not None and app.app_context.presets)
         await pilot.pause()
         monkeypatch.setattr(sys, "executable", str(says))
         await stage.press(*told.keys)

@@ -12,9 +12,9 @@ from msgspec import structs
 from mission_tui.fleet.strips.strip import GpuTrack, Lane, Span, StateInterval, Strip
 from mission_tui.ipc.replies import Refused, StripReply
 from mission_tui.ipc.requests import GetStrip
-from mission_tui.tui.asking.columns import Shown
-from mission_tui.tui.asking.lookback import Lookback
 from mission_tui.tui.drawing.glyphs import to_ascii
+from mission_tui.tui.queries.timeline_columns import LaneState
+from mission_tui.tui.queries.timeline_query import TimelineQuery
 from mission_tui.tui.sections.timeline import LABEL, TAIL, phase_cell, timeline
 from mission_tui.tui.widgets.lines import differences
 from tests.tui.fake_client import FakeClient
@@ -23,7 +23,7 @@ from tests.tui.stage import Clock, staged
 from tests.tui.strips import a_strip, cells, phases
 
 LARGE = (160, 50)
-OWN: tuple[Shown, ...] = ("rollout", "saving", "paused", "starting", "ending", "queued", "frozen", "parked")
+OWN: tuple[LaneState, ...] = ("rollout", "saving", "paused", "starting", "ending", "queued", "frozen", "parked")
 
 
 def answered(strip: Strip, request: GetStrip) -> StripReply:
@@ -191,16 +191,16 @@ async def test_it_is_asked_for_once_a_column_and_never_twice_at_once() -> None:
     """As often as a column begins, at most once a second, at least twice a minute; another zoom at once."""
     desk, changed = Quiet(), []
     desk.client.answers[GetStrip] = partial(answered, Strip(since=NOW - 60, until=NOW))
-    lookback = Lookback(desk, lambda: changed.append(1))
+    timeline_query = TimelineQuery(desk, lambda: changed.append(1))
     for seconds, within, expected in ((300.0, 10.0, 4), (86_400.0, 60.0, 2), (15.0, 10.0, 10)):
         asked = 0
         for _ in range(round(within / 0.25)):
-            lookback.want(seconds, 120)
-            lookback.want(seconds, 120)
+            timeline_query.request(seconds, 120)
+            timeline_query.request(seconds, 120)
             asked += await desk.done()
             desk.clock.advance(0.25)
         assert asked == expected
-    assert lookback.strip is not None
+    assert timeline_query.strip is not None
     assert len(changed) == len(desk.client.asked)
     assert max(request.most for request in desk.client.asked_for(GetStrip)) <= 1200
 
@@ -208,9 +208,9 @@ async def test_it_is_asked_for_once_a_column_and_never_twice_at_once() -> None:
 async def test_what_is_wanted_while_an_answer_is_awaited_is_asked_for_after_it() -> None:
     """A terminal that was resized meanwhile has its own columns, also when nothing else draws the screen again."""
     desk = Quiet()
-    lookback = Lookback(desk, lambda: None)
+    timeline_query = TimelineQuery(desk, lambda: None)
     for columns in (120, 60, 80):
-        lookback.want(300.0, columns)
+        timeline_query.request(300.0, columns)
     await desk.done()
     assert [request.most for request in desk.client.asked_for(GetStrip)] == [480, 320]
 
@@ -218,21 +218,21 @@ async def test_what_is_wanted_while_an_answer_is_awaited_is_asked_for_after_it()
 async def test_an_answer_that_does_not_come_is_asked_for_again() -> None:
     """The reason is known meanwhile, what was known stays, and the next answer takes the reason away."""
     desk = Quiet()
-    lookback = Lookback(desk, lambda: None)
-    lookback.want(60.0, 100)
+    timeline_query = TimelineQuery(desk, lambda: None)
+    timeline_query.request(60.0, 100)
     await desk.done()
-    before = lookback.strip
+    before = timeline_query.strip
     desk.client.vanish()
     desk.clock.advance(5)
-    lookback.want(60.0, 100)
+    timeline_query.request(60.0, 100)
     await desk.done()
-    assert lookback.trouble == "no supervisor answers"
-    assert lookback.strip is before
+    assert timeline_query.trouble == "no supervisor answers"
+    assert timeline_query.strip is before
     desk.client.come_back()
     desk.clock.advance(5)
-    lookback.want(60.0, 100)
+    timeline_query.request(60.0, 100)
     await desk.done()
-    assert lookback.trouble is None
+    assert timeline_query.trouble is None
 
 
 async def test_unchanged_cells_are_not_painted_again() -> None:

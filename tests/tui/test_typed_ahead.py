@@ -44,13 +44,13 @@ async def test_an_answer_typed_ahead_answers_the_question() -> None:
 async def test_a_whole_line_with_what_follows_it() -> None:
     """Opened, typed, sent: then keys are the fleet's again, each in its order."""
     async with staged() as stage:
-        before = stage.app.desk.shown.chosen()
+        before = stage.app.app_context.shown.chosen()
         burst(stage, "Tgood\r")
         await stage.until(lambda: stage.client.asked_for(Note), "the note")
         assert [request.text for request in stage.client.asked_for(Note)] == ["good"]
         await stage.until(lambda: len(stage.app.screen_stack) == 1)
         burst(stage, "j")
-        await stage.until(lambda: stage.app.desk.shown.chosen() != before, "the cursor moved")
+        await stage.until(lambda: stage.app.app_context.shown.chosen() != before, "the cursor moved")
 
 
 async def test_keys_wait_for_a_sheet_that_the_supervisor_has_a_say_in() -> None:

@@ -11,10 +11,10 @@ from mission_tui.ipc.cleanup_requests import Clean, Remove, Restore
 from mission_tui.ipc.replies import Accepted, CleanReply, Evaluated, LeftoverRow, Progress, Refused, VerdictReply
 from mission_tui.ipc.requests import Act, Evaluate, GetSnapshot, Resume
 from mission_tui.tui.screens.confirm import ConfirmScreen
+from mission_tui.tui.screens.error import ErrorScreen
 from mission_tui.tui.screens.evaluation import EvaluationScreen
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.leftovers import LeftoversScreen
-from mission_tui.tui.screens.mishap import MishapScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
 from tests.tui.fake_client import evaluation
 from tests.tui.fleets import ENDED, LIVE, a_fleet
@@ -258,7 +258,7 @@ async def test_an_evaluation_that_was_left_tells_its_result() -> None:
 
         stage.client.stream = slow  # type: ignore[method-assign]
         stage.client.answers[Evaluate] = lambda request: Evaluated(re=request.id, result=evaluation(request.run))
-        stage.app.desk.start(evaluate(stage.app.desk, (LIVE[0],)))
+        stage.app.app_context.start(evaluate(stage.app.app_context, (LIVE[0],)))
         await stage.shows("1/100 episodes")
         await stage.press("escape")
         gate.set()
@@ -416,8 +416,8 @@ async def test_an_error_of_the_screen_becomes_a_sheet_and_the_screen_lives() -> 
         raise KeyError("[/bold] oops")
 
     async with staged() as stage:
-        stage.app.desk.start(broken())
-        await stage.until(lambda: isinstance(stage.screen, MishapScreen))
+        stage.app.app_context.start(broken())
+        await stage.until(lambda: isinstance(stage.screen, ErrorScreen))
         await stage.shows("all runs go on")
         await stage.press("escape")
         assert stage.screen is stage.app.screen_stack[0]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 
 __all__ = ["read_presets"]
 
 
-async def read_presets(desk: Desk) -> None:
+async def read_presets(app_context: AppContext) -> None:
     """Load the presets in a thread, because a folder on a network disk may take its time."""
-    desk.presets = await asyncio.to_thread(desk.load_presets)
-    desk.redraw()
+    app_context.presets = await asyncio.to_thread(app_context.load_presets)
+    app_context.redraw()

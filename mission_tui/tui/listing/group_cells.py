@@ -11,7 +11,7 @@ from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part
-from mission_tui.tui.listing import standing
+from mission_tui.tui.listing import run_status
 from mission_tui.tui.listing.roster import leader
 
 __all__ = ["GROUP_CELLS", "group_shape"]
@@ -22,7 +22,7 @@ _LEAST_SPARK = 6
 def group_shape(group: SeedGroup) -> tuple[str, Style]:
     """The shape of a member that lives, else of the worst."""
     lead = (group.live or (leader(group),))[0]
-    return standing.shape(lead), standing.state_style(lead)
+    return run_status.shape(lead), run_status.state_style(lead)
 
 
 def _name(group: SeedGroup, _now: float, _width: int) -> Part:
@@ -33,15 +33,15 @@ def _state(group: SeedGroup, _now: float, width: int) -> Part:
     if group.live:
         part = f"{len(group.live)}/{len(group.members)}"
         return part + " live" * (len(part) + 5 <= width), colours.LIVE
-    words = {standing.state_word(view) for view in group.members}
+    words = {run_status.state_word(view) for view in group.members}
     if len(words) == 1:
-        return next(iter(words)), standing.state_style(group.members[0])
+        return next(iter(words)), run_status.state_style(group.members[0])
     waiting = any(view.state == "queued" for view in group.members)
     return "queued" if waiting else "ended", colours.QUIET
 
 
 def _done(group: SeedGroup, _now: float, _width: int) -> Part:
-    shares = [share for view in group.members if (share := standing.share_done(view)) is not None]
+    shares = [share for view in group.members if (share := run_status.share_done(view)) is not None]
     return numbers.percent(min(shares) if len(shares) == len(group.members) else None), colours.INK
 
 
@@ -85,7 +85,7 @@ def _speed(group: SeedGroup, _now: float, _width: int) -> Part:
 
 
 def _health(group: SeedGroup, _now: float, _width: int) -> Part:
-    text, style = standing.badge(leader(group))
+    text, style = run_status.badge(leader(group))
     return f" {text}", style
 
 

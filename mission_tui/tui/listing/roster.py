@@ -12,10 +12,10 @@ from mission_tui.fleet.history.metrics import number
 from mission_tui.fleet.history.outcome import ALIVE
 from mission_tui.fleet.views.seed_group import SeedGroup, group_key, seed_groups
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
-from mission_tui.tui.listing.standing import alarms, share_done, state_word
-from mission_tui.tui.listing.wanted import Wanted
+from mission_tui.tui.listing.filter_pattern import FilterPattern
+from mission_tui.tui.listing.run_status import alarms, share_done, state_word
 
-__all__ = ["SORTS", "Roster", "Row", "leader", "members", "muster"]
+__all__ = ["SORTS", "Roster", "Row", "leader", "list_rows", "members"]
 
 SORTS = ("age", "run", "state", "done", "return", "st/s", "health", "ETA")
 """What a list can be sorted by; `age` is the snapshot's own order. The others are column titles."""
@@ -56,9 +56,9 @@ def leader(row: Row) -> RunView:
     return min(members(row), key=_severity_rank)
 
 
-def muster(
+def list_rows(
     snapshot: FleetSnapshot,
-    pattern: Wanted | None = None,
+    pattern: FilterPattern | None = None,
     sort: str = "age",
     *,
     opened: Collection[str] = (),

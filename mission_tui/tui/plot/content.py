@@ -9,15 +9,15 @@ from mission_tui.fleet.history.metrics import RETURN, Metric
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
-from mission_tui.tui.asking.inquiry import EXACT, Dossier
 from mission_tui.tui.drawing import numbers
 from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.plot.axes import Sided, side_by_side
+from mission_tui.tui.plot.chart_settings import ChartSettings
 from mission_tui.tui.plot.curve import Curve, curve_of
-from mission_tui.tui.plot.look import ChartLook
 from mission_tui.tui.plot.marks import Marks, marks_of
 from mission_tui.tui.plot.picture import Scene
 from mission_tui.tui.plot.ruler import Over, Ruler
+from mission_tui.tui.queries.run_data import EXACT, RunData
 
 __all__ = ["Content", "Entry", "content_of", "crossed"]
 
@@ -60,17 +60,17 @@ class Content:
 
 def content_of(
     view: RunView,
-    dossier: Dossier,
-    look: ChartLook,
+    data: RunData,
+    settings: ChartSettings,
     shown: Sequence[tuple[int, str]],
     limits: Sequence[Part] = (),
 ) -> Content:
     """The chart of the metrics `shown`, by slot and tag, without a crosshair."""
-    attempts = dossier.details.attempts if dossier.details is not None else ()
-    histories = {tag: dossier.history[tag] for _, tag in shown if tag in dossier.history}
-    rulers = {tag: Ruler(history, look.over, attempts) for tag, history in histories.items()}
+    attempts = data.details.attempts if data.details is not None else ()
+    histories = {tag: data.history[tag] for _, tag in shown if tag in data.history}
+    rulers = {tag: Ruler(history, settings.over, attempts) for tag, history in histories.items()}
     curves = {
-        tag: curve_of(slot, tag, histories[tag], rulers[tag].places, factor=look.factor, log=look.log)
+        tag: curve_of(slot, tag, histories[tag], rulers[tag].places, factor=settings.factor, log=settings.log)
         for slot, tag in shown
         if tag in histories
     }
@@ -78,10 +78,10 @@ def content_of(
     if histories:
         longest = max(histories, key=lambda tag: len(histories[tag].updates))
         ruler, history = rulers[longest], histories[longest]
-        marks = marks_of(view, dossier.details, history, ruler)
+        marks = marks_of(view, data.details, history, ruler)
         beside = {RETURN: _figures(marks)}
-        sided = side_by_side(list(curves.values()), log=look.log, beside=beside)
-        scene = Scene(sided, ruler, marks, look.factor > 0)
+        sided = side_by_side(list(curves.values()), log=settings.log, beside=beside)
+        scene = Scene(sided, ruler, marks, settings.factor > 0)
     by_tag = {it.curve.tag: it for it in scene.sided} if scene is not None else {}
     entries = tuple(
         Entry(
@@ -93,7 +93,7 @@ def content_of(
         )
         for slot, tag in shown
     )
-    return Content(entries, scene, look.over, look.factor, look.log, limits, dossier.trouble, _empty(view))
+    return Content(entries, scene, settings.over, settings.factor, settings.log, limits, data.trouble, _empty(view))
 
 
 def _empty(view: RunView) -> str:
@@ -106,18 +106,18 @@ def _empty(view: RunView) -> str:
     return "the next update brings another"
 
 
-def crossed(content: Content, dossier: Dossier, update: int, now: float) -> Content:
+def crossed(content: Content, data: RunData, update: int, now: float) -> Content:
     """The same chart with the crosshair at the end of `update`."""
     if content.scene is None:
         return content
-    ruler, exact = content.scene.ruler, dossier.history.get(EXACT)
+    ruler, exact = content.scene.ruler, data.history.get(EXACT)
     entries = tuple(
         replace(
             entry,
-            at=_at(entry.tag, update, dossier.history[entry.tag], exact),
+            at=_at(entry.tag, update, data.history[entry.tag], exact),
             soft_at=_soft_at(entry.curve, update) if content.factor > 0 else None,
         )
-        if entry.tag in dossier.history
+        if entry.tag in data.history
         else entry
         for entry in content.entries
     )

@@ -10,7 +10,7 @@ from rich.style import Style
 from mission_tui.tui.actions import ACTIONS, key_label
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
-from mission_tui.tui.plot.look import ChartLook
+from mission_tui.tui.plot.chart_settings import ChartSettings
 
 __all__ = ["controls"]
 
@@ -18,13 +18,13 @@ _ACTIONS = {action.name: action for action in ACTIONS}
 _AWAY = "Esc", "screen.back"
 
 
-def controls(look: ChartLook, *, kept: bool, reading: bool, width: int) -> list[Part]:
+def controls(settings: ChartSettings, *, kept: bool, reading: bool, width: int) -> list[Part]:
     """As many as fit `width` cells, those that change most first; `kept`: the chosen metric stays; `reading`: there is
     a crosshair.
     """
     parts: list[Part] = []
     room = width
-    for names, words in _words(look, kept=kept, reading=reading):
+    for names, words in _words(settings, kept=kept, reading=reading):
         said = [*_keys(names, reading=reading), (f" {words}  ", colours.INK)]
         cells = 1 + sum(cell_len(text) for text, _ in said)
         if cells <= room:
@@ -33,13 +33,13 @@ def controls(look: ChartLook, *, kept: bool, reading: bool, width: int) -> list[
     return parts
 
 
-def _words(look: ChartLook, *, kept: bool, reading: bool) -> Iterator[tuple[tuple[str, ...], str]]:
+def _words(settings: ChartSettings, *, kept: bool, reading: bool) -> Iterator[tuple[tuple[str, ...], str]]:
     if reading:
         yield ("left", "right"), "move"
         yield ("crosshair",), "ends it"
-    yield ("x axis",), f"over {look.over}"
-    yield ("log scale",), "logarithmic" if look.log else "linear"
-    soft = f"EMA {look.factor:g}, ~{1 / (1 - look.factor):.0f} updates" if look.factor else "raw"
+    yield ("x axis",), f"over {settings.over}"
+    yield ("log scale",), "logarithmic" if settings.log else "linear"
+    soft = f"EMA {settings.factor:g}, ~{1 / (1 - settings.factor):.0f} updates" if settings.factor else "raw"
     yield ("rougher", "smoother"), soft
     yield ("keep metric",), "drop" if kept else "keep"
     if not reading:

@@ -13,7 +13,7 @@ from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line
 from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.listing.vitals import metric_title
+from mission_tui.tui.listing.key_metrics import metric_title
 from mission_tui.tui.plot.content import Content, Entry
 from mission_tui.tui.plot.hues import hue, letter
 from mission_tui.tui.plot.marks import Marks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from mission_tui.tui.habits.shares import Shares
+from mission_tui.tui.preferences.shares import Shares
 from mission_tui.tui.widgets.pane import PANE_HEIGHT
 from mission_tui.tui.widgets.pane_grid import columns_for
 

@@ -14,11 +14,11 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.compare import Axis, Comparison
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Compare
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.cursor_moves import Move
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.listing.vitals import metric_title
-from mission_tui.tui.moves import Move
+from mission_tui.tui.listing.key_metrics import metric_title
 from mission_tui.tui.screens.still_open import still_open
 from mission_tui.tui.sections.comparison import comparison
 from mission_tui.tui.widgets.hint_line import HintLine
@@ -53,9 +53,9 @@ class CompareScreen(Screen[None], inherit_bindings=False):
         ),
     ]
 
-    def __init__(self, desk: Desk, runs: tuple[RunView, ...]) -> None:
+    def __init__(self, app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         super().__init__()
-        self._desk = desk
+        self._app_context = app_context
         self._runs = runs
         self._by: Axis = "step"
         self._found: Comparison | None = None
@@ -70,12 +70,12 @@ class CompareScreen(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Ask."""
-        self._desk.start(self._ask())
+        self._app_context.start(self._ask())
 
     async def _ask(self) -> None:
         ids, by = tuple(view.id for view in self._runs), self._by
         try:
-            reply = await self._desk.ask(lambda id_: Compare(id=id_, runs=ids, by=by))
+            reply = await self._app_context.ask(lambda id_: Compare(id=id_, runs=ids, by=by))
         except MissionError as error:
             self._trouble = str(error)
         else:
@@ -130,11 +130,11 @@ class CompareScreen(Screen[None], inherit_bindings=False):
     def action_turn(self) -> None:
         """Over the other axis."""
         self._by = "step" if self._by == "time" else "time"
-        self._desk.start(self._ask())
+        self._app_context.start(self._ask())
 
     def action_again(self) -> None:
         """The same runs as they are now."""
-        self._desk.start(self._ask())
+        self._app_context.start(self._ask())
 
     def action_back(self) -> None:
         """Back one layer."""

@@ -10,7 +10,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, line
@@ -25,23 +25,23 @@ _EPISODES = 100
 class EvaluationScreen(Sheet[None]):
     """Closing it does not end the evaluation; the result is then told in a toast."""
 
-    def __init__(self, desk: Desk, view: RunView) -> None:
+    def __init__(self, app_context: AppContext, view: RunView) -> None:
         super().__init__(f"Evaluate {view.name} from {view.last_checkpoint}", "Esc goes back; the evaluation goes on")
-        self._desk = desk
+        self._app_context = app_context
         self._view = view
         self._progress = Progress(re=0, done=0, total=_EPISODES)
-        self._began_t = desk.clock()
+        self._began_t = app_context.clock()
         self._result: dict[str, Any] | None = None
         self._trouble: str | None = None
 
     def on_mount(self) -> None:
         """Begin."""
-        self._desk.start(self._play())
+        self._app_context.start(self._play())
 
     async def _play(self) -> None:
-        run, shown, environ = self._view.id, self._view.name, self._desk.origin.environ
+        run, shown, environ = self._view.id, self._view.name, self._app_context.origin.environ
         try:
-            async for reply in self._desk.stream(
+            async for reply in self._app_context.stream(
                 lambda id_: Evaluate(id=id_, run=run, episodes=_EPISODES, environ=environ)
             ):
                 if isinstance(reply, Progress):
@@ -53,7 +53,7 @@ class EvaluationScreen(Sheet[None]):
         except MissionError as error:
             self._trouble = str(error)
         if not still_open(self):
-            self._desk.tell(
+            self._app_context.toast(
                 f"{shown}: {self._trouble or _sentence(self._result)}", "error" if self._trouble else "information"
             )
             return
@@ -67,7 +67,7 @@ class EvaluationScreen(Sheet[None]):
         if self._result is not None:
             return [line(parts, width) for parts in result_rows(self._result)]
         done, total = self._progress.done, max(1, self._progress.total)
-        elapsed_s = self._desk.clock() - self._began_t
+        elapsed_s = self._app_context.clock() - self._began_t
         left = numbers.duration(elapsed_s * (total - done) / done) if done else numbers.DASH
         tail = f" {done}/{total} episodes  {left} left"
         filled, rest = bar(done / total, width - len(tail))

@@ -16,14 +16,14 @@ from textual.widget import Widget
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Place, bindings
-from mission_tui.tui.asking.inquiry import Inquiry
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.cursor_moves import Move
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line
-from mission_tui.tui.listing.outlook import Outlook
+from mission_tui.tui.listing.empty_state import empty_state
+from mission_tui.tui.listing.fleet_view_state import FleetViewState
 from mission_tui.tui.listing.roster import SORTS
-from mission_tui.tui.listing.teaching import teaching
-from mission_tui.tui.moves import Move
+from mission_tui.tui.queries.run_data import RunDataLoader
 from mission_tui.tui.screens.arrangement import (
     LEAST_HEIGHT,
     LEAST_WIDTH,
@@ -32,8 +32,8 @@ from mission_tui.tui.screens.arrangement import (
     timeline_rows,
     wants_panes,
 )
-from mission_tui.tui.screens.below import Below
-from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.screens.list_and_detail import ListAndDetail
+from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from mission_tui.tui.widgets.away_lines import AwayLines
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.filter_bar import FilterBar
@@ -52,18 +52,18 @@ _UNNOTICED_S = 0.1
 """For so long a terminal may stay empty before a person wonders."""
 
 
-class FleetScreen(Shown, inherit_bindings=False):
-    """Owns the layout; what the person chose to look at is the `Outlook`, what there is to see the snapshot."""
+class FleetScreen(SnapshotScreen, inherit_bindings=False):
+    """Owns the layout; what the person chose to look at is the `FleetViewState`, what there is to see the snapshot."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("fleet")]
     PLACE: ClassVar[Place] = "fleet"
 
-    def __init__(self, desk: Desk, home: str, outlook: Outlook) -> None:
+    def __init__(self, app_context: AppContext, home: str, view_state: FleetViewState) -> None:
         super().__init__()
-        self._desk = desk
+        self._app_context = app_context
         self._home = home
-        self._inquiry = Inquiry(desk, self.redraw)
-        self.outlook = outlook
+        self._loader = RunDataLoader(app_context, self.redraw)
+        self.view_state = view_state
         self._arrangement = Arrangement(0, 0, listed=True)
         self._composed = False
 
@@ -73,9 +73,9 @@ class FleetScreen(Shown, inherit_bindings=False):
         yield Meters()
         yield ReplayLine()
         yield AwayLines()
-        yield Timeline(self._desk)
+        yield Timeline(self._app_context)
         yield PaneGrid()
-        yield Below(self._desk.shares, id="below")
+        yield ListAndDetail(self._app_context.shares, id="below")
         yield FilterBar()
         yield Footer()
         yield ScrollLines(_too_small, id="small")
@@ -84,8 +84,8 @@ class FleetScreen(Shown, inherit_bindings=False):
         """Wait a moment for the first snapshot, so that the first layout is that of the list and is painted with it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_UNNOTICED_S):
-                await self._desk.heard.wait()
-        self.set_reactive(FleetScreen.snapshot, self._desk.snapshot)
+                await self._app_context.heard.wait()
+        self.set_reactive(FleetScreen.snapshot, self._app_context.snapshot)
         self._composed = True
         self.redraw()
         # Every line has its words, and finds its size when it is painted: the first layout is the first picture.
@@ -93,11 +93,11 @@ class FleetScreen(Shown, inherit_bindings=False):
 
     def chosen(self) -> RunView | None:
         """The run under the cursor."""
-        return self.outlook.view
+        return self.view_state.view
 
     def targets(self) -> tuple[RunView, ...]:
         """What actions apply to: the marked runs, else the chosen one."""
-        return self.outlook.targets()
+        return self.view_state.targets()
 
     def redraw(self) -> None:
         """Settle the outlook on the snapshot, share out the rows, draw."""
@@ -109,12 +109,12 @@ class FleetScreen(Shown, inherit_bindings=False):
         if small:
             return
         if self.snapshot is not None:
-            self.outlook.settle(self.snapshot, live_apart=wants_panes(width, self.outlook.panes))
-        pattern = f"/{self.outlook.pattern.words}" if self.outlook.pattern else ""
-        self.query_one(Header).update(self.snapshot, pattern, _note(self._desk, self.outlook))
-        self.query_one(Meters).update(self.snapshot, self._desk.banner)
-        self.query_one(ReplayLine).update(self.snapshot, self._desk.scrub.step)
-        back = self._desk.coming_back
+            self.view_state.take_snapshot(self.snapshot, live_apart=wants_panes(width, self.view_state.panes))
+        pattern = f"/{self.view_state.pattern.words}" if self.view_state.pattern else ""
+        self.query_one(Header).update(self.snapshot, pattern, _note(self._app_context, self.view_state))
+        self.query_one(Meters).update(self.snapshot, self._app_context.banner)
+        self.query_one(ReplayLine).update(self.snapshot, self._app_context.replay_seek.step)
+        back = self._app_context.coming_back
         self.query_one(AwayLines).update(back.away if back.shown else None, back.best, width)
         self.query_one(Timeline).update(self.snapshot, timeline_rows(width, height))
         if self._share_rows(Size(width, height)) and self.is_mounted:
@@ -123,32 +123,32 @@ class FleetScreen(Shown, inherit_bindings=False):
         else:
             self._draw_runs()
             self._draw_detail()
-        readonly, undoable = self._desk.readonly, bool(self._desk.undoable())
-        presets, view = self._desk.presets, self.outlook.view
+        readonly, undoable = self._app_context.readonly, bool(self._app_context.undoable())
+        presets, view = self._app_context.presets, self.view_state.view
         self.query_one(Footer).update(
             hints("fleet", presets, view, self.finding(), readonly=readonly, undoable=undoable)
         )
 
     def _share_rows(self, size: Size) -> bool:
         """Whether the rows of a screen of `size` are shared out otherwise than before."""
-        outlook, roster = self.outlook, self.outlook.roster
+        view_state, roster = self.view_state, self.view_state.roster
         above = self.query_one(Meters).rows + self.query_one(ReplayLine).rows
         above += self.query_one(AwayLines).rows + self.query_one(Timeline).rows
         taken = 2 + above + (1 if self.query_one(FilterBar).display else 0)
-        maximised = ("detail" if outlook.in_detail else "list") if outlook.maximised else None
+        maximised = ("detail" if view_state.in_detail else "list") if view_state.maximised else None
         rows = size.height - taken
         shared = arrange(
             size.width,
             rows,
             len(roster.live),
             len(roster.rest),
-            panes=outlook.panes,
+            panes=view_state.panes,
             maximised=maximised if roster.runs else None,
-            shares=self._desk.shares,
+            shares=self._app_context.shares,
         )
         if not roster.runs:
             shared = Arrangement(0, 0, listed=True)
-        self.query_one(Below).lay_out(shared, rows)
+        self.query_one(ListAndDetail).lay_out(shared, rows)
         if shared == self._arrangement:
             return False
         self._arrangement = shared
@@ -157,9 +157,9 @@ class FleetScreen(Shown, inherit_bindings=False):
         return True
 
     def _draw_runs(self) -> None:
-        outlook, roster = self.outlook, self.outlook.roster
-        at = roster.index(outlook.chosen)
-        marked = frozenset(outlook.marked)
+        view_state, roster = self.view_state, self.view_state.roster
+        at = roster.index(view_state.chosen)
+        marked = frozenset(view_state.marked)
         paned = len(roster.live) if self._arrangement.panes else 0
         if paned:
             chosen = at if at is not None and at < paned else None
@@ -170,7 +170,7 @@ class FleetScreen(Shown, inherit_bindings=False):
             now=self.now,
             chosen=at - paned if at is not None and at >= paned else None,
             marked=marked,
-            sort=outlook.sort,
+            sort=view_state.sort,
             first=paned,
             teaching=self._empty(paned),
         )
@@ -181,11 +181,11 @@ class FleetScreen(Shown, inherit_bindings=False):
             return []
         if paned:
             return [[("   nothing waits and nothing has ended yet", colours.QUIET)]]
-        filtered = self.outlook.pattern is not None and bool(self.snapshot.runs)
-        return teaching(
-            self._desk.presets,
+        filtered = self.view_state.pattern is not None and bool(self.snapshot.runs)
+        return empty_state(
+            self._app_context.presets,
             filtered=filtered,
-            readonly=self._desk.readonly,
+            readonly=self._app_context.readonly,
             width=self.size.width,
             past=self.snapshot.replay is not None,
             elsewhere=self.snapshot.elsewhere,
@@ -193,44 +193,44 @@ class FleetScreen(Shown, inherit_bindings=False):
         )
 
     def _draw_detail(self) -> None:
-        view, outlook = self.outlook.view, self.outlook
+        view, view_state = self.view_state.view, self.view_state
         if view is not None and self._arrangement.detail:
-            self._inquiry.want(view, outlook.tab)
-            dossier = self._inquiry.about(view)
-            self.query_one(Detail).update(view, dossier, outlook.tab, self.now, focused=outlook.in_detail)
+            self._loader.request(view, view_state.tab)
+            data = self._loader.data_of(view)
+            self.query_one(Detail).update(view, data, view_state.tab, self.now, focused=view_state.in_detail)
 
     def action_move(self, how: Move) -> None:
         """Through the list, over the panes as they lie, or within the detail."""
-        outlook = self.outlook
+        view_state = self.view_state
         panes = columns_for(self.size.width) if self._arrangement.panes else 0
-        if outlook.in_detail and how not in ("left", "right"):
+        if view_state.in_detail and how not in ("left", "right"):
             self.query_one(Detail).move(how)
             return
-        outlook.go(how, columns=panes, page=max(1, self.query_one(RunTable).size.height - 1))
+        view_state.move_to(how, columns=panes, page=max(1, self.query_one(RunTable).size.height - 1))
         self.redraw()
 
     def action_tab(self, tab: str) -> None:
         """A tab was clicked."""
-        self.outlook.tab = tab
+        self.view_state.tab = tab
         self.redraw()
 
     def action_look(self, what: str) -> None:
         """Look otherwise: another tab, pane, order, or size of things."""
-        self.outlook.look(what, panes_shown=self._arrangement.panes > 0)
+        self.view_state.act(what, panes_shown=self._arrangement.panes > 0)
         self.redraw()
 
     def action_fold(self) -> None:
         """A group of seeds run by run, or as one row."""
-        if not self.outlook.fold():
-            self._desk.tell("no runs here that differ by their seed alone: launch PRESET --seeds 3 makes some")
+        if not self.view_state.fold():
+            self._app_context.toast("no runs here that differ by their seed alone: launch PRESET --seeds 3 makes some")
         self.redraw()
 
     def action_open(self, tab: str) -> None:
         """Open the chosen run at `tab`; a group of seeds into its runs."""
-        if tab == "learn" and isinstance(self.outlook.row, SeedGroup):
+        if tab == "learn" and isinstance(self.view_state.row, SeedGroup):
             self.action_fold()
-        elif (view := self.outlook.view) is not None:
-            self._desk.open_run(view, tab)
+        elif (view := self.view_state.view) is not None:
+            self._app_context.open_run(view, tab)
 
     def action_filter(self) -> None:
         """Type a filter."""
@@ -240,24 +240,24 @@ class FleetScreen(Shown, inherit_bindings=False):
     def action_back(self) -> None:
         """One layer: what was told of an absence, the filter, the zoom, the marks, the detail; never the program."""
         bar = self.query_one(FilterBar)
-        if self._desk.coming_back.close():
+        if self._app_context.coming_back.close():
             self.redraw()
             return
-        if bar.display or self.outlook.pattern is not None:
+        if bar.display or self.view_state.pattern is not None:
             bar.close(clear=True)
         else:
-            self.outlook.step_back()
+            self.view_state.step_back()
         self.redraw()
 
     @on(FilterBar.Changed)
     @on(FilterBar.Closed)
     def _filtered(self) -> None:
-        self.outlook.pattern = self.query_one(FilterBar).pattern
+        self.view_state.pattern = self.query_one(FilterBar).pattern
         self.redraw()
 
     def on_run_table_picked(self, message: RunTable.Picked) -> None:
         """A click chooses; a double click opens."""
-        self.outlook.choose(message.index)
+        self.view_state.choose(message.index)
         self.redraw()
         if message.twice:
             self.action_open("learn")
@@ -265,15 +265,15 @@ class FleetScreen(Shown, inherit_bindings=False):
     def on_run_table_sort_picked(self, message: RunTable.SortPicked) -> None:
         """A click on a title sorts; a second one goes back to the order of age."""
         if message.title in SORTS:
-            self.outlook.sort = "age" if self.outlook.sort == message.title else message.title
+            self.view_state.sort = "age" if self.view_state.sort == message.title else message.title
         self.redraw()
 
 
-def _note(desk: Desk, outlook: Outlook) -> str:
+def _note(app_context: AppContext, view_state: FleetViewState) -> str:
     """What the header says of this screen. Of a replay it is plain that nothing can be changed there."""
-    past = desk.snapshot is not None and desk.snapshot.replay is not None
-    looks = "read-only" if desk.readonly and not past else ""
-    return "  ".join(filter(None, (looks, outlook.marks)))
+    past = app_context.snapshot is not None and app_context.snapshot.replay is not None
+    looks = "read-only" if app_context.readonly and not past else ""
+    return "  ".join(filter(None, (looks, view_state.marks)))
 
 
 def _too_small(width: int) -> list[Strip]:

@@ -9,11 +9,11 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
 from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, offered
-from mission_tui.tui.asking.gpu_share import NORMAL
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.launching.preset_choice import PresetChoice, by_key
+from mission_tui.tui.queries.gpu_share import NORMAL
 from mission_tui.tui.screens.sheet import Sheet
 
 __all__ = ["HelpScreen"]

@@ -15,14 +15,14 @@ from textual.strip import Strip
 from textual.widgets import Input, Static, TextArea
 
 from mission_tui.ipc.requests import LaunchItem
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.launching.draft import Draft
-from mission_tui.tui.launching.offering import about, devices, offers
+from mission_tui.tui.launching.form_completions import about, devices, offers
+from mission_tui.tui.launching.launch_preview import LaunchPreview
 from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.launching.preset_reading import read_presets
-from mission_tui.tui.launching.reckoning import Reckoning
 from mission_tui.tui.screens.picker import Choice
 from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.screens.smoke import SmokeScreen
@@ -60,12 +60,12 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         Binding("pageup", "scroll_to('page_up')", "less", priority=True),
     ]
 
-    def __init__(self, desk: Desk, chosen: str | None = None) -> None:
+    def __init__(self, app_context: AppContext, chosen: str | None = None) -> None:
         super().__init__("New run", _HINT)
         self._chosen = chosen
-        self._desk = desk
-        self._presets = _usable(desk)
-        self._reckoning = Reckoning(desk, self._reckoned)
+        self._app_context = app_context
+        self._presets = _usable(app_context)
+        self._preview = LaunchPreview(app_context, self._reckoned)
 
     def content(self) -> ComposeResult:
         """Presets beside changes, what may be completed, the other fields, then meaning and price."""
@@ -92,7 +92,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
             yield Static("from", classes="form-label", markup=False)
             yield Field(self, id="form-first-seed", placeholder="preset's", max_length=10)
             yield Static("device", classes="form-label", markup=False)
-            snapshot = self._desk.snapshot
+            snapshot = self._app_context.snapshot
             yield Selector(self, "preset's", devices(snapshot.gpus if snapshot else ()), id="form-device")
             yield Static("priority", classes="form-label", markup=False)
             yield Field(self, id="form-priority", placeholder="0", max_length=5)
@@ -102,28 +102,28 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         """Begin at the presets."""
         self.query_one(Presets).focus()
         self.watch(self, "focused", self._offer, init=False)
-        self.set_interval(_AGAIN_S, self._reckoning.again)
+        self.set_interval(_AGAIN_S, self._preview.again)
         if self._chosen is not None:
             self.query_one(Presets).go_to(self._chosen)
         self._check()
-        if not self._desk.presets:
-            self._desk.start(self._await_presets())
+        if not self._app_context.presets:
+            self._app_context.start(self._await_presets())
 
     async def _await_presets(self) -> None:
         """The form may be open before they have been read."""
-        await read_presets(self._desk)
+        await read_presets(self._app_context)
         if still_open(self):
             self._list_presets(None)
 
     def _list_presets(self, chosen: str | None) -> None:
-        self._presets = _usable(self._desk)
+        self._presets = _usable(self._app_context)
         presets = self.query_one(Presets)
         presets.offer(_choices(self._presets))
         presets.go_to(chosen or (self._presets[0].name if self._presets else ""))
 
     def on_unmount(self) -> None:
         """Answers on their way are nobody's."""
-        self._reckoning.end()
+        self._preview.end()
 
     @property
     def _preset(self) -> PresetChoice | None:
@@ -150,7 +150,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     @on(Presets.Chosen)
     def _check(self) -> None:
         self._offer()
-        self._reckoning.begin(self._preset, self._draft())
+        self._preview.begin(self._preset, self._draft())
 
     def _reckoned(self) -> None:
         if still_open(self):
@@ -159,7 +159,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
 
     def lines(self, width: int) -> list[Strip]:
         """What is wrong, or the numbers that will run and what they cost."""
-        said = self._reckoning.said()
+        said = self._preview.said()
         return [line([(text, style)], width) for sentence, style in said for text in wrap(sentence, width)]
 
     def refill(self) -> None:
@@ -169,11 +169,11 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         self.hint(f"{_HINT}  PgDn more" if more else _HINT)
 
     def _offer(self) -> None:
-        field, snapshot = self.focused, self._desk.snapshot
+        field, snapshot = self.focused, self._app_context.snapshot
         id_ = field.id or "" if field is not None else ""
         typed = field.typed if isinstance(field, Changes | Field) else ""
         word = field.word if isinstance(field, Selector) else None
-        found = offers(id_, typed, self._reckoning.spec, snapshot)
+        found = offers(id_, typed, self._preview.spec, snapshot)
         told = about(id_, word, snapshot)
         if isinstance(field, Presets) and self._preset is not None:
             told = self._preset.description or told
@@ -184,21 +184,23 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     def action_submit(self) -> None:
         """Start, if nothing is wrong."""
         self._check()
-        self._reckoning.then(self.dismiss)
+        self._preview.then(self.dismiss)
 
     def action_try(self) -> None:
         """A smoke run of the first of the items: what stands here stays."""
         self._check()
-        self._reckoning.then(lambda items: self._desk.open(SmokeScreen(self._desk, items[0])), refused_too=True)
+        self._preview.then(
+            lambda items: self._app_context.open(SmokeScreen(self._app_context, items[0])), refused_too=True
+        )
 
     def action_save(self) -> None:
         """What stands here becomes a preset."""
         self._check()
-        self._reckoning.then(lambda _: self._desk.start(self._save()), refused_too=True)
+        self._preview.then(lambda _: self._app_context.start(self._save()), refused_too=True)
 
     async def _save(self) -> None:
         preset = self._preset
-        saved = None if preset is None else await save_preset(self._desk, preset, self._reckoning.settings)
+        saved = None if preset is None else await save_preset(self._app_context, preset, self._preview.settings)
         if saved is None or not still_open(self):
             return
         for field in self.query(_SETTINGS).results(Field):
@@ -221,8 +223,8 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         return self.query_one(OfferLine).turn(by)
 
 
-def _usable(desk: Desk) -> list[PresetChoice]:
-    return [preset for preset in desk.presets if preset.error is None]
+def _usable(app_context: AppContext) -> list[PresetChoice]:
+    return [preset for preset in app_context.presets if preset.error is None]
 
 
 def _choices(presets: list[PresetChoice]) -> list[Choice]:

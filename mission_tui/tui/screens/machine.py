@@ -12,17 +12,17 @@ from textual.strip import Strip
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Place, bindings
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.cursor_moves import Move
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.habits.shares import Split, split_of
-from mission_tui.tui.moves import Move
-from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.preferences.shares import Split, split_of
+from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from mission_tui.tui.sections.machine import RUN_SORTS, machine_lines, runs_on
 from mission_tui.tui.widgets.footer import Footer, hints
 from mission_tui.tui.widgets.header import Header
-from mission_tui.tui.widgets.parted import Parted
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
+from mission_tui.tui.widgets.split_container import SplitContainer
 from mission_tui.tui.widgets.timeline import Timeline
 
 __all__ = ["MachineScreen"]
@@ -31,7 +31,7 @@ _STRIP_FROM = 16
 _STRIP_LEAST, _LINES_LEAST = 3, 6
 
 
-class StripAndLines(Parted):
+class StripAndLines(SplitContainer):
     """The strip above the tables; it takes no more rows than it fills."""
 
     def strip_rows(self, whole: int) -> int:
@@ -47,37 +47,37 @@ class StripAndLines(Parted):
         at, whole = strip.region, self.size.height
         grip = Region(at.x, at.bottom, at.width, 1)
         split = split_of("strip", at, grip, whole, least=_STRIP_LEAST, other_least=_LINES_LEAST)
-        return structs.replace(split, most=max(split.least, min(split.most, strip.wanted)))
+        return structs.replace(split, most=max(split.least, min(split.most, strip.wanted_rows)))
 
 
-class MachineScreen(Shown, inherit_bindings=False):
+class MachineScreen(SnapshotScreen, inherit_bindings=False):
     """Keys apply to the run under the cursor, which stays with its run while the order changes."""
 
     CSS_PATH = "machine.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("machine")]
     PLACE: ClassVar[Place] = "machine"
 
-    def __init__(self, desk: Desk, chosen: RunView | None) -> None:
+    def __init__(self, app_context: AppContext, chosen: RunView | None) -> None:
         super().__init__()
-        self._desk = desk
+        self._app_context = app_context
         self._chosen = chosen.id if chosen else None
         self._at = 0
-        self._sort = desk.machine_sort if desk.machine_sort in RUN_SORTS else RUN_SORTS[0]
+        self._sort = app_context.machine_sort if app_context.machine_sort in RUN_SORTS else RUN_SORTS[0]
         self._alone = False
         self._runs: list[RunView] = []
         self._cursor: int | None = None
 
     def compose(self) -> ComposeResult:
         """The strip gives way to the tables on a low screen."""
-        yield Header("Esc back  ? help", self._desk.home)
-        with StripAndLines(self._desk.shares, id="machine-parts"):
-            yield Timeline(self._desk)
+        yield Header("Esc back  ? help", self._app_context.home)
+        with StripAndLines(self._app_context.shares, id="machine-parts"):
+            yield Timeline(self._app_context)
             yield ScrollLines(self._lines, id="machine-lines")
         yield Footer()
 
     def on_mount(self) -> None:
         """Draw what is known."""
-        self.set_reactive(MachineScreen.snapshot, self._desk.snapshot)
+        self.set_reactive(MachineScreen.snapshot, self._app_context.snapshot)
         self.redraw_later()
 
     def chosen(self) -> RunView | None:
@@ -94,7 +94,7 @@ class MachineScreen(Shown, inherit_bindings=False):
         self.query_one(Header).update(self.snapshot)
         self.query_one(Timeline).update(self.snapshot, rows)
         self.query_one("#machine-lines", ScrollLines).redraw()
-        readonly, undoable = self._desk.readonly, bool(self._desk.undoable())
+        readonly, undoable = self._app_context.readonly, bool(self._app_context.undoable())
         shown = hints("machine", (), self.chosen(), self.finding(), readonly=readonly, undoable=undoable)
         self.query_one(Footer).update(shown)
 
@@ -106,12 +106,17 @@ class MachineScreen(Shown, inherit_bindings=False):
 
     def _lines(self, width: int) -> list[Strip]:
         if self.snapshot is None:
-            return [line([(f" {self._desk.banner or 'connecting to the supervisor…'}", colours.QUIET)], width)]
+            return [line([(f" {self._app_context.banner or 'connecting to the supervisor…'}", colours.QUIET)], width)]
         strips, self._cursor = machine_lines(
-            self.snapshot, self._runs, width, sort=self._sort, chosen=self._chosen, told=self.query_one(Timeline).told
+            self.snapshot,
+            self._runs,
+            width,
+            sort=self._sort,
+            chosen=self._chosen,
+            told=self.query_one(Timeline).sentences,
         )
-        if self._desk.banner is not None:
-            strips.insert(0, line([(f" ▲ {self._desk.banner}", colours.WARN)], width))
+        if self._app_context.banner is not None:
+            strips.insert(0, line([(f" ▲ {self._app_context.banner}", colours.WARN)], width))
         return strips
 
     def action_move(self, how: Move) -> None:
@@ -141,7 +146,7 @@ class MachineScreen(Shown, inherit_bindings=False):
         self.redraw()
 
     def _sort_by(self, title: str) -> None:
-        self._sort = self._desk.machine_sort = title
+        self._sort = self._app_context.machine_sort = title
 
     def action_look(self, what: str) -> None:
         """Another order, or the tables alone."""
@@ -155,7 +160,7 @@ class MachineScreen(Shown, inherit_bindings=False):
     def action_open(self, tab: str) -> None:
         """Open the run under the cursor at `tab`."""
         if (view := self.chosen()) is not None:
-            self._desk.open_run(view, tab)
+            self._app_context.open_run(view, tab)
 
     def action_back(self) -> None:
         """One layer: the tables alone, then this screen."""

@@ -13,7 +13,7 @@ from textual.strip import Strip
 
 from mission_tui.errors import UsageError
 from mission_tui.run_module import module_words
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.drawing.wrapping import wrap
@@ -32,16 +32,16 @@ _PACE_S = 0.1
 class OutputScreen(Sheet[None]):
     """The words after `mission-tui`, carried out for the runs in `root`."""
 
-    def __init__(self, desk: Desk, words: Sequence[str], root: str) -> None:
+    def __init__(self, app_context: AppContext, words: Sequence[str], root: str) -> None:
         super().__init__(f"mission-tui {' '.join(words)}", "Esc ends it")
-        self._desk, self._words, self._root = desk, list(words), root
+        self._app_context, self._words, self._root = app_context, list(words), root
         self._text = ""
         self._cut = self._due = False
         self._process: asyncio.subprocess.Process | None = None
 
     def on_mount(self) -> None:
         """Begin."""
-        self._desk.start(self._carry_out())
+        self._app_context.start(self._carry_out())
 
     def on_unmount(self) -> None:
         """Nobody listens any more."""

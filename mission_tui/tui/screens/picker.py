@@ -14,11 +14,11 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Input
 
+from mission_tui.tui.cursor_moves import Move
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import fit, line
 from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.moves import Move
 from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.widgets.lines import Lines
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
@@ -59,7 +59,7 @@ class Choices(Lines):
         self.at = 0
 
     @property
-    def lit(self) -> bool:
+    def is_highlighted(self) -> bool:
         """Whether the cursor's line is highlighted."""
         return True
 
@@ -99,7 +99,7 @@ class Choices(Lines):
             (" ", colours.INK),
             (fit(choice.detail, room), colours.QUIET),
         ]
-        return line(parts, width, colours.CHOSEN if chosen and self.lit else None)
+        return line(parts, width, colours.CHOSEN if chosen and self.is_highlighted else None)
 
     def _room(self, width: int) -> tuple[int, int]:
         """Cells for labels and for details."""

@@ -11,17 +11,17 @@ from textual.binding import BindingType
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Place, bindings
-from mission_tui.tui.asking.against import Against
-from mission_tui.tui.asking.copied import copy_lines, lines_of
-from mission_tui.tui.asking.gpu_share import calm_share
-from mission_tui.tui.asking.inquiry import Inquiry
-from mission_tui.tui.asking.looking_back import LookingBack
-from mission_tui.tui.desk import Desk
-from mission_tui.tui.listing.outlook import RUN_TABS
-from mission_tui.tui.listing.wanted import Wanted
-from mission_tui.tui.moves import Move
+from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.cursor_moves import Move
+from mission_tui.tui.listing.filter_pattern import FilterPattern
+from mission_tui.tui.listing.fleet_view_state import RUN_TABS
+from mission_tui.tui.queries.config_diff_target import ConfigDiffTarget
+from mission_tui.tui.queries.copy_text import copy_lines, lines_of
+from mission_tui.tui.queries.gpu_share import calm_share
+from mission_tui.tui.queries.log_search import LogSearch
+from mission_tui.tui.queries.run_data import RunDataLoader
 from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
-from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from mission_tui.tui.screens.still_open import still_open
 from mission_tui.tui.sections.difference import held_against
 from mission_tui.tui.sections.tabs import section
@@ -44,23 +44,23 @@ _WIDE = 120
 _SECTIONS = ("config", "machine", "episodes", "journal", "checkpoints")
 
 
-class RunScreen(Shown, inherit_bindings=False):
+class RunScreen(SnapshotScreen, inherit_bindings=False):
     """Shows the run whose view it was opened with; an update of the fleet brings its newest view."""
 
     CSS_PATH = "run.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("run")]
     PLACE: ClassVar[Place] = "run"
 
-    def __init__(self, desk: Desk, view: RunView, tab: str, home: str) -> None:
+    def __init__(self, app_context: AppContext, view: RunView, tab: str, home: str) -> None:
         super().__init__()
-        self._desk = desk
+        self._app_context = app_context
         self._view = view
         self._tab = tab
         self._home = home
-        self._inquiry = Inquiry(desk, self._answered)
-        self._back = LookingBack(self._inquiry, desk.tell, self._draw_body)
-        self._against = Against(desk, self._answered)
-        self._pattern: Wanted | None = None
+        self._loader = RunDataLoader(app_context, self._answered)
+        self._back = LogSearch(self._loader, app_context.toast, self._draw_body)
+        self._diff_target = ConfigDiffTarget(app_context, self._answered)
+        self._pattern: FilterPattern | None = None
 
     def compose(self) -> ComposeResult:
         """Headline, tabs, and one body per kind of tab, of which one is displayed."""
@@ -68,16 +68,16 @@ class RunScreen(Shown, inherit_bindings=False):
         yield ReplayLine()
         yield RunHead()
         yield ScrollLines(id="tabs")
-        yield Curves(self._desk.chart, self._desk.shares)
-        yield Findings(self._desk.shares)
+        yield Curves(self._app_context.chart, self._app_context.shares)
+        yield Findings(self._app_context.shares)
         yield ScrollLines(id="section")
-        yield LogLines(folds=self._desk.log_folds)
+        yield LogLines(folds=self._app_context.log_folds)
         yield FilterBar()
         yield Footer()
 
     def on_mount(self) -> None:
         """Draw what is known; the rest is asked for."""
-        self.set_reactive(RunScreen.snapshot, self._desk.snapshot)
+        self.set_reactive(RunScreen.snapshot, self._app_context.snapshot)
         self.action_open(self._tab)
 
     def chosen(self) -> RunView:
@@ -93,23 +93,23 @@ class RunScreen(Shown, inherit_bindings=False):
         width, height = self.size
         if not self.is_mounted or width == 0:
             return
-        self._view = self._desk.view(self._view.id) or self._view
+        self._view = self._app_context.view(self._view.id) or self._view
         self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "-small")
         self.set_class(width >= _WIDE, "-wide")
         self.query_one(Header).update(self.snapshot)
-        self.query_one(ReplayLine).update(self.snapshot, self._desk.scrub.step)
+        self.query_one(ReplayLine).update(self.snapshot, self._app_context.replay_seek.step)
         self.query_one(RunHead).update(self._view, self.now)
         points = min(2000, max(40, 2 * width))
         curves = self.query_one(Curves)
         for metric in curves.tags if self._tab == "learn" else (None,):
-            self._inquiry.want(self._view, self._tab, metric, points)
+            self._loader.request(self._view, self._tab, metric, points)
         if self._tab in ("learn", "machine"):
-            self._inquiry.want_courses(self._view)
+            self._loader.request_summaries(self._view)
         self._draw_body()
         self._read_off()
         if self._tab == "health" and (finding := self.finding()) is not None:
-            self._inquiry.want_evidence(self._view, finding, points)
-        readonly, undoable = self._desk.readonly, bool(self._desk.undoable())
+            self._loader.request_evidence(self._view, finding, points)
+        readonly, undoable = self._app_context.readonly, bool(self._app_context.undoable())
         shown = hints("run", (), self._view, self.finding(), readonly=readonly, undoable=undoable)
         self.query_one(Footer).update(shown)
 
@@ -122,29 +122,29 @@ class RunScreen(Shown, inherit_bindings=False):
     def _read_off(self) -> None:
         curves = self.query_one(Curves)
         if self._tab == "learn" and curves.unread is not None:
-            self._inquiry.want_exact(self._view, curves.unread, curves.tags)
+            self._loader.request_exact(self._view, curves.unread, curves.tags)
 
     def _draw_body(self) -> None:
-        view, dossier, tab = self._view, self._inquiry.about(self._view), self._tab
+        view, data, tab = self._view, self._loader.data_of(self._view), self._tab
         note = ""
         if tab == "learn":
-            self.query_one(Curves).update(view, dossier, self.now)
-            self.query_one(MetricList).trace(dossier.courses)
+            self.query_one(Curves).update(view, data, self.now)
+            self.query_one(MetricList).trace(data.summaries)
         elif tab == "log":
-            log, tail = self.query_one(LogLines), dossier.log
+            log, tail = self.query_one(LogLines), data.log
             if tail.attempt is None:
-                log.update([dossier.trouble or "asking…"], self._pattern)
+                log.update([data.trouble or "asking…"], self._pattern)
             elif not self._back.busy:
                 log.update(tail.lines, self._pattern, tail.stretch, detached=tail.detached)
         elif tab == "health":
-            calm = "" if dossier.details is None else calm_share(self.snapshot, view, dossier.details)
-            note = self.query_one(Findings).update(view, dossier, self.now, self._pattern, calm)
+            calm = "" if data.details is None else calm_share(self.snapshot, view, data.details)
+            note = self.query_one(Findings).update(view, data, self.now, self._pattern, calm)
         else:
             body, now = self.query_one("#section", ScrollLines), self.now
-            if tab == "config" and (details := dossier.details) is not None:
-                body.set(lambda width: held_against(details, self._against.other, width))
+            if tab == "config" and (details := data.details) is not None:
+                body.set(lambda width: held_against(details, self._diff_target.other, width))
             else:
-                body.set(lambda width: section(tab, view, dossier, width, body.size.height, now))
+                body.set(lambda width: section(tab, view, data, width, body.size.height, now))
             note = body.place
         self.query_one("#tabs", ScrollLines).set(
             lambda width: [tab_line(view, tab, width, focused=False, note=note, named=False, names=RUN_TABS)]
@@ -188,7 +188,7 @@ class RunScreen(Shown, inherit_bindings=False):
         if self._tab != "learn":
             self.action_open("learn")
         elif refused := self.query_one(Curves).act(what):
-            self._desk.tell(refused, "warning")
+            self._app_context.toast(refused, "warning")
 
     def action_look(self, what: str) -> None:
         """The tab beside this one, or only the body of it, or everything again."""
@@ -204,15 +204,15 @@ class RunScreen(Shown, inherit_bindings=False):
     def action_body(self, what: str) -> None:
         """What only some tabs can do."""
         if what == "copy":
-            copy_lines(self._desk, *lines_of(self, self._tab))
+            copy_lines(self._app_context, *lines_of(self, self._tab))
         elif what == "turn" and self._tab == "config":
-            self._desk.start(self._against.turn(self._view))
+            self._app_context.start(self._diff_target.turn(self._view))
         elif self._tab != "log":
-            self._desk.tell("that is for the log: l shows it")
+            self._app_context.toast("that is for the log: l shows it")
         elif what == "turn":
-            self._desk.log_folds = self.query_one(LogLines).turn_folding()
+            self._app_context.log_folds = self.query_one(LogLines).turn_folding()
         else:
-            log, tail = self.query_one(LogLines), self._inquiry.about(self._view).log
+            log, tail = self.query_one(LogLines), self._loader.data_of(self._view).log
             self._back.jump(log, tail, -1 if what == "before" else 1)
 
     def action_filter(self) -> None:
@@ -235,13 +235,13 @@ class RunScreen(Shown, inherit_bindings=False):
 
     @on(FilterBar.Changed)
     @on(FilterBar.Closed)
-    @on(Curves.Wanted)
-    @on(Findings.Wanted)
+    @on(Curves.DataNeeded)
+    @on(Findings.EvidenceNeeded)
     def _wanted_otherwise(self) -> None:
         self._pattern = self.query_one(FilterBar).pattern
         self.redraw()
 
-    @on(LogLines.PageWanted)
-    def _other_output(self, message: LogLines.PageWanted) -> None:
+    @on(LogLines.PageNeeded)
+    def _other_output(self, message: LogLines.PageNeeded) -> None:
         self._back.give_up()
-        self._inquiry.want_log(message.where)
+        self._loader.request_log(message.where)

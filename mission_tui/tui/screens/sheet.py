@@ -10,10 +10,10 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.strip import Strip
 
+from mission_tui.tui.cursor_moves import Move
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.moves import Move
 from mission_tui.tui.widgets.hint_line import HintLine
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 

@@ -11,7 +11,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.ipc.replies import Checked, Progress
 from mission_tui.ipc.requests import Check, LaunchItem
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.drawing.wrapping import wrap
@@ -33,19 +33,19 @@ _NAME = 12
 class SmokeScreen(Sheet[None]):
     """Closing it does not end the smoke run, which soon ends by itself and leaves nothing; how it went is then told."""
 
-    def __init__(self, desk: Desk, item: LaunchItem) -> None:
+    def __init__(self, app_context: AppContext, item: LaunchItem) -> None:
         super().__init__(f"Trying {item.spec.preset}: nothing is started", "Esc back; it goes on for a moment")
-        self._desk, self._item = desk, item
+        self._app_context, self._item = app_context, item
         self._doing = "asking"
         self._checked: Checked | None = None
         self._trouble: str | None = None
 
     def on_mount(self) -> None:
         """Begin."""
-        self._desk.start(self._try())
+        self._app_context.start(self._try())
 
     async def _try(self) -> None:
-        origin, spec = self._desk.origin, self._item.spec
+        origin, spec = self._app_context.origin, self._item.spec
 
         def request(id_: int) -> Check:
             return Check(
@@ -59,7 +59,7 @@ class SmokeScreen(Sheet[None]):
             )
 
         try:
-            async for reply in self._desk.stream(request):
+            async for reply in self._app_context.stream(request):
                 if isinstance(reply, Progress):
                     self._doing = reply.note
                 else:
@@ -72,7 +72,9 @@ class SmokeScreen(Sheet[None]):
             self.hint("Esc back to the form")
             self.refill()
         else:
-            self._desk.tell(f"{spec.preset}: {self._sentence()}", "warning" if self._failed() else "information")
+            self._app_context.toast(
+                f"{spec.preset}: {self._sentence()}", "warning" if self._failed() else "information"
+            )
 
     def lines(self, width: int) -> list[Strip]:
         """What is being done, or every step with what was found."""

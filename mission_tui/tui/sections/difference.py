@@ -10,10 +10,10 @@ from textual.strip import Strip
 
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import DetailsReply
-from mission_tui.tui.asking.against import OF_A_COMMAND, Other
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import fit, line
 from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.queries.config_diff_target import OF_A_COMMAND, Other
 from mission_tui.tui.sections.config import config, settings
 
 __all__ = ["difference", "held_against"]

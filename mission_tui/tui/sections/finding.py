@@ -10,8 +10,8 @@ from mission_tui.fleet.views.findings import Finding
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.listing.standing import finding_span, finding_word, severity_shape
-from mission_tui.tui.listing.vitals import column_title
+from mission_tui.tui.listing.key_metrics import column_title
+from mission_tui.tui.listing.run_status import finding_span, finding_word, severity_shape
 
 __all__ = ["evidence_rows", "finding_lines", "finding_rows"]
 

@@ -11,7 +11,7 @@ from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.listing.standing import finding_span, open_findings
+from mission_tui.tui.listing.run_status import finding_span, open_findings
 from mission_tui.tui.sections.finding import finding_rows
 from mission_tui.tui.sections.readings import reading_lines
 

@@ -18,8 +18,8 @@ from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import area, bar, spark
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.listing import standing
-from mission_tui.tui.listing.vitals import metric_title, vitals
+from mission_tui.tui.listing import run_status
+from mission_tui.tui.listing.key_metrics import key_metrics, metric_title
 
 __all__ = ["learn"]
 
@@ -32,7 +32,7 @@ _CHARTED = ("rollout/ep_rew_mean", "train/approx_kl", "rollout/ep_len_mean")
 _FOLDED_MOST = 3
 
 
-class _Told(Struct, frozen=True):
+class _Notice(Struct, frozen=True):
     lead: str
     text: str
     style: Style = colours.INK
@@ -44,14 +44,14 @@ def learn(view: RunView, width: int, height: int, now: float) -> list[Strip]:
     inside = width - 2
     rows: list[list[Part]] = []
     if view.cause or not view.update:
-        said = wrap(standing.headline(view, now), inside)[:_HEADLINE_MOST]
-        rows += [[(text, standing.state_style(view))] for text in said]
+        said = wrap(run_status.headline(view, now), inside)[:_HEADLINE_MOST]
+        rows += [[(text, run_status.state_style(view))] for text in said]
     if "metrics" not in view.can and not view.cause:
         rows.append([("a command that has reported nothing: no curves; l shows what it prints", colours.QUIET)])
     if view.update:
         rows.append(_progress(view, inside))
         told = [*_concerns(view, now), *_paid(view)]
-        below = [vitals(view, inside), *_folded(told, inside, height - len(rows) - 2)]
+        below = [key_metrics(view, inside), *_folded(told, inside, height - len(rows) - 2)]
         rows += _charts(view, inside, height - len(rows) - len(below)) or [_curves(view, inside)]
         rows += below
     return [line([(" ", colours.INK), *parts], width) for parts in rows[:height]]
@@ -102,7 +102,7 @@ def _finite(series: Sequence[Metric | None]) -> list[float]:
 
 
 def _progress(view: RunView, width: int) -> list[Part]:
-    share = standing.share_done(view)
+    share = run_status.share_done(view)
     done, rest = bar(share, 16 if width < 100 else 32)
     steps = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
     parts: list[Part] = [(done, colours.LIVE), (rest, colours.TRACK)]
@@ -113,29 +113,29 @@ def _progress(view: RunView, width: int) -> list[Part]:
     return [*parts, (split, colours.QUIET)] if fits else parts
 
 
-def _paid(view: RunView) -> list[_Told]:
+def _paid(view: RunView) -> list[_Notice]:
     """What it brought that the run joined the others."""
     if view.payoff is None or view.payoff.verdict == "first":
         return []
-    return [_Told("together: ", gain_sentence(view.payoff, "it"))]
+    return [_Notice("together: ", gain_sentence(view.payoff, "it"))]
 
 
-def _concerns(view: RunView, now: float) -> list[_Told]:
+def _concerns(view: RunView, now: float) -> list[_Notice]:
     """The worst finding with cause and advice; without findings the outcomes of episodes."""
-    worst = standing.told_first(view)
+    worst = run_status.headline_finding(view)
     if worst is not None:
         style = colours.severity_style(worst.severity)
-        said = f"{worst.sentence} ({standing.finding_span(worst, now, over=view.state in OVER)})"
-        told = [_Told(f"{standing.severity_shape(worst)} ", said, style, style), _Told("  cause  ", worst.cause)]
-        return [*told, _Told("  advice ", worst.proposal)] if worst.proposal else told
+        said = f"{worst.sentence} ({run_status.finding_span(worst, now, over=view.state in OVER)})"
+        told = [_Notice(f"{run_status.severity_shape(worst)} ", said, style, style), _Notice("  cause  ", worst.cause)]
+        return [*told, _Notice("  advice ", worst.proposal)] if worst.proposal else told
     total = sum(view.outcomes.values())
     if not total:
         return []
     shares = sorted(view.outcomes.items(), key=lambda pair: -pair[1])
-    return [_Told("episodes: ", "   ".join(f"{name} {numbers.percent(n / total)}" for name, n in shares))]
+    return [_Notice("episodes: ", "   ".join(f"{name} {numbers.percent(n / total)}" for name, n in shares))]
 
 
-def _folded(told: Sequence[_Told], width: int, height: int) -> list[list[Part]]:
+def _folded(told: Sequence[_Notice], width: int, height: int) -> list[list[Part]]:
     """Each in a line, and the first ones in more of them where `height` has lines to spare; the rest is cut."""
     spare = max(0, height - len(told))
     rows: list[list[Part]] = []

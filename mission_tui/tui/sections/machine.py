@@ -23,7 +23,7 @@ from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.drawing.table import Column, ordered, table
 from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.listing import standing
+from mission_tui.tui.listing import run_status
 
 __all__ = ["GPU_COLUMNS", "RUN_COLUMNS", "RUN_SORTS", "Use", "machine_lines", "runs_on"]
 
@@ -93,7 +93,7 @@ def _taken(
 
 
 def _state(use: Use) -> str:
-    return standing.state_word(use.view)
+    return run_status.state_word(use.view)
 
 
 def _late(use: Use) -> float | None:
@@ -109,7 +109,7 @@ def _workers(use: Use) -> str:
 
 RUN_COLUMNS: tuple[Column[Use], ...] = (
     Column("run", 12, lambda use: use.view.name, lambda use: use.view.name, left=True),
-    Column("state", 8, _state, _state, left=True, rank=1, style=lambda use: standing.state_style(use.view)),
+    Column("state", 8, _state, _state, left=True, rank=1, style=lambda use: run_status.state_style(use.view)),
     _taken("CPU", 5, lambda usage: usage.cpu_percent, percent),
     Column("share", 5, lambda use: numbers.percent(use.share), rank=5),
     _taken("RAM", 5, lambda usage: usage.rss_bytes, numbers.size),
@@ -194,7 +194,7 @@ def _waiting(runs: Sequence[RunView], width: int) -> Iterator[list[Part]]:
 
 
 def _lead(view: RunView, *, chosen: bool) -> list[Part]:
-    return [(">" if chosen else " ", colours.KEY), (standing.shape(view), standing.state_style(view))]
+    return [(">" if chosen else " ", colours.KEY), (run_status.shape(view), run_status.state_style(view))]
 
 
 def _click(view: RunView) -> Style:

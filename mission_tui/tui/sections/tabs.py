@@ -14,7 +14,7 @@ from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.sections.learn import learn
 
 if TYPE_CHECKING:
-    from mission_tui.tui.asking.inquiry import Dossier
+    from mission_tui.tui.queries.run_data import RunData
 
 __all__ = ["section"]
 
@@ -22,34 +22,34 @@ _LOG_LINES = 300
 """The short form of a log; the run's own screen has all of it."""
 
 
-def section(tab: str, view: RunView, dossier: Dossier | None, width: int, height: int, now: float) -> list[Strip]:
+def section(tab: str, view: RunView, data: RunData | None, width: int, height: int, now: float) -> list[Strip]:
     """The content of a tab; one that needs an answer says that it was asked for, or why it did not come."""
     if tab == "learn":
         return learn(view, width, height, now)
     if tab == "health":
         from mission_tui.tui.sections.health import health
 
-        return health(view, dossier.details if dossier else None, width, now)
+        return health(view, data.details if data else None, width, now)
     if tab == "machine":
-        from mission_tui.tui.sections.taken import taken
+        from mission_tui.tui.sections.usage import usage_lines
 
-        return taken(view, width, dossier.courses, now) if dossier else taken(view, width)
-    return _answered(tab, view, dossier, width, height, now) if dossier else []
+        return usage_lines(view, width, data.summaries, now) if data else usage_lines(view, width)
+    return _answered(tab, view, data, width, height, now) if data else []
 
 
-def _answered(tab: str, view: RunView, dossier: Dossier, width: int, height: int, now: float) -> list[Strip]:
+def _answered(tab: str, view: RunView, data: RunData, width: int, height: int, now: float) -> list[Strip]:
     """A tab whose content the supervisor has to be asked for."""
     if tab == "episodes":
         from mission_tui.fleet.history.series import EPISODES
         from mission_tui.tui.sections.episodes import episodes
 
-        return episodes(view, dossier.history.get(EPISODES), dossier.trouble or "", width, height)
-    if tab == "log" and dossier.log.attempt is not None:
+        return episodes(view, data.history.get(EPISODES), data.trouble or "", width, height)
+    if tab == "log" and data.log.attempt is not None:
         from mission_tui.tui.drawing.wrapping import fold
 
-        lines = dossier.log.lines[-_LOG_LINES:] or ["(nothing was printed)"]
+        lines = data.log.lines[-_LOG_LINES:] or ["(nothing was printed)"]
         return [line([(" " + text, colours.INK)], width) for raw in lines for text in fold(raw, width - 2, 20)]
-    if (details := dossier.details) is not None:
+    if (details := data.details) is not None:
         match tab:
             case "config":
                 from mission_tui.tui.sections.config import config
@@ -63,4 +63,4 @@ def _answered(tab: str, view: RunView, dossier: Dossier, width: int, height: int
                 from mission_tui.tui.sections.journal import journal
 
                 return journal(details, width, now)
-    return [line([(f" {dossier.trouble or 'asking…'}", colours.QUIET)], width)]
+    return [line([(f" {data.trouble or 'asking…'}", colours.QUIET)], width)]

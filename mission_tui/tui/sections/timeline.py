@@ -18,9 +18,12 @@ from mission_tui.fleet.history.outcome import PHASES, Phase
 from mission_tui.fleet.strips.cells import Cell
 from mission_tui.fleet.strips.strip import Lane
 from mission_tui.fleet.strips.strip import Strip as MachineStrip
-from mission_tui.tui.asking.columns import (
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.sparkline import LEVELS
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.queries.timeline_columns import (
     Axis,
-    Shown,
+    LaneState,
     axis_of,
     busy_columns,
     busy_over,
@@ -28,9 +31,6 @@ from mission_tui.tui.asking.columns import (
     phase_shares,
     update_share,
 )
-from mission_tui.tui.drawing import colours, numbers
-from mission_tui.tui.drawing.sparkline import LEVELS
-from mission_tui.tui.drawing.strips import Part, fit, line
 
 __all__ = ["LABEL", "TAIL", "columns_for", "phase_cell", "rows_for", "timeline"]
 
@@ -38,7 +38,7 @@ LABEL, TAIL = 16, 14
 """Cells left of the columns, for who it is, and right of them, for the figures of the whole stretch."""
 _UPDATE_LEVELS = "▁▂▃▆▇█"
 """Without those whose ASCII stand-ins mean another phase."""
-_SHAPES: Mapping[Shown, tuple[str, Style]] = {
+_SHAPES: Mapping[LaneState, tuple[str, Style]] = {
     "rollout": ("─", colours.LIVE),
     "update": ("█", colours.UPDATE),
     "saving": ("↓", colours.GOOD),
@@ -153,7 +153,7 @@ def _lanes(lanes: Sequence[Lane], axis: Axis, rows: int) -> Iterator[list[Part]]
     if not lanes or rows < 1:
         return
     shown = len(lanes) if len(lanes) < rows else max(1, rows - 1)
-    drawn = set[Shown]()
+    drawn = set[LaneState]()
     for lane in lanes[:shown]:
         columns = lane_columns(lane, axis)
         drawn |= {max(column, key=column.__getitem__) for column in columns if column}
@@ -167,7 +167,7 @@ def _lanes(lanes: Sequence[Lane], axis: Axis, rows: int) -> Iterator[list[Part]]
         yield _legend(len(lanes) - shown, drawn)
 
 
-def _legend(hidden: int, drawn: Collection[Shown]) -> list[Part]:
+def _legend(hidden: int, drawn: Collection[LaneState]) -> list[Part]:
     """What every phase looks like, and of the states in which a run stands those that are there."""
     parts: list[Part] = [(fit(f" {hidden} more" if hidden else "", LABEL), colours.QUIET)]
     for phase, (shape, style) in _SHAPES.items():
@@ -177,7 +177,7 @@ def _legend(hidden: int, drawn: Collection[Shown]) -> list[Part]:
     return parts
 
 
-def phase_cell(seconds: Mapping[Shown, float]) -> Part:
+def phase_cell(seconds: Mapping[LaneState, float]) -> Part:
     """One column of a lane: the phase that filled it, or of rollouts with updates how much of it were updates."""
     if not seconds:
         return " ", colours.QUIET

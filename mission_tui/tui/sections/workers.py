@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from mission_tui.fleet.history.outcome import ALIVE
 from mission_tui.fleet.views.env_workers import SLOW_TIMES, EnvWorkers
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.asking.courses import PHASE_SERIES, Course
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit
+from mission_tui.tui.queries.metric_summaries import PHASE_SERIES, MetricSummary
 
 __all__ = ["phase_rows", "worker_rows"]
 
@@ -23,7 +23,7 @@ _LABEL, _VALUE = 10, 9
 _CELL_LEAST, _NUMBERS = 36, 24
 
 
-def phase_rows(view: RunView, courses: Mapping[str, Course], width: int, now: float) -> Iterator[list[Part]]:
+def phase_rows(view: RunView, courses: Mapping[str, MetricSummary], width: int, now: float) -> Iterator[list[Part]]:
     """In which phase it is, since when; then a line for rollouts and one for updates, over the whole run."""
     if view.state in ALIVE and view.phase is not None and view.phase_t is not None:
         since = numbers.duration(max(0.0, now - view.phase_t))
@@ -34,13 +34,13 @@ def phase_rows(view: RunView, courses: Mapping[str, Course], width: int, now: fl
     titles = "".join(f"{title:>{_VALUE}}" for title in ("newest", "least", "most"))
     yield [(f"{'':{_LABEL}}{titles}  whole run", colours.QUIET)]
     for name, tag, seconds in zip(_NAMES, PHASE_SERIES, newest, strict=True):
-        course = courses.get(tag, Course()).reaching(seconds)
-        values = "".join(f"{numbers.split_second(it):>{_VALUE}}" for it in (seconds, course.least, course.most))
+        summary = courses.get(tag, MetricSummary()).reaching(seconds)
+        values = "".join(f"{numbers.split_second(it):>{_VALUE}}" for it in (seconds, summary.least, summary.most))
         cells = max(0, min(48, width - _LABEL - 3 * _VALUE - 2))
         yield [
             (f"{name:<{_LABEL}}", colours.QUIET),
             (f"{values}  ", colours.INK),
-            (spark(course.points, cells).lstrip(), colours.LIVE if name == "rollout" else colours.UPDATE),
+            (spark(summary.points, cells).lstrip(), colours.LIVE if name == "rollout" else colours.UPDATE),
         ]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from textual.app import App
 
 from mission_tui.tui.terminal.driver import MeteredDriver
-from mission_tui.tui.terminal.outlet import Outlet
+from mission_tui.tui.terminal.write_window import WriteWindow
 
 __all__ = ["Flow"]
 
@@ -29,7 +29,7 @@ class Flow:
 
     def __init__(self, app: App[Any], clock: Callable[[], float]) -> None:
         self._app, self._clock = app, clock
-        self._outlet = Outlet()
+        self._window = WriteWindow()
         self._driver: MeteredDriver | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next_look: asyncio.TimerHandle | None = None
@@ -44,14 +44,14 @@ class Flow:
         if isinstance(self._app._driver, MeteredDriver):
             self._driver = self._app._driver
             self._loop, self._context = asyncio.get_running_loop(), copy_context()
-            self._driver.taken = lambda: self._call(self._look) if self._holding else None
+            self._driver.taken = lambda: self._call(self._poll) if self._holding else None
             self._driver.answered = lambda: self._call(self._answered)
 
     def rest_s(self) -> float:
         """Seconds for which a picture that nobody asked for has to wait, at least."""
         if self._driver is None:
             return 0.0
-        return _LOOK_S if self._holding or self._driver.waiting else self._outlet.rest_s(self._clock())
+        return _LOOK_S if self._holding or self._driver.waiting else self._window.rest_s(self._clock())
 
     def holds(self, update: object) -> bool:
         """Whether `update` must not be drawn now. What is missed so is made up for by the whole picture."""
@@ -66,27 +66,27 @@ class Flow:
         driver, now = self._driver, self._clock()
         if driver is None or driver.given == self._counted:
             return
-        self._outlet.wrote(driver.given - self._counted)
-        if self._outlet.wants_mark(now):
+        self._window.wrote(driver.given - self._counted)
+        if self._window.wants_mark(now):
             driver.mark()
-            self._outlet.marked(now)
+            self._window.marked(now)
         self._counted = driver.given
-        if self._behind or self._outlet.full(now):
+        if self._behind or self._window.full(now):
             self._holding = True
             self._app._begin_batch()
-            self._look()
+            self._poll()
 
     def _answered(self) -> None:
-        self._outlet.answered(self._clock())
-        self._look()
+        self._window.answered(self._clock())
+        self._poll()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         if not self._holding or self._driver is None or self._loop is None:
             return
-        if self._driver.waiting or self._outlet.full(self._clock()):
+        if self._driver.waiting or self._window.full(self._clock()):
             if self._next_look is not None:
                 self._next_look.cancel()
-            self._next_look = self._loop.call_later(_LOOK_S, self._look, context=self._context)
+            self._next_look = self._loop.call_later(_LOOK_S, self._poll, context=self._context)
             return
         self._holding = False
         self._app._end_batch()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.verbs.acknowledge import acknowledge
 from mission_tui.tui.verbs.actions import actions
 from mission_tui.tui.verbs.adopt import adopt
@@ -47,7 +47,7 @@ from mission_tui.tui.verbs.zoom import longer, shorter
 
 __all__ = ["VERBS", "Verb"]
 
-Verb = Callable[[Desk, tuple[RunView, ...]], Coroutine[Any, Any, None]]
+Verb = Callable[[AppContext, tuple[RunView, ...]], Coroutine[Any, Any, None]]
 
 VERBS: Mapping[str, Verb] = {
     "acknowledge": acknowledge,

@@ -8,28 +8,28 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act, ActVerb
-from mission_tui.tui.desk import Desk
-from mission_tui.tui.listing.applying import STATES
-from mission_tui.tui.listing.standing import state_word
-from mission_tui.tui.screens.words import LineScreen
+from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.listing.applicable import STATES
+from mission_tui.tui.listing.run_status import state_word
+from mission_tui.tui.screens.line_input import LineInputScreen
 
 __all__ = ["able", "act", "fitting", "names", "no_finding", "typed"]
 
 
-def able(desk: Desk, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
+def able(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
     """Those of `runs` that can do `verb` in any state; says why not when none can."""
     can = tuple(view for view in runs if refusal(view.can, verb) is None)
     if runs and not can:
-        desk.tell(f"cannot {verb} {names(runs)}: {refusal(runs[0].can, verb)}", "warning")
+        app_context.toast(f"cannot {verb} {names(runs)}: {refusal(runs[0].can, verb)}", "warning")
     return can
 
 
-def fitting(desk: Desk, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
+def fitting(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
     """The runs in a state in which `verb` means something; says so when there is none."""
     fit = tuple(view for view in runs if view.state in STATES[verb])
     if not fit and runs:
         one = runs[0]
-        desk.tell(
+        app_context.toast(
             f"nothing to {verb}: {one.name} is {state_word(one)}"
             if len(runs) == 1
             else f"nothing to {verb} among these"
@@ -37,18 +37,18 @@ def fitting(desk: Desk, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ..
     return fit
 
 
-async def act(desk: Desk, verb: ActVerb, runs: Sequence[RunView]) -> None:
+async def act(app_context: AppContext, verb: ActVerb, runs: Sequence[RunView]) -> None:
     """Ask for `verb`. What comes of it shows in the snapshots, so only acceptance and notes are told."""
     ids = tuple(view.id for view in runs)
-    reply = await desk.ask(lambda id_: Act(id=id_, verb=verb, runs=ids))
-    desk.tell(f"{verb} accepted for {names(runs)}")
+    reply = await app_context.ask(lambda id_: Act(id=id_, verb=verb, runs=ids))
+    app_context.toast(f"{verb} accepted for {names(runs)}")
     for note in reply.notes:
-        desk.tell(note, "warning")
+        app_context.toast(note, "warning")
 
 
 async def typed(
-    desk: Desk,
-    make: Callable[[str, str], LineScreen],
+    app_context: AppContext,
+    make: Callable[[str, str], LineInputScreen],
     attempt: Callable[[str], Awaitable[None]],
     text: str = "",
     *,
@@ -60,7 +60,7 @@ async def typed(
     """
     trouble = ""
     while True:
-        said = await desk.consult(make(text, trouble))
+        said = await app_context.ask_user(make(text, trouble))
         if said is None or not (said or empty):
             return
         try:
@@ -71,10 +71,10 @@ async def typed(
             return
 
 
-def no_finding(desk: Desk, verb: str, view: RunView) -> None:
+def no_finding(app_context: AppContext, verb: str, view: RunView) -> None:
     """Say that there is no finding to `verb`, and where those are that are over or known already."""
     others = "; h shows the others" if view.findings else ""
-    desk.tell(f"nothing to {verb}: {view.name} has no open finding{others}")
+    app_context.toast(f"nothing to {verb}: {view.name} has no open finding{others}")
 
 
 def names(runs: Sequence[RunView]) -> str:

@@ -8,7 +8,7 @@ from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.drawing import numbers
 from mission_tui.tui.screens.verdict import Proposal, VerdictScreen
 from mission_tui.tui.verbs.acting import no_finding
@@ -16,23 +16,25 @@ from mission_tui.tui.verbs.acting import no_finding
 __all__ = ["apply"]
 
 
-async def apply(desk: Desk, runs: tuple[RunView, ...]) -> None:
+async def apply(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Ask what would change, ask the person, then ask for it."""
-    view, finding = runs[0], desk.shown.finding()
+    view, finding = runs[0], app_context.shown.finding()
     if finding is None:
-        no_finding(desk, "apply", view)
+        no_finding(app_context, "apply", view)
         return
-    reply = await _ask(desk, view, finding)
+    reply = await _ask(app_context, view, finding)
     if isinstance(reply, VerdictReply):
-        if not await desk.consult(VerdictScreen(view.name, reply, _proposal(view, finding, reply.checkpoint))):
+        if not await app_context.ask_user(VerdictScreen(view.name, reply, _proposal(view, finding, reply.checkpoint))):
             return
-        reply = await _ask(desk, view, finding, agreed=reply.checkpoint or None, accept=True)
+        reply = await _ask(app_context, view, finding, agreed=reply.checkpoint or None, accept=True)
     if isinstance(reply, VerdictReply):
-        desk.tell(f"{view.name} has changed meanwhile and can no longer follow this advice; look again", "warning")
+        app_context.toast(
+            f"{view.name} has changed meanwhile and can no longer follow this advice; look again", "warning"
+        )
         return
-    desk.tell(f"the advice of {finding.rule} is applied to {view.name}")
+    app_context.toast(f"the advice of {finding.rule} is applied to {view.name}")
     for note in reply.notes:
-        desk.tell(note, "warning")
+        app_context.toast(note, "warning")
 
 
 def _proposal(view: RunView, finding: Finding, checkpoint: str) -> Proposal:
@@ -55,10 +57,10 @@ def _gentler(finding: Finding) -> tuple[str, ...]:
 
 
 async def _ask(
-    desk: Desk, view: RunView, finding: Finding, *, agreed: str | None = None, accept: bool = False
+    app_context: AppContext, view: RunView, finding: Finding, *, agreed: str | None = None, accept: bool = False
 ) -> Accepted | VerdictReply:
-    origin = desk.origin
-    return await desk.ask(
+    origin = app_context.origin
+    return await app_context.ask(
         lambda id_: Apply(
             id=id_,
             run=view.id,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 
 __all__ = ["bell"]
 
 
-async def bell(desk: Desk, _runs: tuple[RunView, ...]) -> None:
+async def bell(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Turn the bell off or on, until it is turned again."""
-    desk.alarm.muted = not desk.alarm.muted
-    rings = "stays quiet; toasts still tell of critical findings" if desk.alarm.muted else "rings again"
-    desk.tell(f"the terminal {rings}", seconds=3.0)
+    app_context.alarm.muted = not app_context.alarm.muted
+    rings = "stays quiet; toasts still tell of critical findings" if app_context.alarm.muted else "rings again"
+    app_context.toast(f"the terminal {rings}", seconds=3.0)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.cleanup_requests import Clean
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.screens.leftovers import LeftoversScreen
 
 __all__ = ["clean"]
 
 
-async def clean(desk: Desk, _runs: tuple[RunView, ...]) -> None:
+async def clean(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Ask for leftovers; remove those that are ours if the person says yes."""
-    found = await desk.ask(lambda id_: Clean(id=id_))
+    found = await app_context.ask(lambda id_: Clean(id=id_))
     if not found.stale:
-        desk.tell("nothing was left behind by dead runs")
+        app_context.toast("nothing was left behind by dead runs")
         return
-    if not await desk.consult(LeftoversScreen(found.stale)):
+    if not await app_context.ask_user(LeftoversScreen(found.stale)):
         return
     keys = tuple(stale.key for stale in found.stale if stale.verdict == "ours")
-    reply = await desk.ask(lambda id_: Clean(id=id_, remove=keys))
+    reply = await app_context.ask(lambda id_: Clean(id=id_, remove=keys))
     removed = sum(stale.removed for stale in reply.stale)
-    desk.tell(f"removed {removed} of {len(keys)}", "information" if removed == len(keys) else "warning")
+    app_context.toast(f"removed {removed} of {len(keys)}", "information" if removed == len(keys) else "warning")

@@ -7,8 +7,8 @@ from functools import partial
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import UNDO_S, Clone
-from mission_tui.tui.desk import Desk
-from mission_tui.tui.screens.words import LineScreen, settings_in
+from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.screens.line_input import LineInputScreen, settings_in
 from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["clone"]
@@ -19,13 +19,13 @@ _HELP = (
 )
 
 
-async def clone(desk: Desk, runs: tuple[RunView, ...]) -> None:
+async def clone(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Ask what is to be different, and start it."""
-    view, origin = runs[0], desk.origin
+    view, origin = runs[0], app_context.origin
 
     async def begin(said: str) -> None:
         words = settings_in(said)
-        reply = await desk.ask(
+        reply = await app_context.ask(
             lambda id_: Clone(
                 id=id_,
                 run=view.id,
@@ -37,12 +37,14 @@ async def clone(desk: Desk, runs: tuple[RunView, ...]) -> None:
             )
         )
         assert isinstance(reply, Accepted)  # only an exact clone is asked about first
-        desk.launched(reply.runs)
+        app_context.launched(reply.runs)
         first, *warnings = reply.notes
-        desk.tell(f"started: {first}; u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
+        app_context.toast(f"started: {first}; u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
         for warning in warnings:
-            desk.tell(warning, "warning")
-        desk.redraw()
+            app_context.toast(warning, "warning")
+        app_context.redraw()
 
-    make = partial(LineScreen, f"A new run like {view.name}", _HELP, "starts it", "ppo.learning_rate=1e-4 run.seed=2")
-    await typed(desk, make, begin, empty=True)
+    make = partial(
+        LineInputScreen, f"A new run like {view.name}", _HELP, "starts it", "ppo.learning_rate=1e-4 run.seed=2"
+    )
+    await typed(app_context, make, begin, empty=True)

@@ -11,8 +11,8 @@ from functools import partial
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.desk import Desk
-from mission_tui.tui.screens.words import LineScreen
+from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.screens.line_input import LineInputScreen
 from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["COMMANDS", "command", "type_command"]
@@ -41,12 +41,12 @@ COMMANDS: Mapping[str, str] = {
 _HELP = "A verb and its options, as after mission-tui in a shell; VERB --help says which there are."
 
 
-async def command(desk: Desk, _runs: tuple[RunView, ...]) -> None:
+async def command(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Ask for the line."""
-    await type_command(desk, "")
+    await type_command(app_context, "")
 
 
-async def type_command(desk: Desk, begun: str) -> None:
+async def type_command(app_context: AppContext, begun: str) -> None:
     """Ask for the line that begins so, and carry it out."""
     from mission_tui.tui.screens.output import OutputScreen
 
@@ -57,8 +57,8 @@ async def type_command(desk: Desk, begun: str) -> None:
             raise UsageError(f"that is no whole line: {str(error).lower()}") from error
         if words[:1] == ["mission-tui"]:
             del words[0]
-        if words and desk.snapshot is not None:
-            desk.open(OutputScreen(desk, words, desk.snapshot.runs_root))
+        if words and app_context.snapshot is not None:
+            app_context.open(OutputScreen(app_context, words, app_context.snapshot.runs_root))
 
-    make = partial(LineScreen, "mission-tui", _HELP, "carries it out", "metrics --help")
-    await typed(desk, make, carry_out, begun)
+    make = partial(LineInputScreen, "mission-tui", _HELP, "carries it out", "metrics --help")
+    await typed(app_context, make, carry_out, begun)

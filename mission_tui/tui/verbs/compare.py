@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 
 __all__ = ["compare"]
 
 
-async def compare(desk: Desk, runs: tuple[RunView, ...]) -> None:
+async def compare(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Open the comparison, or say what there is none of."""
     # Statistics and curves are needed here alone.
     from mission_tui.fleet.compare import MOST
     from mission_tui.tui.screens.compare import CompareScreen
 
     if len(runs) == 1:
-        known = desk.snapshot.runs if desk.snapshot else ()
+        known = app_context.snapshot.runs if app_context.snapshot else ()
         before = [view for view in known if _age(view) < _age(runs[0])]
         if not before:
-            desk.tell("nothing to compare it with: Space marks runs, c compares the marked ones")
+            app_context.toast("nothing to compare it with: Space marks runs, c compares the marked ones")
             return
         runs = (max(before, key=_age), runs[0])
     if len(runs) > MOST:
-        desk.tell(f"{len(runs)} runs are marked, and {MOST} are the most that can be told apart", "warning")
+        app_context.toast(f"{len(runs)} runs are marked, and {MOST} are the most that can be told apart", "warning")
         return
     # The first is what others are held against, and that is the one they came after.
-    desk.open(CompareScreen(desk, tuple(sorted(runs, key=_age))))
+    app_context.open(CompareScreen(app_context, tuple(sorted(runs, key=_age))))
 
 
 def _age(view: RunView) -> tuple[float, str]:

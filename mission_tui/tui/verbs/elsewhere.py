@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.desk import Desk
-from mission_tui.tui.listing.elsewhere import homely
+from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.listing.other_roots import home_relative
 from mission_tui.tui.screens.picker import Choice, Picker
 
 __all__ = ["elsewhere"]
@@ -12,20 +12,20 @@ __all__ = ["elsewhere"]
 _LABEL = 28
 
 
-async def elsewhere(desk: Desk, _runs: tuple[RunView, ...]) -> None:
+async def elsewhere(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Go there at once if there is one, else let the person choose."""
-    roots = desk.snapshot.elsewhere if desk.snapshot else ()
+    roots = app_context.snapshot.elsewhere if app_context.snapshot else ()
     if not roots:
-        desk.tell("no other runs root of yours is live; mission-tui --runs-dir DIR opens one")
+        app_context.toast("no other runs root of yours is live; mission-tui --runs-dir DIR opens one")
         return
     choices = []
     for other in sorted(roots, key=lambda other: -(other.live or 0)):
-        path = homely(other.root, desk.home)
+        path = home_relative(other.root, app_context.home)
         choices.append(Choice(other.root, _short(path), f"{other.remark.strip()}  {path}".strip()))
     if len(choices) == 1:
-        desk.leave_for(choices[0].value)
-    elif (taken := await desk.consult(Picker("Go to", choices, typed=True))) is not None:
-        desk.leave_for(taken)
+        app_context.switch_root(choices[0].value)
+    elif (taken := await app_context.ask_user(Picker("Go to", choices, typed=True))) is not None:
+        app_context.switch_root(taken)
 
 
 def _short(root: str) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.screens.evaluation import EvaluationScreen
 
 __all__ = ["evaluate"]
 
 
-async def evaluate(desk: Desk, runs: tuple[RunView, ...]) -> None:
+async def evaluate(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Evaluate the first of `runs`; leaving the screen lets it go on, and its result then comes as a toast."""
     view = runs[0]
     if view.last_checkpoint is None:
-        desk.tell(f"{view.name} has no checkpoint to evaluate yet; C saves one")
+        app_context.toast(f"{view.name} has no checkpoint to evaluate yet; C saves one")
         return
-    desk.open(EvaluationScreen(desk, view))
+    app_context.open(EvaluationScreen(app_context, view))

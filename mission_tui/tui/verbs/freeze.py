@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.verbs.acting import act, fitting
 
 __all__ = ["freeze"]
 
 
-async def freeze(desk: Desk, runs: tuple[RunView, ...]) -> None:
+async def freeze(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Freeze the running and paused ones of `runs`."""
-    if running := fitting(desk, "freeze", runs):
-        await act(desk, "freeze", running)
+    if running := fitting(app_context, "freeze", runs):
+        await act(app_context, "freeze", running)

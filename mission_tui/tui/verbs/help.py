@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 
 __all__ = ["help_"]
 
 
-async def help_(desk: Desk, _runs: tuple[RunView, ...]) -> None:
+async def help_(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Open the help of the present screen."""
     from mission_tui.tui.screens.help import HelpScreen
 
-    desk.open(HelpScreen(desk.shown.PLACE, desk.presets, readonly=desk.readonly))
+    app_context.open(HelpScreen(app_context.shown.PLACE, app_context.presets, readonly=app_context.readonly))

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.verbs.acting import act, fitting, names
 
 __all__ = ["kill"]
 
 
-async def kill(desk: Desk, runs: tuple[RunView, ...]) -> None:
+async def kill(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Kill the live and queued ones of `runs`, if the person says yes."""
-    live = fitting(desk, "kill", runs)
+    live = fitting(app_context, "kill", runs)
     if not live:
         return
     facts = [f"{view.name}: {_loss(view)}" for view in live]
     saves = all("checkpoint" in view.can for view in live)
     instead = "s stops and saves instead." if saves else "s lets it end by itself (SIGTERM) instead."
-    if await desk.consult(ConfirmScreen(f"Kill {names(live)}?", facts, "kill now", instead)):
-        await act(desk, "kill", live)
+    if await app_context.ask_user(ConfirmScreen(f"Kill {names(live)}?", facts, "kill now", instead)):
+        await act(app_context, "kill", live)
 
 
 def _loss(view: RunView) -> str:

@@ -6,14 +6,14 @@ from functools import partial
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Label
-from mission_tui.tui.desk import Desk
-from mission_tui.tui.screens.words import LineScreen
+from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.screens.line_input import LineInputScreen
 from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["label"]
 
 
-async def label(desk: Desk, runs: tuple[RunView, ...]) -> None:
+async def label(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Ask for the words; one without a sign is put on."""
     view = runs[0]
     has = f"It has {', '.join(view.labels)}." if view.labels else "It has none."
@@ -23,8 +23,8 @@ async def label(desk: Desk, runs: tuple[RunView, ...]) -> None:
         words = said.split()
         add = tuple(word.removeprefix("+") for word in words if not word.startswith("-"))
         remove = tuple(word[1:] for word in words if word.startswith("-"))
-        reply = await desk.ask(lambda id_: Label(id=id_, run=view.id, add=add, remove=remove))
-        desk.tell(reply.notes[0] if reply.notes else f"labels of {view.name}: {' '.join(words)}")
+        reply = await app_context.ask(lambda id_: Label(id=id_, run=view.id, add=add, remove=remove))
+        app_context.toast(reply.notes[0] if reply.notes else f"labels of {view.name}: {' '.join(words)}")
 
     title = f"Labels of {view.name}"
-    await typed(desk, partial(LineScreen, title, about, "changes them", "+paper -draft"), put)
+    await typed(app_context, partial(LineInputScreen, title, about, "changes them", "+paper -draft"), put)

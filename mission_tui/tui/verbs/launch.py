@@ -9,47 +9,47 @@ from collections.abc import Sequence
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.assignment import RUNS_AT_ONCE
 from mission_tui.ipc.requests import UNDO_S, Launch, LaunchItem
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.launching.preset_choice import PresetChoice, by_key, members
 from mission_tui.tui.launching.preset_reading import read_presets
 
 __all__ = ["ask_first", "launch", "launch_keys", "plan"]
 
 
-async def launch_keys(desk: Desk, keys: Sequence[str]) -> None:
+async def launch_keys(app_context: AppContext, keys: Sequence[str]) -> None:
     """Start the presets that carry `keys`, together, so that one `u` takes them back; a stranger's is asked about."""
-    if not desk.presets:
+    if not app_context.presets:
         # Pressed on the very first picture: what the keys mean is read after that.
-        await read_presets(desk)
-    carried = by_key(desk.presets)
+        await read_presets(app_context)
+    carried = by_key(app_context.presets)
     items: list[LaunchItem] = []
     asked: list[PresetChoice] = []
     for key in keys:
         preset = carried.get(key)
         if preset is None:
-            desk.tell(f'no preset carries the key {key}; a preset takes it with key = "{key}"')
+            app_context.toast(f'no preset carries the key {key}; a preset takes it with key = "{key}"')
         elif preset.error:
-            desk.tell(preset.error, "error")
+            app_context.toast(preset.error, "error")
         elif preset.from_folder:
             asked.append(preset)
         else:
-            items += await plan(desk, preset, (), None, 1)
+            items += await plan(app_context, preset, (), None, 1)
     if items:
-        await launch(desk, tuple(items))
+        await launch(app_context, tuple(items))
     if asked:
-        await ask_first(desk, asked[0])
+        await ask_first(app_context, asked[0])
 
 
-async def ask_first(desk: Desk, preset: PresetChoice) -> None:
+async def ask_first(app_context: AppContext, preset: PresetChoice) -> None:
     """The form with `preset` of the working folder, which may be a stranger's: it says what that names of its own."""
     from mission_tui.tui.screens.launch_form import LaunchForm
 
-    if items := await desk.consult(LaunchForm(desk, preset.name)):
-        await launch(desk, items)
+    if items := await app_context.ask_user(LaunchForm(app_context, preset.name)):
+        await launch(app_context, items)
 
 
 async def plan(
-    desk: Desk,
+    app_context: AppContext,
     preset: PresetChoice,
     assignments: Sequence[str],
     name: str | None,
@@ -63,7 +63,7 @@ async def plan(
     specs = [
         spec
         for member in members(preset)
-        for spec in await asyncio.to_thread(desk.resolve, member, assignments)
+        for spec in await asyncio.to_thread(app_context.resolve, member, assignments)
         for _ in range(copies)
     ]
     if not specs:
@@ -79,18 +79,18 @@ async def plan(
     )
 
 
-async def launch(desk: Desk, items: tuple[LaunchItem, ...]) -> None:
+async def launch(app_context: AppContext, items: tuple[LaunchItem, ...]) -> None:
     """Ask for the runs; say their names, and for how long `u` takes them back."""
-    origin = desk.origin
-    reply = await desk.ask(
+    origin = app_context.origin
+    reply = await app_context.ask(
         lambda id_: Launch(
             id=id_, items=items, cwd=origin.cwd, python=origin.python, environ=origin.environ, limits=origin.limits
         )
     )
-    desk.launched(tuple(view.id for view in reply.runs))
+    app_context.launched(tuple(view.id for view in reply.runs))
     started = ", ".join(view.name for view in reply.runs[:4])
     more = f" and {len(reply.runs) - 4} more" if len(reply.runs) > 4 else ""
-    desk.tell(f"started {started}{more}: u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
+    app_context.toast(f"started {started}{more}: u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
     for warning in reply.warnings:
-        desk.tell(warning, "warning")
-    desk.redraw()
+        app_context.toast(warning, "warning")
+    app_context.redraw()

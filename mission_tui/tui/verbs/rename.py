@@ -6,8 +6,8 @@ from functools import partial
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Rename
-from mission_tui.tui.desk import Desk
-from mission_tui.tui.screens.words import LineScreen
+from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.screens.line_input import LineInputScreen
 from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["rename"]
@@ -15,14 +15,14 @@ __all__ = ["rename"]
 _HELP = "Letters, digits, dots, dashes and underscores. Its id and its folder stay what they are."
 
 
-async def rename(desk: Desk, runs: tuple[RunView, ...]) -> None:
+async def rename(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Ask for the name; an empty one leaves it."""
     view = runs[0]
     title = f"Call {view.name} something else"
 
     async def call(name: str) -> None:
         if name != view.name:
-            await desk.ask(lambda id_: Rename(id=id_, run=view.id, name=name))
-            desk.tell(f"{view.name} is called {name} from now on")
+            await app_context.ask(lambda id_: Rename(id=id_, run=view.id, name=name))
+            app_context.toast(f"{view.name} is called {name} from now on")
 
-    await typed(desk, partial(LineScreen, title, _HELP, "renames it", "baseline"), call, view.name)
+    await typed(app_context, partial(LineInputScreen, title, _HELP, "renames it", "baseline"), call, view.name)

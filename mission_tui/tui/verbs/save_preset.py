@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from mission_tui.fleet.specs.preset_file import Saving
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.launching.preset_reading import read_presets
 from mission_tui.tui.screens.confirm import ConfirmScreen
-from mission_tui.tui.screens.words import LineScreen
+from mission_tui.tui.screens.line_input import LineInputScreen
 from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["save_preset"]
@@ -22,7 +22,7 @@ _HELP = (
 )
 
 
-async def save_preset(desk: Desk, preset: PresetChoice, words: Sequence[str]) -> str | None:
+async def save_preset(app_context: AppContext, preset: PresetChoice, words: Sequence[str]) -> str | None:
     """Ask for the name, again where it can be none, and before anything is written over; the name of what was saved,
     None where nothing was.
     """
@@ -31,15 +31,19 @@ async def save_preset(desk: Desk, preset: PresetChoice, words: Sequence[str]) ->
     async def save(said: str) -> None:
         name, _, key = said.partition(" ")
         saving = Saving(preset.ref or preset.name, name, tuple(words), key.strip() or None)
-        saved = await asyncio.to_thread(desk.save_preset, saving, False)
+        saved = await asyncio.to_thread(app_context.save_preset, saving, False)
         if saved.there:
             question, facts = f"Save {name} all the same?", (f"{saved.there}.",)
-            if not await desk.consult(ConfirmScreen(question, facts, "save it")):
+            if not await app_context.ask_user(ConfirmScreen(question, facts, "save it")):
                 return
-            saved = await asyncio.to_thread(desk.save_preset, saving, True)
-        await read_presets(desk)
-        desk.tell(f"{saved.name} is saved as {saved.path}")
+            saved = await asyncio.to_thread(app_context.save_preset, saving, True)
+        await read_presets(app_context)
+        app_context.toast(f"{saved.name} is saved as {saved.path}")
         names.append(saved.name)
 
-    await typed(desk, partial(LineScreen, f"Save {preset.name} with these changes", _HELP, "saves it", "calm 5"), save)
+    await typed(
+        app_context,
+        partial(LineInputScreen, f"Save {preset.name} with these changes", _HELP, "saves it", "calm 5"),
+        save,
+    )
     return names[0] if names else None

@@ -9,9 +9,9 @@ from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Set
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.screens.line_input import LineInputScreen, settings_in
 from mission_tui.tui.screens.verdict import Proposal, VerdictScreen
-from mission_tui.tui.screens.words import LineScreen, settings_in
 from mission_tui.tui.verbs.acting import fitting, no_finding, typed
 
 __all__ = ["set_", "set_advice"]
@@ -20,54 +20,54 @@ _KEYS = ", ".join(LIVE_KEYS)
 _HELP = f"KEY=VALUE, several with spaces between: {_KEYS}. What they do is shown first."
 
 
-async def set_(desk: Desk, runs: tuple[RunView, ...]) -> None:
+async def set_(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Ask which, show what they do, and set them once that is agreed to."""
-    for view in _settable(desk, runs):
+    for view in _settable(app_context, runs):
         title = f"Change settings of {view.name} while it trains"
 
         async def judge(said: str, view: RunView = view) -> None:
-            desk.expect_sheet()
-            await _set(desk, view, settings_in(said))
+            app_context.expect_sheet()
+            await _set(app_context, view, settings_in(said))
 
-        make = partial(LineScreen, title, _HELP, "shows what they do", "ppo.learning_rate=1e-4")
-        await typed(desk, make, judge)
+        make = partial(LineInputScreen, title, _HELP, "shows what they do", "ppo.learning_rate=1e-4")
+        await typed(app_context, make, judge)
 
 
-async def set_advice(desk: Desk, runs: tuple[RunView, ...]) -> None:
+async def set_advice(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Show what the chosen finding's advice does, and set it; nothing that was learned is taken back."""
-    finding = desk.shown.finding()
-    for view in _settable(desk, runs):
+    finding = app_context.shown.finding()
+    for view in _settable(app_context, runs):
         if finding is None:
-            no_finding(desk, "set", view)
+            no_finding(app_context, "set", view)
         elif not finding.advice_set:
-            desk.tell(f"{finding.rule} advises no setting: {finding.advice}")
+            app_context.toast(f"{finding.rule} advises no setting: {finding.advice}")
         else:
-            await _set(desk, view, finding.advice_set)
+            await _set(app_context, view, finding.advice_set)
 
 
-def _settable(desk: Desk, runs: tuple[RunView, ...]) -> tuple[RunView, ...]:
+def _settable(app_context: AppContext, runs: tuple[RunView, ...]) -> tuple[RunView, ...]:
     """The first of `runs`, if it can take settings now; else says why not, before anything is typed."""
-    fit = fitting(desk, "set", runs[:1])
+    fit = fitting(app_context, "set", runs[:1])
     for view in fit:
         if why := refusal(view.can, "apply"):
-            desk.tell(f"cannot set anything of {view.name}: {why}", "warning")
+            app_context.toast(f"cannot set anything of {view.name}: {why}", "warning")
             return ()
     return fit
 
 
-async def _set(desk: Desk, view: RunView, words: tuple[str, ...]) -> None:
-    reply = await _ask(desk, view, words)
+async def _set(app_context: AppContext, view: RunView, words: tuple[str, ...]) -> None:
+    reply = await _ask(app_context, view, words)
     if isinstance(reply, VerdictReply):
         if not reply.verdict.changes:
-            desk.tell(f"{view.name} trains like this already")
+            app_context.toast(f"{view.name} trains like this already")
             return
-        if not await desk.consult(VerdictScreen(view.name, reply, _proposal(view, words))):
+        if not await app_context.ask_user(VerdictScreen(view.name, reply, _proposal(view, words))):
             return
-        reply = await _ask(desk, view, words, accept=True)
+        reply = await _ask(app_context, view, words, accept=True)
     if isinstance(reply, VerdictReply):
-        desk.tell(f"{view.name} has changed meanwhile and cannot train like this; look again", "warning")
+        app_context.toast(f"{view.name} has changed meanwhile and cannot train like this; look again", "warning")
         return
-    desk.tell(f"{view.name} trains with {' '.join(words)} from its next update on")
+    app_context.toast(f"{view.name} trains with {' '.join(words)} from its next update on")
 
 
 def _proposal(view: RunView, words: tuple[str, ...]) -> Proposal:
@@ -75,5 +75,9 @@ def _proposal(view: RunView, words: tuple[str, ...]) -> Proposal:
     return Proposal(f"Change {view.name} while it trains?", (f"asked: {' '.join(words)}", lasting), "set it")
 
 
-async def _ask(desk: Desk, view: RunView, words: tuple[str, ...], *, accept: bool = False) -> Accepted | VerdictReply:
-    return await desk.ask(lambda id_: Set(id=id_, run=view.id, assignments=words, accept=accept, check_only=not accept))
+async def _ask(
+    app_context: AppContext, view: RunView, words: tuple[str, ...], *, accept: bool = False
+) -> Accepted | VerdictReply:
+    return await app_context.ask(
+        lambda id_: Set(id=id_, run=view.id, assignments=words, accept=accept, check_only=not accept)
+    )

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Mark
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.verbs.acting import no_finding
 
 __all__ = ["silence"]
 
 
-async def silence(desk: Desk, runs: tuple[RunView, ...]) -> None:
+async def silence(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Silence the rule of the chosen finding, or let it speak again."""
-    view, finding = runs[0], desk.shown.finding()
+    view, finding = runs[0], app_context.shown.finding()
     if finding is None:
-        no_finding(desk, "silence", view)
+        no_finding(app_context, "silence", view)
     elif finding.rule in view.silenced:
-        await desk.ask(lambda id_: Mark(id=id_, run=view.id, mark="open", rule=finding.rule))
-        desk.tell(f"{finding.rule} speaks again for {view.name}")
+        await app_context.ask(lambda id_: Mark(id=id_, run=view.id, mark="open", rule=finding.rule))
+        app_context.toast(f"{finding.rule} speaks again for {view.name}")
     else:
-        await desk.ask(lambda id_: Mark(id=id_, run=view.id, mark="silenced", rule=finding.rule))
-        desk.tell(f"{finding.rule} is silenced for {view.name}; I on its findings lets it speak again")
+        await app_context.ask(lambda id_: Mark(id=id_, run=view.id, mark="silenced", rule=finding.rule))
+        app_context.toast(f"{finding.rule} is silenced for {view.name}; I on its findings lets it speak again")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 
 __all__ = ["suspend"]
 
 
-async def suspend(desk: Desk, _runs: tuple[RunView, ...]) -> None:
+async def suspend(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Stop this process, if there is a shell with job control that can let it go on again."""
     parent = os.getppid()
     try:
@@ -18,6 +18,6 @@ async def suspend(desk: Desk, _runs: tuple[RunView, ...]) -> None:
     except ProcessLookupError:
         shell = False
     if shell:
-        desk.suspend()
+        app_context.suspend()
     else:
-        desk.tell("no shell started this screen that could bring it back: q leaves, and all runs go on")
+        app_context.toast("no shell started this screen that could bring it back: q leaves, and all runs go on")

@@ -11,21 +11,21 @@ from textual.message import Message
 from textual.timer import Timer
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.asking.courses import metric_tags
-from mission_tui.tui.asking.inquiry import EXACT, Dossier
+from mission_tui.tui.cursor_moves import Move
 from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.habits.shares import Shares, Split, split_of
-from mission_tui.tui.moves import Move
+from mission_tui.tui.plot.chart_settings import ChartSettings
 from mission_tui.tui.plot.content import Content, content_of, crossed
 from mission_tui.tui.plot.controls import controls
 from mission_tui.tui.plot.crosshair import Crosshair
 from mission_tui.tui.plot.hues import MOST
-from mission_tui.tui.plot.look import ChartLook
+from mission_tui.tui.preferences.shares import Shares, Split, split_of
+from mission_tui.tui.queries.metric_summaries import metric_tags
+from mission_tui.tui.queries.run_data import EXACT, RunData
 from mission_tui.tui.sections.readings import flags, limits_on_curve, readings_of
 from mission_tui.tui.widgets.chart import Chart
 from mission_tui.tui.widgets.metric_list import MetricList
-from mission_tui.tui.widgets.parted import Parted, give_columns
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
+from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
 
 __all__ = ["ChartAct", "Curves"]
 
@@ -36,17 +36,17 @@ _PATIENCE_S = 0.3
 ChartAct = Literal["keep", "over", "log", "smoother", "rougher", "crosshair"]
 
 
-class Curves(Parted):
+class Curves(SplitContainer):
     """Asks by a message when something else is wanted to be drawn; `tags` are the metrics whose history it needs."""
 
-    class Wanted(Message):
+    class DataNeeded(Message):
         """What is drawn changed, and its history may not be there yet."""
 
-    def __init__(self, look: ChartLook, shares: Shares) -> None:
+    def __init__(self, settings: ChartSettings, shares: Shares) -> None:
         super().__init__(shares, id="learn")
-        self._look = look
+        self._settings = settings
         self._cross = Crosshair()
-        self._shown: tuple[RunView, Dossier, float] | None = None
+        self._shown: tuple[RunView, RunData, float] | None = None
         self._content: Content | None = None
         self._drawn: object = None
         self._crossed: object = None
@@ -95,43 +95,43 @@ class Curves(Parted):
 
     def _slots(self) -> list[tuple[int, str]]:
         known = set() if self._shown is None else set(metric_tags(self._shown[0]))
-        return self._look.shown(self.query_one(MetricList).tag, known)
+        return self._settings.shown(self.query_one(MetricList).tag, known)
 
-    def update(self, view: RunView, dossier: Dossier, now: float) -> None:
-        """Show the metrics of `view`, and of those on the chart what `dossier` has of their histories."""
-        self._shown = view, dossier, now
+    def update(self, view: RunView, data: RunData, now: float) -> None:
+        """Show the metrics of `view`, and of those on the chart what `data` has of their histories."""
+        self._shown = view, data, now
         self._lay_out()
-        read = () if dossier.details is None else readings_of(view, dossier.details)
+        read = () if data.details is None else readings_of(view, data.details)
         slots = self._slots()
         metrics = self.query_one(MetricList)
-        metrics.update(view, flags(read), {tag: slot for slot, tag in slots} if self._look.pinned else {})
+        metrics.update(view, flags(read), {tag: slot for slot, tag in slots} if self._settings.pinned else {})
         if self._moved:
             # The cursor is painted first: curves take longer, and a key that is held passes over most of them.
             self._moved = False
             self.call_after_refresh(self._follow)
             return
-        look, chosen = self._look, metrics.tag
-        histories = [dossier.history.get(tag) for tag in self.tags]
+        settings, chosen = self._settings, metrics.tag
+        histories = [data.history.get(tag) for tag in self.tags]
         newest = [view.metrics.get(tag) for tag in self.tags]
-        asked = (slots, look.log, look.over, look.factor, histories, newest, view.steps_per_s)
-        drawn = (asked, dossier.details, view.findings, dossier.trouble, chosen)
-        if self._drawn is not None and None in histories and dossier.trouble is None and not self._overdue:
+        asked = (slots, settings.log, settings.over, settings.factor, histories, newest, view.steps_per_s)
+        drawn = (asked, data.details, view.findings, data.trouble, chosen)
+        if self._drawn is not None and None in histories and data.trouble is None and not self._overdue:
             # The answer mostly comes within a frame: a chart that is taken away for so long only flickers.
             self._await()
             return
         self._settle()
         if self._content is None or self._drawn != drawn:
             limits = limits_on_curve(read, chosen) if len(slots) == 1 else ()
-            self._content = content_of(view, dossier, look, slots, limits)
-        cross = (self._cross.update, dossier.history.get(EXACT))
+            self._content = content_of(view, data, settings, slots, limits)
+        cross = (self._cross.update, data.history.get(EXACT))
         if (self._drawn, self._crossed) == (drawn, cross):
             return
         self._drawn, self._crossed = drawn, cross
         update = self._cross.update
-        self.query_one(Chart).draw(self._content if update is None else crossed(self._content, dossier, update, now))
-        kept, reading = chosen in look.pinned, update is not None
+        self.query_one(Chart).draw(self._content if update is None else crossed(self._content, data, update, now))
+        kept, reading = chosen in settings.pinned, update is not None
         self.query_one("#chart-keys", ScrollLines).set(
-            lambda width: [line(controls(look, kept=kept, reading=reading, width=width), width)]
+            lambda width: [line(controls(settings, kept=kept, reading=reading, width=width), width)]
         )
 
     def _follow(self) -> None:
@@ -161,7 +161,7 @@ class Curves(Parted):
             steps = {"left": -1, "right": 1, "page_up": -far, "page_down": far, "first": -whole, "last": whole}
             if how in steps:
                 self._cross.step(scene.ruler, chart.frame, steps[how])
-                self.post_message(self.Wanted())
+                self.post_message(self.DataNeeded())
                 return True
         if how in ("left", "right"):
             return False
@@ -172,19 +172,19 @@ class Curves(Parted):
         """Change how the chart is drawn; returns why not, or nothing."""
         match what:
             case "keep":
-                if not self._look.pin(self.query_one(MetricList).tag):
+                if not self._settings.pin(self.query_one(MetricList).tag):
                     return f"{MOST} metrics are on the chart: drop one of them first"
             case "over":
-                self._look.turn_over()
+                self._settings.turn_over()
             case "log":
-                self._look.log = not self._look.log
+                self._settings.log = not self._settings.log
             case "smoother":
-                self._look.smooth(1)
+                self._settings.smooth(1)
             case "rougher":
-                self._look.smooth(-1)
+                self._settings.smooth(-1)
             case "crosshair":
                 self._cross.turn(self._content.scene.ruler if self._content and self._content.scene else None)
-        self.post_message(self.Wanted())
+        self.post_message(self.DataNeeded())
         return ""
 
     def release(self) -> bool:
@@ -198,14 +198,14 @@ class Curves(Parted):
         """Another metric needs its history."""
         message.stop()
         self._moved = True
-        self.post_message(self.Wanted())
+        self.post_message(self.DataNeeded())
 
     def on_chart_pointed(self, message: Chart.Pointed) -> None:
         """The mouse puts the crosshair somewhere."""
         message.stop()
         if self._content is not None and self._content.scene is not None:
             self._cross.point(self._content.scene.ruler, message.place)
-            self.post_message(self.Wanted())
+            self.post_message(self.DataNeeded())
 
     def on_chart_wheeled(self, message: Chart.Wheeled) -> None:
         """The wheel moves the crosshair that is there."""

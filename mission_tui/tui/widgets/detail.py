@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.asking.inquiry import Dossier
-from mission_tui.tui.moves import Move
+from mission_tui.tui.cursor_moves import Move
+from mission_tui.tui.queries.run_data import RunData
 from mission_tui.tui.sections.tabs import section
 from mission_tui.tui.widgets.lines import Lines
 from mission_tui.tui.widgets.tab_line import tab_line
@@ -18,17 +18,17 @@ class Detail(Lines):
     def __init__(self) -> None:
         super().__init__(id="detail")
         self._view: RunView | None = None
-        self._dossier: Dossier | None = None
+        self._data: RunData | None = None
         self._tab = "learn"
         self._now = 0.0
         self._focused = False
         self._offset = 0
 
-    def update(self, view: RunView | None, dossier: Dossier | None, tab: str, now: float, *, focused: bool) -> None:
+    def update(self, view: RunView | None, data: RunData | None, tab: str, now: float, *, focused: bool) -> None:
         """Show `tab` of `view`; another run or tab begins unscrolled."""
         if self._view is None or view is None or view.id != self._view.id or tab != self._tab:
             self._offset = 0
-        self._view, self._dossier, self._tab, self._now, self._focused = view, dossier, tab, now, focused
+        self._view, self._data, self._tab, self._now, self._focused = view, data, tab, now, focused
         self.redraw()
 
     def redraw(self) -> None:
@@ -38,7 +38,7 @@ class Detail(Lines):
             self.show([])
             return
         rows = height - 1
-        strips = section(self._tab, self._view, self._dossier, width, rows, self._now)
+        strips = section(self._tab, self._view, self._data, width, rows, self._now)
         hidden = max(0, len(strips) - rows)
         self._offset = max(0, min(self._offset, hidden))
         top = hidden - self._offset if self._tab == "log" else self._offset

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.findings import Finding
-from mission_tui.tui.asking.evidence import Points, looked_from
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, numbers_beside
 from mission_tui.tui.plot.hues import faint, hue
 from mission_tui.tui.plot.scale import Scale, scale_of
+from mission_tui.tui.queries.evidence import Points, evidence_start
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["BAND", "EvidenceChart"]
@@ -73,7 +73,7 @@ def _draw_incident(canvas: Canvas, finding: Finding, scale: Scale, frame: Frame)
     if finding.threshold is not None:
         limit = finding.threshold
         canvas.stroke([_dot(place, limit, scale, frame) for place in (frame.low, frame.high)], alarm, _BEHIND)
-    looked = looked_from(finding)
+    looked = evidence_start(finding)
     if frame.low <= looked < finding.first_update:
         canvas.fill(frame.column(looked), "│", colours.LINE)
     if frame.low <= finding.first_update <= frame.high:

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import fit, line
-from mission_tui.tui.listing.wanted import NoExpressionError, Wanted
+from mission_tui.tui.listing.filter_pattern import FilterPattern, NoExpressionError
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class FilterBar(Horizontal):
     def __init__(self) -> None:
         super().__init__(id="filter")
         self.display = False
-        self.pattern: Wanted | None = None
+        self.pattern: FilterPattern | None = None
         self._box: Input | None = None
 
     def open(self) -> None:
@@ -79,7 +79,7 @@ class FilterBar(Horizontal):
         """Filter by what is typed."""
         event.stop()
         try:
-            self.pattern = Wanted(event.value, self._too_slow) if event.value else None
+            self.pattern = FilterPattern(event.value, self._too_slow) if event.value else None
         except NoExpressionError as error:
             self._sign(" !", colours.ALARM, f"not yet an expression: {error}")
             return

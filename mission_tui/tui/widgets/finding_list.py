@@ -10,10 +10,10 @@ from textual.message import Message
 from textual.strip import Strip
 
 from mission_tui.fleet.views.findings import Finding
+from mission_tui.tui.cursor_moves import Move
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, fit, line
-from mission_tui.tui.listing.standing import finding_word, severity_shape
-from mission_tui.tui.moves import Move
+from mission_tui.tui.listing.run_status import finding_word, severity_shape
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["FindingList"]

@@ -12,21 +12,21 @@ from textual.message import Message
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.asking.evidence import points_of, rewritten, seen_points
-from mission_tui.tui.asking.inquiry import Dossier
+from mission_tui.tui.cursor_moves import Move
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, line
-from mission_tui.tui.habits.shares import Shares, Split, split_of
-from mission_tui.tui.listing.vitals import metric_title
-from mission_tui.tui.listing.wanted import Wanted as Sought
-from mission_tui.tui.moves import Move
+from mission_tui.tui.listing.filter_pattern import FilterPattern as Sought
+from mission_tui.tui.listing.key_metrics import metric_title
+from mission_tui.tui.preferences.shares import Shares, Split, split_of
+from mission_tui.tui.queries.evidence import evidence_points, points_of, rewritten
+from mission_tui.tui.queries.run_data import RunData
 from mission_tui.tui.sections.finding import finding_lines
 from mission_tui.tui.sections.health import calm
 from mission_tui.tui.sections.readings import reading_lines
 from mission_tui.tui.widgets.evidence_chart import EvidenceChart
 from mission_tui.tui.widgets.finding_list import FindingList
-from mission_tui.tui.widgets.parted import Parted, give_columns
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
+from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
 
 __all__ = ["Findings"]
 
@@ -38,16 +38,16 @@ _EITHER_LEAST = 40
 """Cells of the list and of the finding beside each other."""
 
 
-class Findings(Parted):
+class Findings(SplitContainer):
     """Side by side where there is room, else one above the other; `finding` is what a key applies to."""
 
-    class Wanted(Message):
+    class EvidenceNeeded(Message):
         """The evidence of the chosen finding is wanted."""
 
     def __init__(self, shares: Shares) -> None:
         super().__init__(shares, id="findings")
         self._drawn: object = None
-        self._shown: tuple[RunView, Dossier, float, str] | None = None
+        self._shown: tuple[RunView, RunData, float, str] | None = None
 
     def compose(self) -> ComposeResult:
         """List and readings at the left, the chosen finding at the right."""
@@ -73,9 +73,9 @@ class Findings(Parted):
         """The chosen finding."""
         return self.query_one(FindingList).finding
 
-    def update(self, view: RunView, dossier: Dossier, now: float, pattern: Sought | None, note: str = "") -> str:
-        """Show what `view` and `dossier` know; returns how many findings the filter found, or which are in sight."""
-        self._shown = (view, dossier, now, note)
+    def update(self, view: RunView, data: RunData, now: float, pattern: Sought | None, note: str = "") -> str:
+        """Show what `view` and `data` know; returns how many findings the filter found, or which are in sight."""
+        self._shown = (view, data, now, note)
         found = view.findings
         if pattern is not None:
             found = tuple(compress(found, pattern.among(map(_words, found))))
@@ -91,7 +91,7 @@ class Findings(Parted):
     def _draw(self) -> None:
         if self._shown is None:
             return
-        view, dossier, now, note = self._shown
+        view, data, now, note = self._shown
         finding, beside = self.finding, self.size.width >= _BESIDE_FROM
         self.set_class(beside and finding is not None, "-beside")
         self.set_class(finding is None, "-readings")
@@ -100,8 +100,8 @@ class Findings(Parted):
             self.shares.cells("finding", whole, _EITHER_LEAST, _EITHER_LEAST) if self.has_class("-beside") else None
         )
         give_columns(self.query_one("#findings-left"), None if chosen is None else whole - chosen)
-        details = dossier.details
-        asking = [line([(f" {dossier.trouble or 'asking…'}", colours.QUIET)], self.size.width)]
+        details = data.details
+        asking = [line([(f" {data.trouble or 'asking…'}", colours.QUIET)], self.size.width)]
         self.query_one("#readings", ScrollLines).set(
             lambda width: asking if details is None else [line([], width), *reading_lines(view, details, width, note)]
         )
@@ -110,18 +110,18 @@ class Findings(Parted):
             self.query_one("#finding-text", ScrollLines).set(
                 lambda width: finding_lines(finding, width, now, over=over)
             )
-            self._draw_evidence(finding, dossier)
+            self._draw_evidence(finding, data)
 
-    def _draw_evidence(self, finding: Finding, dossier: Dossier) -> None:
+    def _draw_evidence(self, finding: Finding, data: RunData) -> None:
         evidence = self.query_one("#evidence")
         evidence.display = bool(finding.signal) and self.size.height >= _CHART_FROM
         if not evidence.display:
             return
         spare = self.size.height - self.query_one(FindingList).size.height - _WORDS
         evidence.styles.height = "55%" if self.has_class("-beside") else max(_CHART_LEAST, min(spare, _CHART_MOST))
-        history, own = dossier.history.get(finding.id), not rewritten(finding, dossier.details)
+        history, own = data.history.get(finding.id), not rewritten(finding, data.details)
         known = [] if history is None else points_of(history, finding.signal, history.updates)
-        points = known if own else seen_points(finding)
+        points = known if own else evidence_points(finding)
         if self._drawn != (finding, points):
             self._drawn = (finding, points)
             self.query_one(EvidenceChart).draw_finding(finding, points)
@@ -140,7 +140,7 @@ class Findings(Parted):
         message.stop()
         self.query_one("#finding-text", ScrollLines).move("first")
         self._draw()
-        self.post_message(self.Wanted())
+        self.post_message(self.EvidenceNeeded())
 
 
 def _legend(finding: Finding, pending: str | None, points: int, *, own: bool) -> list[Part]:

@@ -16,7 +16,7 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.launching.preset_choice import PresetChoice, by_key
-from mission_tui.tui.listing.applying import applies
+from mission_tui.tui.listing.applicable import is_applicable
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Footer", "Hint", "fitting", "hints"]
@@ -62,7 +62,8 @@ def hints(
     return shown + [
         Hint(key_label(action.keys[0]), action.label, action.call, _rank(action, place), action.group)
         for action in offered(place, readonly=readonly)
-        if action.hint is not None and (action.needs == "none" or (chosen and applies(action.name, chosen, finding)))
+        if action.hint is not None
+        and (action.needs == "none" or (chosen and is_applicable(action.name, chosen, finding)))
     ]
 
 

@@ -117,7 +117,7 @@ class Presets(Choices, can_focus=True):
         _in_order(self, self._form, event)
 
     @property
-    def lit(self) -> bool:
+    def is_highlighted(self) -> bool:
         """The highlight shows where keys go."""
         return self.has_focus
 

@@ -18,8 +18,8 @@ from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.pressable import key_at
 from mission_tui.tui.drawing.strips import Part, line
-from mission_tui.tui.listing.elsewhere import also_live, homely, least_cells
-from mission_tui.tui.listing.standing import open_findings
+from mission_tui.tui.listing.other_roots import also_live, home_relative, least_cells
+from mission_tui.tui.listing.run_status import open_findings
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Header"]
@@ -93,7 +93,7 @@ def _where(snapshot: FleetSnapshot | None, home: str, width: int) -> str:
     """Host and runs root, or as much of the root's end as fits: the end of a path says most."""
     if snapshot is None or width < _LEAST_WHERE:
         return ""
-    root, host = homely(snapshot.runs_root, home), literal(snapshot.host.name)
+    root, host = home_relative(snapshot.runs_root, home), literal(snapshot.host.name)
     for text in (f"{host}:{root}", root):
         if cell_len(text) <= width:
             return text

@@ -14,12 +14,12 @@ from rich.style import Style
 from textual.message import Message
 from textual.strip import Strip
 
-from mission_tui.tui.asking.log_tail import Stretch, Where
+from mission_tui.tui.cursor_moves import Move
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.drawing.wrapping import fold
-from mission_tui.tui.listing.wanted import Wanted
-from mission_tui.tui.moves import Move
+from mission_tui.tui.listing.filter_pattern import FilterPattern
+from mission_tui.tui.queries.log_tail import Stretch, Where
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["LogLines"]
@@ -36,7 +36,7 @@ _FOUND = Style(color=colours.GROUND, bgcolor=colours.PALETTE.key, bold=True)
 class LogLines(Lines):
     """With a search, matching lines alone; `jump` shows them among the others. `following`: the end stays in sight."""
 
-    class PageWanted(Message):
+    class PageNeeded(Message):
         """The person goes further than the known lines: there may be more there."""
 
         def __init__(self, where: Where) -> None:
@@ -47,8 +47,8 @@ class LogLines(Lines):
         super().__init__(id="log")
         self._lines: Sequence[str] = ()
         self._detached = self._end_wanted = False
-        self._pattern: Wanted | None = None
-        self._errors = Wanted(_ERROR)
+        self._pattern: FilterPattern | None = None
+        self._errors = FilterPattern(_ERROR)
         self._rows: list[tuple[int, str]] = []
         self._laid_for: object = None
         self._top = 0
@@ -59,7 +59,7 @@ class LogLines(Lines):
         self.following = True
 
     def update(
-        self, lines: Sequence[str], pattern: Wanted | None, stretch: Stretch = WHOLE, *, detached: bool = False
+        self, lines: Sequence[str], pattern: FilterPattern | None, stretch: Stretch = WHOLE, *, detached: bool = False
     ) -> None:
         """Show `lines`, which are those of `stretch`, or of them those in which `pattern` is found."""
         moved = self._stretch.first - stretch.first
@@ -148,19 +148,19 @@ class LogLines(Lines):
         if how == "first" and not self._apart and self._stretch.start:
             # From elsewhere: the beginning itself, and not the first line that happens to be known.
             self.following, self._top, self._at = False, 0, None
-            self.post_message(self.PageWanted("beginning"))
+            self.post_message(self.PageNeeded("beginning"))
         elif how == "last" and self._detached:
             self._end_wanted, self._at = True, None
-            self.post_message(self.PageWanted("newest"))
+            self.post_message(self.PageNeeded("newest"))
         else:
             self._scroll(steps.get(how, 0))
 
     def _scroll(self, by: int) -> None:
         last = len(self._rows) - (self.size.height - 1)
         if by < 0 and (self._top == 0 or (self._apart and self._top + by <= 0)):
-            self.post_message(self.PageWanted("earlier"))
+            self.post_message(self.PageNeeded("earlier"))
         elif by > 0 and self._top >= last:
-            self.post_message(self.PageWanted("later"))
+            self.post_message(self.PageNeeded("later"))
         self._top += by
         self._at = None
         self.following = self._top >= last and by > 0 and not self._detached
@@ -168,14 +168,14 @@ class LogLines(Lines):
 
     def jump(self, by: int) -> str:
         """To the found line, or without a search the error, before (-1) or after (1); why not, if there is none."""
-        wanted, sought = self.wanted, "found line" if self._pattern else "error"
+        filter_pattern, sought = self.search_pattern, "found line" if self._pattern else "error"
         window = self._rows[self._top : self._top + self.size.height - 1]
         begin = self._at
         if begin is None:
             begin = (window[-1][0] + 1 if by < 0 else window[0][0] - 1) if window else 0
         begin = min(begin, len(self._lines))
         ahead = range(begin - 1, -1, -1) if by < 0 else range(begin + 1, len(self._lines))
-        found = next(compress(ahead, wanted.among(self._lines[at] for at in ahead)), None)
+        found = next(compress(ahead, filter_pattern.among(self._lines[at] for at in ahead)), None)
         if found is None:
             return f"no {sought} {'above' if by < 0 else 'below'} this one" if self._at is not None else f"no {sought}"
         self._at, self._apart, self.following = found, False, False
@@ -185,7 +185,7 @@ class LogLines(Lines):
         return ""
 
     @property
-    def wanted(self) -> Wanted:
+    def search_pattern(self) -> FilterPattern:
         """What `jump` looks for."""
         return self._pattern or self._errors
 

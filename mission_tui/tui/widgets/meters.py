@@ -13,12 +13,12 @@ from textual.strip import Strip
 
 from mission_tui.fleet.marginal_gain.recent import recent_gains
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunGain
-from mission_tui.tui.asking.gpu_share import NORMAL, lone_share
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import fit, line
 from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.queries.gpu_share import NORMAL, lone_share
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Meters"]

@@ -11,14 +11,14 @@ from textual.strip import Strip
 from mission_tui.fleet.history.metrics import Metric
 from mission_tui.fleet.views.findings import Severity
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.asking.courses import Course, metric_tags
+from mission_tui.tui.cursor_moves import Move
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line
-from mission_tui.tui.listing.vitals import metric_title
-from mission_tui.tui.moves import Move
+from mission_tui.tui.listing.key_metrics import metric_title
 from mission_tui.tui.plot.hues import hue, letter
+from mission_tui.tui.queries.metric_summaries import MetricSummary, metric_tags
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["MetricList"]
@@ -27,7 +27,7 @@ _VALUE = 8
 _SPANS_FROM = 48
 _TITLE, _TITLE_MOST = 18, 26
 _MOST_KEPT = 1000
-_UNKNOWN = Course()
+_UNKNOWN = MetricSummary()
 
 
 def _newest(view: RunView, tag: str) -> Metric | None:
@@ -45,7 +45,7 @@ class MetricList(Lines):
         self._view: RunView | None = None
         self._tags: Sequence[str] = ()
         self._flags: Mapping[str, Severity] = {}
-        self._courses: Mapping[str, Course] = {}
+        self._courses: Mapping[str, MetricSummary] = {}
         self._slots: Mapping[str, int] = {}
         self._kept: dict[object, Strip] = {}
         self.tag = metric_tags(None)[0]
@@ -57,7 +57,7 @@ class MetricList(Lines):
         self._view, self._tags, self._flags, self._slots = view, metric_tags(view), flags, slots
         self.redraw()
 
-    def trace(self, courses: Mapping[str, Course]) -> None:
+    def trace(self, courses: Mapping[str, MetricSummary]) -> None:
         """Show how each metric went, by tag; what is not known yet is blank."""
         if courses is not self._courses:
             self._courses = courses
@@ -89,10 +89,10 @@ class MetricList(Lines):
             rows += [line([], width)] * (self._rows - len(rows))
             self.show([*rows, self._span(width)])
 
-    def _course(self, tag: str) -> Course:
+    def _course(self, tag: str) -> MetricSummary:
         """As it was told, and with the newest value, which may have come since."""
-        course = self._courses.get(tag)
-        return _UNKNOWN if course is None or self._view is None else course.reaching(_newest(self._view, tag))
+        summary = self._courses.get(tag)
+        return _UNKNOWN if summary is None or self._view is None else summary.reaching(_newest(self._view, tag))
 
     @property
     def _rows(self) -> int:
@@ -117,8 +117,8 @@ class MetricList(Lines):
         return line([(parts, colours.QUIET)], width)
 
     def _span(self, width: int) -> Strip:
-        course = self._course(self.tag)
-        said = f" from {numbers.reading(course.least)} to {numbers.reading(course.most)}, whole run"
+        summary = self._course(self.tag)
+        said = f" from {numbers.reading(summary.least)} to {numbers.reading(summary.most)}, whole run"
         return line([(said if self.tag in self._courses else "", colours.QUIET)], width)
 
     def _kept_row(self, tag: str, width: int) -> Strip:
@@ -133,7 +133,7 @@ class MetricList(Lines):
         return self._kept[known]
 
     def _row(self, tag: str, width: int, newest: Metric | None) -> Strip:
-        chosen, flag, course = tag == self.tag, self._flags.get(tag), self._course(tag)
+        chosen, flag, summary = tag == self.tag, self._flags.get(tag), self._course(tag)
         style = colours.severity_style(flag) if flag else colours.INK
         title, cells = self._widths(width)
         parts: list[Part] = [
@@ -146,10 +146,10 @@ class MetricList(Lines):
             (SEVERITY_SHAPES[flag] if flag else " ", style),
             (fit(numbers.reading(newest), _VALUE, "right"), style),
             (" ", style),
-            (spark(course.points, cells), colours.LIVE),
+            (spark(summary.points, cells), colours.LIVE),
         ]
         if width >= _SPANS_FROM:
-            spans = (fit(numbers.reading(value), _VALUE + 1, "right") for value in (course.least, course.most))
+            spans = (fit(numbers.reading(value), _VALUE + 1, "right") for value in (summary.least, summary.most))
             parts.append(("".join(spans), colours.QUIET))
         return line(parts, width, colours.CHOSEN if chosen else None)
 
@@ -157,9 +157,9 @@ class MetricList(Lines):
         """A line for each metric: its tag, newest, least and greatest value."""
         lines: list[str] = []
         for tag in self._tags:
-            course = self._course(tag)
+            summary = self._course(tag)
             newest = None if self._view is None else _newest(self._view, tag)
-            lines.append("  ".join([tag, *map(numbers.reading, (newest, course.least, course.most))]))
+            lines.append("  ".join([tag, *map(numbers.reading, (newest, summary.least, summary.most))]))
         return lines
 
     def _letter(self, tag: str) -> list[Part]:

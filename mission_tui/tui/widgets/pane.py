@@ -19,8 +19,8 @@ from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.sparkline import bar, spark
 from mission_tui.tui.drawing.strips import Part, fit, join, line, rendered, words
 from mission_tui.tui.drawing.wrapping import clause
-from mission_tui.tui.listing import standing
-from mission_tui.tui.listing.vitals import vitals
+from mission_tui.tui.listing import run_status
+from mission_tui.tui.listing.key_metrics import key_metrics
 
 __all__ = ["PANE_HEIGHT", "framed", "inside"]
 
@@ -34,7 +34,7 @@ def inside(view: RunView, width: int, now: float) -> list[Strip]:
     body = [
         line(_progress(view, width), width),
         *_facts(_cells(view, width), width),
-        line(vitals(view, width), width),
+        line(key_metrics(view, width), width),
         line(_concern(view, now, width), width),
     ]
     return body[: PANE_HEIGHT - 2]
@@ -52,9 +52,9 @@ def framed(view: RunView, body: Sequence[Strip], width: int, *, chosen: bool, ma
 
 
 def _top(view: RunView, width: int, frame: Style, *, chosen: bool, marked: bool) -> Strip:
-    word, health = standing.state_word(view), standing.badge(view)
+    word, health = run_status.state_word(view), run_status.badge(view)
     badge = literal(health[0])
-    state = f" {standing.shape(view)} {word} "
+    state = f" {run_status.shape(view)} {word} "
     room = width - 6 - len(state) - cell_len(badge) - 3
     name = fit(view.name, min(room, cell_len(literal(view.name)))) if room > 0 else ""
     mark = "✓" if marked else " "
@@ -63,7 +63,7 @@ def _top(view: RunView, width: int, frame: Style, *, chosen: bool, marked: bool)
     parts: list[Part] = [
         (f"┌{lead}{mark}", frame),
         (name, colours.BOLD),
-        (state, standing.state_style(view)),
+        (state, run_status.state_style(view)),
         (rule, frame),
         (f" {badge} ", health[1]),
         ("─┐", frame),
@@ -72,7 +72,7 @@ def _top(view: RunView, width: int, frame: Style, *, chosen: bool, marked: bool)
 
 
 def _progress(view: RunView, width: int) -> list[Part]:
-    share = standing.share_done(view)
+    share = run_status.share_done(view)
     if view.total_timesteps:
         amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
     else:
@@ -117,7 +117,7 @@ def _curve(label: str, value: str, view: RunView, tag: str, width: int) -> tuple
 
 def _phases(view: RunView) -> tuple[Part, ...]:
     """Rollout and update as shares of the newest update's time."""
-    share = standing.update_share(view)
+    share = run_status.update_share(view)
     if share is None:
         return (("update -", colours.QUIET),)
     update_cells = round(share * _PHASE_CELLS)
@@ -130,11 +130,11 @@ def _phases(view: RunView) -> tuple[Part, ...]:
 
 
 def _concern(view: RunView, now: float, width: int) -> list[Part]:
-    worst = standing.told_first(view)
+    worst = run_status.headline_finding(view)
     if worst is None:
-        said = standing.headline(view, now)
+        said = run_status.headline(view, now)
         if cell_len(literal(said)) > width and said == view.description:
             said = " on ".join(filter(None, (view.preset, view.env_id)))
         return [(fit(said, width), colours.QUIET)]
     style = colours.severity_style(worst.severity)
-    return [(f"{standing.severity_shape(worst)} {clause(worst.sentence, width - 2)}", style)]
+    return [(f"{run_status.severity_shape(worst)} {clause(worst.sentence, width - 2)}", style)]

@@ -11,7 +11,7 @@ from textual.strip import Strip
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing.colours import QUIET
 from mission_tui.tui.drawing.strips import join, line
-from mission_tui.tui.listing.seen import seen
+from mission_tui.tui.listing.row_fingerprint import row_fingerprint
 from mission_tui.tui.widgets.lines import Lines
 from mission_tui.tui.widgets.pane import PANE_HEIGHT, framed, inside
 from mission_tui.tui.widgets.run_table import RunTable
@@ -102,7 +102,7 @@ class PaneGrid(Lines):
 
     def _pane(self, at: int, width: int) -> _Pane:
         run = self._runs[at]
-        view, how = seen(run), (width, at == self._chosen, run.id in self._marked)
+        view, how = row_fingerprint(run), (width, at == self._chosen, run.id in self._marked)
         kept = self._panes.get(run.id)
         if kept is None or kept.how[0] != width:
             kept, body = None, inside(view, width, self._now)

@@ -10,7 +10,7 @@ from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.listing import standing
+from mission_tui.tui.listing import run_status
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["RunHead"]
@@ -39,29 +39,29 @@ class RunHead(Lines):
         width, view = self.size.width, self._view
         said, style = [fit(_facts(view, self._now, width - 2), width - 2)], colours.QUIET
         if view.cause:
-            said = wrap(standing.headline(view, self._now), max(10, width - 2))[:_MOST]
-            style = standing.state_style(view)
+            said = wrap(run_status.headline(view, self._now), max(10, width - 2))[:_MOST]
+            style = run_status.state_style(view)
         origins = [text for origin in view.origins for text in wrap(origin.sentence, max(10, width - 2))[:_MOST_FROM]]
-        more = _told(view, width - 2)
+        more = _remarks(view, width - 2)
         self.styles.height = 1 + len(said) + len(origins) + len(more)
-        head = line(_standing(view, self._now, width), width)
+        head = line(_status(view, self._now, width), width)
         below = [(text, style) for text in said] + [(text, colours.QUIET) for text in origins] + more
         self.show([head, *(line([(f" {text}", style)], width) for text, style in below)])
 
 
-def _standing(view: RunView, now: float, width: int) -> list[Part]:
-    health, health_style = standing.badge(view)
-    share = standing.share_done(view)
+def _status(view: RunView, now: float, width: int) -> list[Part]:
+    health, health_style = run_status.badge(view)
+    share = run_status.share_done(view)
     amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
     pace = "" if view.pace is None else f"  {numbers.rate(view.pace)} st/s  {numbers.duration(view.eta_s)} left"
     tail = f" {numbers.percent(share)}  {amount}{pace}  "
-    state = f" {standing.shape(view)} {standing.state_word(view)} "
+    state = f" {run_status.shape(view)} {run_status.state_word(view)} "
     name = fit(view.name, min(30, cell_len(literal(view.name))))
     room = width - cell_len(name) - len(state) - len(tail) - cell_len(literal(health)) - 3
     done, rest = bar(share, min(40, room))
     return [
         (f" {name}", colours.BOLD),
-        (state, standing.state_style(view)),
+        (state, run_status.state_style(view)),
         (done, colours.LIVE),
         (rest, colours.TRACK),
         (tail, colours.INK),
@@ -69,7 +69,7 @@ def _standing(view: RunView, now: float, width: int) -> list[Part]:
     ]
 
 
-def _told(view: RunView, width: int) -> list[Part]:
+def _remarks(view: RunView, width: int) -> list[Part]:
     """What was set last while it trained, and what people wrote of the run."""
     told = wrap(view.changes[-1].sentence, max(10, width))[:_MOST_FROM] if view.changes else []
     lines: list[Part] = [(text, colours.INK) for text in told]

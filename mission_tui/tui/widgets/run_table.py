@@ -16,10 +16,10 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit, line
-from mission_tui.tui.listing import standing
+from mission_tui.tui.listing import run_status
 from mission_tui.tui.listing.group_cells import GROUP_CELLS, group_shape
 from mission_tui.tui.listing.roster import Row, members
-from mission_tui.tui.listing.seen import seen
+from mission_tui.tui.listing.row_fingerprint import row_fingerprint
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["COLUMNS", "RunTable"]
@@ -42,11 +42,11 @@ def _name(view: RunView, _now: float, _width: int) -> Part:
 
 
 def _state(view: RunView, _now: float, _width: int) -> Part:
-    return standing.state_word(view), standing.state_style(view)
+    return run_status.state_word(view), run_status.state_style(view)
 
 
 def _done(view: RunView, now: float, _width: int) -> Part:
-    return numbers.percent(standing.share_done(view)), colours.INK
+    return numbers.percent(run_status.share_done(view)), colours.INK
 
 
 def _return(view: RunView, _now: float, _width: int) -> Part:
@@ -63,12 +63,12 @@ def _speed(view: RunView, _now: float, _width: int) -> Part:
 
 
 def _health(view: RunView, _now: float, _width: int) -> Part:
-    text, style = standing.badge(view)
+    text, style = run_status.badge(view)
     return f" {text}", style
 
 
 def _left(view: RunView, now: float, _width: int) -> Part:
-    return standing.remaining(view, now), colours.INK if view.state in ALIVE else colours.QUIET
+    return run_status.remaining(view, now), colours.INK if view.state in ALIVE else colours.QUIET
 
 
 COLUMNS = (
@@ -85,7 +85,7 @@ _LEAD = 3
 
 
 def _shape(row: Row) -> Part:
-    return group_shape(row) if isinstance(row, SeedGroup) else (standing.shape(row), standing.state_style(row))
+    return group_shape(row) if isinstance(row, SeedGroup) else (run_status.shape(row), run_status.state_style(row))
 
 
 def _cell(column: Column, row: Row, now: float, width: int) -> Part:
@@ -96,7 +96,7 @@ def _cell(column: Column, row: Row, now: float, width: int) -> Part:
 
 def _key(row: Row, now: float) -> object:
     """What a row's words depend on besides its view."""
-    return tuple(standing.remaining(view, now) for view in members(row))
+    return tuple(run_status.remaining(view, now) for view in members(row))
 
 
 class RunTable(Lines):
@@ -165,7 +165,13 @@ class RunTable(Lines):
         strips = [self._titles(widths, len(shown))]
         for at, view in enumerate(shown, self._top):
             chosen = at == self._chosen
-            key = ([seen(it) for it in members(view)], width, chosen, self._is_marked(view), _key(view, self._now))
+            key = (
+                [row_fingerprint(it) for it in members(view)],
+                width,
+                chosen,
+                self._is_marked(view),
+                _key(view, self._now),
+            )
             kept = self._cache.get(view.id)
             fresh[view.id] = kept if kept and kept[0] == key else (key, self._row(view, widths, chosen=chosen))
             strips.append(fresh[view.id][1])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from textual.geometry import Size
 from textual.strip import Strip
 
-from mission_tui.tui.moves import Move
+from mission_tui.tui.cursor_moves import Move
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Build", "ScrollLines"]

@@ -12,8 +12,8 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import Part, fit, line
-from mission_tui.tui.listing.outlook import TABS
-from mission_tui.tui.listing.standing import alarms
+from mission_tui.tui.listing.fleet_view_state import TABS
+from mission_tui.tui.listing.run_status import alarms
 
 __all__ = ["tab_line"]
 

@@ -8,10 +8,10 @@ from mission_tui.fleet.history.outcome import ALIVE
 from mission_tui.fleet.strips.attribution import attribute, duty_sentence
 from mission_tui.fleet.strips.strip import Strip
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.tui.asking.lookback import Lookback
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
+from mission_tui.tui.queries.timeline_query import TimelineQuery
 from mission_tui.tui.sections.timeline import columns_for, rows_for, timeline
 from mission_tui.tui.widgets.lines import Lines
 
@@ -24,10 +24,10 @@ _ALL = 1 << 20
 class Timeline(Lines):
     """`rows` is how many it takes; none where it is not shown."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, app_context: AppContext) -> None:
         super().__init__(id="timeline")
-        self._desk = desk
-        self._lookback = Lookback(desk, self._answered)
+        self._app_context = app_context
+        self._timeline_query = TimelineQuery(app_context, self._answered)
         self._snapshot: FleetSnapshot | None = None
         self._most = 0
         self._cut: Strip | None = None
@@ -44,25 +44,25 @@ class Timeline(Lines):
         if not self.rows:
             return
         self.styles.height = self.rows
-        self._want()
+        self._request()
         self.redraw()
 
-    def _want(self) -> None:
-        if self._seen():
-            self._lookback.want(self._desk.zoom.seconds, columns_for(self.app.size.width), self._past_t)
+    def _request(self) -> None:
+        if self._is_visible():
+            self._timeline_query.request(self._app_context.zoom.seconds, columns_for(self.app.size.width), self._past_t)
 
     @property
     def _past_t(self) -> float | None:
         """In a replay the moment at which the strip ends."""
         return None if self._snapshot is None or self._snapshot.replay is None else self._snapshot.t
 
-    def _seen(self) -> bool:
+    def _is_visible(self) -> bool:
         """Whether nothing but a question lies over it: a screen below another one is drawn, too."""
         top = self.app.screen
-        return top is self.screen or (top.is_modal and self._desk.shown is self.screen)
+        return top is self.screen or (top.is_modal and self._app_context.shown is self.screen)
 
     @property
-    def wanted(self) -> int:
+    def wanted_rows(self) -> int:
         """How many rows there is something for."""
         return self._needed(_ALL)
 
@@ -70,8 +70,8 @@ class Timeline(Lines):
         most = self._most if most is None else most
         if self._snapshot is None or most < 1:
             return 0
-        strip = self._lookback.strip
-        if strip is None and self._lookback.trouble is not None:
+        strip = self._timeline_query.strip
+        if strip is None and self._timeline_query.trouble is not None:
             return 1
         lanes = sum(view.state in ALIVE for view in self._snapshot.runs)
         if strip is not None:
@@ -79,16 +79,16 @@ class Timeline(Lines):
         return rows_for(len(self._snapshot.gpus), lanes, most)
 
     @property
-    def told(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """What the strip says of each GPU in a sentence."""
-        strip = self._lookback.strip
+        strip = self._timeline_query.strip
         if strip is None or not any(gpu.busy for gpu in strip.gpus):
             return []
         if self._told is None or self._told[0] is not strip:
             duties = attribute(strip).gpus
             named = [f"GPU{at}: " if len(strip.gpus) > 1 else "" for at in range(len(strip.gpus))]
             places = {gpu.uuid: place for gpu, place in zip(strip.gpus, named, strict=True)}
-            zoom = self._desk.zoom.word
+            zoom = self._app_context.zoom.word
             said = [f"{places[duty.uuid]}{duty_sentence(duty)}, in the last {zoom}" for duty in duties]
             self._told = strip, said
         return self._told[1]
@@ -96,22 +96,22 @@ class Timeline(Lines):
     def _answered(self) -> None:
         if not self.is_attached:
             return
-        self._want()  # No snapshot comes in a replay, where another moment may be wanted by now.
+        self._request()  # No snapshot comes in a replay, where another moment may be wanted by now.
         if self.rows != self._needed():
-            self._desk.redraw()
+            self._app_context.redraw()
         else:
             self.redraw()
 
     def redraw(self) -> None:
         """The newest strip for the present size."""
-        width, strip = self.size.width, self._lookback.strip
+        width, strip = self.size.width, self._timeline_query.strip
         if strip is None:
-            said = self._lookback.trouble or "asking what the machine did…"
+            said = self._timeline_query.trouble or "asking what the machine did…"
             self.show([line([(f" {said}", colours.QUIET)], width)])
             return
         views = self._snapshot.runs if self._snapshot else ()
         live = frozenset(view.id for view in views if view.state in ALIVE)
-        zoom = self._desk.zoom
+        zoom = self._app_context.zoom
         # Snapshots come far more often than answers, and cutting a day into columns is work.
         end = "now" if self._past_t is None else time.strftime("%H:%M:%S", time.localtime(strip.until))
         how = (zoom.seconds, width, self.rows, live)

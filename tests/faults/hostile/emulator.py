@@ -10,7 +10,7 @@ from typing import Any
 import pyte
 from textual.strip import Strip
 
-from mission_tui.tui.terminal.written import Pen, Written
+from mission_tui.tui.terminal.cell_diff import CellDiff, Pen
 from tests.tui.stage import Stage
 
 __all__ = ["Emulator", "hidden"]
@@ -68,7 +68,7 @@ class Emulator(pyte.Screen):
         self.wrong.clear()
 
     def _sent(self, update: Any) -> str:
-        sent = Written(update, self._pen).render_segments(self._stage.app.console)
+        sent = CellDiff(update, self._pen).render_segments(self._stage.app.console)
         if rest := hidden(SENT.sub("", sent)):
             self.wrong.append(f"{rest[:5]!r} is sent to the terminal")
         return sent

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from textual.events import Paste
 
+from mission_tui.tui.screens.error import ErrorScreen
 from mission_tui.tui.screens.launch_form import LaunchForm
-from mission_tui.tui.screens.mishap import MishapScreen
 from mission_tui.tui.screens.output import OutputScreen
-from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from tests.faults.hostile.supervisor import BEGUN, Text
 from tests.faults.hostile.texts import MARK
 from tests.tui.stage import Stage
@@ -55,7 +55,7 @@ async def paste(stage: Stage, text: Text) -> None:
 async def home(stage: Stage) -> None:
     """Back to a screen of runs."""
     for _ in range(6):
-        if isinstance(stage.screen, Shown) and stage.app.focused is None:
+        if isinstance(stage.screen, SnapshotScreen) and stage.app.focused is None:
             return
         await stage.press("escape")
 
@@ -111,7 +111,7 @@ async def _until(true: Callable[[], bool]) -> None:
 
 async def show_mishap(stage: Stage, text: Text, seen: Seen) -> None:
     """An error of the screen whose words are foreign."""
-    stage.app.push_screen(MishapScreen(ValueError(text())))
+    stage.app.push_screen(ErrorScreen(ValueError(text())))
     await stage.pilot.pause()
     seen(SHOWN_MISHAP)
     await stage.press("escape")

@@ -16,8 +16,8 @@ import traceback
 from collections.abc import Iterable, Iterator
 
 from mission_tui.tui.actions import ACTIONS, Action, Place, offered
-from mission_tui.tui.news.alarm import desktop_note
-from mission_tui.tui.screens.mishap import MishapScreen
+from mission_tui.tui.news.critical_findings import desktop_note
+from mission_tui.tui.screens.error import ErrorScreen
 from tests.faults.campaign.part import Part, Tell, Violation, chance
 from tests.faults.hostile.emulator import Emulator, hidden
 from tests.faults.hostile.reach import Reach, parts
@@ -97,7 +97,7 @@ class _Visitor:
             self.seen("arriving")
             answer_foreign(self._stage, self.text, luck, refuses=not toured)
             self._stage.app.clear_notifications()
-            self._stage.app.desk.tell(self.text(), "warning")
+            self._stage.app.app_context.toast(self.text(), "warning")
             if toured:
                 await self._tour(revision)
             else:
@@ -161,7 +161,7 @@ class _Visitor:
         self._tell("lines painted", self._reach.look(screen, strips))
         for harm in self._emulator.harm(strips):
             self._complain(harm)
-        if isinstance(screen, MishapScreen) and what != SHOWN_MISHAP:
+        if isinstance(screen, ErrorScreen) and what != SHOWN_MISHAP:
             self._complain("".join(screen._said[-3:]).replace("\n", " | "))
 
     def text(self) -> str:

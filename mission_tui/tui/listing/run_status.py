@@ -1,0 +1,214 @@
+"""How a run stands, in the words and colours that lists, panes and headlines share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.style import Style
+
+from mission_tui.fleet.history.outcome import ALIVE, OVER
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
+
+__all__ = [
+    "alarms",
+    "badge",
+    "finding_span",
+    "finding_word",
+    "headline",
+    "headline_finding",
+    "open_findings",
+    "remaining",
+    "severity_shape",
+    "shape",
+    "share_done",
+    "state_style",
+    "state_word",
+    "update_share",
+]
+
+_SHORT_RULES: Mapping[str, str] = {
+    "kl-persistent": "KL",
+    "kl-spike": "KL spike",
+    "kl-creep": "KL creep",
+    "policy-frozen": "KL zero",
+    "clip-fraction": "clip",
+    "entropy-collapse": "entropy",
+    "policy-std": "std",
+    "actions-at-bound": "bounds",
+    "explained-variance": "EV",
+    "value-loss": "value",
+    "grad-norm": "gradient",
+    "reward-oscillation": "swings",
+    "throughput": "slow",
+    "nan": "NaN",
+}
+_RANK = {"critical": 0, "warning": 1, "info": 2}
+_PHASES_SHOWN = ("rollout", "update", "saving")
+
+
+def shape(view: RunView) -> str:
+    """The run's one-cell shape; it tells states apart without colour."""
+    return OUTCOME_SHAPES.get(view.outcome or "" if view.state == "ended" else "", STATE_SHAPES[view.state])
+
+
+def state_word(view: RunView) -> str:
+    """One word: the outcome of an ended run, the phase of a running one unless it is to pause, else the state."""
+    if view.state == "ended":
+        return view.outcome or "ended"
+    if view.pausing:
+        return "pausing"
+    if view.state == "running" and view.phase in _PHASES_SHOWN:
+        return view.phase
+    if view.restart is not None:
+        return "restarts"
+    return view.state
+
+
+def state_style(view: RunView) -> Style:
+    """The colour that goes with `state_word`."""
+    if view.state == "ended":
+        return colours.outcome_style(view.outcome or "")
+    if view.pausing:
+        return colours.PAUSED
+    if view.state == "running" and view.phase in ("update", "saving"):
+        return colours.UPDATE
+    return colours.state_style(view.state)
+
+
+def share_done(view: RunView) -> float | None:
+    """The share of the budget that is used, by steps or by time; None while neither is known."""
+    if view.total_timesteps and view.timesteps is not None:
+        return min(1.0, view.timesteps / view.total_timesteps)
+    if view.duration_s:
+        # A checkpoint in between counts too, so that the last update ends a little before the budget.
+        return 1.0 if view.outcome == "finished" else min(1.0, view.trained_s / view.duration_s)
+    return None
+
+
+def update_share(view: RunView) -> float | None:
+    """The share of the newest update's time that went into training rather than collecting."""
+    if view.rollout_s is None or view.update_s is None or view.rollout_s + view.update_s <= 0:
+        return None
+    return view.update_s / (view.rollout_s + view.update_s)
+
+
+def open_findings(view: RunView) -> tuple[Finding, ...]:
+    """Findings that nobody has dealt with, worst first, newest first among equals."""
+    asking = (finding for finding in view.findings if finding.state == "open")
+    return tuple(sorted(asking, key=lambda finding: (_RANK[finding.severity], -finding.last_update)))
+
+
+def alarms(view: RunView) -> tuple[Finding, ...]:
+    """Open findings that somebody should act on, worst first; information asks nothing of anyone."""
+    return tuple(finding for finding in open_findings(view) if finding.severity != "info")
+
+
+def headline_finding(view: RunView) -> Finding | None:
+    """The finding to show where there is room for one; information only of a run that trains."""
+    worst = next(iter(open_findings(view)), None)
+    return worst if worst is None or worst.severity != "info" or view.state == "running" else None
+
+
+def severity_shape(finding: Finding) -> str:
+    """One cell that tells severities apart without colour; a small dot where nothing is asked of anyone."""
+    return SEVERITY_SHAPES[finding.severity] if finding.state == "open" else "·"
+
+
+def finding_word(finding: Finding) -> tuple[str, Style]:
+    """How bad an open finding is; of any other, what became of it."""
+    if finding.state == "open":
+        return finding.severity, colours.severity_style(finding.severity)
+    return finding.state, colours.QUIET
+
+
+def finding_span(finding: Finding, now: float, *, over: bool = False) -> str:
+    """When it began and how long it lasted: `since 03:12, update 1,204`, `21:40-21:52, updates 310-342`.
+
+    `over`: its run is, so that what is still open lasted to the end.
+    """
+    first, last = numbers.count(finding.first_update), numbers.count(finding.last_update)
+    if finding.state != "cleared" and not over:
+        since = f"{numbers.clock(finding.first_t, now)}, " if finding.first_t > 0 else ""
+        return f"since {since}update {first}"
+    times = ""
+    if finding.first_t > 0 and finding.last_t > 0:
+        began, ended = numbers.clock(finding.first_t, now), numbers.clock(finding.last_t, now)
+        times = f"{began}, " if began == ended else f"{began}-{ended}, "
+    return f"{times}update {first}" if first == last else f"{times}updates {first}-{last}"
+
+
+def badge(view: RunView) -> tuple[str, Style]:
+    """The health of a run in a few letters: a flag, what is wrong, why it waits, or `ok`; a dash when unknown.
+
+    What is acknowledged stands in brackets; a silenced rule says nothing, and information leaves the `ok` with a dot.
+    """
+    flags = [flag for flag in view.flags if flag != "failed-duty"]
+    if flags:
+        return f"▲ {flags[0]}", colours.ALARM
+    if view.outcome == "failed":
+        return f"▲ {view.kind or 'unknown'}", colours.ALARM
+    asking = alarms(view)
+    if asking:
+        worst = asking[0]
+        count = str(len(asking)) if len(asking) > 1 else ""
+        return f"{severity_shape(worst)}{count} {_short(worst)}", colours.severity_style(worst.severity)
+    if view.failed_duties:
+        return f"▲ {view.failed_duties[0].duty} failed", colours.WARN
+    known = next((finding for finding in view.findings if finding.state == "acknowledged"), None)
+    if known is not None:
+        return f"({_short(known)})", colours.QUIET
+    if view.state == "queued":
+        # The state says that it waits; the first words that fit are to say for what.
+        return (view.cause or numbers.DASH).removeprefix("waits ").removeprefix("for "), colours.QUIET
+    if view.held is not None:
+        vram = f"+{numbers.size(view.held.vram_bytes)}" if view.held.vram_bytes else "+GPU" if view.held.gpu else ""
+        return f"holds {numbers.size(view.held.memory_bytes)}{vram}", colours.state_style(view.state)
+    if view.update and (view.state in ALIVE or view.outcome == "finished"):
+        word = "ok ·" if open_findings(view) else "ok"
+        return word, colours.GOOD if view.state in ALIVE else colours.QUIET
+    return numbers.DASH, colours.QUIET
+
+
+def _short(finding: Finding) -> str:
+    return _SHORT_RULES.get(finding.rule, finding.rule)
+
+
+def _in_the_reboot(view: RunView) -> str:
+    """What a restart of the machine left of a run. How long it had lived nobody saw."""
+    why = f": {view.cause}" if view.outcome in ("failed", "killed") else ""
+    anew = "" if "checkpoint" in view.can else "; r starts it again"
+    back = f"; r resumes from {view.last_checkpoint}" if view.last_checkpoint else anew or "; nothing was saved"
+    return f"{view.outcome} in the reboot{why}{back}"
+
+
+def remaining(view: RunView, now: float) -> str:
+    """Time left of a live run, or until its restart; how long ago an ended one ended."""
+    if view.restart is not None:
+        return numbers.duration(max(0.0, view.restart.due_t - now))
+    return numbers.ago(view.ended_t, now) if view.state in OVER else numbers.duration(view.eta_s)
+
+
+def headline(view: RunView, now: float) -> str:
+    """How an ended run ended and what can be done; what the run is about while it lives."""
+    if view.restart is not None:
+        place = f"({view.restart.number} of {view.restart.most})"
+        if view.restart.after == "reboot":
+            return f"{view.cause}; goes on by itself {place}: s calls it off"
+        if view.restart.due_t <= now:
+            return f"{view.cause}; its restart {place} is due: s calls it off"
+        return f"{view.cause}; restarts in {remaining(view, now)} {place}: r starts it now, s calls it off"
+    if view.state not in OVER:
+        return view.cause or view.description or " on ".join(filter(None, (view.preset, view.env_id)))
+    if view.rebooted and view.state == "ended":
+        return f"{_in_the_reboot(view)}; {numbers.ago(view.ended_t, now)}"
+    kind = f" ({view.kind})" if view.kind else ""
+    saved = ";  no checkpoint" if "checkpoint" in view.can else ""
+    kept = f";  last checkpoint {view.last_checkpoint}" if view.last_checkpoint else saved
+    lasted = ""
+    if view.started_t is not None and view.ended_t is not None:
+        lasted = f" after {numbers.duration(view.ended_t - view.started_t)}"
+    cause = f": {view.cause}" if view.cause else ""
+    return f"{state_word(view)}{kind}{cause}; {numbers.ago(view.ended_t, now)}{lasted}{kept}"

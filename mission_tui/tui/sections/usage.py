@@ -1,0 +1,104 @@
+"""What one run takes of the machine: how its time is split, what all its processes use, and which these are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from textual.strip import Strip
+
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.views.env_workers import worker_sentences
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import Part, line
+from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.listing import run_status
+from mission_tui.tui.queries.metric_summaries import MetricSummary
+from mission_tui.tui.sections.workers import phase_rows, worker_rows
+
+__all__ = ["usage_lines"]
+
+NOTHING: Mapping[str, MetricSummary] = {}
+_BAR = 40
+_LABEL = 10
+
+
+def usage_lines(
+    view: RunView, width: int, courses: Mapping[str, MetricSummary] = NOTHING, now: float = 0.0
+) -> list[Strip]:
+    """A line for each fact that is known; of a run that is over, how its last update was split.
+
+    `courses` are asked for where there is room for what its phases took over the whole run.
+    """
+    inside = width - 2
+    phases = phase_rows(view, courses, inside, now) if courses else ()
+    rows = [*_split(view, inside), *phases, *_use(view), *_processes(view, inside)]
+    if view.state not in ALIVE:
+        rows.append([(f"not on the machine: {run_status.state_word(view)}", colours.QUIET)])
+    return [line([(" ", colours.INK), *parts], width) for parts in rows]
+
+
+def _label(text: str) -> Part:
+    return f"{text:<{_LABEL}}", colours.QUIET
+
+
+def _split(view: RunView, width: int) -> Iterator[list[Part]]:
+    """The newest update's time as a bar, in the shapes that panes have for the two phases."""
+    share = run_status.update_share(view)
+    if share is None:
+        return
+    cells = max(8, min(_BAR, width - 44))
+    updates = min(cells - 1, max(1, round(share * cells))) if 0 < share < 1 else round(share * cells)
+    rollout, update = numbers.split_second(view.rollout_s), numbers.split_second(view.update_s)
+    yield [
+        _label("time"),
+        (f"rollout {rollout} ", colours.INK),
+        ("▓" * (cells - updates), colours.LIVE),
+        ("░" * updates, colours.UPDATE),
+        (f" {update} update, {100 * share:.0f}%", colours.INK),
+    ]
+
+
+def _use(view: RunView) -> Iterator[list[Part]]:
+    usage = view.usage
+    if usage is not None and view.state in ALIVE:
+        cores = f"{usage.cpu_percent / 100:.1f} cores"
+        yield [_label("CPU"), (f"{usage.cpu_percent:.0f}%", colours.INK), (f"  as much as {cores}", colours.QUIET)]
+        shared = "" if usage.processes == 1 else "  what its processes share is counted for each"
+        yield [_label("RAM"), (numbers.size(usage.rss_bytes), colours.INK), (shared, colours.QUIET)]
+        yield [_label("VRAM"), (numbers.size(usage.vram_bytes), colours.INK)]
+        if usage.pss_bytes is not None:
+            yield [
+                _label("PSS"),
+                (numbers.size(usage.pss_bytes), colours.INK),
+                ("  with its part of what is shared", colours.QUIET),
+            ]
+        if usage.gpu_percent is not None:
+            yield [_label("GPU"), (f"{usage.gpu_percent:.0f}%", colours.INK)]
+        if usage.written_bytes is not None:
+            yield [_label("written"), (numbers.size(usage.written_bytes), colours.INK), ("  to disks", colours.QUIET)]
+        if usage.open_files is not None:
+            yield [_label("files"), (f"{usage.open_files} open", colours.INK)]
+        yield [_label("threads"), (f"{usage.threads} in {usage.processes} processes", colours.INK)]
+    if view.held is not None:
+        vram = f" and {numbers.size(view.held.vram_bytes)} of GPU memory" if view.held.vram_bytes else ""
+        vram = vram or (" and a GPU" if view.held.gpu else "")
+        yield [_label("held"), (f"{numbers.size(view.held.memory_bytes)}{vram} while it is frozen", colours.PAUSED)]
+
+
+def _processes(view: RunView, width: int) -> Iterator[list[Part]]:
+    pids = view.pids
+    named = [f"{role} {pid}" for role, pid in (("keeper", pids.keeper), ("trainer", pids.trainer)) if pid is not None]
+    if named:
+        yield [_label("processes"), (", ".join(named), colours.INK)]
+    for sentence in worker_sentences(view.workers) if view.workers is not None else ():
+        for at, text in enumerate(wrap(sentence, width - 2)):
+            yield [("  " if at else "▲ ", colours.WARN), (text, colours.INK)]
+    if view.workers is not None and view.workers.steps_s:
+        yield from worker_rows(view.workers, width)
+    elif pids.workers:
+        said = f"{len(pids.workers)}: {' '.join(map(str, pids.workers))}"
+        for at, text in enumerate(wrap(said, width - _LABEL)):
+            yield [_label("" if at else "workers"), (text, colours.INK)]
+    elif pids.trainer is not None and view.n_envs:
+        yield [_label("workers"), ("none: its environments are stepped in the trainer", colours.QUIET)]

@@ -1,0 +1,128 @@
+"""Snapshots as they come become pictures: the newest one, no more often than pace and terminal allow, and never later.
+
+What the first picture does not need is loaded after it, and before a person can have pressed a key.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.app import App
+from textual.timer import Timer
+
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.views.snapshot import FleetSnapshot
+from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.launching.preset_reading import read_presets
+from mission_tui.tui.news.alert import alert_user
+from mission_tui.tui.news.stale_processes import StaleNews
+from mission_tui.tui.queries.best_returns import learn_best
+from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
+from mission_tui.tui.terminal.flow import Flow
+from mission_tui.tui.terminal.pacing import Pace
+
+__all__ = ["SnapshotArrivals"]
+
+_SETTLED_S = 0.1
+_BEHIND_S = 5.0
+"""Behind a sheet every cell is tinted: a changed number there paints all of the screen again, some 10 KB."""
+
+
+class SnapshotArrivals:
+    """The newest snapshot, and when it is drawn; `last_seen_t` (unix s) is that of an earlier look at this fleet."""
+
+    def __init__(self, app: App[Any], app_context: AppContext, flow: Flow, last_seen_t: float | None) -> None:
+        self._app, self._app_context, self._flow, self._before_t = app, app_context, flow, last_seen_t
+        self.pace = Pace(app_context.preferences.redraws_hz)
+        self._stale = StaleNews()
+        self._newest: FleetSnapshot | None = None
+        self._timer: Timer | None = None
+        self._settled = False
+        self._behind_t = float("-inf")
+
+    @property
+    def last_seen_t(self) -> float | None:
+        """The time of the newest snapshot that was seen, unix seconds."""
+        return self._newest.t if self._newest else self._before_t
+
+    @property
+    def live(self) -> int:
+        """How many runs were alive or waiting at the last look."""
+        runs = self._newest.runs if self._newest else ()
+        return sum(view.state in ALIVE or view.state == "queued" for view in runs)
+
+    def arrived(self, snapshot: FleetSnapshot) -> None:
+        """A snapshot came: draw it now, or with the newest by then when the last picture is too fresh."""
+        if self._app_context.coming_back.update(snapshot):
+            self._tell_of_absence()
+        if sentence := self._stale.update(snapshot):
+            self._app_context.toast(sentence, "warning")
+        self._newest = snapshot
+        if snapshot.replay is None:
+            alert_user(self._app_context, self._app, self._app_context.alarm.update(snapshot))
+        if self._timer is None:
+            self._draw_in(max(self.pace.due(self._app_context.clock()), self._flow.rest_s()))
+
+    def lost(self, why: str, nobody: bool) -> None:
+        """There is `nobody`: the supervisor is gone, or never came; else one that does not take this screen's word."""
+        state = "supervisor gone, reconnecting; runs go on"
+        if not nobody:
+            state = "the supervisor refuses this screen: q leaves it, mission-tui shows a new one, runs go on"
+        elif self._newest is None:
+            state = "no supervisor yet, trying again"
+        self._app_context.banner = f"{state} ({why})"
+        self._app_context.heard.set()
+        self.redraw_screens()
+        self._settle()
+
+    def redraw_screens(self) -> None:
+        """Draw again what does not come with a snapshot: presets, the banner, the hint for undo."""
+        for screen in self._app.screen_stack:
+            if isinstance(screen, SnapshotScreen):
+                screen.redraw()
+
+    def _tell_of_absence(self) -> None:
+        """Ask for the best returns of the runs that something happened to; the counts are drawn with the snapshot."""
+        back = self._app_context.coming_back
+        if back.away is not None:
+            self._app_context.start(
+                learn_best(self._app_context, back.away.worth_a_look, back.best, self.redraw_screens)
+            )
+
+    def _draw_in(self, due_s: float) -> None:
+        if due_s > 0:
+            self._timer = self._app.set_timer(due_s, lambda: self._draw_in(self._flow.rest_s()))
+        else:
+            self._timer = None
+            self._draw()
+
+    def _draw(self) -> None:
+        self.pace.drawn(self._app_context.clock())
+        self._app_context.snapshot = self._newest
+        self._app_context.heard.set()
+        if self._app_context.banner is not None:
+            self._app_context.banner = None
+            self.redraw_screens()
+        if not self._app.screen_stack:  # the program ends, and a picture was due
+            return
+        if not self._app.screen.is_modal or self._app_context.clock() - self._behind_t >= _BEHIND_S:
+            self._behind_t = self._app_context.clock()
+            self.catch_up()
+        self._settle()
+
+    def catch_up(self) -> None:
+        """Show the newest snapshot where an older one stands."""
+        for screen in self._app.screen_stack:
+            if isinstance(screen, SnapshotScreen) and screen.snapshot is not self._app_context.snapshot:
+                screen.snapshot = self._app_context.snapshot
+
+    def _settle(self) -> None:
+        if not self._settled:
+            self._settled = True
+            # Counted from the picture: on a busy machine the loading would otherwise come before it.
+            self._app.call_after_refresh(self._app.set_timer, _SETTLED_S, self._prepare_for_keys)
+
+    def _prepare_for_keys(self) -> None:
+        import mission_tui.tui.verbs  # noqa: F401 - loaded here so that the first key finds it
+
+        self._app_context.start(read_presets(self._app_context))

@@ -1,0 +1,179 @@
+"""How a run stands, in a word, a shape and a badge."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from msgspec import structs
+
+from mission_tui.fleet.history.failed_duties import FailedDuty
+from mission_tui.fleet.history.outcome import RunState
+from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunView
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
+from mission_tui.tui.listing import run_status
+from mission_tui.tui.listing.row_fingerprint import row_fingerprint
+from mission_tui.tui.news.away import while_away
+from mission_tui.tui.widgets.pane import framed, inside
+from mission_tui.tui.widgets.run_table import COLUMNS
+from mission_tui.tui.widgets.tab_line import tab_line
+from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, LIVE, NAN_FINDING, NOW, a_fleet, a_run, ended, queued
+
+
+def test_every_state_and_outcome_has_a_shape_of_its_own() -> None:
+    """Without colour they are still told apart, in Unicode and in ASCII."""
+    living = [STATE_SHAPES[state] for state in get_args(RunState) if state != "ended"]
+    shapes = [*living, *OUTCOME_SHAPES.values()]
+    assert len(set(shapes)) == len(shapes)
+    assert len({to_ascii(shape) for shape in shapes}) == len(shapes)
+
+
+def test_every_severity_has_a_shape_of_its_own() -> None:
+    """A critical finding is told from a warning without colour, in Unicode and in ASCII."""
+    assert len(set(SEVERITY_SHAPES.values())) == 3
+    assert len({to_ascii(shape) for shape in SEVERITY_SHAPES.values()}) == 3
+
+
+def test_the_word_is_phase_state_or_outcome() -> None:
+    """What a person would say of the run."""
+    assert run_status.state_word(a_run("a")) == "rollout"
+    assert run_status.state_word(a_run("a", phase=None)) == "running"
+    assert run_status.state_word(a_run("a", state="stopping", phase="saving")) == "stopping"
+    assert run_status.state_word(ENDED[1]) == "failed"
+
+
+def test_the_badge_names_the_worst_first() -> None:
+    """Flags before failures before findings; a silenced finding asks for nothing."""
+    critical = structs.replace(KL_FINDING, id="n", rule="nan", severity="critical")
+    silenced = structs.replace(KL_FINDING, state="silenced")
+    assert run_status.badge(a_run("a", flags=("unkillable",), findings=(critical,)))[0] == "▲ unkillable"
+    assert run_status.badge(ENDED[1])[0] == "▲ nan"
+    assert run_status.badge(a_run("a", findings=(KL_FINDING, critical)))[0] == "◆2 NaN"
+    assert run_status.badge(a_run("a", findings=(silenced,)))[0] == "ok"
+
+
+def test_a_failed_duty_shows_and_hides_nothing_graver() -> None:
+    """A run whose messenger or retention failed says so where nothing is worse."""
+    failed: dict[str, Any] = {"flags": ("failed-duty",), "failed_duties": (FailedDuty("retention", "EIO", NOW, NOW),)}
+    assert run_status.badge(a_run("a", **failed)) == ("▲ retention failed", colours.WARN)
+    critical = structs.replace(KL_FINDING, id="n", rule="nan", severity="critical")
+    assert run_status.badge(a_run("a", findings=(critical,), **failed))[0] == "◆ NaN"
+    assert run_status.badge(a_run("a", **failed | {"flags": ("damaged", "failed-duty")}))[0] == "▲ damaged"
+
+
+def test_an_acknowledged_finding_is_dim_and_not_counted() -> None:
+    """It stands in brackets while nothing else is open, and beside an open one it says nothing."""
+    known = structs.replace(KL_FINDING, id="k", state="acknowledged")
+    assert run_status.badge(a_run("a", findings=(known,))) == ("(KL)", colours.QUIET)
+    other = structs.replace(KL_FINDING, id="p", rule="plateau")
+    assert run_status.badge(a_run("a", findings=(known, other)))[0] == "▲ plateau"
+
+
+def test_information_leaves_the_run_ok() -> None:
+    """It gets a dot: no flag, no count, no number at the tab, nothing that came while away; what asks stays first."""
+    info = structs.replace(KL_FINDING, id="p", rule="resume-probe", severity="info")
+    told = a_run("a", findings=(info,))
+    assert run_status.badge(told) == ("ok ·", colours.GOOD)
+    assert run_status.open_findings(told) == (info,)
+    assert run_status.badge(a_run("a", findings=(info, KL_FINDING)))[0] == "▲ KL"
+    assert "health 1" not in tab_line(told, "learn", 80, focused=False).text
+    assert "health 1" in tab_line(a_run("a", findings=(info, KL_FINDING)), "learn", 80, focused=False).text
+    fleet = structs.replace(a_fleet(), runs=(told,))
+    assert while_away(fleet, 1.0, NOW) is None
+
+
+def test_information_gives_way_to_why_a_run_stands_still() -> None:
+    """The pane of a frozen run says what is held, whatever a rule has to tell."""
+    info = structs.replace(KL_FINDING, id="p", rule="resume-probe", severity="info", sentence="resumed as it was")
+    held = a_run("a", state="frozen", cause="frozen: 1.0 GiB of memory stays held", findings=(info,))
+    said = "\n".join(strip.text for strip in inside(held, 80, NOW))
+    assert "stays held" in said
+    assert "resumed as it was" not in said
+
+
+@pytest.mark.parametrize("view", [*LIVE, *ENDED], ids=lambda view: view.name)
+def test_what_is_not_seen_of_a_run_changes_no_pane_and_no_line(view: RunView) -> None:
+    """Views that differ in nothing else are not drawn again, so that nothing may be drawn from it."""
+    panes = [framed(it, inside(it, 60, NOW), 60, chosen=False, marked=True) for it in (view, row_fingerprint(view))]
+    assert panes[0] == panes[1]
+    cells = [[column.cell(it, NOW, 20) for column in COLUMNS] for it in (view, row_fingerprint(view))]
+    assert cells[0] == cells[1]
+
+
+def test_the_phase_is_not_within_the_frame_of_a_pane() -> None:
+    """It changes with every rollout, and what is within is made anew with every update only."""
+    phases = (None, "rollout", "update", "saving")
+    bodies = [inside(structs.replace(view, phase=phase), 60, NOW) for view in LIVE[:1] for phase in phases]
+    assert all(body == bodies[0] for body in bodies)
+
+
+def test_a_finding_says_when_it_began_and_how_long_it_lasted(utc: None) -> None:
+    """With the time of day where it is known, with the date where that was long ago, else by updates alone."""
+    assert run_status.finding_span(KL_FINDING, NOW) == "since update 1,204"
+    assert run_status.finding_span(NAN_FINDING, NOW) == "since 11:05, update 1,398"
+    assert run_status.finding_span(NAN_FINDING, NOW + 86_400) == "since 18 Nov 11:05, update 1,398"
+    assert run_status.finding_span(ENTROPY_FINDING, NOW) == "08:36-08:41, updates 310-342"
+
+
+def test_nobody_knows_the_health_of_a_run_without_updates() -> None:
+    """A waiting run says what it waits for, a young one nothing."""
+    assert run_status.badge(queued("a"))[0] == "needs 3.1G"
+    assert run_status.badge(structs.replace(queued("a"), cause="waits for 689 MiB of memory"))[0] == "689 MiB of memory"
+    assert run_status.badge(structs.replace(queued("a"), cause="waits behind b"))[0] == "behind b"
+    assert run_status.badge(a_run("a", update=None))[0] == "-"
+
+
+def test_only_a_run_that_trains_has_a_pace() -> None:
+    """The newest row of one that starts again, stands or ended says how fast it was."""
+    paces = {state: a_run("a", state=state, steps_per_s=5.0).pace for state in get_args(RunState)}
+    assert {state for state, pace in paces.items() if pace == 5.0} == {"running", "stopping"}
+    assert set(paces.values()) == {5.0, None}
+
+
+def test_a_run_that_waits_for_its_restart_says_why_and_what_can_be_done() -> None:
+    """The cause first, then when, then the keys."""
+    run = a_run("a", state="queued", outcome="failed", cause="ended by SIGSEGV", restart=Restart(NOW + 20, 2, 3))
+    assert (
+        run_status.headline(run, NOW) == "ended by SIGSEGV; restarts in 20s (2 of 3): r starts it now, s calls it off"
+    )
+    after = structs.replace(run, cause="the machine was restarted", restart=Restart(NOW, 1, 3, "reboot"))
+    assert run_status.headline(after, NOW) == "the machine was restarted; goes on by itself (1 of 3): s calls it off"
+    assert run_status.headline(run, NOW + 21) == "ended by SIGSEGV; its restart (2 of 3) is due: s calls it off"
+
+
+def test_what_a_reboot_ended_says_what_r_does() -> None:
+    """From which checkpoint it goes on; that nothing was saved; of a command that it begins again."""
+    lost = ended("a", 5, "lost", rebooted=True, last_checkpoint="000001024", cause="the machine was restarted")
+    assert run_status.headline(lost, NOW) == "lost in the reboot; r resumes from 000001024; 5m ago"
+    bare = structs.replace(lost, last_checkpoint=None)
+    assert run_status.headline(bare, NOW) == "lost in the reboot; nothing was saved; 5m ago"
+    command = structs.replace(bare, can=("freeze",))
+    assert run_status.headline(command, NOW) == "lost in the reboot; r starts it again; 5m ago"
+
+
+def test_a_frozen_run_says_what_it_holds() -> None:
+    """Memory, and on the GPU in bytes where they are known."""
+
+    def badge(held: HeldResources) -> str:
+        return run_status.badge(a_run("a", state="frozen", held=held))[0]
+
+    assert badge(HeldResources(1 << 30)) == "holds 1.0G"
+    assert badge(HeldResources(1 << 30, gpu=True)) == "holds 1.0G+GPU"
+    assert badge(HeldResources(1 << 30, gpu=True, vram_bytes=3 << 30)) == "holds 1.0G+3.0G"
+
+
+def test_the_share_done_is_of_steps_or_of_time() -> None:
+    """A run with a duration has used what it trained, whatever the clock says; one with neither has no share."""
+    assert run_status.share_done(a_run("a", timesteps=5, total_timesteps=20)) == 0.25
+    timed = a_run("a", total_timesteps=None, duration_s=100.0, trained_s=40.0, started_t=NOW - 90)
+    assert run_status.share_done(timed) == 0.4
+    over = structs.replace(timed, state="ended", outcome="finished", trained_s=99.0)
+    assert run_status.share_done(over) == 1.0
+    assert run_status.share_done(a_run("a", total_timesteps=None)) is None
+
+
+def test_an_ended_run_says_what_happened_and_what_is_left() -> None:
+    """One sentence with outcome, kind, cause, age, length and last checkpoint."""
+    said = run_status.headline(ended("a", 5, "failed", kind="oom", cause="out of memory", last_checkpoint=None), NOW)
+    assert said == "failed (oom): out of memory; 5m ago after 11m40;  no checkpoint"
