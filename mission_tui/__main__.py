@@ -25,9 +25,9 @@ _COMPLETING = "_MISSION_TUI_COMPLETE"
 
 def _say_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """What nobody foresaw may have names of anybody's in it."""
-    from mission_tui.cli.writing import say_traceback
+    from mission_tui.cli.terminal_output import print_traceback
 
-    say_traceback(kind, error, trace)
+    print_traceback(kind, error, trace)
 
 
 def main() -> None:

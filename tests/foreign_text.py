@@ -2,7 +2,7 @@
 
 Foreign text reaches a picture by `strips.line`, `fit`, `words` and `rendered`, a toast by `app_context.toast`; each
 makes it literal. What builds segments, Rich texts, toasts or actions of its own would show or carry out what others
-wrote. The command line writes by `cli/writing.py` and by nothing else.
+wrote. The command line writes by `cli/terminal_output.py` and by nothing else.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _is_cell(node: ast.expr, assigned: dict[str, list[ast.expr]]) -> bool:
     return False
 
 
-_WRITING = "writing.py"
+_WRITING = "terminal_output.py"
 _CLICKS = {"echo", "secho", "style", "confirm", "prompt", "pause", "edit", "clear", "echo_via_pager", "progressbar"}
 _CLICKS |= {"get_text_stream", "get_binary_stream", "open_file"}
 _PRINTERS = {"print", "pprint", "print_exc", "print_exception", "print_tb", "print_last", "displayhook", "warn", "log"}
@@ -150,7 +150,9 @@ _STREAM_FACTS = {"isatty", "encoding", "fileno"}
 
 
 def command_line_complaints(source: str, name: str) -> Iterator[str]:
-    """What in the module `name` of the command line writes to a terminal past `cli/writing.py`, each with its line."""
+    """What in the module `name` of the command line writes to a terminal past `cli/terminal_output.py`, each with its
+    line.
+    """
     module = Path(name).name
     if module == _WRITING:
         return

@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 import psutil
 
+from mission_tui.cli.follow_runs import view_of
 from mission_tui.cli.tables.documents import run_facts
-from mission_tui.cli.watching import view_of
 from mission_tui.errors import MissionError
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetSnapshot, Shutdown

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mission_tui.cli.errors import say
-from mission_tui.cli.writing import write
+from mission_tui.cli.errors import print_error
+from mission_tui.cli.terminal_output import write
 from mission_tui.errors import MissionError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def show_all_roots(as_json: bool) -> None:
         write(machine_line(snapshot))
         fleet_table(snapshot.runs).write(sys.stdout)
     if not snapshots:
-        say("no runs root of yours has a supervisor now; `mission-tui status` starts that of this folder")
+        print_error("no runs root of yours has a supervisor now; `mission-tui status` starts that of this folder")
 
 
 def _snapshot(root: Path) -> FleetSnapshot | None:
@@ -43,5 +43,5 @@ def _snapshot(root: Path) -> FleetSnapshot | None:
         with Connection.connect(root, start=False) as connection:
             return connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot
     except MissionError as error:
-        say(f"{root}: {error}")
+        print_error(f"{root}: {error}")
         return None

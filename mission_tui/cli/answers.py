@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from mission_tui.cli.acting import print_accepted
-from mission_tui.cli.errors import say
-from mission_tui.cli.writing import Colour, Styled, styled, write
+from mission_tui.cli.errors import print_error
+from mission_tui.cli.run_requests import print_accepted
+from mission_tui.cli.terminal_output import Colour, Styled, styled, write
 
 if TYPE_CHECKING:
     from mission_tui.fleet.resume.verdict import Change, Grade, Remedy
@@ -55,7 +55,7 @@ def print_answer(answer: Accepted | VerdictReply, deed: Deed = "resume") -> None
     width = width_of(sys.stderr)
     for line in (line for change in answer.verdict.changes for line in change_lines(change, width)):
         write(*line, stream=sys.stderr)
-    say(f"{answer.run} {_NOT_DONE[deed]}: {_todo(answer, deed)}")
+    print_error(f"{answer.run} {_NOT_DONE[deed]}: {_todo(answer, deed)}")
 
 
 def change_lines(change: Change, width: int) -> Iterator[tuple[str | Styled, ...]]:

@@ -11,15 +11,15 @@ from collections.abc import Callable
 
 from mission_tui.errors import MissionError
 
-__all__ = ["EX_INTERRUPTED", "exit_code_of", "say"]
+__all__ = ["EX_INTERRUPTED", "exit_code_of", "print_error"]
 
 EX_INTERRUPTED = 130
 SENTENCE_CHARACTERS = 1000
 
 
-def say(sentence: str) -> None:
+def print_error(sentence: str) -> None:
     """One diagnostic line on stderr, without anything a terminal would act on."""
-    from mission_tui.cli.writing import write
+    from mission_tui.cli.terminal_output import write
     from mission_tui.fleet.text import clean
 
     write(f"mission-tui: {clean(sentence, SENTENCE_CHARACTERS)}", stream=sys.stderr)
@@ -30,7 +30,7 @@ def exit_code_of(verb: Callable[[], int | None]) -> int:
     try:
         return verb() or 0
     except MissionError as error:
-        say(str(error))
+        print_error(str(error))
         return error.exit_code
     except KeyboardInterrupt:
         return EX_INTERRUPTED

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.requests import LaunchItem
 
-__all__ = ["Planned", "Wish", "launch_items", "planned", "resolved"]
+__all__ = ["LaunchWish", "Planned", "launch_items", "planned", "resolved"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LaunchWish:
     """The words of one `launch`; `command` are those after a bare `--`, None where there was none.
 
     They begin once the runs `after` have ended. `profile` is the host profile that lies over each preset: "auto", a
@@ -55,14 +55,14 @@ class Planned:
 
 
 def launch_items(
-    wish: Wish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = (), profiles: Path | None = None
+    wish: LaunchWish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = (), profiles: Path | None = None
 ) -> tuple[LaunchItem, ...]:
     """The runs `wish` stands for, without a word about where its presets come from: for what starts nothing at once."""
     return planned(wish, preset_dirs, health, profiles).items
 
 
 def planned(
-    wish: Wish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = (), profiles: Path | None = None
+    wish: LaunchWish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = (), profiles: Path | None = None
 ) -> Planned:
     """The runs `wish` stands for, in the order of its words; several of them share a group.
 
@@ -141,7 +141,7 @@ def _foreign(
     return tuple(it for it in found if it is not None)
 
 
-def _factors(wish: Wish, presets: int) -> str:
+def _factors(wish: LaunchWish, presets: int) -> str:
     """What is multiplied: `3 of ppo.gamma x 30 seeds`."""
     from mission_tui.fleet.specs.assignment import factors
 
@@ -152,7 +152,7 @@ def _factors(wish: Wish, presets: int) -> str:
     return " x ".join(parts)
 
 
-def _loaded(wish: Wish, preset_dirs: Sequence[Path]) -> list[PresetFile]:
+def _loaded(wish: LaunchWish, preset_dirs: Sequence[Path]) -> list[PresetFile]:
     """What the words name: preset files, or the command as the preset that a file with it would be."""
     from mission_tui.fleet.specs.preset_file import read_preset
     from mission_tui.records.preset_files import load_preset

@@ -53,11 +53,11 @@ def sentences(it: NamedPreset) -> Iterator[str]:
 
 def say_origins(found: Iterable[NamedPreset]) -> None:
     """On stderr, a line each."""
-    from mission_tui.cli.errors import say
+    from mission_tui.cli.errors import print_error
 
     for it in found:
         for sentence in sentences(it):
-            say(sentence)
+            print_error(sentence)
 
 
 def own_code_facts(found: Iterable[NamedPreset]) -> list[dict[str, Any]]:

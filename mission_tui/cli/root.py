@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 
 from mission_tui import __version__
-from mission_tui.cli.errors import EX_INTERRUPTED, exit_code_of, say
+from mission_tui.cli.errors import EX_INTERRUPTED, exit_code_of, print_error
 from mission_tui.cli.session import Session
 from mission_tui.errors import EX_USAGE, nearest
 
@@ -103,7 +103,7 @@ def cli(ctx: click.Context, runs_dir: str | None, readonly: bool) -> int | None:
         return open_screen(ctx.obj)
     if ctx.obj.received and not readonly and ctx.invoked_subcommand in LOOKING:
         ctx.obj = ctx.obj._replace(readonly=True)
-        say(ctx.obj.what_was_received)
+        print_error(ctx.obj.what_was_received)
     if readonly and ctx.invoked_subcommand not in LOOKING:
         looking = ", ".join(LOOKING)
         raise click.UsageError(f"--readonly changes nothing: it is for the screen (no verb), {looking}", ctx)
@@ -126,11 +126,11 @@ def _run(words: list[str]) -> int | None:
         return EX_USAGE
     except click.UsageError as error:
         where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        say(f"{error.format_message().rstrip('.')}{where}")
+        print_error(f"{error.format_message().rstrip('.')}{where}")
         return EX_USAGE
     except click.Abort:
         return EX_INTERRUPTED
     except click.ClickException as error:
-        say(error.format_message())
+        print_error(error.format_message())
         return error.exit_code
     return code

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mission_tui.cli.checkup.terminal import can_draw
+from mission_tui.cli.doctor_checks.terminal import can_draw
 from mission_tui.cli.errors import exit_code_of
 from mission_tui.cli.session import Session
 from mission_tui.errors import UsageError
@@ -60,12 +60,12 @@ def _greeting(session: Session) -> str:
 
 
 def _show(session: Session, greeting: str, replay_t: float | None = None) -> SessionResult:
-    from mission_tui.cli.habits_file import HabitsFile
     from mission_tui.cli.last_seen import LastSeen
+    from mission_tui.cli.preferences_file import PreferencesFile
     from mission_tui.cli.preset_saving import save_preset
     from mission_tui.tui.entry import replay, run
 
-    habits = HabitsFile.of(session.environ)
+    habits = PreferencesFile.of(session.environ)
     if replay_t is not None:
         return replay(session.root, replay_t, lambda: _choices(session), habits.read(), habits.write)
     seen = LastSeen.of(session.root, session.environ, ours=session.is_ours and not session.received)
@@ -123,7 +123,7 @@ def _member(preset: PresetFile, name: str, presets: Mapping[str, PresetFile]) ->
 
 def _specs(session: Session, name: str, assignments: Sequence[str]) -> list[Spec]:
     """One spec per run that preset `name` with the `--set` words stands for."""
-    from mission_tui.cli.plan import Wish, launch_items
+    from mission_tui.cli.plan import LaunchWish, launch_items
 
-    wish = Wish((name,), assignments=tuple(assignments))
+    wish = LaunchWish((name,), assignments=tuple(assignments))
     return [item.spec for item in launch_items(wish, session.preset_dirs, session.health(), session.profile_dir)]

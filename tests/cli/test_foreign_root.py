@@ -21,7 +21,7 @@ import tomli_w
 
 from benchmarks.terminal import started_on_terminal
 from mission_tui.cli.root import LOOKING, main
-from mission_tui.cli.writing import encode_document
+from mission_tui.cli.terminal_output import encode_document
 from mission_tui.fleet.history.events import (
     AttemptEnded,
     FindingChanged,

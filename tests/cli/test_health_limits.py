@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.checkup import places
+from mission_tui.cli.doctor_checks import places
 from mission_tui.cli.root import main
 from mission_tui.cli.screen import _specs
 from mission_tui.cli.session import Session

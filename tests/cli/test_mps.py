@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.cli.checkup.mps import PROGRAM, find_mps, judge
+from mission_tui.cli.doctor_checks.mps import PROGRAM, find_mps, judge
 from mission_tui.fleet.capacity.mps import START, Mps, sharing_sentence
 from mission_tui.fleet.views.snapshot import RunView, Usage
 from tests.tui.fleets import GPU, a_fleet, a_run

@@ -64,7 +64,7 @@ def test_tables_stand_above_the_progress() -> None:
     stream = io.StringIO()
     table = Table(("setting", "value"))
     table.add("ppo.n_steps", "256")
-    PlainBoard(stream, Clock()).tell("effective settings of heavy", table)
+    PlainBoard(stream, Clock()).print_table("effective settings of heavy", table)
     assert stream.getvalue() == "effective settings of heavy\nsetting      value\nppo.n_steps  256\n"
 
 

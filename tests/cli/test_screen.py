@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from mission_tui.cli.habits_file import HabitsFile
+from mission_tui.cli.preferences_file import PreferencesFile
 from tests.e2e.terminal import Terminal
 from tests.shell import Shell
 
@@ -57,7 +57,7 @@ def test_leaving_the_screen_is_remembered(shell: Shell) -> None:
     in the person's own folder, for the next screen to go on from.
     """
     seen = shell.root / ".supervisor" / "last-seen"
-    look = HabitsFile.of(shell.environ)
+    look = PreferencesFile.of(shell.environ)
     for already, order in ((None, "run"), ("not a moment\n", "state")):
         if already is not None:
             seen.write_text(already)

@@ -18,7 +18,7 @@ from mission_tui.cli.comparison.facts import comparison_facts
 from mission_tui.cli.comparison.svg import curves_svg
 from mission_tui.cli.comparison.tables import comparison_tables
 from mission_tui.cli.tables.documents import SCHEMA
-from mission_tui.cli.tables.words import inert
+from mission_tui.cli.tables.numbers import inert
 from mission_tui.errors import UsageError
 from mission_tui.fleet.text import clean
 from mission_tui.records.files.atomic_group import write_atomic_group

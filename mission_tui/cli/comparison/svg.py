@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from mission_tui.cli.tables.words import duration
+from mission_tui.cli.tables.numbers import duration
 from mission_tui.fleet.text import clean
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mission_tui.cli.tables.numbers import UNKNOWN, count, duration, measure, size
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.tables.words import UNKNOWN, count, duration, measure, size
-from mission_tui.cli.writing import styled, write
+from mission_tui.cli.terminal_output import styled, write
 
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Compared, Comparison, Ranked, Row

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mission_tui.cli.tables.numbers import UNKNOWN, count, duration, measure, size
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.tables.words import UNKNOWN, count, duration, measure, size
-from mission_tui.cli.writing import styled, write
+from mission_tui.cli.terminal_output import styled, write
 
 if TYPE_CHECKING:
     from mission_tui.fleet.bench import Ratio, Repeat, Side
     from mission_tui.ipc.replies import Benched
 
-__all__ = ["Judged", "bench_facts", "judged", "write_bench"]
+__all__ = ["BenchResult", "bench_facts", "bench_result", "write_bench"]
 
 NOTED_ELSEWHERE_PERCENT = 10.0
 LONG_UPDATES_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class BenchResult:
     """What was measured: the preset first, then what it was held against, if anything was."""
 
     sides: tuple[Side, ...]
@@ -32,7 +32,7 @@ class Judged:
     notes: tuple[str, ...]
 
 
-def judged(benched: Benched, recorded: Side | None) -> Judged:
+def bench_result(benched: Benched, recorded: Side | None) -> BenchResult:
     """The measurement with its verdict, against the second side or an earlier one."""
     from mission_tui.fleet.bench import Side, incomparable, noise_of, ratio_of
 
@@ -46,7 +46,7 @@ def judged(benched: Benched, recorded: Side | None) -> Judged:
         notes += incomparable(sides[0].work, sides[1].work, sides[0].host, sides[1].host)
     if recorded is not None:
         notes.append(f"{recorded.preset} was measured at another time, so a machine that changed since looks like it")
-    return Judged(sides, ratio, (*notes, *_load_notes(sides, benched)))
+    return BenchResult(sides, ratio, (*notes, *_load_notes(sides, benched)))
 
 
 def _names(sides: tuple[Side, ...]) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def _load_notes(sides: tuple[Side, ...], benched: Benched) -> Iterator[str]:
             yield f"{name} ended up to {late:.1f} s late, for its updates are long; give a longer --duration"
 
 
-def bench_facts(found: Judged) -> dict[str, Any]:
+def bench_facts(found: BenchResult) -> dict[str, Any]:
     """The document of `bench --json`, and of the file beside it."""
     first, *others = [_side_facts(side) for side in found.sides]
     ratio = found.ratio
@@ -100,7 +100,7 @@ def _side_facts(side: Side) -> dict[str, Any]:
     return {**facts, "steps_per_s": msgspec.to_builtins(pace_of(side.rates))}
 
 
-def write_bench(found: Judged) -> None:
+def write_bench(found: BenchResult) -> None:
     """Print the repeats, each side in a line, the verdict, and what to mind."""
     from mission_tui.fleet.bench import pace_of
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mission_tui.cli.writing import write_json
+from mission_tui.cli.terminal_output import write_json
 from mission_tui.fleet.marginal_gain import MarginalGain
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView

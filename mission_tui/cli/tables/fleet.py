@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mission_tui.cli.tables.numbers import UNKNOWN, count, duration, gibibytes, measure, percent
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.tables.words import UNKNOWN, count, duration, gibibytes, measure, percent
 from mission_tui.fleet.history.failed_duties import CHECKPOINT
 from mission_tui.fleet.history.metrics import RETURN
 from mission_tui.fleet.history.outcome import OVER

@@ -39,9 +39,9 @@ def plan_facts(items: Sequence[LaunchItem]) -> dict[str, Any]:
 def show_plan(items: Sequence[LaunchItem]) -> None:
     """Say it before anything starts."""
     facts = plan_facts(items)
-    from mission_tui.cli.errors import say
+    from mission_tui.cli.errors import print_error
+    from mission_tui.cli.tables.numbers import UNKNOWN
     from mission_tui.cli.tables.table import Table
-    from mission_tui.cli.tables.words import UNKNOWN
     from mission_tui.fleet.compare import value_word
     from mission_tui.fleet.text import clean
 
@@ -53,13 +53,13 @@ def show_plan(items: Sequence[LaunchItem]) -> None:
             run["name"] or str(number), run["preset"], *words, UNKNOWN if run["seed"] is None else str(run["seed"])
         )
     group = f", group {facts['group']}: `mission-tui compare {facts['group']}` ranks them" if facts["group"] else ""
-    say(f"{len(runs)} run{'' if len(runs) == 1 else 's'}{group}")
+    print_error(f"{len(runs)} run{'' if len(runs) == 1 else 's'}{group}")
     table.write(sys.stderr)
 
 
 def show_scaling(items: Sequence[LaunchItem]) -> None:
     """What auto-scaling makes of each preset that has it on, before and after; each only once."""
-    from mission_tui.cli.errors import say
+    from mission_tui.cli.errors import print_error
     from mission_tui.cli.tables.table import Table
     from mission_tui.fleet.specs.scaling import scaling_of
 
@@ -77,10 +77,10 @@ def show_scaling(items: Sequence[LaunchItem]) -> None:
                 row.name,
                 *(f"{value:,g}" if value < 1 else f"{value:,}" for value in (row.reference, row.without, row.scaled)),
             )
-        say(f"run.auto_scale of {item.spec.preset}; what is written in the preset or with --set stays")
+        print_error(f"run.auto_scale of {item.spec.preset}; what is written in the preset or with --set stays")
         table.write(sys.stderr)
         if scaling.sentence:
-            say(scaling.sentence)
+            print_error(scaling.sentence)
 
 
 def _settings(item: LaunchItem) -> dict[str, Any]:

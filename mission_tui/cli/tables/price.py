@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mission_tui.cli.tables.numbers import UNKNOWN, count, duration, size
 from mission_tui.cli.tables.plan import plan_facts
-from mission_tui.cli.tables.words import UNKNOWN, count, duration, size
 
 if TYPE_CHECKING:
     from mission_tui.fleet.capacity.cost import Cost, Pace
@@ -60,7 +60,7 @@ def cost_facts(spec: Spec, cost: Cost, *, decided: bool) -> dict[str, Any]:
 
 def show_price(items: Sequence[LaunchItem], quoted: Quoted) -> None:
     """A row for each kind of price, and what it was taken from."""
-    from mission_tui.cli.errors import say
+    from mission_tui.cli.errors import print_error
     from mission_tui.cli.tables.table import Table
 
     table = Table(_COLUMNS, numbers=_NUMBERS)
@@ -69,7 +69,7 @@ def show_price(items: Sequence[LaunchItem], quoted: Quoted) -> None:
         table.add(f"{names[0]}{more}", *cells)
     table.write(sys.stderr)
     for sentence in _notes(items, quoted):
-        say(sentence)
+        print_error(sentence)
 
 
 def _grouped(items: Sequence[LaunchItem], quoted: Quoted) -> dict[tuple[str, ...], list[str]]:

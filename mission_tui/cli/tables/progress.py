@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from mission_tui.cli.tables.fleet import share_done, state_word
+from mission_tui.cli.tables.numbers import UNKNOWN, count, duration, measure, percent
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.tables.words import UNKNOWN, count, duration, measure, percent
-from mission_tui.cli.writing import console_on, draw, text_column, write
+from mission_tui.cli.terminal_output import console_on, draw, text_column, write
 from mission_tui.fleet.history.metrics import RETURN
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.text import clean
@@ -37,7 +37,7 @@ class Board(Protocol):
     def show(self, views: tuple[RunView, ...], t: float) -> None:
         """Show `views` as of unix time `t`."""
 
-    def tell(self, title: str, table: Table) -> None:
+    def print_table(self, title: str, table: Table) -> None:
         """Print `table` under `title`, above what is shown."""
 
 
@@ -75,7 +75,7 @@ class PlainBoard:
                 self._said[view.id] = (view.state, now)
                 write(self._line(view, t), stream=self._stream)
 
-    def tell(self, title: str, table: Table) -> None:
+    def print_table(self, title: str, table: Table) -> None:
         write(title, stream=self._stream)
         table.write(self._stream)
 
@@ -122,7 +122,7 @@ class RichBoard:
                 facts=self._facts(view, share),
             )
 
-    def tell(self, title: str, table: Table) -> None:
+    def print_table(self, title: str, table: Table) -> None:
         draw(title, self._progress.console)
         draw(table.rich(), self._progress.console)
 
@@ -162,7 +162,7 @@ class TaskBar:
         if self._bar:
             self._bar.stop()
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line that stays, above the bar."""
         if self._bar is not None:
             draw(clean(line), self._bar.console)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mission_tui.cli.tables.numbers import duration, size
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.tables.words import duration, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

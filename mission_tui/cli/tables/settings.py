@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mission_tui.cli.tables.numbers import UNKNOWN
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.tables.words import UNKNOWN
 from mission_tui.fleet.specs.part import part_words
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
-from mission_tui.cli.writing import console_on, draw, write_lines
+from mission_tui.cli.terminal_output import console_on, draw, write_lines
 from mission_tui.fleet.text import clean_line
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from mission_tui.cli.tables.numbers import UNKNOWN, count, gibibytes, size
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.tables.words import UNKNOWN, count, gibibytes, size
 from mission_tui.fleet.capacity.share import share_of
 from mission_tui.fleet.views.env_workers import worker_sentences
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from math import floor
 from typing import TYPE_CHECKING
 
-from mission_tui.cli.tables.words import inert
-from mission_tui.cli.writing import CsvRows
+from mission_tui.cli.tables.numbers import inert
+from mission_tui.cli.terminal_output import CsvRows
 from mission_tui.errors import UsageError
 from mission_tui.fleet.history.outcome import PHASES
 from mission_tui.fleet.strips.cells import WIDTHS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from mission_tui.cli.tables.numbers import UNKNOWN
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.tables.words import UNKNOWN
 from mission_tui.fleet.strips.attribution import Attribution, attribute, duty_sentence
 
 if TYPE_CHECKING:

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mission_tui.cli.tables.numbers import UNKNOWN, count, duration
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.tables.words import UNKNOWN, count, duration
-from mission_tui.cli.writing import styled, write
+from mission_tui.cli.terminal_output import styled, write
 
 if TYPE_CHECKING:
     from mission_tui.fleet.tuning.tune_result import Row, TuneResult
     from mission_tui.ipc.replies import Progress, Tuned
 
-__all__ = ["finding_of", "probe_line", "tune_facts", "write_tune"]
+__all__ = ["probe_line", "tune_facts", "tune_result_of", "write_tune"]
 
 BAR = 30
 
 
-def finding_of(tuned: Tuned) -> TuneResult:
+def tune_result_of(tuned: Tuned) -> TuneResult:
     """What the tune says, as of now."""
     from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
     from mission_tui.fleet.tuning.tune_result import tune_result

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import confirm, write
+from mission_tui.cli.terminal_output import confirm, write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ def command(session: Session, runs: tuple[str, ...], every: bool, trust: bool, a
     fit = [item for item in items if item.digest]
     if not items:
         if not as_json:
-            say("no run here is foreign")
+            print_error("no run here is foreign")
     elif not fit:
-        say("nothing was adopted: none of them can be")
+        print_error("nothing was adopted: none of them can be")
     elif trust or _asked(fit, as_json):
         _adopt(session, fit)
         trust = True
     else:
-        say("nothing was adopted; --trust takes what is shown for yours")
+        print_error("nothing was adopted; --trust takes what is shown for yours")
     if as_json:
         _write(items, adopted=trust and bool(fit))
     return 0 if len(fit) == len(items) or not trust else 1
@@ -82,7 +82,7 @@ def _adopt(session: Session, items: Sequence[Adoptable]) -> None:
     with session._replace(received=False).connect() as connection:
         wanted, digests = tuple(item.run for item in items), tuple(item.digest for item in items)
         connection.ask(lambda id_: Adopt(id=id_, runs=wanted, digests=digests))
-    say(f"{len(items)} run{'s are' if len(items) > 1 else ' is'} yours now, as if launched here")
+    print_error(f"{len(items)} run{'s are' if len(items) > 1 else ' is'} yours now, as if launched here")
 
 
 def _print(items: Sequence[Adoptable]) -> None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.durations import parse_seconds
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.output_file import check_output
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.spans import seconds_of
 from mission_tui.errors import EX_FAILED, UsageError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def command(
 
     The first updates of each run are warm-up and do not count. With --vs the runs take turns: A B, B A, A B.
     """
-    from mission_tui.cli.tables.bench import bench_facts, judged, write_bench
+    from mission_tui.cli.tables.bench import bench_facts, bench_result, write_bench
     from mission_tui.cli.tables.documents import SCHEMA, write_document
     from mission_tui.records.files.atomic_group import write_atomic_group
 
@@ -76,7 +76,7 @@ def command(
         check_output("--out", out)
     if share is not None and vs is None:
         raise UsageError("--fail-if-slower needs something to hold it against: give --vs PRESET or FILE")
-    seconds, words = seconds_of("--duration", duration, 1.0, 86400.0), (*presets, *files)
+    seconds, words = parse_seconds("--duration", duration, 1.0, 86400.0), (*presets, *files)
     if len(words) != 1:
         raise UsageError(f"bench times one preset, not {len(words)}; the other one goes after --vs")
     recorded = _recorded(vs) if vs is not None and vs.endswith(".json") else None
@@ -87,7 +87,7 @@ def command(
     if vs is not None and recorded is None:
         items.append(_timed(session, vs, vs_assignments, seconds, group))
     benched = _measured(session, items, seconds, repeats, keep=keep)
-    found = judged(benched, recorded)
+    found = bench_result(benched, recorded)
     target = out or session.root / "benchmarks" / group / METRICS
     document = msgspec.json.encode({"schema": SCHEMA, **bench_facts(found)})
     write_atomic_group(target.parent, {target.name: msgspec.json.format(document, indent=1) + b"\n"})
@@ -95,7 +95,7 @@ def command(
         write_document({**bench_facts(found), "file": str(target)})
     else:
         write_bench(found)
-        say(f"all of it is in {target}")
+        print_error(f"all of it is in {target}")
     return EX_FAILED if share is not None and found.ratio is not None and found.ratio.is_slower_by(share) else 0
 
 
@@ -111,11 +111,11 @@ def _share(word: str | None) -> float | None:
 
 def _timed(session: Session, word: str, assignments: tuple[str, ...], seconds: float, group: str) -> LaunchItem:
     """The one run that the words make, for so many seconds. Raises `UsageError`."""
-    from mission_tui.cli.plan import Wish, planned
+    from mission_tui.cli.plan import LaunchWish, planned
     from mission_tui.cli.preset_origins import say_origins
 
     timed = (*assignments, "run.total_timesteps=none", f"run.duration_s={seconds:g}")
-    plan = planned(Wish((word,), 1, None, timed), session.preset_dirs, session.health(), session.profile_dir)
+    plan = planned(LaunchWish((word,), 1, None, timed), session.preset_dirs, session.health(), session.profile_dir)
     say_origins(plan.foreign)
     items = plan.items
     if len(items) != 1:

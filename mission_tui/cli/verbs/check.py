@@ -13,10 +13,10 @@ import click
 
 from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.own_command import WithCommand, command_words
-from mission_tui.cli.plan import Wish, planned
+from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.cli.preset_origins import say_origins
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import Colour, styled, write, write_over
+from mission_tui.cli.terminal_output import Colour, styled, write, write_over
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.checking import CheckFigures
@@ -57,7 +57,7 @@ def command(
     """
     from mission_tui.cli.tables.documents import check_facts, write_document
 
-    wish = Wish((*presets, *files), 1, None, assignments, (), command_words())
+    wish = LaunchWish((*presets, *files), 1, None, assignments, (), command_words())
     plan = planned(wish, session.preset_dirs, session.health(), session.profile_dir)
     say_origins(plan.foreign)
     items = plan.items
@@ -126,7 +126,7 @@ def _folded(detail: str) -> list[str]:
 
 
 def _figures(figures: CheckFigures) -> Iterator[tuple[str, str]]:
-    from mission_tui.cli.tables.words import count, duration, size
+    from mission_tui.cli.tables.numbers import count, duration, size
 
     after = f"after {figures.updates} update{'s' if figures.updates > 1 else ''}"
     workers = f", {figures.n_workers} workers of {size(figures.worker_bytes)} in it" if figures.n_workers else ""

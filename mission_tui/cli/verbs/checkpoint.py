@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from mission_tui.cli.acting import print_accepted
-from mission_tui.cli.errors import EX_INTERRUPTED, say
+from mission_tui.cli.errors import EX_INTERRUPTED, print_error
 from mission_tui.cli.options import all_option, chosen, json_option, runs_argument
+from mission_tui.cli.run_requests import print_accepted
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import write
+from mission_tui.cli.terminal_output import write
 from mission_tui.errors import EX_FAILED
 
 WAIT_S = 60.0
@@ -34,7 +34,7 @@ def command(session: Session, runs: tuple[str, ...], every: bool, no_wait: bool,
             wait_s = 0.0 if no_wait else WAIT_S
             reply = connection.ask(lambda id_: Act(id=id_, verb="checkpoint", runs=wanted, wait_s=wait_s))
     except KeyboardInterrupt:
-        say("no longer waiting; the checkpoint was asked for, and is written at the next update boundary")
+        print_error("no longer waiting; the checkpoint was asked for, and is written at the next update boundary")
         return EX_INTERRUPTED
     missing = [outcome for outcome in reply.checkpoints if outcome.checkpoint is None]
     if not reply.checkpoints:
@@ -46,10 +46,10 @@ def command(session: Session, runs: tuple[str, ...], every: bool, no_wait: bool,
         for run in reply.runs:
             write(run)
         for note in reply.notes:
-            say(note)
+            print_error(note)
         for outcome in reply.checkpoints:
             if outcome.checkpoint is not None:
-                say(f"{outcome.run}: checkpoint {outcome.checkpoint} was written")
+                print_error(f"{outcome.run}: checkpoint {outcome.checkpoint} was written")
             else:
-                say(f"{outcome.run}: no checkpoint was written: {outcome.why}")
+                print_error(f"{outcome.run}: no checkpoint was written: {outcome.why}")
     return EX_FAILED if missing else 0

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import confirm, write
+from mission_tui.cli.terminal_output import confirm, write
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import LeftoverRow
@@ -48,7 +48,7 @@ def _clean(session: Session, remove: tuple[str, ...]) -> tuple[LeftoverRow, ...]
 
 def _confirmed(number: int) -> bool:
     if not sys.stdin.isatty():
-        say("nothing was removed: add --yes to remove what is ours")
+        print_error("nothing was removed: add --yes to remove what is ours")
         return False
     return confirm(f"Remove {number}?")
 
@@ -60,8 +60,8 @@ def _facts(it: LeftoverRow) -> dict[str, Any]:
 
 
 def _show(found: tuple[LeftoverRow, ...]) -> None:
+    from mission_tui.cli.tables.numbers import duration, size
     from mission_tui.cli.tables.table import Table
-    from mission_tui.cli.tables.words import duration, size
     from mission_tui.fleet.text import clean
 
     table = Table(

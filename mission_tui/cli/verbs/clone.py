@@ -11,7 +11,7 @@ import click
 from mission_tui.cli.answers import answer_facts, change_lines, print_answer, width_of
 from mission_tui.cli.options import json_option, run_argument, set_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import confirm, write
+from mission_tui.cli.terminal_output import confirm, write
 from mission_tui.errors import EX_USAGE, UsageError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _print_differences(answer: Accepted | VerdictReply) -> None:
 
 
 def _say(answer: Accepted | VerdictReply, as_json: bool) -> int:
-    from mission_tui.cli.errors import say
+    from mission_tui.cli.errors import print_error
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.ipc.replies import Accepted
 
@@ -101,7 +101,7 @@ def _say(answer: Accepted | VerdictReply, as_json: bool) -> int:
         write_document({"runs": [answer_facts(answer)]})
     else:
         _print_differences(answer)
-        say("nothing was started: add --yes to start it all the same")
+        print_error("nothing was started: add --yes to start it all the same")
     return EX_USAGE
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
@@ -49,12 +49,12 @@ def command(
     from mission_tui.fleet.compare import RETURN
     from mission_tui.records.runs.comparison_sides import compare_runs
 
-    found = compare_runs(_folders(session, runs), say, metric or RETURN, by, threshold)
+    found = compare_runs(_folders(session, runs), print_error, metric or RETURN, by, threshold)
     if report is not None:
         from mission_tui.cli.comparison.report import write_report
 
         write_report(report, found)
-        say(f"the report is {report / 'comparison.md'}, with CSV, JSON and SVG beside it")
+        print_error(f"the report is {report / 'comparison.md'}, with CSV, JSON and SVG beside it")
     if as_json:
         from mission_tui.cli.comparison.facts import comparison_facts
         from mission_tui.cli.tables.documents import write_document
@@ -68,7 +68,7 @@ def command(
 
 def _folders(session: Session, runs: tuple[str, ...]) -> list[Path]:
     """The directories of the runs, in the order they were named, each once; a group's name stands for its runs."""
-    from mission_tui.cli.watching import views_of
+    from mission_tui.cli.follow_runs import views_of
 
     with session.connect() as connection:
         folders = [Path(view.run_dir) for view in views_of(connection, runs)]

@@ -6,7 +6,7 @@ import click
 
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import Colour, styled, write
+from mission_tui.cli.terminal_output import Colour, styled, write
 from mission_tui.errors import EX_FAILED
 
 COLOURS: dict[str, Colour] = {"ok": "green", "note": "cyan", "warn": "yellow", "bad": "red"}
@@ -23,7 +23,7 @@ def command(session: Session, as_json: bool) -> int:
     from msgspec.structs import asdict
 
     from mission_tui import __version__
-    from mission_tui.cli.checkup import all_checks
+    from mission_tui.cli.doctor_checks import all_checks
     from mission_tui.cli.tables.documents import write_document
 
     found = all_checks(session)

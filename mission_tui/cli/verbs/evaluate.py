@@ -9,7 +9,7 @@ import click
 
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import write
+from mission_tui.cli.terminal_output import write
 from mission_tui.errors import UsageError
 
 EVALUATION_FACTS = (
@@ -65,7 +65,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Play episodes with a run's policy."""
-    from mission_tui.cli.showing import canvas_of, show
+    from mission_tui.cli.show_episode import canvas_of, show
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.replies import Progress
@@ -112,7 +112,7 @@ def command(
 
 def _print(result: dict[str, Any]) -> None:
     """The result as a person reads it: how good, how sure, and how the episodes ended."""
-    from mission_tui.cli.tables.words import measure, percent
+    from mission_tui.cli.tables.numbers import measure, percent
 
     who = "a random policy" if result.get("policy") == "random" else f"checkpoint {result['checkpoint']}"
     write(f"{who} of {result['run']}: {result['episodes']} episode{'' if result['episodes'] == 1 else 's'}")

@@ -9,7 +9,7 @@ import click
 
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import write
+from mission_tui.cli.terminal_output import write
 from mission_tui.errors import UsageError
 
 

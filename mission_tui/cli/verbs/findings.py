@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import write
+from mission_tui.cli.terminal_output import write
 from mission_tui.errors import EX_USAGE, DamagedError, MissionError, UsageError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> Non
 
 
 def _views(session: Session, run: str | None) -> tuple[RunView, ...]:
-    from mission_tui.cli.watching import view_of
+    from mission_tui.cli.follow_runs import view_of
     from mission_tui.ipc.requests import GetSnapshot
 
     with session.connect() as connection:
@@ -124,16 +124,16 @@ def _replayed(run_dir: Path) -> tuple[Finding, ...]:
         events, events_damage = read_all(run.events, FleetEvent)
         records, records_damage = read_all(run.metrics, MetricRecord)
     except OSError as error:
-        say(f"{run.id} is not judged: {error.filename or run.path} cannot be read: {error.strerror or error}")
+        print_error(f"{run.id} is not judged: {error.filename or run.path} cannot be read: {error.strerror or error}")
         return ()
     for sentence in (*events_damage, *records_damage):
-        say(sentence)
+        print_error(sentence)
     specs = {}
     for attempt in run.attempts():
         try:
             specs[attempt] = read_attempt_spec(run, attempt)
         except MissionError as error:
-            say(f"attempt {attempt} is not judged: {error}")
+            print_error(f"attempt {attempt} is not judged: {error}")
     history = RunHistory(run.id, str(run.path), None)
     for event in events:
         history.apply(event)
@@ -150,7 +150,7 @@ def _died(run: RunDir) -> dict[int, float]:
         try:
             record = read_exit(run.attempt(attempt).exit)
         except DamagedError as error:
-            say(str(error))
+            print_error(str(error))
             continue
         if record is not None:
             died[attempt] = record.ended_t
@@ -158,7 +158,7 @@ def _died(run: RunDir) -> dict[int, float]:
 
 
 def _mark(session: Session, run: str, mark: MarkWord, finding: str, rule: str, as_json: bool) -> None:
-    from mission_tui.cli.acting import print_accepted
+    from mission_tui.cli.run_requests import print_accepted
 
     with session.connect() as connection:
         reply = connection.ask(partial(_mark_request, run, mark, finding, rule))

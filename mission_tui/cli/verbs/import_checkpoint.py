@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from mission_tui.cli.acting import print_accepted
 from mission_tui.cli.options import json_option, set_option
-from mission_tui.cli.plan import Wish, planned
+from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.cli.preset_origins import say_origins
+from mission_tui.cli.run_requests import print_accepted
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 
@@ -42,7 +42,7 @@ def command(
     path = session.cwd / file
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
-    plan = planned(Wish((preset,), 1, name, assignments), session.preset_dirs, session.health())
+    plan = planned(LaunchWish((preset,), 1, name, assignments), session.preset_dirs, session.health())
     say_origins(plan.foreign)
     items = plan.items
     if len(items) != 1:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.acting import print_accepted
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, set_option
-from mission_tui.cli.plan import Wish, planned
+from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.cli.preset_origins import say_origins
+from mission_tui.cli.run_requests import print_accepted
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 
@@ -66,7 +66,7 @@ def command(
     if preset is None:
         item = _item_of(session, found.path, name, assignments, models)
     else:
-        plan = planned(Wish((preset,), 1, name, assignments), session.preset_dirs, session.health())
+        plan = planned(LaunchWish((preset,), 1, name, assignments), session.preset_dirs, session.health())
         say_origins(plan.foreign)
         items = plan.items
         _check_one(len(items), f"{preset} stands for")
@@ -103,7 +103,7 @@ def _item_of(session: Session, path: Path, name: str | None, assignments: Sequen
     words = runs[0]
     said = find_settings(folder, updates, zips=models, env=all(word.key != "env.id" for word in words))
     for note in said.notes:
-        say(note)
+        print_error(note)
     head = {"name": _preset_name(path.name), "description": f"imported from {path.name}"}
     file = read_preset({**head, **said.tables}, said.source)
     spec = resolve(file, lambda _: file, words, session.health())

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import Colour, styled, write
+from mission_tui.cli.terminal_output import Colour, styled, write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,12 +56,14 @@ def command(
     A FILE is a run directory, metrics.jsonl, SB3's progress.csv or progress.json, or a TensorBoard event file; a folder
     stands for the log in it.
     """
-    from mission_tui.cli.judging import Known, judged
+    from mission_tui.cli.judge_settings import JudgeSettings, judge_log
     from mission_tui.cli.tables.documents import finding_facts, write_document
 
-    known = Known.of(session, preset, spec_file, health, {name: it for name, it in said.items() if it is not None})
+    judge_settings = JudgeSettings.of(
+        session, preset, spec_file, health, {name: it for name, it in said.items() if it is not None}
+    )
     logs = [_read(path) for path in files]
-    found = [(log, *judged(log, known)) for log in logs]
+    found = [(log, *judge_log(log, judge_settings)) for log in logs]
     if as_json:
         documents = [
             {"file": str(log.path), "updates": log.updates, "findings": [finding_facts(it) for it in findings]}
@@ -89,12 +91,12 @@ def _read(path: Path) -> TrainingLog:
         if not log.updates:
             raise UsageError(f"{path}: tells of no update yet") from None
     for sentence in log.damage:
-        say(f"{path}: {sentence}")
+        print_error(f"{path}: {sentence}")
     return log
 
 
 def _print(log: TrainingLog, settings: str, findings: tuple[Finding, ...]) -> None:
-    from mission_tui.cli.tables.words import count
+    from mission_tui.cli.tables.numbers import count
     from mission_tui.fleet.text import clean
 
     many = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}" if findings else "no findings"

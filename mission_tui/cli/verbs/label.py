@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from mission_tui.cli.acting import print_accepted
 from mission_tui.cli.options import json_option, run_argument
+from mission_tui.cli.run_requests import print_accepted
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 

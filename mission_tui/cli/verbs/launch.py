@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.errors import EX_INTERRUPTED, say
+from mission_tui.cli.errors import EX_INTERRUPTED, print_error
 from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.own_command import WithCommand, command_words
-from mission_tui.cli.plan import Planned, Wish, planned
+from mission_tui.cli.plan import LaunchWish, Planned, planned
 from mission_tui.cli.preset_origins import own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.tables.plan import show_plan, show_scaling
-from mission_tui.cli.writing import write
+from mission_tui.cli.terminal_output import write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def command(
     if priority is not None:
         assignments = (*assignments, f"keep.limits.priority={priority}")
     many, command = _seeds(seed, seeds), command_words()
-    wish = Wish((*presets, *files), copies, name, assignments, many, command, after, profile, group)
+    wish = LaunchWish((*presets, *files), copies, name, assignments, many, command, after, profile, group)
     plan = planned(wish, session.preset_dirs, session.health(), session.profile_dir)
     items = plan.items
     say_origins(plan.foreign)
@@ -80,7 +80,7 @@ def command(
         return 0
     launched = _launch(session, items)
     for warning in launched.warnings:
-        say(warning)
+        print_error(warning)
     if wait:
         return _wait(session, launched, plan, as_json)
     if as_json:
@@ -97,10 +97,10 @@ def _show(session: Session, plan: Planned, *, dry: bool, as_json: bool) -> None:
     if not dry:
         show_plan(items)
         return
-    from mission_tui.cli.pricing import priced
+    from mission_tui.cli.launch_price import launch_price
     from mission_tui.cli.tables.price import price_facts, show_price
 
-    quoted = priced(session, items)
+    quoted = launch_price(session, items)
     if as_json:
         from mission_tui.cli.tables.documents import write_document
 
@@ -147,10 +147,10 @@ def _write(runs: tuple[RunView, ...], warnings: tuple[str, ...], plan: Planned) 
 
 def _wait(session: Session, launched: Launched, plan: Planned, as_json: bool) -> int:
     """Show the runs until they have ended. What is shown goes to stderr when stdout is to hold a document."""
+    from mission_tui.cli.follow_runs import details_of, exit_code, until_ended
     from mission_tui.cli.tables.fleet import fleet_table
     from mission_tui.cli.tables.progress import board_on
     from mission_tui.cli.tables.settings import settings_table
-    from mission_tui.cli.watching import details_of, exit_code, until_ended
 
     stream = sys.stderr if as_json else sys.stdout
     untold = {view.id for view in launched.runs}
@@ -162,7 +162,7 @@ def _wait(session: Session, launched: Launched, plan: Planned, as_json: bool) ->
                 untold.discard(view.id)
                 with session.connect() as connection:
                     settings = settings_table(details_of(connection, view.id))
-                board.tell(f"effective settings of {view.name}", settings)
+                board.print_table(f"effective settings of {view.name}", settings)
         board.show(views, t)
 
     try:
@@ -170,7 +170,9 @@ def _wait(session: Session, launched: Launched, plan: Planned, as_json: bool) ->
             ended = until_ended(session, [view.id for view in launched.runs], seen)
     except KeyboardInterrupt:
         one = len(launched.runs) == 1
-        say(f"{'the run goes' if one else 'the runs go'} on: see them with `mission-tui status`, end them with `stop`")
+        print_error(
+            f"{'the run goes' if one else 'the runs go'} on: see them with `mission-tui status`, end them with `stop`"
+        )
         return EX_INTERRUPTED
     if as_json:
         _write(ended, launched.warnings, plan)

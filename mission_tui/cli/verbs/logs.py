@@ -14,7 +14,7 @@ import click
 
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import write
+from mission_tui.cli.terminal_output import write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _chunks(session: Session, run: str, attempt: int | None, follow: bool) -> It
 
 def _read(session: Session, run: str, attempt: int | None, offset: int) -> tuple[LogReply, bool]:
     """The output from `offset`, and whether the run had ended before it was read: then no more will come."""
-    from mission_tui.cli.watching import view_of
+    from mission_tui.cli.follow_runs import view_of
     from mission_tui.fleet.history.outcome import OVER
     from mission_tui.ipc.requests import GetLog
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import MissionError, UsageError
@@ -31,7 +31,7 @@ TABLE_ROWS = 20
 @pass_session
 def command(session: Session, run: str, as_csv: bool, as_json: bool) -> None:
     """Print the metrics of a run's updates."""
-    from mission_tui.cli.watching import view_of
+    from mission_tui.cli.follow_runs import view_of
 
     if as_csv and as_json:
         raise UsageError("give --json or --csv, not both")
@@ -63,7 +63,7 @@ def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
     except OSError as error:
         raise MissionError(f"{path} cannot be read: {error.strerror or error}") from error
     for sentence in damage:
-        say(sentence)
+        print_error(sentence)
     return counted_records(records)
 
 
@@ -74,8 +74,8 @@ def _updates(records: list[MetricRecord]) -> list[UpdateDone]:
 
 
 def _write_csv(updates: list[UpdateDone]) -> None:
-    from mission_tui.cli.tables.words import inert
-    from mission_tui.cli.writing import CsvRows
+    from mission_tui.cli.tables.numbers import inert
+    from mission_tui.cli.terminal_output import CsvRows
     from mission_tui.fleet.text import clean_line
 
     tags = sorted({tag for it in updates for tag in it.metrics})
@@ -86,8 +86,8 @@ def _write_csv(updates: list[UpdateDone]) -> None:
 
 
 def _write_table(updates: list[UpdateDone]) -> None:
+    from mission_tui.cli.tables.numbers import UNKNOWN, count, measure
     from mission_tui.cli.tables.table import Table
-    from mission_tui.cli.tables.words import UNKNOWN, count, measure
 
     heads = ("update", "timesteps", "rollout_s", "update_s", "steps/s", *(tag.partition("/")[2] for tag in SHOWN))
     table = Table(heads, numbers=frozenset(heads))

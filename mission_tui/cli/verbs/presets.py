@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, set_option
 from mission_tui.cli.preset_origins import NamedPreset, named, own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import write, write_lines
+from mission_tui.cli.terminal_output import write, write_lines
 from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _list(session: Session, as_json: bool) -> None:
 
     presets, broken = find_presets(session.preset_dirs)
     for error in broken.values():
-        say(str(error))
+        print_error(str(error))
     if as_json:
         write_document({"presets": [_facts(session, preset) for preset in presets.values()]})
         return

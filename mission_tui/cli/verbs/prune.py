@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import confirm, write
+from mission_tui.cli.terminal_output import confirm, write
 from mission_tui.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ _KEEP = ("best", "last")
 def command(session: Session, older: str, keep: str | None, dry: bool, now: bool, yes: bool, as_json: bool) -> None:
     """Move old runs or checkpoints to the trash."""
     from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.tables.numbers import size
     from mission_tui.cli.tables.removable import removable_facts, removable_table, total_bytes
-    from mission_tui.cli.tables.words import size
     from mission_tui.fleet.time_words import parse_span_s
 
     before_t, kept = time.time() - parse_span_s(older, "--older"), _kept(keep)
@@ -81,7 +81,7 @@ def _kept(words: str | None) -> tuple[Keep, ...]:
 
 def _confirmed(amount: str, *, now: bool) -> bool:
     if not sys.stdin.isatty():
-        say("nothing was removed: add --yes to remove what was shown")
+        print_error("nothing was removed: add --yes to remove what was shown")
         return False
     how = "Free for good" if now else "Move to the trash"
     return confirm(f"{how}: {amount}?")

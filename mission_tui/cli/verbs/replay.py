@@ -6,7 +6,7 @@ import time
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
@@ -45,6 +45,6 @@ def _print(session: Session, moment: float) -> None:
     assert snapshot.replay is not None
     if moment < snapshot.replay.since:
         since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(snapshot.replay.since))
-        say(f"no run was there before {since}: this is that moment")
+        print_error(f"no run was there before {since}: this is that moment")
     when = {"t": snapshot.t, "since": snapshot.replay.since, "until": snapshot.replay.until}
     write_document(when | status_facts(snapshot, snapshot.runs))

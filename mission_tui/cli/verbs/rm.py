@@ -6,10 +6,10 @@ import sys
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import confirm, write
+from mission_tui.cli.terminal_output import confirm, write
 from mission_tui.errors import UsageError
 
 
@@ -57,7 +57,7 @@ def _remove(session: Session, runs: tuple[str, ...], *, undo: bool, now: bool, a
     for run in reply.runs:
         write(run)
     if not undo and not now:
-        say(f"in the trash for a day; `mission-tui rm --undo {' '.join(reply.runs)}` takes it back")
+        print_error(f"in the trash for a day; `mission-tui rm --undo {' '.join(reply.runs)}` takes it back")
 
 
 def _list(session: Session, as_json: bool) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.terminal_output import write
 from mission_tui.cli.unit_file import LINGER, UnitFile, command_of, search_path
-from mission_tui.cli.writing import write
 from mission_tui.errors import EX_UNAVAILABLE, MissionError
 
 BOOTED = Path("/run/systemd/system")
@@ -134,7 +134,7 @@ def _without_systemd(session: Session, unit: UnitFile, as_json: bool) -> int:
     line = f"@reboot {shlex.join(words)} >>{shlex.quote(str(log))} 2>&1".replace("%", "\\%")
     if as_json:
         _print(_facts(session, unit, [], []) | {"cron": line})
-    say("there is no systemd here (a container, or another init), so there is no service to speak of")
+    print_error("there is no systemd here (a container, or another init), so there is no service to speak of")
     if not as_json:
         write("Where cron runs, this line in `crontab -e` does the same at each boot:")
         write(line)

@@ -10,7 +10,7 @@ import click
 
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import write
+from mission_tui.cli.terminal_output import write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,17 +49,17 @@ def command(
     _show(session, reply.snapshot, runs, as_json)
     busy = [f"{other.root}{other.remark}" for other in reply.snapshot.elsewhere if other.live != 0]
     if busy and not as_json:
-        from mission_tui.cli.errors import say
+        from mission_tui.cli.errors import print_error
 
-        say(f"also live: {', '.join(busy)}: `mission-tui status --all-roots` shows them too")
+        print_error(f"also live: {', '.join(busy)}: `mission-tui status --all-roots` shows them too")
     if watch:
         _follow(session, runs, as_json)
 
 
 def _show_provenance(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
+    from mission_tui.cli.follow_runs import details_of
     from mission_tui.cli.tables.documents import provenance_facts, write_document
     from mission_tui.cli.tables.provenance import provenance_lines
-    from mission_tui.cli.watching import details_of
 
     with session.connect() as connection:
         known = [details_of(connection, run) for run in runs]
@@ -73,7 +73,7 @@ def _show_provenance(session: Session, runs: tuple[str, ...], as_json: bool) -> 
 
 def _follow(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
     """Show each newer snapshot, at most one a second, across restarts of the supervisor."""
-    from mission_tui.cli.watching import snapshots
+    from mission_tui.cli.follow_runs import snapshots
 
     shown = time.monotonic()
     for snapshot in snapshots(session):
@@ -89,7 +89,7 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
     if as_json:
         write_document(status_facts(snapshot, views))
         return
-    from mission_tui.cli.errors import say
+    from mission_tui.cli.errors import print_error
     from mission_tui.cli.tables.fleet import fleet_table, machine_line
     from mission_tui.fleet.marginal_gain.recent import recent_gains
     from mission_tui.fleet.views.stale import stale_sentence
@@ -99,9 +99,9 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
     for paid in recent_gains(snapshot)[:1]:
         write(paid.sentence)
     if snapshot.unread:
-        say(f"{snapshot.unread} run director{'y is' if snapshot.unread == 1 else 'ies are'} still being read")
+        print_error(f"{snapshot.unread} run director{'y is' if snapshot.unread == 1 else 'ies are'} still being read")
     if snapshot.stale:
-        say(f"{stale_sentence(snapshot.stale)}: `mission-tui clean` shows and removes them")
+        print_error(f"{stale_sentence(snapshot.stale)}: `mission-tui clean` shows and removes them")
 
 
 def _views(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...]) -> tuple[RunView, ...]:
@@ -110,7 +110,7 @@ def _views(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...]) -> 
     """
     if not runs:
         return snapshot.runs
-    from mission_tui.cli.watching import views_of
+    from mission_tui.cli.follow_runs import views_of
 
     with session.connect() as connection:
         return views_of(connection, runs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from mission_tui.cli.acting import act
 from mission_tui.cli.options import all_option, json_option, runs_argument
+from mission_tui.cli.run_requests import request_verb
 from mission_tui.cli.session import Session, pass_session
 
 
@@ -16,4 +16,4 @@ from mission_tui.cli.session import Session, pass_session
 @pass_session
 def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool) -> None:
     """End runs gracefully, each with a checkpoint."""
-    act(session, "stop", runs, every, as_json)
+    request_verb(session, "stop", runs, every, as_json)

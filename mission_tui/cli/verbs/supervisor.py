@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import write
+from mission_tui.cli.terminal_output import write
 from mission_tui.errors import EX_UNAVAILABLE, MissionError, NoSupervisorError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def status(session: Session, as_json: bool) -> int:
     elif welcome:
         write(f"supervisor {welcome.pid}, version {welcome.version}, for {session.root}")
     if welcome is None:
-        say(f"no supervisor is running for {session.root}")
+        print_error(f"no supervisor is running for {session.root}")
         return EX_UNAVAILABLE
     return 0
 
@@ -67,7 +67,7 @@ def stop(session: Session, with_runs: bool, as_json: bool) -> None:
         stopped = [{"id": run} for run in ended.runs] if ended else []
         write_document({"running": False, "was_running": ended is not None, "runs": stopped})
     elif ended is None:
-        say(f"no supervisor was running for {session.root}")
+        print_error(f"no supervisor was running for {session.root}")
 
 
 def _welcome(session: Session) -> Welcome | None:

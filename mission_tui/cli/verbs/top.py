@@ -12,7 +12,7 @@ import click
 
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.writing import write
+from mission_tui.cli.terminal_output import write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def command(session: Session, watch: bool, as_csv: bool, last: str, every: str, 
             reply = connection.ask(lambda id_: GetSnapshot(id=id_))
         _show(session, reply.snapshot, as_json)
         return
-    from mission_tui.cli.watching import snapshots
+    from mission_tui.cli.follow_runs import snapshots
 
     shown = -REDRAW_S
     for snapshot in snapshots(session):
@@ -69,7 +69,7 @@ def _show(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
 
         write_document(top_facts(snapshot) | attribution_facts(shown))
         return
-    from mission_tui.cli.checkup.mps import find_mps
+    from mission_tui.cli.doctor_checks.mps import find_mps
     from mission_tui.cli.tables import top as top_tables
     from mission_tui.fleet.capacity.mps import sharing_sentence
     from mission_tui.fleet.marginal_gain.recent import recent_gains

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.durations import parse_seconds
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.output_file import check_output
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.spans import seconds_of
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def command(
     Short probes take turns; who is surely slower is dropped; what won is held against the preset in fresh pairs.
     """
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.cli.tables.tune import finding_of, tune_facts, write_tune
+    from mission_tui.cli.tables.tune import tune_facts, tune_result_of, write_tune
     from mission_tui.cli.verbs.tune_fleet import tune_fleet
     from mission_tui.fleet.tuning.plan import TunePlan
     from mission_tui.records.host_profiles import profile_path, write_profile
@@ -106,28 +106,28 @@ def command(
     if fleet is not None:
         if go_on or out is not None:
             raise UsageError("--fleet keeps nothing: leave --continue and --out away")
-        budget_s = seconds_of("--budget", budget, 1.0, 7 * 86400.0)
+        budget_s = parse_seconds("--budget", budget, 1.0, 7 * 86400.0)
         return tune_fleet(session, _item(session, words[0], assignments), fleet, budget_s, as_json=as_json)
     _check_words(context, out, go_on=go_on)
     asked = (*knobs, *(("precision",) if allow_precision else ()), *(("shape",) if allow_shape else ()))
     plan = TunePlan(
         knobs=_knobs(asked),
-        probe_s=seconds_of("--probe", probe, 1.0, 3600.0),
+        probe_s=parse_seconds("--probe", probe, 1.0, 3600.0),
         rounds=rounds,
         repeats=repeats,
-        budget_s=seconds_of("--budget", budget, 1.0, 7 * 86400.0),
-        start_s=seconds_of("--start", start, 1.0, 86400.0),
+        budget_s=parse_seconds("--budget", budget, 1.0, 7 * 86400.0),
+        start_s=parse_seconds("--start", start, 1.0, 86400.0),
     )
     item = _item(session, words[0], assignments)
     tuned = _tuned(session, item, plan, go_on=go_on)
-    found = finding_of(tuned)
+    found = tune_result_of(tuned)
     target = out or profile_path(session.profile_dir, found.profile.preset, found.profile.host.get("host", ""))
     write_profile(target, found.profile)
     if as_json:
         write_document({**tune_facts(found), "journal": str(session.root / "tuning" / tuned.name), "file": str(target)})
     else:
         write_tune(found)
-        say(f"the host profile is in {target}; use it with `launch {words[0]} --profile auto`")
+        print_error(f"the host profile is in {target}; use it with `launch {words[0]} --profile auto`")
     return 0
 
 
@@ -153,10 +153,10 @@ def _knobs(asked: Sequence[str]) -> tuple[Knob, ...]:
 
 def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchItem:
     """The one run that the words make, with nothing of an earlier profile. Raises `UsageError`."""
-    from mission_tui.cli.plan import Wish, planned
+    from mission_tui.cli.plan import LaunchWish, planned
     from mission_tui.cli.preset_origins import say_origins
 
-    plan = planned(Wish((word,), assignments=assignments, profile="none"), session.preset_dirs, session.health())
+    plan = planned(LaunchWish((word,), assignments=assignments, profile="none"), session.preset_dirs, session.health())
     say_origins(plan.foreign)
     items = plan.items
     if len(items) != 1:
@@ -195,6 +195,6 @@ def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -
             if not isinstance(reply, Progress):
                 return reply
             if reply.fact is not None:
-                bar.say(probe_line(reply))
+                bar.print_line(probe_line(reply))
             bar.advance(reply.done, reply.total, reply.note)
     raise AssertionError("a stream ends with an answer or an error")

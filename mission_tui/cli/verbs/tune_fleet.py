@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mission_tui.cli.tables.numbers import UNKNOWN, count
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.tables.words import UNKNOWN, count
-from mission_tui.cli.writing import styled, write
+from mission_tui.cli.terminal_output import styled, write
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -76,7 +76,7 @@ def _measured(session: Session, item: LaunchItem, most: int, budget_s: float) ->
             if not isinstance(reply, Progress):
                 return reply
             if reply.fact is not None:
-                bar.say(gain_sentence(msgspec.convert(reply.fact, MarginalGain), f"run {reply.done}"))
+                bar.print_line(gain_sentence(msgspec.convert(reply.fact, MarginalGain), f"run {reply.done}"))
             bar.advance(reply.done, reply.total, reply.note)
     raise AssertionError("a stream ends with an answer or an error")
 

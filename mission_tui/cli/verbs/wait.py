@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from mission_tui.cli.errors import EX_INTERRUPTED, say
+from mission_tui.cli.errors import EX_INTERRUPTED, print_error
 from mission_tui.cli.options import all_option, chosen, json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
 
@@ -21,15 +21,15 @@ def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool)
 
     Exit code 0 when all finished, 1 when one failed, else 75: resumable.
     """
+    from mission_tui.cli.follow_runs import exit_code, until_ended
     from mission_tui.cli.tables.documents import run_facts, write_document
     from mission_tui.cli.tables.fleet import fleet_table
-    from mission_tui.cli.watching import exit_code, until_ended
 
     ids = _ids(session, runs, every)
     try:
         views = until_ended(session, ids, lambda _views, _t: None) if ids else ()
     except KeyboardInterrupt:
-        say(f"no longer waiting; {'the run goes' if len(ids) == 1 else 'the runs go'} on")
+        print_error(f"no longer waiting; {'the run goes' if len(ids) == 1 else 'the runs go'} on")
         return EX_INTERRUPTED
     if as_json:
         write_document({"runs": [run_facts(view) for view in views]})
@@ -40,7 +40,7 @@ def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool)
 
 def _ids(session: Session, runs: tuple[str, ...], every: bool) -> list[str]:
     """The ids behind the words; with `--all` those of every run that has not ended."""
-    from mission_tui.cli.watching import views_of
+    from mission_tui.cli.follow_runs import views_of
     from mission_tui.fleet.history.outcome import OVER
     from mission_tui.ipc.requests import GetSnapshot
 

@@ -16,21 +16,21 @@ import msgspec
 from mission_tui.errors import MissionError
 from mission_tui.paths import preferences_path
 
-__all__ = ["HabitsFile"]
+__all__ = ["PreferencesFile"]
 
 _MOST_BYTES = 64 * 1024
 _PATIENCE_S = 3.0
 """A home that hangs must not keep anybody from leaving."""
 
 
-class HabitsFile:
+class PreferencesFile:
     """The table in the file at `path`; of two screens that choose the same thing, the one that is told last counts."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
-    def of(cls, environ: Mapping[str, str]) -> HabitsFile:
+    def of(cls, environ: Mapping[str, str]) -> PreferencesFile:
         """The file of this user."""
         return cls(preferences_path(environ))
 

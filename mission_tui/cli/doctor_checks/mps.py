@@ -10,8 +10,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from mission_tui.cli.checkup.check import Check
-from mission_tui.cli.checkup.gpu import DRIVER_FILE
+from mission_tui.cli.doctor_checks.check import Check
+from mission_tui.cli.doctor_checks.gpu import DRIVER_FILE
 from mission_tui.fleet.capacity.mps import START, STOP, Mps
 
 __all__ = ["checks", "find_mps", "judge"]

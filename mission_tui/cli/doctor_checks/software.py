@@ -6,7 +6,7 @@ import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
-from mission_tui.cli.checkup.check import Check
+from mission_tui.cli.doctor_checks.check import Check
 
 __all__ = ["checks"]
 

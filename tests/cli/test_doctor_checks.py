@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.checkup import gpu, login, machine, places, terminal, upgrades
+from mission_tui.cli.doctor_checks import gpu, login, machine, places, terminal, upgrades
 from mission_tui.cli.session import Session
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.ipc.replies import Upgrade, UpgradesReply

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from mission_tui.cli.tables.words import UNKNOWN, measure
-from mission_tui.cli.writing import enter_screen, leave_screen, write, write_picture
+from mission_tui.cli.tables.numbers import UNKNOWN, measure
+from mission_tui.cli.terminal_output import enter_screen, leave_screen, write, write_picture
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.episode_picture import Canvas, Colours

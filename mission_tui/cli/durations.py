@@ -6,13 +6,13 @@ import re
 
 from mission_tui.errors import UsageError
 
-__all__ = ["seconds_of"]
+__all__ = ["parse_seconds"]
 
 _SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)?")
 _UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def seconds_of(option: str, word: str, least_s: float, most_s: float) -> float:
+def parse_seconds(option: str, word: str, least_s: float, most_s: float) -> float:
     """Seconds of `60s`, `10m`, `1h` or a bare number, from `least_s` to `most_s`. Raises `UsageError`."""
     match = _SPAN.fullmatch(word.strip())
     seconds = 0.0 if match is None else float(match[1]) * _UNIT_S[match[2] or "s"]

@@ -20,11 +20,11 @@ from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.records.logs import TrainingLog
 
-__all__ = ["Known", "judged"]
+__all__ = ["JudgeSettings", "judge_log"]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class JudgeSettings:
     """What the command line says of the logs. `said` has the names of `Settings`; `files` are the usual limits, nearest
     first, and `health` lies over all of them.
     """
@@ -37,7 +37,7 @@ class Known:
     @classmethod
     def of(
         cls, session: Session, preset: str | None, spec_file: Path | None, health: Path | None, said: Mapping[str, Any]
-    ) -> Known:
+    ) -> JudgeSettings:
         """What the options mean. Raises `UsageError` and `PresetError`."""
         from mission_tui.records.health_files import load_health_file
         from mission_tui.records.runs.spec_file import read_spec
@@ -51,20 +51,20 @@ class Known:
         return cls(spec, said, files, load_health_file(health) if health is not None else None)
 
 
-def judged(log: TrainingLog, known: Known) -> tuple[str, tuple[Finding, ...]]:
+def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tuple[Finding, ...]]:
     """The settings that `log` was judged by, in words, and every finding, oldest first.
 
     Raises `UsageError` when the command line says settings of a run that says its own, or of another shape.
     """
     if log.specs:
-        if known.spec is not None or known.said:
+        if judge_settings.spec is not None or judge_settings.said:
             raise UsageError(f"{log.path}: is a run of ours and says its own settings; leave out what says them again")
-        specs = {attempt: _limited(spec, known) for attempt, spec in log.specs.items()}
+        specs = {attempt: _limited(spec, judge_settings) for attempt, spec in log.specs.items()}
         newest = settings_of(specs[max(specs)])
         return _words(newest), replay(specs, log.records, log.events, log.died)
-    settings = _settings(log, known)
+    settings = _settings(log, judge_settings)
     found: dict[str, Finding] = {}
-    judge = HealthJudge(settings, _limits(settings, known))
+    judge = HealthJudge(settings, _limits(settings, judge_settings))
     for record in log.records:
         found |= {finding.id: finding for finding in judge.feed(record)}
     found |= {finding.id: finding for finding in judge.findings}
@@ -79,39 +79,39 @@ def _preset(session: Session, name: str, files: tuple[HealthFile, ...]) -> Spec:
     return resolve(preset, lambda base: base_of(preset, base, session.preset_dirs), (), files)
 
 
-def _limited(spec: Spec, known: Known) -> Spec:
+def _limited(spec: Spec, judge_settings: JudgeSettings) -> Spec:
     """`spec` with the limits to judge it by: its own; for one that no launch resolved, the usual ones under them."""
     profile, keep = profile_of(spec), spec.keep.health
     if keep.profile == "auto":
-        keep = with_files_below(keep, known.files, profile)
-    if known.health is not None:
-        keep = with_file_above(keep, known.health, profile)
+        keep = with_files_below(keep, judge_settings.files, profile)
+    if judge_settings.health is not None:
+        keep = with_file_above(keep, judge_settings.health, profile)
     return structs.replace(spec, keep=structs.replace(spec.keep, health=keep))
 
 
-def _settings(log: TrainingLog, known: Known) -> Settings:
+def _settings(log: TrainingLog, judge_settings: JudgeSettings) -> Settings:
     """The log's own words, under those of the preset, under those of the options."""
     settings = log.settings
-    if known.spec is not None:
-        spec = settings_of(known.spec, settings.total_timesteps)
+    if judge_settings.spec is not None:
+        spec = settings_of(judge_settings.spec, settings.total_timesteps)
         if settings.rollout is not None and settings.rollout != spec.rollout:
             raise UsageError(
-                f"{log.path}: goes forward {settings.rollout:,} steps an update and '{known.spec.preset}' "
+                f"{log.path}: goes forward {settings.rollout:,} steps an update and '{judge_settings.spec.preset}' "
                 f"{spec.rollout:,}: it was not trained with that"
             )
         settings = spec
-    settings = replace(settings, **known.said)
+    settings = replace(settings, **judge_settings.said)
     if settings.rollout is None or settings.batch_size is None or settings.n_epochs is None:
         return settings
     return replace(settings, gradient_steps=math.ceil(settings.rollout / settings.batch_size) * settings.n_epochs)
 
 
-def _limits(settings: Settings, known: Known) -> HealthKeep:
-    if known.spec is not None:
-        return _limited(known.spec, known).keep.health
+def _limits(settings: Settings, judge_settings: JudgeSettings) -> HealthKeep:
+    if judge_settings.spec is not None:
+        return _limited(judge_settings.spec, judge_settings).keep.health
     profile = profile_for(settings.rollout, settings.clip_range)
-    keep = with_files_below(HealthKeep(), known.files, profile)
-    return keep if known.health is None else with_file_above(keep, known.health, profile)
+    keep = with_files_below(HealthKeep(), judge_settings.files, profile)
+    return keep if judge_settings.health is None else with_file_above(keep, judge_settings.health, profile)
 
 
 def _words(settings: Settings) -> str:

@@ -10,7 +10,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from mission_tui.cli.checkup.check import Check
+from mission_tui.cli.doctor_checks.check import Check
 
 __all__ = ["OLDEST_DRIVER", "checks", "judge"]
 

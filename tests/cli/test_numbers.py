@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.cli.tables.words import count, duration, gibibytes, inert, measure, percent, size
+from mission_tui.cli.tables.numbers import count, duration, gibibytes, inert, measure, percent, size
 
 
 @pytest.mark.parametrize(

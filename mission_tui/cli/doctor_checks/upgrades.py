@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mission_tui.cli.checkup.check import Check
+from mission_tui.cli.doctor_checks.check import Check
 from mission_tui.errors import MissionError, NoSupervisorError
 
 if TYPE_CHECKING:

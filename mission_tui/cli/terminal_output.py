@@ -31,7 +31,7 @@ __all__ = [
     "encode_document",
     "enter_screen",
     "leave_screen",
-    "say_traceback",
+    "print_traceback",
     "styled",
     "text_column",
     "write",
@@ -174,7 +174,7 @@ def text_column(template: str) -> TextColumn:
     return CleanColumn(template, markup=False)
 
 
-def say_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Python's last word on an exception that nobody foresaw, whatever text is in it: for `sys.excepthook`."""
     import traceback
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from mission_tui.cli.checkup.check import Check
+from mission_tui.cli.doctor_checks.check import Check
 
 __all__ = ["can_draw", "checks"]
 

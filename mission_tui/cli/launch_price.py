@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.errors import MissionError, NoSupervisorError
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from mission_tui.ipc.replies import Quoted
     from mission_tui.ipc.requests import LaunchItem
 
-__all__ = ["priced"]
+__all__ = ["launch_price"]
 
 
-def priced(session: Session, items: Sequence[LaunchItem]) -> Quoted:
+def launch_price(session: Session, items: Sequence[LaunchItem]) -> Quoted:
     """The price of every item. What somebody could not answer is said, and the next one is asked.
 
     Raises `UsageError` where the runs root cannot be written: a launch would be refused for that.
@@ -36,13 +36,13 @@ def priced(session: Session, items: Sequence[LaunchItem]) -> Quoted:
     except NoSupervisorError:
         pass
     except MissionError as error:
-        say(f"the price is from the files alone: {error}")
+        print_error(f"the price is from the files alone: {error}")
     try:
         with Connection.connect_readonly(session.root) as connection:
             return _asked(session, connection, items)
     except MissionError as error:
         if session.root.exists():
-            say(f"the price is arithmetic alone: {error}")
+            print_error(f"the price is arithmetic alone: {error}")
         return _reckoned(items)
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import chosen
 from mission_tui.cli.session import Session
-from mission_tui.cli.writing import write
+from mission_tui.cli.terminal_output import write
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import Accepted
     from mission_tui.ipc.requests import ActVerb
 
-__all__ = ["act", "print_accepted"]
+__all__ = ["print_accepted", "request_verb"]
 
 
-def act(session: Session, verb: ActVerb, runs: tuple[str, ...], every: bool, as_json: bool) -> None:
+def request_verb(session: Session, verb: ActVerb, runs: tuple[str, ...], every: bool, as_json: bool) -> None:
     """Ask for `verb` and print the runs it was accepted for, one id a line; what comes of it shows in `status`."""
     from mission_tui.ipc.requests import Act
 
@@ -36,4 +36,4 @@ def print_accepted(reply: Accepted, as_json: bool) -> None:
     for run in reply.runs:
         write(run)
     for note in reply.notes:
-        say(note)
+        print_error(note)

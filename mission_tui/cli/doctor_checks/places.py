@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mission_tui.cli.checkup.check import Check
+from mission_tui.cli.doctor_checks.check import Check
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
 from mission_tui.paths import socket_dir
 from mission_tui.records.root_checks import SHARED, check_private, file_system

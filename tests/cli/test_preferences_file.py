@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli import habits_file
-from mission_tui.cli.habits_file import HabitsFile
+from mission_tui.cli import preferences_file
+from mission_tui.cli.preferences_file import PreferencesFile
 
 
-def made(folder: Path) -> HabitsFile:
+def made(folder: Path) -> PreferencesFile:
     """The file of a user whose home is `folder`."""
-    return HabitsFile.of({"HOME": str(folder)})
+    return PreferencesFile.of({"HOME": str(folder)})
 
 
 def test_what_is_chosen_is_found_again(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_what_is_chosen_is_found_again(tmp_path: Path) -> None:
     made(tmp_path).write({"panes": None})
     assert made(tmp_path).read() == {"sort": "return"}
     assert made(tmp_path).path == tmp_path / ".local" / "state" / "mission-tui" / "screen.json"
-    assert HabitsFile.of({"XDG_STATE_HOME": "/x", "HOME": "/h"}).path == Path("/x/mission-tui/screen.json")
+    assert PreferencesFile.of({"XDG_STATE_HOME": "/x", "HOME": "/h"}).path == Path("/x/mission-tui/screen.json")
 
 
 def test_two_screens_keep_what_each_of_them_chose(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_pipe_in_its_place_stops_nobody(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_costs_nothing(tmp_path: Path) -> None:
     """The screen is left all the same."""
     (tmp_path / "file").touch()
-    kept = HabitsFile(tmp_path / "file" / "screen.json")
+    kept = PreferencesFile(tmp_path / "file" / "screen.json")
     kept.write({"sort": "run"})
     assert kept.read() == {}
 
@@ -71,8 +71,8 @@ def test_a_place_that_cannot_be_written_costs_nothing(tmp_path: Path) -> None:
 def test_a_home_that_hangs_keeps_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writing goes on without whoever leaves."""
     let_go = threading.Event()
-    monkeypatch.setattr(habits_file, "_PATIENCE_S", 0.05)
-    monkeypatch.setattr(HabitsFile, "_merge", lambda *_: let_go.wait())
+    monkeypatch.setattr(preferences_file, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(PreferencesFile, "_merge", lambda *_: let_go.wait())
     made(tmp_path).write({"sort": "run"})
     assert not let_go.is_set()
     let_go.set()

@@ -6,8 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from mission_tui.cli.checkup.check import Check
-from mission_tui.cli.tables.words import gibibytes
+from mission_tui.cli.doctor_checks.check import Check
+from mission_tui.cli.tables.numbers import gibibytes
 
 __all__ = ["checks"]
 

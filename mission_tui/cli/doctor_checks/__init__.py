@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mission_tui.cli.checkup.check import Check
+    from mission_tui.cli.doctor_checks.check import Check
     from mission_tui.cli.session import Session
 
 __all__ = ["all_checks"]
@@ -16,7 +16,7 @@ __all__ = ["all_checks"]
 
 def all_checks(session: Session) -> list[Check]:
     """Every check, in the order of the report."""
-    from mission_tui.cli.checkup import gpu, login, machine, mps, places, software, terminal, upgrades
+    from mission_tui.cli.doctor_checks import gpu, login, machine, mps, places, software, terminal, upgrades
 
     return [
         *software.checks(),

@@ -7,7 +7,7 @@ import pwd
 from collections.abc import Iterable
 from pathlib import Path
 
-from mission_tui.cli.checkup.check import Check
+from mission_tui.cli.doctor_checks.check import Check
 from mission_tui.cli.unit_file import LINGER
 
 __all__ = ["checks", "kills_user_processes"]
