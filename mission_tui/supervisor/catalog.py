@@ -1,4 +1,6 @@
-"""What verbs that only look need to know: a store, and where its runs lie. The supervisor has it, an onlooker too."""
+"""What read-only verbs need: a store of runs and where their directories are. Supervisor and read-only server both
+offer it.
+"""
 
 from __future__ import annotations
 

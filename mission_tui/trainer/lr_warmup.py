@@ -25,7 +25,7 @@ class LrWarmup:
 
     @classmethod
     def from_state(cls, state: dict[str, Any] | None) -> Self:
-        """The easing that a boundary was taken in; none when it says nothing."""
+        """The warm-up that a boundary was taken in; none when it says nothing."""
         if not state:
             return cls()
         return cls(msgspec.convert(state["terms"], Terms), int(state["updates"]), int(state["gradient_steps"]))

@@ -1,4 +1,4 @@
-"""The road back: what a verb may use to carry out a key: the supervisor, and ways to tell and ask the person.
+"""The app context: what a verb may use to carry out a key: the supervisor, and ways to notify and ask the user.
 
 Nothing here waits in the screen's own loop: every verb and every question to the supervisor is a worker of its own.
 """

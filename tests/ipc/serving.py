@@ -127,7 +127,7 @@ class Desk:
 async def served(
     root: Path, *, hello_s: float = HELLO_S, stall_s: float = STALL_S, limit: int = CONNECTION_LIMIT
 ) -> AsyncIterator[tuple[Desk, Listener]]:
-    """A desk behind the operator socket of `root`."""
+    """A context behind the operator socket of `root`."""
     desk = Desk()
     with operator_path(root) as path:
         listener = await serve_operator(

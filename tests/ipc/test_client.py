@@ -26,7 +26,7 @@ from tests.ipc.serving import Desk, operator_path, served, snapshot
 
 @asynccontextmanager
 async def connected(root: Path) -> AsyncIterator[tuple[Desk, Connection]]:
-    """A desk and a blocking connection to it; its calls go through `asyncio.to_thread`."""
+    """A context and a blocking connection to it; its calls go through `asyncio.to_thread`."""
     async with served(root) as (desk, _):
         connection = await asyncio.to_thread(Connection.connect, root, start=False)
         with connection:

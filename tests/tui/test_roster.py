@@ -71,6 +71,6 @@ def test_a_filtered_run_keeps_its_mark_but_is_no_target() -> None:
 
 
 def test_an_unknown_way_of_looking_is_an_error() -> None:
-    """The table of actions and the outlook cannot drift apart unnoticed."""
+    """The table of actions and the view state cannot drift apart unnoticed."""
     with pytest.raises(ValueError, match="sideways"):
         FleetViewState().act("sideways", panes_shown=False)

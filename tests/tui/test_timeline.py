@@ -167,7 +167,7 @@ async def test_a_supervisor_that_has_no_strip_is_one_quiet_line() -> None:
 
 
 class Quiet:
-    """A desk whose work waits until it is done by hand."""
+    """A context whose work waits until it is done by hand."""
 
     def __init__(self) -> None:
         self.clock = Clock()

@@ -1,9 +1,9 @@
-"""Whose turn it is: of the runs in line, which begin now, on which GPU, and what each of the others waits for.
+"""The queue: which of the waiting runs begin now, on which GPU, and what each of the others waits for.
 
-The rule. Runs stand in line by the moment they came; a step of priority counts as much as an hour of waiting. The first
-that lacks something is kept what it lacks: nobody behind it is given of that, but may have what it does not lack. So
-nobody is passed by for ever, neither by small runs nor by important ones. Who lacks only what its own preset asks to be
-left beyond its needs, or waits for another run, keeps nothing from anybody.
+The rule. Runs are queued by the moment they came; a step of priority counts as much as an hour of waiting. For the
+first run that is short of a resource, that resource is reserved: runs behind it get none of it, but may have any other.
+So no run waits for ever, neither behind small runs nor behind important ones. A run that waits only for the headroom
+its own preset asks for, or for another run, blocks no other.
 """
 
 from __future__ import annotations

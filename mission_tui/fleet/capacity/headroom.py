@@ -1,4 +1,4 @@
-"""A run that stands in line for the machine, and what the machine can still give."""
+"""A run that is queued for the machine, and what the machine can still give."""
 
 from __future__ import annotations
 

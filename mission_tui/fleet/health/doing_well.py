@@ -42,7 +42,7 @@ class Success:
         self._success_rate: float | None = None
 
     def update(self, row: Row) -> None:
-        """Take in one update, after the patient's returns have."""
+        """Take in one update, after the run's returns have."""
         self._success_rate = row.metrics.get("rollout/success_rate", self._success_rate)
         if row.outcomes:
             counts = {name: min(count, LARGEST_COUNT) for name, count in row.outcomes.items()}

@@ -92,7 +92,7 @@ class Endings:
         self.rise: Rise | None = None
 
     def update(self, row: Row) -> bool:
-        """Take in one update, after the patient's returns have; whether it had endings to take in."""
+        """Take in one update, after the run's returns have; whether it had endings to take in."""
         if not row.outcomes:
             return False
         counts = {"won": 0, "idle": 0, "other": 0}

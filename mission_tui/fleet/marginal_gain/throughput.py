@@ -40,7 +40,7 @@ def summed(
     """Summed steps per second of all runs of `spans` in the first `most` cells of the stretch, `seconds` long each.
 
     `backwards`: in the last ones, counted from its end. Only updates that lie wholly in the stretch count, and only
-    cells of which every run was seen updating for half the time or more: evaluations and gaps are nobody's speed.
+    cells of which every run was seen updating for half the time or more: evaluations and pauses are left out.
     """
     count = min(most, int((period.end - period.begin) / seconds))
     begin = period.end - count * seconds if backwards else period.begin

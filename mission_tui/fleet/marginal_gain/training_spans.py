@@ -10,7 +10,7 @@ from mission_tui.fleet.marginal_gain.steady_periods import TrainingSpan
 __all__ = ["training_spans_of"]
 
 WARM_S = 5.0
-"""The first update of an attempt, and what follows so soon, fills caches and finds its threads: nobody's speed."""
+"""The first update of an attempt, and what follows so soon, fills caches and starts threads: it is not timed."""
 
 
 def training_spans_of(run: RunHistory) -> Iterator[TrainingSpan]:

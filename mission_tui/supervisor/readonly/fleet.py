@@ -1,7 +1,7 @@
-"""Runs as their files tell of them, for somebody who only looks: read again as they grow, and never written.
+"""The fleet read from its files, for read-only clients: files are read again as they grow, and never written.
 
-What cannot be read is a run that says so. Of one whose processes are gone while nobody wrote down how it ended, the end
-is supposed, by the rules of the supervisor, and forgotten as soon as its journal goes on.
+What cannot be read is a run that says so. Where the processes of a run are gone and its end
+is not recorded, the outcome is inferred by the supervisor's rules, and dropped as soon as the journal goes on.
 """
 
 from __future__ import annotations

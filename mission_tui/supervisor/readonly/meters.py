@@ -1,4 +1,4 @@
-"""The strip as the files of a supervisor tell of it, for somebody who only looks; some seconds behind."""
+"""The strip read from the meter files of a supervisor, for read-only clients; some seconds behind."""
 
 from __future__ import annotations
 

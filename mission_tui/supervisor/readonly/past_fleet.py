@@ -1,4 +1,4 @@
-"""The fleet as it was: runs as their files tell of them, cut at a moment that can be moved back and forth.
+"""The fleet as it was at a moment, from its files; the moment can be moved back and forth.
 
 The files are taken as they were when the replay was opened, and never written. Nothing is looked at but files: what no
 file holds, such as who was alive, is not known.

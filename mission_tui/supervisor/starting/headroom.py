@@ -1,4 +1,4 @@
-"""What the machine can still give, and the runs that stand in line for it, as the supervisor knows both this moment."""
+"""What the machine can still give, and the queued runs, as the supervisor knows both at this moment."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ async def begin_runs(
 
 
 async def _tried(specs: Sequence[Spec], caller: Caller) -> list[str]:
-    """Preflight every environment that is not known by heart, each once; look for commands. Raises `MissionError`.
+    """Preflight every environment that is not built in, each once; look for commands. Raises `MissionError`.
 
     Warnings of those whose state was found not to be restored by what they save.
     """

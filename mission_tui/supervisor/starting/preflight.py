@@ -1,6 +1,6 @@
 """Whether a spec can be trained at all, asked of a short process with the caller's interpreter before anything is made.
 
-The environments that everyone has are known by heart and skip it.
+Environments that ship with Gymnasium or this program skip it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ __all__ = ["RunQueue", "enqueue", "must_wait", "queued_runs", "why_it_waits"]
 
 
 def enqueue(run: LiveRun, order: LaunchOrder, turn: Callable[[], None]) -> None:
-    """Have the run stand in line; `turn` is what begins it."""
+    """Put the run into the queue; `turn` starts it."""
     run.turn, run.visible_gpus = turn, order.env.get(VISIBLE)
 
 
@@ -72,7 +72,9 @@ def why_it_waits(core: Core, run_id: str, now: float) -> str:
 
 
 class RunQueue:
-    """Looked at once a beat: tells who waits for what, ends who was ended in line, and begins whose turn it is."""
+    """Polled once a second: reports what each queued run waits for, ends those ended while queued, starts those
+    admitted.
+    """
 
     def __init__(self, core: Core) -> None:
         self._core = core

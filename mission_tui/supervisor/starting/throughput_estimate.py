@@ -33,7 +33,9 @@ _FILES = 8
 
 
 class PastRunSource(Protocol):
-    """Who knows runs, but of those that are `waiting` little more than their end: the supervisor, or an onlooker."""
+    """Who knows runs, but of those that are `waiting` little more than their end: the supervisor, or a read-only
+    server.
+    """
 
     @property
     def store(self) -> Store: ...

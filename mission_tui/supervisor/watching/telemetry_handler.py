@@ -1,4 +1,4 @@
-"""What trainers say: who they are, that they live, in which phase they are, and that there are new lines to read.
+"""The telemetry handler: hello, heartbeat, phase and new rows of each trainer, taken into the store.
 
 A trainer is believed only about the run and attempt whose nonce it knows. Losing its link changes nothing but what is
 fresh on the screen.

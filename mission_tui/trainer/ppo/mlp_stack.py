@@ -95,7 +95,7 @@ class MlpStack:
 
 
 def mlp_stack_of(modules: Iterable[th.nn.Module], *, quick: bool = True) -> MlpStack | None:
-    """The tower of `modules`; None if there is anything but biased linear layers, tanh and ReLU among them.
+    """The stack of `modules`; None if there is anything but biased linear layers, tanh and ReLU among them.
 
     A `quick` one rounds some numbers otherwise than torch, and as well.
     """

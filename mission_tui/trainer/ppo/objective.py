@@ -65,7 +65,7 @@ class Objective:
         return mse_loss(batch.returns, predicted), slope
 
     def _entropy(self, entropy: th.Tensor | None, to_log_prob: th.Tensor) -> th.Tensor | None:
-        """The pull on the entropy; without one, -log_prob stands for it."""
+        """The gradient on the entropy; without one, -log_prob stands for it."""
         if not self.ent_coef:
             return None
         if entropy is None:

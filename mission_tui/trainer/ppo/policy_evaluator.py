@@ -1,8 +1,8 @@
 """A policy as the two loops call it: to act, to value, to judge given actions, and to be differentiated.
 
 SB3's own policies are taken apart, because calling modules and building distributions costs more than small layers do:
-those without a features extractor into two towers, others into their head and what is below it. Policies that override
-how they evaluate, and gSDE, are asked through their own methods.
+those without a features extractor into two MLP stacks, others into their head and what is below it. Policies that
+override how they evaluate, and gSDE, are asked through their own methods.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PolicyEvaluator(Protocol):
         """Values, shape (batch, 1), and what the policy says of `actions`."""
 
     def backward(self, loss_gradient: LossGradient) -> None:
-        """Turn the pull on what `evaluate_actions` said last into gradients of parameters, which were cleared
+        """Turn the gradient on what `evaluate_actions` said last into gradients of parameters, which were cleared
         before.
         """
 

@@ -88,7 +88,7 @@ def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundar
 def restore_learner(model: PPO, boundary: Boundary, terms: Terms = AS_IT_WAS) -> None:
     """Put back what is learned and counted: parameters, moments, statistics, counters, the window of last episodes.
 
-    What `terms` leave behind begins anew, and an easing of theirs replaces the one that the boundary was taken in.
+    What `terms` leave behind begins anew, and a warm-up of theirs replaces the one that the boundary was taken in.
     Raises `CheckpointError` if the boundary is of another policy or of other observations.
     """
     put_parameters(model.policy, boundary.parameters)

@@ -1,4 +1,4 @@
-"""What of a run can be seen where runs are listed: a view that differs from another one in nothing else looks like it.
+"""The parts of a run's view that the list shows: views with the same fingerprint draw the same row.
 
 A live run's view is another one several times a second, mostly by a sign of life or a reading of its processes.
 """

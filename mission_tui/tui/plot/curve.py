@@ -77,7 +77,7 @@ def curve_of(
 def smoothed(values: Sequence[float], updates: Sequence[int], factor: float) -> list[float]:
     """The exponential moving average whose weight falls by `factor` an update, however many updates a value stands for.
 
-    Without the pull towards zero at the start (Kingma and Ba 2015, section 3); nan stays nan and is left out.
+    Without the gradient towards zero at the start (Kingma and Ba 2015, section 3); nan stays nan and is left out.
     """
     if factor <= 0:
         return list(values)

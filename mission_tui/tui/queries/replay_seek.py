@@ -18,7 +18,7 @@ STEPS = (("1s", 1.0), ("10s", 10.0), ("1m", 60.0), ("10m", 600.0), ("1h", 3600.0
 
 
 class ReplayClient(Protocol):
-    """What scrubbing needs of the desk."""
+    """What scrubbing needs of the context."""
 
     snapshot: FleetSnapshot | None
 

@@ -60,7 +60,7 @@ Keep = Callable[[RunData, Answer], bool]
 
 
 class RunDataClient(Protocol):
-    """What an inquiry needs of the desk."""
+    """What a loader needs of the context."""
 
     @property
     def clock(self) -> Callable[[], float]: ...
@@ -71,7 +71,7 @@ class RunDataClient(Protocol):
 
 
 class RunDataLoader:
-    """Asks about the run a screen shows. `changed` is called when the dossier has something new."""
+    """Asks about the run a screen shows. `changed` is called when the run data has something new."""
 
     def __init__(self, client: RunDataClient, changed: Callable[[], None]) -> None:
         self._client = client
@@ -82,7 +82,7 @@ class RunDataLoader:
         self.data: RunData | None = None
 
     def data_of(self, view: RunView) -> RunData:
-        """The dossier of `view`'s run; a new, empty one when another run was shown before."""
+        """The run data of `view`'s run; a new, empty one when another run was shown before."""
         if self.data is None or self.data.run != view.id:
             self.data = RunData(view.id, LogTail(view.id))
             self._asked.clear()
@@ -128,7 +128,7 @@ class RunDataLoader:
             )
 
     def request_evidence(self, view: RunView, finding: Finding, points: int = 500) -> None:
-        """Ask for the stretch of the curve that shows `finding`, which is in the dossier under the finding's id."""
+        """Ask for the stretch of the curve that shows `finding`, which is in the run data under the finding's id."""
         if not finding.signal:
             return
         self.data_of(view)
@@ -144,7 +144,7 @@ class RunDataLoader:
             )
 
     def request_exact(self, view: RunView, update: int, tags: tuple[str, ...]) -> None:
-        """Ask once for what `tags` were at `update`, which is in the dossier as `EXACT`; at once, unless it was just
+        """Ask once for what `tags` were at `update`, which is in the run data as `EXACT`; at once, unless it was just
         refused.
         """
         self.data_of(view)

@@ -100,7 +100,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         return self.view_state.targets()
 
     def redraw(self) -> None:
-        """Settle the outlook on the snapshot, share out the rows, draw."""
+        """Settle the view state on the snapshot, share out the rows, draw."""
         width, height = self.size or self.app.size
         if not self._composed or width == 0:
             return

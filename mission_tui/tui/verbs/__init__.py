@@ -1,4 +1,4 @@
-"""What keys do that act on runs, one file per verb: each is a coroutine that gets the desk and the chosen runs."""
+"""What keys do that act on runs, one file per verb: each is a coroutine that gets the context and the chosen runs."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ async def test_a_gauge_that_fails_is_unknown_for_that_gpu_alone(machine: Machine
 async def test_a_gauge_that_should_be_known_is_said_with_its_reason(
     machine: Machine, watch: GpuWatch, code: int
 ) -> None:
-    """Timeouts, resets, lack of memory: the machine's note names the GPU, the gauge, and what goes on."""
+    """Timeouts, resets, lack of memory: the machine's note names the GPU, the sampler, and what goes on."""
     machine.has(TWO + f"fail power {code} 0\n")
     await meets(watch, lambda: watch.gpus and watch.note)
     assert watch.gpus[0].power_w is None

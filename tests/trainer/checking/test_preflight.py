@@ -139,7 +139,7 @@ def test_what_is_wrong_is_said_in_one_sentence(
 
 @pytest.mark.slow
 def test_callbacks_are_found_before_anything_starts() -> None:
-    """Also where the environment is known by heart; the sentence has the nearest of SB3's own names."""
+    """Also where the environment is built in; the sentence has the nearest of SB3's own names."""
     spec = {"preset": "p", "env": {"id": "CartPole-v1"}, "run": {"callbacks": ["EvalCalback"]}}
     assert not needs_no_preflight(msgspec.convert(spec, Spec))
     code, answer, _ = preflight(spec)
@@ -195,7 +195,7 @@ def test_spaces_that_ppo_cannot_take_are_refused(
 
 
 def test_a_missing_algorithm_is_named(tmp_path: Path) -> None:
-    """Without sb3-contrib the sentence is the line that installs it, for an environment known by heart too."""
+    """Without sb3-contrib the sentence is the line that installs it, for a built-in environment too."""
     spec = {"preset": "p", "env": {"id": "CartPole-v1"}, "ppo": {"algo": "recurrent_ppo", "policy": "MlpLstmPolicy"}}
     code, answer, loaded = preflight(spec, search_path_without(("sb3_contrib",), tmp_path / "p"))
     assert (code, answer["exit_code"]) == (78, 78)
