@@ -327,8 +327,9 @@ class Core:
             why = sealed.foreign
             if not why and (changed := words_of_change(sealed.changed)):
                 raise UsageError(
-                    f"cannot {verb} {journal.name}: {changed}, and nothing is started of what nobody has agreed to; put "
-                    f"it back as it was, or `mission-tui adopt {journal.name}` shows what it would run now, and takes that"
+                    f"cannot {verb} {journal.name}: {changed}, and nothing is started of what nobody has agreed to; "
+                    f"put it back as it was, or `mission-tui adopt {journal.name}` shows what it would run now, and "
+                    "takes that"
                 )
         if why:
             raise UsageError(

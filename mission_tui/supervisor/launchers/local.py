@@ -1,7 +1,7 @@
 """Attempts as processes of this machine: the order, the detached keeper, and both found again by identity and lease.
 
 `MISSION_TUI_TRAINER` (a module name, or the path of a script) names the program started as trainer, for trainers that
-speak `docs/trainer-protocol.md`; without it that is `mission_tui.trainer`.
+speak the messages of `ipc/telemetry_messages.py`; without it that is `mission_tui.trainer`.
 """
 
 from __future__ import annotations
