@@ -29,17 +29,19 @@ run: $(INSTALLED)  ## open the screen
 define tested
 @rm -f .pytest_cache/session.json
 @mkdir -p build
-$(PYTEST) -m "$(1)" --durations=50 --durations-min=1 --junitxml=build/$(2).xml \
+$(PYTEST) $(if $(1),-m "$(1)") --durations=50 --durations-min=1 --junitxml=build/$(2).xml \
   || LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m tests.retrying
 endef
 
-test: $(INSTALLED)  ## the tests that take a second or two, always with the same examples: under five minutes on two cores
-	$(call tested,not slow,test)
+test: $(INSTALLED)  ## the tests that take a second or two, always with the same examples; all of them with TESTS=all
+	$(call tested,$(if $(filter all,$(TESTS)),,not slow),test)
 
 test-slow: $(INSTALLED)  ## the others: trainings, faults, benchmarks
 	$(call tested,slow,test-slow)
 
-test-all: $(EXTRAS) lint types test test-slow  ## everything, with lint, types and the optional packages
+# In one session: those that wait run beside those that compute.
+test-all: $(EXTRAS) lint types  ## every test, with lint, types and the optional packages
+	$(call tested,,test-all)
 
 check: lint types fast  ## what to run before each commit, under a minute
 

@@ -81,11 +81,13 @@ class Job:
         self.training, exact = self._stand_at(start, model, facts, terms)
         self._write_effective(self.training, self.spec, reasons)
         self.training.live_settings.publish = partial(self._publish, reasons)
+        lacking = self._write_loaded()
         snapshot = self.attempt.run_dir.snapshot
         registration, update = registration_of(self.spec.env, snapshot), self.training.progress.update
         resumed = probe(model, start.boundary, self.spec, snapshot, exact=exact) if start else None
         self.record.started(update, model.num_timesteps, self.attempt.checkpoint, exact, registration, resumed)
-        self._write_loaded()
+        if lacking:
+            self._fail("record of what was loaded", lacking)
         return self.training.learn()
 
     def _try_state(self, start: Loaded | None) -> None:
@@ -242,12 +244,14 @@ class Job:
             complain(f"effective.toml is out of date: {error}")
             self.record.failed("effective.toml", f"it is out of date: {error}")
 
-    def _write_loaded(self) -> None:
+    def _write_loaded(self) -> str:
+        """Record which modules are loaded; why that was not possible, or nothing."""
         path = self.attempt.run_dir.attempt(self.attempt.number).loaded
         try:
             write_json(path, loaded_modules(self.spec), mode=0o600)
         except StorageError as error:
-            self._fail("record of what was loaded", f"what was loaded is not recorded: {error}")
+            return f"what was loaded is not recorded: {error}"
+        return ""
 
     def _write_effective(self, training: Training, spec: Spec, reasons: dict[str, str]) -> None:
         assert self.envs is not None

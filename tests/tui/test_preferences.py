@@ -76,7 +76,7 @@ async def test_the_next_session_takes_up_where_this_one_was_left() -> None:
         "chart_kept": ("rollout/ep_rew_mean",),
         "bell": False,
     }
-    async with staged(size=(120, 36), habits=preferences_in(kept)) as stage:
+    async with staged(size=(120, 36), preferences=preferences_in(kept)) as stage:
         assert kept_by(stage.app, preferences_in(kept)) == {}
         assert "state▾" in stage.text()
         await stage.press("m")
@@ -92,7 +92,7 @@ async def test_the_next_session_takes_up_where_this_one_was_left() -> None:
 )
 async def test_a_choice_that_is_no_longer_there_costs_nothing(found: dict[str, Any]) -> None:
     """Of an order, rate or stretch that this version does not know the usual one is taken."""
-    async with staged(habits=preferences_in(found)) as stage:
+    async with staged(preferences=preferences_in(found)) as stage:
         await stage.press("m", ">", "escape", ">")
         assert stage.app.view_state.sort == "run"
         assert stage.app.arrivals.pace.rate_hz == 4.0

@@ -57,11 +57,11 @@ async def test_a_part_is_made_larger_and_smaller_and_comes_back(place: str) -> N
 
 async def test_the_way_ends_before_a_part_is_gone() -> None:
     """Held down, a key leaves both parts on the screen, and says that it ends there."""
-    async with staged(habits=Preferences(shares={"detail": 0.0})) as stage:
+    async with staged(preferences=Preferences(shares={"detail": 0.0})) as stage:
         assert stage.screen.query_one("#detail").size.height == DETAIL_LEAST
         await stage.press("_")
         await stage.until(lambda: "that is as far as it goes" in stage.toasts())
-    async with staged(habits=Preferences(shares={"detail": 1.0})) as stage:
+    async with staged(preferences=Preferences(shares={"detail": 1.0})) as stage:
         assert stage.screen.query_one("#runs").size.height == 4
         assert "heavy-3f9a" in stage.text()
 
@@ -76,7 +76,7 @@ async def test_where_nothing_is_split_that_is_said() -> None:
 
 async def test_another_terminal_is_split_alike() -> None:
     """What was kept is a share: of 24 rows as of 48."""
-    async with staged(size=(80, 48), habits=Preferences(shares={"detail": 0.5, "chart": 0.5})) as stage:
+    async with staged(size=(80, 48), preferences=Preferences(shares={"detail": 0.5, "chart": 0.5})) as stage:
         assert stage.screen.query_one("#detail").size.height == pytest.approx(22, abs=1)
         await stage.press("enter")
         await stage.until(lambda: isinstance(stage.screen, RunScreen))
@@ -110,7 +110,7 @@ async def test_the_mouse_drags_a_border() -> None:
 
 async def test_the_strip_takes_no_more_than_it_fills() -> None:
     """So that the way back from its end is not longer than it looks."""
-    async with staged(BUSY, size=(80, 60), habits=Preferences(shares={"strip": 0.8})) as stage:
+    async with staged(BUSY, size=(80, 60), preferences=Preferences(shares={"strip": 0.8})) as stage:
         await stage.press("m")
         await stage.until(lambda: isinstance(stage.screen, MachineScreen))
         await stage.still()

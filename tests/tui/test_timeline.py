@@ -31,7 +31,7 @@ def answered(strip: Strip, request: GetStrip) -> StripReply:
 
 
 def shown(widget: Any, strip: Strip) -> bool:
-    return widget._lookback.strip is strip
+    return widget._timeline_query.strip is strip
 
 
 def drawn(strip: Strip, rows: int = 12, width: int = 160) -> list[str]:

@@ -36,13 +36,13 @@ __all__ = ["PPO", "RolloutWatch"]
 _OURS = (
     "stop_asked",
     "episodes",
-    "easing",
+    "lr_warmup",
     "callbacks",
     "precision",
     "compiles",
     "rollout_buffer_class",
     "_evaluator",
-    "_pull",
+    "_loss_gradient",
 )
 
 
