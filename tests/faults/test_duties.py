@@ -258,7 +258,7 @@ def test_s9_a_sampler_that_raises_ends_neither_the_others_nor_the_supervisor(tmp
     with opened_lab(tmp_path / "runs") as lab:
         program = (
             "import sys, pathlib\n"
-            "from mission_tui.supervisor.meters import host, usage, sizes, others\n"
+            "from mission_tui.supervisor.meters import host, other_programs, usage\n"
             "flag = pathlib.Path(sys.argv[-1]) / 'broken'\n"
             "def breaking(real):\n"
             "    def look(*words, **more):\n"
@@ -266,8 +266,8 @@ def test_s9_a_sampler_that_raises_ends_neither_the_others_nor_the_supervisor(tmp
             "        return real(*words, **more)\n"
             "    return look\n"
             "host.HostSampler.sample = breaking(host.HostSampler.sample)\n"
-            "usage.UsageMeter.look = breaking(usage.UsageMeter.look)\n"
-            "others.all_stats = breaking(others.all_stats)\n"
+            "usage.UsageMeter.sample = breaking(usage.UsageMeter.sample)\n"
+            "other_programs.all_stats = breaking(other_programs.all_stats)\n"
             "from mission_tui.supervisor.__main__ import main\n"
             "sys.exit(main())\n"
         )

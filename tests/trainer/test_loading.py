@@ -45,7 +45,7 @@ from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.supervised.link import Link
 from mission_tui.trainer.supervised.orders import Orders
 from mission_tui.trainer.recording.record import Record
-from mission_tui.ipc.telemetry_messages import PhaseSaid
+from mission_tui.ipc.telemetry_messages import PhaseEntered
 
 loaded = set()
 attempt, orders = Attempt(RunDir(Path(sys.argv[1])), 1, None), Orders()
@@ -57,7 +57,7 @@ given = {
 }
 
 def hear(message):
-    if not isinstance(message, PhaseSaid) or message.phase != "rollout":
+    if not isinstance(message, PhaseEntered) or message.phase != "rollout":
         return
     if not loaded:
         loaded.update(sys.modules)
@@ -94,10 +94,10 @@ gymnasium.register("Watching-v0", Watching, max_episode_steps=20)
 DESCEND = """
 import sys
 import torch
-from mission_tui.trainer.no_compiler import leave_compiler_out
+from mission_tui.trainer.no_compiler import disable_compiler
 
 if sys.argv[1] == "eager":
-    leave_compiler_out()
+    disable_compiler()
 torch.manual_seed(1)
 for kind in (torch.optim.Adam, torch.optim.RMSprop):
     net = torch.nn.Linear(3, 2)
