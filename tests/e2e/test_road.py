@@ -47,7 +47,7 @@ def kill_supervisor(fleet: Shell) -> None:
 @pytest.mark.slow
 def test_stop_and_resume_finish_with_exact_totals_and_one_unbroken_record(fleet: Shell) -> None:
     """Stopped and resumed, a run ends at its exact total, with attempts 1 and 2 recorded and no row rewritten."""
-    (run,) = fleet.launch("tiny", "--set", "run.total_timesteps=40960")
+    (run,) = fleet.launch("tiny", "--set", "run.total_timesteps=30720")
     fleet.advancing(run)
     assert fleet("stop", run).returncode == 0
     assert fleet("wait", run, timeout_s=120).returncode == 75
@@ -59,8 +59,8 @@ def test_stop_and_resume_finish_with_exact_totals_and_one_unbroken_record(fleet:
     rows = fleet.rows(run)
     updates = [row for row in rows if row["kind"] == "update"]
     assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
-    assert [row["update"] for row in updates] == list(range(1, 161))
-    assert updates[-1]["timesteps"] == 40960
+    assert [row["update"] for row in updates] == list(range(1, 121))
+    assert updates[-1]["timesteps"] == 30720
     assert {row["attempt"] for row in updates} == {1, 2}
     assert fleet.view(run)["outcome"] == "finished"
 
