@@ -14,14 +14,12 @@ import re
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 __all__ = [
     "make_folder",
     "names_in",
     "open_folder",
     "open_fresh",
-    "open_given",
     "open_plain",
     "open_to_append",
     "open_to_lock",
@@ -59,16 +57,11 @@ def read_plain(path: Path | str, most: int) -> bytes:
     return _read(*open_plain(path), path, most)
 
 
-def open_given(path: Path | str) -> BinaryIO:
-    """A file that a person named, which may be a link and anybody's, to read from; below a run directory as any there.
-
-    Raises `OSError` for what is no plain file.
-    """
-    return os.fdopen(_given(path)[0], "rb")
-
-
 def read_given(path: Path | str, most: int) -> bytes:
-    """The bytes of what `open_given` opens, of which there may be `most`. Raises `OSError`."""
+    """The bytes of a file that a person named, which may be a link and anybody's; below a run directory as any there.
+
+    Raises `OSError` for what is no plain file, or has more than `most` bytes.
+    """
     return _read(*_given(path), path, most)
 
 

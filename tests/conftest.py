@@ -8,10 +8,11 @@ import gc
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.property)
     items[:] = in_turn(items)
+
+
+@pytest.fixture
+def bystanders() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Two processes of this user that belong to nobody's run, each in a session of its own."""
+    argv = [sys.executable, "-S", "-c", "input()"]
+    processes = [subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True) for _ in range(2)]
+    yield processes
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 def room(item: pytest.Item) -> str:

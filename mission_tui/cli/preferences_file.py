@@ -57,16 +57,15 @@ class PreferencesFile:
 
     def _table(self) -> dict[str, object] | None:
         """None for what is there and cannot be read as a table."""
-        from mission_tui.plain_files import open_given
+        from mission_tui.plain_files import read_given
 
         try:
-            with open_given(self.path) as file:
-                raw = file.read(_MOST_BYTES + 1)
+            raw = read_given(self.path, _MOST_BYTES)
         except FileNotFoundError:
             return {}
         except OSError:
             return None
         try:
-            return None if len(raw) > _MOST_BYTES else msgspec.json.decode(raw, type=dict[str, object])
+            return msgspec.json.decode(raw, type=dict[str, object])
         except (ValueError, RecursionError):
             return None

@@ -21,17 +21,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 @pytest.fixture
-def innocent() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Two processes that the received root names as its own."""
-    argv = [sys.executable, "-S", "-c", "input()"]
-    processes = [subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True) for _ in range(2)]
-    yield processes
-    for process in processes:
-        process.kill()
-        process.communicate()
-
-
-@pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
     """A shell in a cloned folder; nothing says where its runs root is."""
     with opened(tmp_path) as made:
@@ -40,7 +29,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 @pytest.fixture
-def received(shell: Shell, tmp_path: Path, innocent: list[subprocess.Popen[bytes]]) -> ForeignRoot:
+def received(shell: Shell, tmp_path: Path, bystanders: list[subprocess.Popen[bytes]]) -> ForeignRoot:
     """What came in its `runs/`."""
     spec = Spec(
         preset="tiny",
@@ -49,12 +38,12 @@ def received(shell: Shell, tmp_path: Path, innocent: list[subprocess.Popen[bytes
         run=RunSpec(total_timesteps=512),
     )
     made = ForeignRoot(shell.root, tmp_path / "marks", spec)
-    made.every_road([process.pid for process in innocent])
+    made.every_road([process.pid for process in bystanders])
     return made
 
 
 def test_looking_reads_the_files_and_says_so(
-    shell: Shell, received: ForeignRoot, innocent: list[subprocess.Popen[bytes]]
+    shell: Shell, received: ForeignRoot, bystanders: list[subprocess.Popen[bytes]]
 ) -> None:
     """No supervisor is started, nothing is written, nothing runs; every run is shown as foreign."""
     before = sorted(shell.root.rglob("*"))
@@ -74,7 +63,7 @@ def test_looking_reads_the_files_and_says_so(
     assert sorted(shell.root.rglob("*")) == before
     assert not socket_dir(shell.root).exists()
     assert received.ran() == []
-    assert [process.poll() for process in innocent] == [None, None]
+    assert [process.poll() for process in bystanders] == [None, None]
 
 
 def test_the_screen_looks_as_well(shell: Shell, received: ForeignRoot) -> None:
@@ -94,7 +83,7 @@ def test_the_screen_looks_as_well(shell: Shell, received: ForeignRoot) -> None:
 
 
 def test_after_adoption_the_same_root_works(
-    shell: Shell, received: ForeignRoot, innocent: list[subprocess.Popen[bytes]]
+    shell: Shell, received: ForeignRoot, bystanders: list[subprocess.Popen[bytes]]
 ) -> None:
     """The sheet names what would run; `--trust` takes it, and the root is this user's from then on."""
     sheet = shell("adopt", "failed")
@@ -112,7 +101,7 @@ def test_after_adoption_the_same_root_works(
     assert "foreign" in flags["unbegun"]
     (made,) = shell.launch("tiny", "--set", "run.total_timesteps=256")
     until(lambda: shell.view(made)["outcome"] == "finished", 60, made)
-    assert [process.poll() for process in innocent] == [None, None]
+    assert [process.poll() for process in bystanders] == [None, None]
 
 
 def test_an_empty_folder_for_runs_is_used_at_once(shell: Shell) -> None:

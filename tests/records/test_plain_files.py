@@ -12,10 +12,10 @@ from mission_tui.plain_files import (
     make_folder,
     names_in,
     open_fresh,
-    open_given,
     open_plain,
     open_to_append,
     open_to_lock,
+    read_given,
     read_plain,
     remove_tree,
 )
@@ -89,7 +89,7 @@ def test_what_is_no_plain_file_is_refused_at_once(run: Path) -> None:
         with pytest.raises(OSError, match=r"."):
             open_to_append(run / name)
     with pytest.raises(OSError, match="not a regular file"):
-        open_given(run.parents[1] / "home" / ".." / "runs" / RUN / "pipe")
+        read_given(run.parents[1] / "home" / ".." / "runs" / RUN / "pipe", 9)
 
 
 def test_a_file_of_holes_is_refused(run: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_users_preset_may_take_a_key_over(dirs: tuple[Path, Path]) -> None:
         (b"\x7fELF\x02\x01\x01\x00\x00\xf3", "line 1: is not UTF-8"),
         (b"a = " + b"9" * 5000, "line 1: not valid TOML: Exceeds the limit"),
         (b"a = " + b"[" * 5000, "nested too deeply"),
-        (b"a = 1\n" * (LARGEST_BYTES // 6 + 1), "a TOML file here holds at most 1,048,576"),
+        (b"a = 1\n" * (LARGEST_BYTES // 6 + 1), "bytes, and at most 1,048,576 are read"),
     ],
 )
 def test_files_that_are_no_toml_are_refused_in_one_line(dirs: tuple[Path, Path], data: bytes, said: str) -> None:

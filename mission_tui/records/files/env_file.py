@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from mission_tui.errors import PresetError
-from mission_tui.plain_files import open_given
+from mission_tui.plain_files import read_given
 
 __all__ = ["read_env_file"]
 
@@ -21,8 +21,7 @@ def read_env_file(path: Path) -> dict[str, str]:
     Nothing is expanded. Raises `PresetError` with file and line, and without what stands there.
     """
     try:
-        with open_given(path) as file:
-            text = file.read(MOST_BYTES).decode()
+        text = read_given(path, MOST_BYTES).decode()
     except OSError as error:
         raise PresetError(f"run.env_file: cannot read {path}: {error.strerror or error}") from None
     except UnicodeDecodeError:

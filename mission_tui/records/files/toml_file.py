@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.text import clean
-from mission_tui.plain_files import open_given
+from mission_tui.plain_files import read_given
 
 __all__ = ["LARGEST_BYTES", "read_toml"]
 
@@ -59,18 +58,10 @@ def _line_of_deep_key(text: str) -> int | None:
 
 def _read(path: Path, error: type[MissionError]) -> bytes:
     try:
-        with open_given(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            # A buffer of the size asked for is made: what grows meanwhile is seen by the second reading.
-            data = file.read(min(size, LARGEST_BYTES) + 1)
-            if len(data) > size:
-                data += file.read(LARGEST_BYTES + 1 - len(data))
+        return read_given(path, LARGEST_BYTES)
     except (OSError, ValueError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else failure
         raise error(f"{clean(str(path))}: cannot be read: {reason}") from None
-    if len(data) > LARGEST_BYTES:
-        raise error(f"{path}: has {size:,} bytes; a TOML file here holds at most {LARGEST_BYTES:,}")
-    return data
 
 
 def _sentence(path: Path, text: str, reason: str) -> str:

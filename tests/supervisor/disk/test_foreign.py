@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -59,21 +59,10 @@ def lab(idle_lab: Lab) -> Lab:
 
 
 @pytest.fixture
-def innocent() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Two processes of this user that belong to nobody's run, each in a session of its own."""
-    argv = [sys.executable, "-S", "-c", "input()"]
-    processes = [subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True) for _ in range(2)]
-    yield processes
-    for process in processes:
-        process.kill()
-        process.communicate()
-
-
-@pytest.fixture
-def foreign(lab: Lab, tmp_path: Path, innocent: list[subprocess.Popen[bytes]]) -> ForeignRoot:
+def foreign(lab: Lab, tmp_path: Path, bystanders: list[subprocess.Popen[bytes]]) -> ForeignRoot:
     """A runs root that is not there yet for any supervisor, with a run for every road."""
     made = ForeignRoot(lab.root, tmp_path / "marks", stub_spec())
-    made.every_road([process.pid for process in innocent])
+    made.every_road([process.pid for process in bystanders])
     return made
 
 
@@ -88,7 +77,7 @@ def stood(process: subprocess.Popen[bytes]) -> str:
 
 
 def test_looking_at_a_received_root_runs_nothing_and_shows_everything(
-    lab: Lab, foreign: ForeignRoot, innocent: list[subprocess.Popen[bytes]]
+    lab: Lab, foreign: ForeignRoot, bystanders: list[subprocess.Popen[bytes]]
 ) -> None:
     """Each run is a row with its flag, its reason and its curve; nothing is started, signalled or written there."""
     before = {path: path.read_bytes() for path in lab.root.rglob("*") if path.is_file()}
@@ -102,8 +91,8 @@ def test_looking_at_a_received_root_runs_nothing_and_shows_everything(
         assert "foreign: it carries no seal" in (view.cause or "")
         assert (view.update, view.series["rollout/ep_rew_mean"]) == (3, (1.0, 2.0, 3.0))
     assert foreign.ran() == []
-    assert [process.poll() for process in innocent] == [None, None]
-    assert [stood(process) in "SR" for process in innocent] == [True, True]
+    assert [process.poll() for process in bystanders] == [None, None]
+    assert [stood(process) in "SR" for process in bystanders] == [True, True]
     assert {path: path.read_bytes() for path in before} == before
     now = {path for path in lab.root.rglob("*") if path.is_file() and ".supervisor" not in path.parts}
     assert now - before.keys() <= {lab.root / ".gitignore"}

@@ -16,6 +16,7 @@ from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.specs.spec import KeepSpec, RestartKeep, RunSpec, Spec
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Evaluate, Export, Resume
+from mission_tui.records.files.env_file import read_env_file
 from mission_tui.records.runs.attempt import read_exit
 from tests.supervisor.conftest import Lab, living
 from tests.waiting import until
@@ -231,6 +232,14 @@ def resumed(lab: Lab, run: str, *, accept: bool = False) -> OperatorReply:
     return lab.ask(
         lambda id_: Resume(id=id_, run=run, accept=accept, cwd=str(lab.root), python=sys.executable, environ=environ)
     )
+
+
+def test_an_env_file_that_is_too_large_is_refused_and_not_cut(tmp_path: Path) -> None:
+    """The last variable of a file that was read in part would be missing, or half of it."""
+    file = tmp_path / "large.env"
+    file.write_text("".join(f"NAME_{number}={'x' * 100}\n" for number in range(10_000)), encoding="utf-8")
+    with pytest.raises(PresetError, match=r"cannot read .*large\.env: it has 1,\d+,\d+ bytes, and at most 1,048,576"):
+        read_env_file(file)
 
 
 def test_a_command_is_run_again_only_on_a_persons_word(lab: Lab) -> None:
