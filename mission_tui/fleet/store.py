@@ -5,7 +5,8 @@ The revision rises exactly when something a snapshot shows has changed; the same
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, GainMeasured, RunCreated
@@ -80,6 +81,7 @@ class Store:
         self._snapshot: FleetSnapshot | None = None
         self._revision = 0
         self._unread = 0
+        self._half_read = ""
 
     def __contains__(self, run_id: object) -> bool:
         """Whether the run is known."""
@@ -89,6 +91,15 @@ class Store:
         """So many run directories were found and not read yet."""
         if directories != self._unread:
             self._unread, self._snapshot = directories, None
+
+    @contextmanager
+    def half_read(self, run_id: str) -> Iterator[None]:
+        """While it goes on, no snapshot shows the run: the first of its facts alone would mislead."""
+        self._half_read = run_id
+        try:
+            yield
+        finally:
+            self._half_read, self._snapshot = "", None
 
     def add_run(self, run_id: str, run_dir: str, spec: Spec | None) -> None:
         """Know a run from now on. Comes before its facts; `spec` is None when `spec.toml` cannot be read."""
@@ -158,7 +169,7 @@ class Store:
                 supervisor=self._supervisor,
                 host=self._host,
                 gpus=self._gpus,
-                runs=tuple(self.view(run_id) for run_id in live + ended[:SNAPSHOT_ENDED]),
+                runs=tuple(self.view(run_id) for run_id in live + ended[:SNAPSHOT_ENDED] if run_id != self._half_read),
                 ended_total=len(ended),
                 parked_total=len(self._parked),
                 unread=self._unread,

@@ -280,6 +280,15 @@ def test_removed_run_is_gone() -> None:
         store.resolve("first")
 
 
+def test_a_run_is_shown_once_it_was_read_to_the_end() -> None:
+    """Before that it would seem to run, or to be ours; how many are missing is said beside the others."""
+    store = running()
+    other = ended_run(store, 1)
+    with store.half_read(RUN):
+        assert [view.id for view in store.snapshot(1.0).runs] == [other]
+    assert {view.id for view in store.snapshot(1.0).runs} == {RUN, other}
+
+
 def test_open_finding_lasts_until_now() -> None:
     """An open incident's last update is the run's; a cleared one keeps its own, and open ones come first."""
     old = Finding("kl-1-1", "kl-persistent", "warning", 1, 1, "s", "c", "a")

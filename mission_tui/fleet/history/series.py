@@ -118,10 +118,15 @@ class Columns:
         self._updates.append(row.update)
         self._timesteps.append(row.timesteps)
         self._t.append(row.t)
-        for name, value in zip(OWN, (row.steps_per_s, row.rollout_s, row.update_s), strict=True):
-            self._put(index, name, value)
-        for name, metric in row.metrics.items():
-            self._put(index, name, number(metric))
+        columns = self._columns
+        own = zip(OWN, (row.steps_per_s, row.rollout_s, row.update_s), strict=True)
+        for name, metric in (*own, *row.metrics.items()):
+            column = columns.get(name)
+            # The usual cell, a number behind the one before, is put here: a start reads thousands of them.
+            if column is not None and type(metric) is float and metric == metric and len(column.cells) == index:
+                column.cells.append(metric)
+            else:
+                self._put(index, name, number(metric))
         self._counts.put(index, row.episodes)
 
     def annotate(self, update: int, name: str, metric: Metric) -> None:

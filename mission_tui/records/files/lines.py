@@ -28,15 +28,10 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type_)
 
 
-def _seal(body: bytes) -> bytes:
-    """The trailer that belongs after `body` (the object without its closing brace)."""
-    return b',"crc":"%08x"}' % zlib.crc32(body)
-
-
 def encode_line(record: msgspec.Struct) -> bytes:
     """`record` as one line with its checksum and newline."""
     body = msgspec.json.encode(record)[:-1]
-    return body + _seal(body) + b"\n"
+    return body + b',"crc":"%08x"}\n' % zlib.crc32(body)
 
 
 def decode_line(raw: bytes, type_: Any) -> Any:
@@ -45,8 +40,7 @@ def decode_line(raw: bytes, type_: Any) -> Any:
     Raises `DamagedError` when the checksum is absent or wrong, or when the object is not a `type_`.
     """
     line = raw.removesuffix(b"\n")
-    body, trailer = line[:-TRAILER], line[-TRAILER:]
-    if trailer != _seal(body):
+    if line[-TRAILER:] != b',"crc":"%08x"}' % zlib.crc32(line[:-TRAILER]):
         raise DamagedError("the line does not match its checksum")
     try:
         return _decoder(type_).decode(line)

@@ -11,7 +11,7 @@ from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import read_given
 
-__all__ = ["LARGEST_BYTES", "read_toml"]
+__all__ = ["LARGEST_BYTES", "parse_toml", "read_toml"]
 
 LARGEST_BYTES = 1 << 20
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
@@ -22,7 +22,11 @@ _LINE = re.compile(r"\(at line (\d+), column (\d+)\)")
 
 def read_toml(path: Path, error: type[MissionError] = PresetError) -> dict[str, Any]:
     """The tables in the file at `path`. Raises `error` with one line that names the file and, if known, the line."""
-    data = _read(path, error)
+    return parse_toml(_read(path, error), path, error)
+
+
+def parse_toml(data: bytes, path: Path, error: type[MissionError] = PresetError) -> dict[str, Any]:
+    """The tables in what was read from `path`. Raises as `read_toml` does."""
     if data.startswith(_BYTE_ORDER_MARKS):
         raise error(f"{path}: line 1: starts with a byte-order mark; save it as UTF-8 without one")
     try:
@@ -45,6 +49,8 @@ def _line_of_deep_key(text: str) -> int | None:
 
     A key never goes on on the next line.
     """
+    if text.count(".") < DEEPEST_KEY:
+        return None
     for number, line in enumerate(text.split("\n"), start=1):
         if line.count(".") < DEEPEST_KEY:
             continue

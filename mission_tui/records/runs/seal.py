@@ -12,16 +12,17 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.paths import seal_keys, sha256
-from mission_tui.plain_files import make_folder, open_fresh, read_plain
+from mission_tui.plain_files import make_folder, open_folder, open_fresh, read_plain
 from mission_tui.records.files.atomic import write_all, write_atomic
 from mission_tui.records.files.storage import StorageError, storing
 from mission_tui.records.root_checks import others_may_write
@@ -38,6 +39,8 @@ _NO_MAC = b"0" * 64
 _BLOCK = 64
 """Of SHA-256, as HMAC (RFC 2104) pads its key."""
 
+_INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))
+
 
 class _RootSeal(Struct, frozen=True, kw_only=True):
     place: Place
@@ -47,12 +50,14 @@ class _RootSeal(Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True)
 class Sealed:
     """What the seal of an attempt says: why the run is `foreign` (empty: it is ours), and which of its specs were
-    `changed` since. `order` is the one that was checked; None where the run is foreign.
+    `changed` since. `order` is the one that was checked; None where the run is foreign. `specs` are the files that
+    were compared, by their paths below the run directory: who goes on with these goes on with what was sealed.
     """
 
     foreign: str = ""
     changed: tuple[str, ...] = ()
     order: LaunchOrder | None = None
+    specs: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class Seals:
@@ -60,6 +65,7 @@ class Seals:
 
     def __init__(self, key: bytes | None) -> None:
         self._key = key
+        self._padded: tuple[Any, Any] | None = None
 
     @classmethod
     def of(cls, environ: Mapping[str, str], *, make: bool = True) -> Seals:
@@ -82,7 +88,7 @@ class Seals:
         """
         folder = run.attempt(order.attempt)
         with storing(folder.launch):
-            files = dict(_digests(run, order.attempt))
+            files = _digests(run, order.attempt)
             seal = Seal(run=name or run.id, place=place_of(run.path), files=files, mac=_NO_MAC.decode())
         document = launch_document(structs.replace(order, seal=seal))
         before, _, after = document.rpartition(_NO_MAC)
@@ -93,9 +99,8 @@ class Seals:
 
         `name` is the run's where its folder bears another, as in the trash.
         """
-        path = run.attempt(attempt).launch
         try:
-            raw = read_plain(path, MOST_ORDER_BYTES)
+            raw = read_plain(f"{run.path}/attempts/{attempt}/launch.json", MOST_ORDER_BYTES)
             order = msgspec.json.decode(raw, type=LaunchOrder)
         except FileNotFoundError:
             return Sealed(f"nothing says who launched it: attempts/{attempt}/launch.json is not there")
@@ -112,8 +117,9 @@ class Seals:
         if why := _not_ours(run.path, order.seal.place):
             return Sealed(why)
         # One that is not there any more is missed by whoever needs it.
-        changed = tuple(name for name, digest in _digests(run, attempt) if digest != order.seal.files.get(name))
-        return Sealed("", changed, order)
+        specs = _specs(run, attempt)
+        changed = tuple(name for name, raw in specs.items() if _digest(raw) != order.seal.files.get(name))
+        return Sealed("", changed, order, specs)
 
     def adopt(self, run: RunDir, telemetry: Path) -> None:
         """Seal every attempt of the run as it lies here, with `telemetry` as the socket of this runs root.
@@ -152,10 +158,13 @@ class Seals:
         if self._key is None:
             return b""
         # Not `hmac` from the library: it loads OpenSSL, for which every client would wait.
-        key = self._key.ljust(_BLOCK, b"\0")
-        said = b"\0".join((b"mission-tui", kind, _machine(), document))
-        inner = sha256(bytes(byte ^ 0x36 for byte in key) + said).digest()
-        digest: str = sha256(bytes(byte ^ 0x5C for byte in key) + inner).hexdigest()
+        if self._padded is None:
+            key = self._key.ljust(_BLOCK, b"\0")
+            self._padded = sha256(key.translate(_INNER)), sha256(key.translate(_OUTER))
+        inner, outer = self._padded[0].copy(), self._padded[1].copy()
+        inner.update(b"\0".join((b"mission-tui", kind, _machine(), document)))
+        outer.update(inner.digest())
+        digest: str = outer.hexdigest()
         return digest.encode()
 
 
@@ -178,7 +187,7 @@ def digest_of(run: RunDir) -> str:
     for attempt in run.attempts():
         with suppress(OSError, ValueError):
             parts.append(read_plain(run.attempt(attempt).launch, MOST_ORDER_BYTES))
-        parts += [f"{name} {digest}".encode() for name, digest in _digests(run, attempt)]
+        parts += [f"{name} {digest}".encode() for name, digest in _digests(run, attempt).items()]
     digest: str = sha256(b"\0".join(parts)).hexdigest()
     return digest
 
@@ -217,29 +226,45 @@ def _at_home(run: RunDir, order: LaunchOrder, telemetry: Path) -> LaunchOrder:
 def _not_ours(folder: Path, sealed: Place) -> str:
     """Why `folder` is not the directory that was sealed, or not ours alone; empty when it is."""
     try:
-        facts = folder.lstat()
-        if not stat.S_ISDIR(facts.st_mode):
-            return "it is no directory"
-        if not same_place(sealed, place_of(folder)):
+        descriptor = open_folder(folder)
+    except NotADirectoryError:
+        return "it is no directory"
+    except OSError as error:
+        return f"it cannot be looked at: {error.strerror or error}"
+    try:
+        facts = os.fstat(descriptor)
+        if not same_place(sealed, place_of(descriptor)):
             return "it is a copy: its seal is that of another directory"
     except OSError as error:
         return f"it cannot be looked at: {error.strerror or error}"
+    finally:
+        os.close(descriptor)
     if facts.st_uid not in (os.getuid(), 0) and os.getuid() != 0:
         return f"it belongs to user {facts.st_uid}"
     return "others may write in it" if others_may_write(facts) else ""
 
 
-def _digests(run: RunDir, attempt: int) -> Iterator[tuple[str, str]]:
-    """SHA-256 of every spec that the attempt may be of, by its path below the run directory."""
-    for path in (run.spec, run.attempt(attempt).spec):
+def _specs(run: RunDir, attempt: int) -> dict[str, bytes]:
+    """What stands in every spec that the attempt may be of; nothing for one that cannot be read."""
+    found = {}
+    for name in ("spec.toml", f"attempts/{attempt}/spec.toml"):
         try:
-            raw = read_plain(path, MOST_ORDER_BYTES)
+            found[name] = read_plain(f"{run.path}/{name}", MOST_ORDER_BYTES)
         except FileNotFoundError:
             continue
         except (OSError, ValueError):
-            raw = b""  # the digest of something that is no spec: it never equals that of one
-        digest: str = sha256(raw).hexdigest()
-        yield str(path.relative_to(run.path)), digest
+            found[name] = b""  # the digest of something that is no spec: it never equals that of one
+    return found
+
+
+def _digests(run: RunDir, attempt: int) -> dict[str, str]:
+    """SHA-256 of every such spec, by its path below the run directory."""
+    return {name: _digest(raw) for name, raw in _specs(run, attempt).items()}
+
+
+def _digest(raw: bytes) -> str:
+    digest: str = sha256(raw).hexdigest()
+    return digest
 
 
 def _read_key(path: Path) -> bytes | None:

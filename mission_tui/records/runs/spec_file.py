@@ -10,10 +10,10 @@ from mission_tui.errors import DamagedError
 from mission_tui.fleet.specs.preset import as_tables, from_tables
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.atomic import write_atomic
-from mission_tui.records.files.toml_file import read_toml
+from mission_tui.records.files.toml_file import parse_toml, read_toml
 from mission_tui.records.runs.layout import RunDir
 
-__all__ = ["attempt_spec_file", "read_attempt_spec", "read_spec", "write_spec"]
+__all__ = ["attempt_spec_file", "parse_spec", "read_attempt_spec", "read_spec", "write_spec"]
 
 
 def write_spec(path: Path, spec: Spec) -> None:
@@ -24,6 +24,11 @@ def write_spec(path: Path, spec: Spec) -> None:
 def read_spec(path: Path) -> Spec:
     """The spec at `path`. Raises `DamagedError` when it is no TOML, `PresetError` when a field does not fit."""
     return from_tables(read_toml(path, DamagedError), str(path))
+
+
+def parse_spec(raw: bytes, path: Path) -> Spec:
+    """The spec that was read from `path`. Raises as `read_spec` does."""
+    return from_tables(parse_toml(raw, path, DamagedError), str(path))
 
 
 def attempt_spec_file(run: RunDir, attempt: int) -> Path:

@@ -153,17 +153,18 @@ def _guarded(core: Core, run_dir: RunDir, work: Iterator[None]) -> Iterator[None
     """`work` on one run, step by step; whatever it raises, and whatever has no end, makes that run a damaged row."""
     spent_s = 0.0
     try:
-        while True:
-            begun = time.monotonic()
-            try:
-                next(work)
-            except StopIteration:
-                break
-            spent_s += time.monotonic() - begun
-            if spent_s > READ_S:
-                show_damaged(core, run_dir, f"reading it took more than {READ_S:g} s")
-                break
-            yield
+        with core.store.half_read(run_dir.id):
+            while True:
+                begun = time.monotonic()
+                try:
+                    next(work)
+                except StopIteration:
+                    break
+                spent_s += time.monotonic() - begun
+                if spent_s > READ_S:
+                    show_damaged(core, run_dir, f"reading it took more than {READ_S:g} s")
+                    break
+                yield
     except Exception as error:
         log.exception("%s cannot be taken in", run_dir.id)
         show_damaged(core, run_dir, why_unreadable(error))
@@ -311,8 +312,8 @@ def _knowing(core: Core, found: RunOnDisk) -> Generator[None, None, tuple[Spec |
 
     The run is known by the spec that came of it since: with what was set while it trained.
     """
-    spec, as_set = read_specs(found)
     sealed = core.seals.check(found.dir, newest_attempt(found))
+    spec, as_set = read_specs(found, sealed.specs)
     if sealed.changed:
         found.damage["spec.toml"] = words_of_change(sealed.changed)
         spec = as_set = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,8 +44,9 @@ from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import SERIES
 from mission_tui.records.files.lines import decode_line
 from mission_tui.records.files.tail import Tail
+from mission_tui.records.files.toml_file import LARGEST_BYTES
 from mission_tui.records.runs.layout import RunDir, run_dirs
-from mission_tui.records.runs.spec_file import read_spec
+from mission_tui.records.runs.spec_file import parse_spec, read_attempt_spec
 
 __all__ = [
     "SHORT_BYTES",
@@ -192,19 +193,27 @@ def newest_attempt(found: RunOnDisk) -> int:
     return next((event.attempt for event in reversed(found.events) if isinstance(event, AttemptStarting)), 1)
 
 
-def read_specs(found: RunOnDisk) -> tuple[Spec | None, Spec | None]:
+def read_specs(found: RunOnDisk, sealed: Mapping[str, bytes] | None = None) -> tuple[Spec | None, Spec | None]:
     """What the newest attempt began with, and that with what was set while it trained; None for what cannot be read.
 
-    What is wrong with them is added to the run's damage.
+    `sealed` is what was read of them when the run's seal was checked. What is wrong with them is added to the run's
+    damage.
     """
     attempt = max((event.attempt for event in found.events if isinstance(event, AttemptStarting)), default=1)
-    own = found.dir.attempt(attempt).spec
     spec = None
     try:
-        spec = read_spec(own if own.is_file() else found.dir.spec)
+        spec = _sealed_spec(found.dir, attempt, sealed or {}) or read_attempt_spec(found.dir, attempt)
     except (MissionError, OSError) as error:
         found.damage["spec.toml"] = str(error)
     return spec, _as_set(spec, attempt, found)
+
+
+def _sealed_spec(run: RunDir, attempt: int, sealed: Mapping[str, bytes]) -> Spec | None:
+    """The attempt's own spec, else the run's, as it was read; None for what has to be read to say what is wrong."""
+    own = f"attempts/{attempt}/spec.toml"
+    name = own if own in sealed else "spec.toml"
+    raw = sealed.get(name, b"")
+    return parse_spec(raw, run.path / name) if 0 < len(raw) <= LARGEST_BYTES else None
 
 
 def shown_rows(records: list[MetricRecord]) -> Iterator[MetricRecord]:

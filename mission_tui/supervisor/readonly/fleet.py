@@ -167,12 +167,13 @@ class ReadonlyFleet:
         """Take a run whose journal is long, step by step, until its time is up."""
         begun, work = time.monotonic(), self._taking_in_steps(run)
         try:
-            for _ in work:
-                yield
-                if time.monotonic() - begun > READ_S:
-                    self._forget(run.id)
-                    self._unreadable(run, f"reading it took more than {READ_S:g} s")
-                    return
+            with self.store.half_read(run.id):
+                for _ in work:
+                    yield
+                    if time.monotonic() - begun > READ_S:
+                        self._forget(run.id)
+                        self._unreadable(run, f"reading it took more than {READ_S:g} s")
+                        return
         except Exception as error:  # noqa: BLE001 - whatever lies in a directory costs this one run
             self._forget(run.id)
             self._unreadable(run, why_unreadable(error))
