@@ -1,13 +1,15 @@
 """What failed in `make test` is tried once more, alone, where that says something; what needed it is kept in a list.
 
 Real processes are waited for, and a neighbour may take the core that one needs. A retry must not hide anything: it
-happens only when every collected test ran and at most five failed, and never for a test that waits for nobody. As a
-plugin this module writes down what a session did; run as a program it decides by that, and retries.
+happens only when every collected test ran and at most five failed, and never for a test that waits for nobody, nor
+for one that needed it in one of the last nine sessions too. As a plugin this module writes down what a session did; run
+as a program after each session it decides by that, retries, and remembers.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -18,7 +20,7 @@ import msgspec
 import pytest
 from msgspec import Struct, field
 
-__all__ = ["FLAKY", "MOST", "Session", "main", "why_not"]
+__all__ = ["FLAKY", "HISTORY", "MOST", "Session", "main", "why_not"]
 
 MOST = 5
 PURE = ("tests/fleet/", "tests/records/", "tests/ipc/test_framing.py", "tests/ipc/test_snapshot_lines.py")
@@ -26,6 +28,12 @@ PURE = ("tests/fleet/", "tests/records/", "tests/ipc/test_framing.py", "tests/ip
 
 SESSION = Path(".pytest_cache", "session.json")
 FLAKY = Path("build", "flaky.txt")
+"""What passed only alone in the newest session."""
+
+HISTORY = Path("build", "sessions.jsonl")
+"""The last sessions, a line each; `TEST_HISTORY` names another file, for checkouts that are made anew each time."""
+
+REMEMBERED = 10
 
 
 class Session(Struct):
@@ -93,20 +101,28 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 # The program.
 
 
-def why_not(session: Session | None) -> str:
-    """Why what failed is not tried again; empty when it is."""
+class Past(Struct):
+    """A session before this one: when it ended, and which tests passed only alone."""
+
+    t: str
+    flaky: list[str] = field(default_factory=list)
+
+
+def why_not(session: Session | None, before: Sequence[Past] = ()) -> str:
+    """Why what failed is not tried again; empty when it is, and when nothing failed."""
     if session is None:
         return "pytest did not come to its end"
     if session.broken:
         return f"not every test was collected, or run: {', '.join(session.broken)}"
     if missing := sorted(set(session.collected) - set(session.ran)):
         return f"{len(missing)} of {len(session.collected)} tests did not run, {missing[0]} among them"
-    if not session.failed:
-        return "no test failed by itself"
     if session.certain:
         return f"what starts and waits for nothing does not fail by chance: {', '.join(session.certain)}"
     if len(session.failed) > MOST:
         return f"{len(session.failed)} tests failed; more than {MOST} are no chance"
+    for past in before:
+        if again := sorted({*past.flaky} & {*session.failed}):
+            return f"a second time in {REMEMBERED} sessions is no chance, {past.t} was the first: {', '.join(again)}"
     return ""
 
 
@@ -125,22 +141,43 @@ def _retry(root: Path, nodes: list[str], words: Sequence[str]) -> bool:
     return done.returncode == 0 and again is not None and set(again.ran) - {*again.failed, *again.skipped} >= set(nodes)
 
 
+def _history(root: Path) -> Path:
+    named = os.environ.get("TEST_HISTORY")
+    return Path(named) if named else root / HISTORY
+
+
+def _sessions_before(path: Path) -> list[Past]:
+    """The last nine; a file that is no history counts for none."""
+    try:
+        lines = path.read_bytes().splitlines()[1 - REMEMBERED :]
+        return [msgspec.json.decode(line, type=Past) for line in lines]
+    except (OSError, ValueError):
+        return []
+
+
+def _remember(root: Path, before: list[Past], flaky: list[str]) -> None:
+    past = [*before, Past(time.strftime("%Y-%m-%d %H:%M", time.gmtime()), flaky)]
+    path = _history(root)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in past))
+    listed = root / FLAKY
+    listed.parent.mkdir(exist_ok=True)
+    listed.write_text("".join(f"{node}\n" for node in flaky), encoding="utf-8")
+
+
 def main(words: Sequence[str], root: Path) -> int:
     """Try again what failed in the session before, with pytest's `words`; 0 when all of it passes now."""
-    session = _read(root)
-    reason = why_not(session)
+    session, before = _read(root), _sessions_before(_history(root))
+    reason = why_not(session, before)
     if session is None or reason:
         print(f"nothing is tried again: {reason}", file=sys.stderr)
         return 1
-    print(f"tried again, alone: {', '.join(session.failed)}", file=sys.stderr, flush=True)
-    if not _retry(root, session.failed, words):
-        return 1
-    flaky = root / FLAKY
-    flaky.parent.mkdir(exist_ok=True)
-    moment = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
-    with flaky.open("a", encoding="utf-8") as kept:
-        kept.writelines(f"{moment} {node}\n" for node in session.failed)
-    print(f"passed only alone, and kept in {FLAKY}: {', '.join(session.failed)}", file=sys.stderr)
+    if session.failed:
+        print(f"tried again, alone: {', '.join(session.failed)}", file=sys.stderr, flush=True)
+        if not _retry(root, session.failed, words):
+            return 1
+        print(f"passed only alone, and kept in {FLAKY}: {', '.join(session.failed)}", file=sys.stderr)
+    _remember(root, before, session.failed)
     return 0
 
 
