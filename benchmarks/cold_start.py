@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded, unmeasured
 from mission_tui.cli.plan import LaunchWish, launch_items
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import Act, Launch
 from mission_tui.ipc.start import captured_environ

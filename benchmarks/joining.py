@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.fleet.lab import Lab, opened, until
 from benchmarks.results import Row, Sheet, Spread, asked_as, busy_elsewhere, write_sheet
 from mission_tui.errors import MissionError
-from mission_tui.fleet.marginal_gain import MarginalGain, gain_sentence
+from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
 from mission_tui.fleet.views.snapshot import RunView
 
 SETTLE_S = 5.0

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from benchmarks.results import Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded
+from mission_tui.fleet.events.metrics import Episodes, Metric, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.health import judge_of
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.health.rule import row_of
-from mission_tui.fleet.history.metrics import Episodes, Metric, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all

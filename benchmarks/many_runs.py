@@ -16,8 +16,8 @@ from benchmarks.fleet.lab import Lab, opened
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, RunCreated
-from mission_tui.fleet.history.outcome import Finished
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, RunCreated
+from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetSnapshot

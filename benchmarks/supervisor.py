@@ -20,9 +20,9 @@ from benchmarks.fleet.watching import busy_s
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded
 from benchmarks.screen import REPLAYED
-from mission_tui.fleet.limits.thresholds import Limits
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.thresholds import Limits
 from mission_tui.ipc.requests import LaunchItem
 
 EVERY_S = 0.16

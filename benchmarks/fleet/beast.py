@@ -23,7 +23,7 @@ from benchmarks.fleet.sheet import finish
 from benchmarks.fleet.watching import p95, press_at_odd_moments, walk
 from benchmarks.results import Row, Spread
 from benchmarks.terminal import Terminal
-from mission_tui.fleet.history.metrics import TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.trainer.state.boundary import Boundary
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import psutil
 
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetSnapshot, Launch, LaunchItem

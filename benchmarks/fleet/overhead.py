@@ -20,7 +20,7 @@ from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.sheet import finish
 from benchmarks.results import Row, Spread
 from mission_tui.cli.plan import LaunchWish, launch_items
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec

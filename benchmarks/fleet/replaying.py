@@ -17,8 +17,8 @@ from zlib import crc32
 from msgspec import structs
 
 from benchmarks.health.trace import TRACES, read_trace
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded, TrainingStarted
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, TrainingStarted
+from mission_tui.fleet.events.outcome import Phase
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import PhaseEntered, RowsWritten, TrainerHello

@@ -17,7 +17,7 @@ from benchmarks.health.cases import Case, constructed, judged, outside
 from benchmarks.health.falsification import shuffled
 from benchmarks.health.leave_one_out import LeftOut, leave_one_out
 from benchmarks.health.scoring import Scored, score
-from mission_tui.fleet.limits.thresholds import Limits
+from mission_tui.fleet.specs.thresholds import Limits
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 KL = ("kl-persistent", "kl-spike", "kl-creep")

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from benchmarks.health.cases import Case, Incident
-from mission_tui.fleet.history.metrics import UpdateDone, number
+from mission_tui.fleet.events.metrics import UpdateDone, number
 
 __all__ = ["BASELINES", "Baseline"]
 

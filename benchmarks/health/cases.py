@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from benchmarks.health.trace import TraceLabel, read_manifest, read_trace, trace_path
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted, UpdateDone
-from mission_tui.fleet.limits.thresholds import Limits
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.specs.thresholds import Limits
 from mission_tui.records.logs import read_log
 
 __all__ = ["OUTSIDE", "Case", "Event", "Incident", "constructed", "judged", "outside"]

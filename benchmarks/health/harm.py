@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from benchmarks.health.trace import Trace
-from mission_tui.fleet.history.metrics import Episodes, TrainingEnded
+from mission_tui.fleet.events.metrics import Episodes, TrainingEnded
 
 __all__ = ["Harm", "HarmTest", "fell_behind", "hung", "lived_at_the_cap", "slowed_down", "swung", "turned_nan"]
 

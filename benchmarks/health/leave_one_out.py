@@ -15,7 +15,7 @@ from msgspec import structs
 
 from benchmarks.health.cases import Case, judged
 from benchmarks.health.scoring import Scored, false_rate, found
-from mission_tui.fleet.limits.thresholds import Limits
+from mission_tui.fleet.specs.thresholds import Limits
 
 __all__ = ["CONSTANTS", "Constant", "LeftOut", "leave_one_out"]
 

@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt  # noqa: E402 - the backend is chosen befor
 from matplotlib.figure import Figure  # noqa: E402
 
 from benchmarks.health.scoring import Scored, false_rate, found  # noqa: E402
-from mission_tui.fleet.history.metrics import number  # noqa: E402
+from mission_tui.fleet.events.metrics import number  # noqa: E402
 
 __all__ = ["draw"]
 

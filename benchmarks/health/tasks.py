@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from mission_tui.fleet.history.metrics import Episodes
+from mission_tui.fleet.events.metrics import Episodes
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 
 __all__ = ["ACROBOT", "CARTPOLE", "MISSION", "MOUNTAIN_CAR", "PENDULUM", "SEALED_MISSION", "Task"]

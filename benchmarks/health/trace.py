@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import structs
 
-from mission_tui.fleet.history.metrics import Episodes, Metric, MetricRecord, UpdateDone
+from mission_tui.fleet.events.metrics import Episodes, Metric, MetricRecord, UpdateDone
 from mission_tui.fleet.specs.preset import as_tables, from_tables
 from mission_tui.fleet.specs.spec import Spec
 

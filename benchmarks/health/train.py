@@ -21,7 +21,7 @@ import msgspec
 import torch as th
 
 from benchmarks.health.trace import Trace
-from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord
+from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.layout import RunDir

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.campaign import Done, Job
-from mission_tui.fleet.history.metrics import UpdateDone, number
+from mission_tui.fleet.events.metrics import UpdateDone, number
 from mission_tui.fleet.specs.sizes import BatchPlan, plan_batch
 
 __all__ = ["ARMS", "LARGE", "REFERENCE", "SCALED", "UNSCALED", "Arm", "Learned", "learned"]

@@ -25,7 +25,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from mission_tui.cli.plan import LaunchWish, launch_items
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded, UpdateDone
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir

@@ -21,7 +21,7 @@ from benchmarks.zoo.many_seeds import many_seeds
 from benchmarks.zoo.published import TABLE, TASKS, Published, Task, read_published
 from benchmarks.zoo.table import Course, Measured, page, row_of
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.metrics import RETURN, number
+from mission_tui.fleet.events.metrics import RETURN, number
 
 SEEDS = 5
 OF_THE_MACHINE = ("throughput", "hang")

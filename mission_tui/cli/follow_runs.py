@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE
-from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.events.outcome import OVER
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session

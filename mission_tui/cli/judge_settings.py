@@ -12,12 +12,12 @@ from msgspec import structs
 
 from mission_tui.cli.session import Session
 from mission_tui.errors import UsageError
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
 from mission_tui.fleet.health.replay import replay
-from mission_tui.fleet.limits.health_file import HealthFile, profile_for, profile_of, with_file_above, with_files_below
-from mission_tui.fleet.limits.thresholds import HealthKeep
+from mission_tui.fleet.specs.health_file import HealthFile, profile_for, profile_of, with_file_above, with_files_below
 from mission_tui.fleet.specs.spec import Schedule, Spec
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.records.logs import TrainingLog
 
 __all__ = ["JudgeSettings", "judge_log"]

@@ -17,8 +17,8 @@ from mission_tui.paths import profile_dir
 
 if TYPE_CHECKING:
     from mission_tui.cli.preset_origins import NamedPreset
-    from mission_tui.fleet.limits.health_file import HealthFile
     from mission_tui.fleet.specs.assignment import Assignment
+    from mission_tui.fleet.specs.health_file import HealthFile
     from mission_tui.fleet.specs.place import Place
     from mission_tui.fleet.specs.preset_file import PresetFile
     from mission_tui.fleet.specs.spec import Spec

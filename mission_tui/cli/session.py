@@ -12,7 +12,7 @@ from mission_tui.errors import UsageError
 from mission_tui.paths import health_files, preset_dirs, profile_dir, runs_root
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.limits.health_file import HealthFile
+    from mission_tui.fleet.specs.health_file import HealthFile
     from mission_tui.ipc.client import Connection
 
 __all__ = ["Session", "pass_session"]

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, GainMeasured, RunCreated
-from mission_tui.fleet.history.failed_duties import FailedDuty
-from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.events.findings import FailedDuty
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, GainMeasured, RunCreated
+from mission_tui.fleet.events.marginal_gain import MarginalGain
+from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.history.metrics_state import POINTS
 from mission_tui.fleet.history.run import Fact, RunHistory
 from mission_tui.fleet.history.series import Thinned
-from mission_tui.fleet.marginal_gain import MarginalGain
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.refs import RunRef, resolve

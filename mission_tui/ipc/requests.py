@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from mission_tui.fleet.history.events import Mark as FindingMark
+from mission_tui.fleet.events.journal import Mark as FindingMark
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.tuning.plan import TunePlan
 from mission_tui.fleet.views.episode_picture import Canvas

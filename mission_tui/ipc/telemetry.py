@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import ProtocolError
-from mission_tui.fleet.views.env_workers import EnvWorkers
+from mission_tui.fleet.events.processes import EnvWorkers
 from mission_tui.ipc.framing import LineReader, decode, encode
 from mission_tui.ipc.sockets import connect
 from mission_tui.ipc.telemetry_messages import (

@@ -10,8 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from mission_tui.fleet.history.outcome import Phase
-from mission_tui.fleet.views.env_workers import EnvWorkers
+from mission_tui.fleet.events.outcome import Phase
+from mission_tui.fleet.events.processes import EnvWorkers
 
 TELEMETRY_LINE_BYTES = 1 << 16
 

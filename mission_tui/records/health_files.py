@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mission_tui.fleet.limits.health_file import HealthFile, read_health
+from mission_tui.fleet.specs.health_file import HealthFile, read_health
 from mission_tui.records.files.toml_file import read_toml
 
 __all__ = ["load_health", "load_health_file"]

@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from functools import partial
 
 from mission_tui.errors import DamagedError, MissionError
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import ENDING, AttemptStarting, FindingChanged, KeeperLost
+from mission_tui.fleet.events.metrics import MetricRecord
+from mission_tui.fleet.events.observations import FlagSeen, PidsSeen, WaitSeen
+from mission_tui.fleet.events.outcome import Failed
+from mission_tui.fleet.events.processes import Pids
+from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.health import cleared
-from mission_tui.fleet.history.events import ENDING, AttemptStarting, FindingChanged, KeeperLost
-from mission_tui.fleet.history.metrics import MetricRecord
-from mission_tui.fleet.history.observations import FlagSeen, PidsSeen, WaitSeen
-from mission_tui.fleet.history.outcome import Failed
-from mission_tui.fleet.history.provenance import sources_of
 from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.views.findings import Finding
-from mission_tui.fleet.views.snapshot import Pids
 from mission_tui.records.files.tail import MOST_BYTES, Tail
 from mission_tui.records.runs.attempt import ExitRecord, LaunchOrder, read_exit
 from mission_tui.records.runs.layout import RunDir

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -27,8 +27,8 @@ from mission_tui.fleet.history.events import (
     RunThawed,
     SettingsAsked,
 )
-from mission_tui.fleet.history.lineage import diff_of
-from mission_tui.fleet.history.outcome import outcome_word
+from mission_tui.fleet.events.lineage import diff_of
+from mission_tui.fleet.events.outcome import outcome_word
 from mission_tui.fleet.history.run import NOTE_CHARS
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import AuditEntry

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.history.observations import FlagSeen
+from mission_tui.fleet.events.observations import FlagSeen
 from mission_tui.ipc.roots import name_root
 from mission_tui.ipc.server import Listener
 from mission_tui.records.files.storage import StorageError

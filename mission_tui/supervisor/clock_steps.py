@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.history.events import ClockStepped, FleetEvent
+from mission_tui.fleet.events.journal import ClockStepped, FleetEvent
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor import boot_clock

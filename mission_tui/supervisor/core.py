@@ -16,16 +16,15 @@ from pathlib import Path
 
 from mission_tui import __version__
 from mission_tui.errors import UsageError
-from mission_tui.fleet.capacity.other_program import OtherProgram
 from mission_tui.fleet.capacity.peaks import Peaks
-from mission_tui.fleet.history.events import Asked, DutyDoneSeen, DutyFailureSeen, FleetEvent, Verb
-from mission_tui.fleet.history.failed_duties import WHY_CHARACTERS, FailedDuty
-from mission_tui.fleet.history.observations import SizeSeen
+from mission_tui.fleet.events.findings import WHY_CHARACTERS, FailedDuty
+from mission_tui.fleet.events.journal import Asked, DutyDoneSeen, DutyFailureSeen, FleetEvent, Verb
+from mission_tui.fleet.events.observations import SizeSeen
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.snapshot import HostMeters, SupervisorInfo
+from mission_tui.fleet.views.snapshot import HostMeters, OtherProgram, SupervisorInfo
 from mission_tui.paths import limits_files
 from mission_tui.records.files.reserve import Reserve
 from mission_tui.records.files.storage import StorageError

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from mission_tui.fleet.history.failed_duties import FailedDuty, failed_again
+from mission_tui.fleet.events.findings import FailedDuty, failed_again
 from mission_tui.fleet.text import clean
 
 __all__ = ["Duties", "reason_of"]

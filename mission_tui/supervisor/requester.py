@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 
 from msgspec import structs
 
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.journal import (
     Asked,
     FindingMarked,
     FleetEvent,

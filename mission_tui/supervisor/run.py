@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord, TrainingEnded
 from mission_tui.fleet.health import HealthJudge
-from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord, TrainingEnded
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import CheckpointAnswered
 from mission_tui.ipc.telemetry_server import TrainerLink

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mission_tui.errors import UsageError, nearest
-from mission_tui.fleet.history.outcome import OVER
-from mission_tui.fleet.history.provenance import sources_of
+from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.request import ContinuingRequest
 from mission_tui.records.runs.attempt import LaunchOrder

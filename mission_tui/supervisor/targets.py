@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 
 from mission_tui.errors import UsageError, nearest
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.abilities import refusal
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.requests import (
     Act,
     Apply,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.history.failed_duties import CHECKPOINT, EVALUATION
-from mission_tui.fleet.history.lineage import diff_of
+from mission_tui.fleet.events.findings import CHECKPOINT, EVALUATION
+from mission_tui.fleet.events.lineage import diff_of
 from mission_tui.records.files.storage import StorageError
 from mission_tui.trainer.budget import Budget, Stopwatch
 from mission_tui.trainer.building.spaces import short

@@ -10,7 +10,7 @@ from typing import Any
 from textual.app import App
 from textual.timer import Timer
 
-from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.launching.preset_reading import read_presets

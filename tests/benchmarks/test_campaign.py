@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from benchmarks.campaign import Campaign, Done, Job, carry_out, findings_of, read_done, updates_of
 from benchmarks.fleet.lab import Lab
 from mission_tui.errors import UsageError
-from mission_tui.fleet.history.events import FindingChanged
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import FindingChanged
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.paths import socket_dir
 from mission_tui.records.files.append import AppendLog

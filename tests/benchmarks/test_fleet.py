@@ -14,7 +14,7 @@ from benchmarks.fleet.beast import Seen, Stopped, equal, rows
 from benchmarks.fleet.floor import Floor, measured
 from benchmarks.fleet.heavy import ceiling, row, theirs
 from benchmarks.fleet.shapes import spec_of
-from mission_tui.fleet.history.metrics import UpdateDone
+from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.trainer.state.boundary import Boundary
 
 FLOOR = Floor(seconds=10.0, tera_flop=1.0, giga_flop_s=100.0, cores=2)

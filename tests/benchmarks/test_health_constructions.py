@@ -14,7 +14,7 @@ from benchmarks.health.tampering import from_onset, hangs, leaves_alone, nan_rew
 from benchmarks.health.tasks import CARTPOLE, MISSION
 from benchmarks.health.trace import Trace, read_manifest, read_trace, trace_path, write_trace
 from benchmarks.health.train import Tamper, record_training
-from mission_tui.fleet.history.metrics import Episodes, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import Episodes, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
 
 TIMINGS = ("t", "rollout_s", "update_s", "steps_per_s")

@@ -12,7 +12,7 @@ from benchmarks.large_batch.__main__ import main
 from benchmarks.large_batch.answers import answers
 from benchmarks.large_batch.arms import ARMS, LARGE, REFERENCE, SCALED, UNSCALED, Arm, Learned, learned
 from benchmarks.large_batch.table import rows
-from mission_tui.fleet.history.metrics import UpdateDone
+from mission_tui.fleet.events.metrics import UpdateDone
 
 
 def seeds(best: float, kl: float = 0.02, speed: float = 20_000.0) -> list[Learned]:

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.fleet.alternating import TURN, AlternatingLink, is_supervised
 from benchmarks.fleet.overhead import steps_per_s, turn_rates
-from mission_tui.fleet.history.metrics import UpdateDone
+from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.ipc.telemetry_messages import PhaseEntered
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.attempt import Attempt

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from mission_tui.cli.comparison.report import write_report
 from mission_tui.fleet.compare import compare, trace_of
-from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.events.metrics import MetricRecord
 from tests.fleet.recorded import update
 from tests.fleet.test_compare import side, spec_of
 

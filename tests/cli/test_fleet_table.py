@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 
 from mission_tui.cli.tables.fleet import fleet_table
-from mission_tui.fleet.capacity.placement import Placement
-from mission_tui.fleet.views.findings import Finding, Severity
+from mission_tui.fleet.events.findings import Finding, Severity
+from mission_tui.fleet.events.processes import Placement
 from mission_tui.fleet.views.snapshot import HeldResources, Restart
 from tests.tui.fleets import a_run
 

@@ -22,7 +22,8 @@ import tomli_w
 from benchmarks.terminal import started_on_terminal
 from mission_tui.cli.root import LOOKING, main
 from mission_tui.cli.terminal_output import encode_document
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import (
     AttemptEnded,
     FindingChanged,
     FleetEvent,
@@ -30,9 +31,8 @@ from mission_tui.fleet.history.events import (
     RunLabelled,
     RunNoted,
 )
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.history.provenance import Provenance, Repository
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.provenance import Provenance, Repository
 from mission_tui.records.files.lines import decode_line, encode_line
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "format-1" / "20261121-040628-recorded-2aa5"

@@ -11,7 +11,8 @@ from typing import Any, get_args
 import pytest
 
 from mission_tui.cli.tables.documents import run_facts
-from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunFlag, RunView
+from mission_tui.fleet.events.processes import RunFlag
+from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunView
 from tests.shell import Shell
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "json.md"

@@ -12,8 +12,9 @@ import pytest
 from msgspec import structs
 
 from mission_tui.cli.doctor_checks.mps import PROGRAM, find_mps, judge
-from mission_tui.fleet.capacity.mps import START, Mps, sharing_sentence
-from mission_tui.fleet.views.snapshot import RunView, Usage
+from mission_tui.fleet.events.processes import Usage
+from mission_tui.fleet.views.machine_sharing import START, Mps, sharing_sentence
+from mission_tui.fleet.views.snapshot import RunView
 from tests.tui.fleets import GPU, a_fleet, a_run
 from tests.waiting import until
 

@@ -14,10 +14,10 @@ from mission_tui.cli.tables.top import cores_line, gpu_table, host_line, others_
 from mission_tui.cli.tables.top_csv import seconds_of, write_series
 from mission_tui.cli.tables.top_shares import duty_lines, share_table
 from mission_tui.errors import UsageError
-from mission_tui.fleet.capacity.other_program import OtherProgram
-from mission_tui.fleet.capacity.share import share_of
+from mission_tui.fleet.events.processes import Usage
 from mission_tui.fleet.strips.attribution import Attribution, GpuDuty, RunShare
-from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, RunView, Usage, Utilisation
+from mission_tui.fleet.views.machine_sharing import share_of
+from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, OtherProgram, RunView, Utilisation
 from tests.shell import Shell
 from tests.tui.fleets import a_fleet, a_run, host
 from tests.waiting import until

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.records.files.storage import StorageError
 from tests.supervisor import stub_trainer
 

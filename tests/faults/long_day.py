@@ -21,7 +21,7 @@ import psutil
 from msgspec import structs
 
 from mission_tui.fleet.compare import RETURN, compare
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc import cleanup_requests, replies, requests
 from mission_tui.tui.terminal.cell_diff import CellDiff, Pen

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.events.outcome import Phase
 from mission_tui.ipc.framing import decode, encode
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage, TrainerHello

@@ -21,12 +21,12 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FindingChanged, FleetEvent
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
-from mission_tui.fleet.history.outcome import Finished
-from mission_tui.fleet.history.provenance import Provenance
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FindingChanged, FleetEvent
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.outcome import Finished
+from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.resume.terms import Terms
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.attempt import ExitRecord, Identity, LaunchOrder, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mission_tui.errors import CheckpointError, MissionError
-from mission_tui.fleet.history.events import AttemptEnded, FleetEvent, RunCreated
+from mission_tui.fleet.events.journal import AttemptEnded, FleetEvent, RunCreated
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import write_json
 from mission_tui.records.files.storage import StorageError

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from mission_tui.fleet.events.journal import ClockStepped, FleetEvent
+from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.health.replay import replay
-from mission_tui.fleet.history.events import ClockStepped, FleetEvent
-from mission_tui.fleet.history.metrics import MetricRecord
 from mission_tui.fleet.specs.spec import RestartKeep, Spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.cleanup_requests import Remove

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.history.events import FleetEvent, RunPaused
+from mission_tui.fleet.events.journal import FleetEvent, RunPaused
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import newest_verified, prune, save_checkpoint

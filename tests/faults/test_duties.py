@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.history.events import AttemptStarting, DutyFailureSeen, FileDamaged, FindingChanged, FleetEvent
-from mission_tui.fleet.history.metrics import CheckpointSaved, DutyFailed, MetricRecord
+from mission_tui.fleet.events.journal import AttemptStarting, DutyFailureSeen, FileDamaged, FindingChanged, FleetEvent
+from mission_tui.fleet.events.metrics import CheckpointSaved, DutyFailed, MetricRecord
 from mission_tui.fleet.specs.spec import CheckpointKeep, KeepSpec, RestartKeep, Spec
 from mission_tui.ipc.replies import Accepted, CheckpointOutcome, VerdictReply
 from mission_tui.ipc.requests import Act, Resume

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.history.events import AttemptStarting, FindingChanged
-from mission_tui.fleet.history.metrics import TrainingStarted, UpdateDone
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import AttemptStarting, FindingChanged
+from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetDetails
 from mission_tui.records.files.append import AppendLog

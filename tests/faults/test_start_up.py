@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mission_tui.fleet.history.metrics import Episodes, MetricRecord, UpdateDone
+from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir

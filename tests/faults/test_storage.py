@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, RunCreated
-from mission_tui.fleet.history.outcome import Finished
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, RunCreated
+from mission_tui.fleet.events.outcome import Finished
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.layout import RunDir

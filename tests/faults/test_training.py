@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.views.snapshot import HostMeters, SupervisorInfo
 from mission_tui.ipc.framing import encode

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import psutil
 
-from mission_tui.fleet.history.events import Asked, AttemptEnded, AttemptStarting, FleetEvent
-from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.events.journal import Asked, AttemptEnded, AttemptStarting, FleetEvent
+from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.tail import Tail

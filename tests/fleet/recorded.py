@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -11,8 +11,8 @@ from mission_tui.fleet.history.events import (
     RunPaused,
     RunResumed,
 )
-from mission_tui.fleet.history.metrics import Metric, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
-from mission_tui.fleet.history.outcome import Finished, Stopped
+from mission_tui.fleet.events.metrics import Metric, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.outcome import Finished, Stopped
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.views.snapshot import HostMeters, SupervisorInfo

@@ -21,7 +21,7 @@ from mission_tui.fleet.bench import (
     timing_of,
     work_of,
 )
-from mission_tui.fleet.history.metrics import Episodes, MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import Episodes, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
 
 

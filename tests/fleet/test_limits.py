@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.limits.contradictions import contradictions
-from mission_tui.fleet.limits.health_file import HealthFile, profile_of, read_health, with_file_above, with_files_below
-from mission_tui.fleet.limits.thresholds import HealthKeep, KlPersistentLimits, Limits, StallLimits
+from mission_tui.fleet.specs.health_file import (
+    HealthFile,
+    contradictions,
+    profile_of,
+    read_health,
+    with_file_above,
+    with_files_below,
+)
 from mission_tui.fleet.specs.preset import as_tables, change, expand, from_tables, read_preset, resolve
 from mission_tui.fleet.specs.spec import EnvSpec, KeepSpec, PpoSpec, RunSpec, Schedule, Spec
+from mission_tui.fleet.specs.thresholds import HealthKeep, KlPersistentLimits, Limits, StallLimits
 
 MINE = Path("mine/health.toml")
 SHIPPED = read_health(

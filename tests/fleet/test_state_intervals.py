@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -13,7 +13,7 @@ from mission_tui.fleet.history.events import (
     RunResumed,
     RunThawed,
 )
-from mission_tui.fleet.history.outcome import Stopped
+from mission_tui.fleet.events.outcome import Stopped
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.strips.state_intervals import MOST, StateIntervals
 from mission_tui.fleet.strips.strip import StateInterval

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -19,15 +20,15 @@ from mission_tui.fleet.history.events import (
     RunPaused,
     RunResumed,
 )
-from mission_tui.fleet.history.metrics import CheckpointSaved, Episodes, EvaluationDone, TrainingStarted
-from mission_tui.fleet.history.observations import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, PidsSeen
-from mission_tui.fleet.history.outcome import Failed, Finished
+from mission_tui.fleet.events.metrics import CheckpointSaved, Episodes, EvaluationDone, TrainingStarted
+from mission_tui.fleet.events.observations import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, PidsSeen
+from mission_tui.fleet.events.outcome import Failed, Finished
+from mission_tui.fleet.events.processes import Pids
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
-from mission_tui.fleet.views.findings import Finding
-from mission_tui.fleet.views.snapshot import HostMeters, Pids, RunView
+from mission_tui.fleet.views.snapshot import HostMeters, RunView
 from tests.fleet.recorded import SPEC, STEPS, empty_store, stopped_and_resumed, update
 
 RUN = "20261121-104207-demo-3f9a"

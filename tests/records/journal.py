@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mission_tui.fleet.history.events import FleetEvent, RunPaused
+from mission_tui.fleet.events.journal import FleetEvent, RunPaused
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 

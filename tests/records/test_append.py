@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.history.events import FleetEvent
+from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.records.files.append import BLOCK_BYTES, AppendLog
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.files.tail import read_all

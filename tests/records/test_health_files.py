@@ -10,8 +10,8 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.limits.health_file import PROFILES
-from mission_tui.fleet.limits.thresholds import HealthKeep, Limits
+from mission_tui.fleet.specs.health_file import PROFILES
+from mission_tui.fleet.specs.thresholds import HealthKeep, Limits
 from mission_tui.paths import health_files
 from mission_tui.records.files.toml_file import read_toml
 from mission_tui.records.health_files import load_health, load_health_file

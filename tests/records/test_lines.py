@@ -8,8 +8,8 @@ import zlib
 import pytest
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.history.events import FleetEvent, RunCreated
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.journal import FleetEvent, RunCreated
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.records.files.lines import decode_line, encode_line
 from tests.records.journal import paused
 

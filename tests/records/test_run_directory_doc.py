@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mission_tui.fleet.history.events import FleetEvent
-from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.events.journal import FleetEvent
+from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.records.files.lines import decode_line
 from mission_tui.records.meter_history import Kept
 from mission_tui.records.runs.attempt import ExitRecord, Identity, LaunchOrder

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mission_tui.errors import CheckpointError, PresetError
-from mission_tui.fleet.history.metrics import UpdateDone, number
+from mission_tui.fleet.events.metrics import UpdateDone, number
 from mission_tui.records.files.lines import decode_line, encode_line
 from mission_tui.records.logs import LogError
 from mission_tui.records.sb3_run import find_folder, find_settings, rows_of, updates_in_table

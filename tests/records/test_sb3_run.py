@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mission_tui.errors import CheckpointError, MissionError, UsageError
-from mission_tui.fleet.history.metrics import number
+from mission_tui.fleet.events.metrics import number
 from mission_tui.records.sb3_run import find_folder, find_settings, rows_of, updates_in_table
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.history.events import FleetEvent
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.journal import FleetEvent
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.lines import LINE_BYTES, encode_line
 from mission_tui.records.files.tail import Tail, read_all, read_newest

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mission_tui.fleet.history.metrics import TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.preset import as_tables
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.records.files.lines import encode_line

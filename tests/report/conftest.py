@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import LaunchOrder, write_launch
 from mission_tui.records.runs.layout import RunDir

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.history.metrics import TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.following.follow import Follower
 from tests.report.conftest import Desk

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui import hook
-from mission_tui.fleet.history.metrics import TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
 from tests.report.conftest import Desk
 from tests.waiting import until
 

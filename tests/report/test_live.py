@@ -7,7 +7,7 @@ import sys
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.records.files.tail import read_all

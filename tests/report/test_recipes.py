@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.history.metrics import CheckpointSaved, UpdateDone
+from mission_tui.fleet.events.metrics import CheckpointSaved, UpdateDone
 from tests.report.conftest import REPOSITORY, Desk
 
 HERE = Path(__file__).parent

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from mission_tui import hook
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.limits.thresholds import HealthKeep, NanLimits
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import KeepSpec, RunSpec, Spec
+from mission_tui.fleet.specs.thresholds import HealthKeep, NanLimits
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Resume
 from mission_tui.paths import socket_dir

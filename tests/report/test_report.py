@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from mission_tui import report
-from mission_tui.fleet.history.metrics import CheckpointSaved, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import CheckpointSaved, TrainingStarted, UpdateDone
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.following.follow import Follower
 from tests.report.conftest import Desk

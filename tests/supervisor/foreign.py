@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -20,10 +20,10 @@ from mission_tui.fleet.history.events import (
     RestartDue,
     RunCreated,
 )
-from mission_tui.fleet.history.metrics import UpdateDone
-from mission_tui.fleet.history.outcome import Failed
-from mission_tui.fleet.limits.thresholds import HealthKeep
+from mission_tui.fleet.events.metrics import UpdateDone
+from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.specs.spec import KeepSpec, Spec
+from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import write_json
 from mission_tui.records.runs.attempt import (

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from mission_tui.fleet.history.metrics import (
+from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     Metric,
     MetricRecord,
@@ -32,7 +32,7 @@ from mission_tui.fleet.history.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.ipc.requests import PROTOCOL

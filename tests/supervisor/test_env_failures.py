@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mission_tui.fleet.events.processes import worker_sentences
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.fleet.views.env_workers import worker_sentences
 from mission_tui.records.runs.checkpoint import newest_verified
 from tests.supervisor.conftest import FOREVER, Lab, living
 from tests.waiting import until

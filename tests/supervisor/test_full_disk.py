@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.events import AttemptEnded, FleetEvent
+from mission_tui.fleet.events.journal import AttemptEnded, FleetEvent
 from mission_tui.fleet.specs.spec import RestartKeep
 from mission_tui.records.files.tail import read_all
 from tests.full_disk import fill, small_disk

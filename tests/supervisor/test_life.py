@@ -8,7 +8,7 @@ import signal
 import psutil
 import pytest
 
-from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.tail import read_all
 from tests.supervisor.conftest import Lab, living, stub_spec

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.history.events import Asked, AttemptStarting, FleetEvent, RunCreated, RunNoted
+from mission_tui.fleet.events.journal import Asked, AttemptStarting, FleetEvent, RunCreated, RunNoted
 from mission_tui.ipc.requests import Act, Note
 from mission_tui.records.files.tail import read_all
 from mission_tui.supervisor.requester import requested_by, requester, signed, word_for

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 import torch as th
 
-from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.files.tail import read_all

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mission_tui.fleet.history.metrics import UpdateDone
+from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
 from mission_tui.fleet.resume.remedy_application import ResumeTarget
 from mission_tui.fleet.resume.terms import Terms

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from stable_baselines3.common.utils import LinearSchedule
 
-from mission_tui.fleet.history.metrics import number
+from mission_tui.fleet.events.metrics import number
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TelemetryMessage
 from mission_tui.trainer.supervised.orders import Orders
 from tests.trainer.harness import PROBES, new_run, order_in, phases, run_attempt, spec_with, stop_in

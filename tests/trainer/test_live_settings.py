@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.history.metrics import SettingsChanged
+from mission_tui.fleet.events.metrics import SettingsChanged
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.state.checkpoint import load_checkpoint

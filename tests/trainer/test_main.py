@@ -18,7 +18,7 @@ import msgspec
 import psutil
 import pytest
 
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded, UpdateDone
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage, TrainerHello
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import newest_verified

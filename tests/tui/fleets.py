@@ -7,18 +7,17 @@ from typing import Any
 
 from msgspec import structs
 
-from mission_tui.fleet.history.metrics import Metric
-from mission_tui.fleet.history.outcome import OVER
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import Metric
+from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.events.processes import Pids, Usage
 from mission_tui.fleet.views.snapshot import (
     SERIES,
     FleetSnapshot,
     GpuMeters,
     HostMeters,
-    Pids,
     RunView,
     SupervisorInfo,
-    Usage,
     Utilisation,
 )
 

@@ -8,7 +8,7 @@ import sys
 
 from msgspec import structs
 
-from mission_tui.fleet.marginal_gain import MarginalGain
+from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunGain
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import ENDED, LIVE, NAN_FINDING, NOW, a_fleet, a_run, ended, queued

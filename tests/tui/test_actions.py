@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import ACTIONS, Place, bindings, key_label, offered
 from mission_tui.tui.listing.fleet_view_state import FleetViewState

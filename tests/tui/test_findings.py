@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import Accepted, Refused, VerdictReply
 from mission_tui.ipc.requests import Apply, GetHistory, Mark

@@ -10,7 +10,7 @@ from msgspec import structs
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from mission_tui.fleet.views.env_workers import EnvWorkers, SlowWorker
+from mission_tui.fleet.events.processes import EnvWorkers, SlowWorker
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.widgets.evidence_chart import BAND

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.capacity.other_program import OtherProgram
-from mission_tui.fleet.history.failed_duties import FailedDuty
-from mission_tui.fleet.views.env_workers import EnvWorkers, LateWorker
-from mission_tui.fleet.views.snapshot import GpuMeters, Usage
+from mission_tui.fleet.events.findings import FailedDuty
+from mission_tui.fleet.events.processes import EnvWorkers, LateWorker, Usage
+from mission_tui.fleet.views.snapshot import GpuMeters, OtherProgram
 from mission_tui.ipc.requests import Act, GetStrip
 from mission_tui.tui.drawing.table import ordered, table
 from mission_tui.tui.screens.machine import MachineScreen

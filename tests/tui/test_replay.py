@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, Replay
 from mission_tui.ipc.replies import OperatorReply, SnapshotReply
 from mission_tui.ipc.requests import GetStrip, GoTo

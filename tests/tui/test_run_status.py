@@ -7,8 +7,8 @@ from typing import Any, get_args
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.history.failed_duties import FailedDuty
-from mission_tui.fleet.history.outcome import RunState
+from mission_tui.fleet.events.findings import FailedDuty
+from mission_tui.fleet.events.outcome import RunState
 from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunView
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii

@@ -5,10 +5,9 @@ from __future__ import annotations
 from msgspec import structs
 from textual.strip import Strip
 
-from mission_tui.fleet.capacity.placement import Placement
-from mission_tui.fleet.marginal_gain import MarginalGain
-from mission_tui.fleet.views.env_workers import EnvWorkers, LateWorker, SlowWorker
-from mission_tui.fleet.views.snapshot import HeldResources, Pids, Usage
+from mission_tui.fleet.events.marginal_gain import MarginalGain
+from mission_tui.fleet.events.processes import EnvWorkers, LateWorker, Pids, Placement, SlowWorker, Usage
+from mission_tui.fleet.views.snapshot import HeldResources
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.drawing.glyphs import to_ascii
 from mission_tui.tui.listing.key_metrics import metric_title

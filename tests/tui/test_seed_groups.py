@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mission_tui.fleet.history.metrics import Metric
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act

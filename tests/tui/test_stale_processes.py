@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.views.snapshot import FleetSnapshot, StaleRun
-from mission_tui.fleet.views.stale import stale_sentence
+from mission_tui.fleet.views.snapshot import FleetSnapshot, StaleRun, stale_sentence
 from mission_tui.ipc.replies import LeftoverRow
 from mission_tui.tui.news.stale_processes import StaleNews
 from mission_tui.tui.screens.leftovers import LeftoversScreen

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mission_tui.cli.doctor_checks.check import Check
 from mission_tui.cli.doctor_checks.gpu import DRIVER_FILE
-from mission_tui.fleet.capacity.mps import START, STOP, Mps
+from mission_tui.fleet.views.machine_sharing import START, STOP, Mps
 
 __all__ = ["checks", "find_mps", "judge"]
 

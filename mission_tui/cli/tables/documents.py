@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mission_tui.cli.terminal_output import write_json
-from mission_tui.fleet.marginal_gain import MarginalGain
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def check_facts(preset: str, checked: Checked) -> dict[str, Any]:
 
 def top_facts(snapshot: FleetSnapshot) -> dict[str, Any]:
     """The document of `top`: the machine, what each run takes of it, and how it is shared."""
-    from mission_tui.fleet.capacity.share import share_of
+    from mission_tui.fleet.views.machine_sharing import share_of
 
     return {
         "host": _picked(snapshot.host, HOST_FACTS),

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from mission_tui.cli.tables.numbers import UNKNOWN, count, duration, gibibytes, measure, percent
 from mission_tui.cli.tables.table import Table
-from mission_tui.fleet.history.failed_duties import CHECKPOINT
-from mission_tui.fleet.history.metrics import RETURN
-from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.events.findings import CHECKPOINT
+from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.fleet.events.outcome import OVER
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView

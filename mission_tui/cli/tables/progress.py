@@ -10,8 +10,8 @@ from mission_tui.cli.tables.fleet import share_done, state_word
 from mission_tui.cli.tables.numbers import UNKNOWN, count, duration, measure, percent
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import console_on, draw, text_column, write
-from mission_tui.fleet.history.metrics import RETURN
-from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.text import clean
 
 if TYPE_CHECKING:

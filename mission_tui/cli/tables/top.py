@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from mission_tui.cli.tables.numbers import UNKNOWN, count, gibibytes, size
 from mission_tui.cli.tables.table import Table
-from mission_tui.fleet.capacity.share import share_of
-from mission_tui.fleet.views.env_workers import worker_sentences
+from mission_tui.fleet.events.processes import worker_sentences
+from mission_tui.fleet.views.machine_sharing import share_of
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView, Usage
+    from mission_tui.fleet.events.processes import Usage
+    from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView
 
 __all__ = ["cores_line", "gpu_table", "host_line", "others_line", "others_table", "usage_table", "worker_lines"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mission_tui.cli.tables.numbers import inert
 from mission_tui.cli.terminal_output import CsvRows
 from mission_tui.errors import UsageError
-from mission_tui.fleet.history.outcome import PHASES
+from mission_tui.fleet.events.outcome import PHASES
 from mission_tui.fleet.strips.cells import WIDTHS
 from mission_tui.fleet.strips.rows import StripRow, strip_rows
 from mission_tui.fleet.text import clean_line

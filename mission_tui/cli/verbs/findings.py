@@ -19,8 +19,8 @@ from mission_tui.cli.terminal_output import write
 from mission_tui.errors import EX_USAGE, DamagedError, MissionError, UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.history.events import Mark as MarkWord
-    from mission_tui.fleet.views.findings import Finding
+    from mission_tui.fleet.events.findings import Finding
+    from mission_tui.fleet.events.journal import Mark as MarkWord
     from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.requests import Mark
     from mission_tui.records.runs.layout import RunDir
@@ -111,9 +111,9 @@ def _replayed(run_dir: Path) -> tuple[Finding, ...]:
     """The incidents of the run as its files give them, with the marks that a person set. Damage is said and passed."""
     from msgspec import structs
 
+    from mission_tui.fleet.events.journal import FleetEvent
+    from mission_tui.fleet.events.metrics import MetricRecord
     from mission_tui.fleet.health.replay import replay
-    from mission_tui.fleet.history.events import FleetEvent
-    from mission_tui.fleet.history.metrics import MetricRecord
     from mission_tui.fleet.history.run import RunHistory
     from mission_tui.records.files.tail import read_all
     from mission_tui.records.runs.layout import RunDir

@@ -17,7 +17,7 @@ from mission_tui.cli.terminal_output import Colour, styled, write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.views.findings import Finding
+    from mission_tui.fleet.events.findings import Finding
     from mission_tui.records.logs import TrainingLog
 
 POSITIVE = click.FloatRange(min=0.0, min_open=True)

@@ -79,7 +79,7 @@ def _chunks(session: Session, run: str, attempt: int | None, follow: bool) -> It
 def _read(session: Session, run: str, attempt: int | None, offset: int) -> tuple[LogReply, bool]:
     """The output from `offset`, and whether the run had ended before it was read: then no more will come."""
     from mission_tui.cli.follow_runs import view_of
-    from mission_tui.fleet.history.outcome import OVER
+    from mission_tui.fleet.events.outcome import OVER
     from mission_tui.ipc.requests import GetLog
 
     with session.connect() as connection:

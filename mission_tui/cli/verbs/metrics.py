@@ -17,7 +17,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+    from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 
 COLUMNS = ("update", "attempt", "timesteps", "t", "rollout_s", "update_s", "steps_per_s")
 SHOWN = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/explained_variance")
@@ -52,8 +52,8 @@ def command(session: Session, run: str, as_csv: bool, as_json: bool) -> None:
 
 def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
     """What counts of `metrics.jsonl`, in file order, and the `seq` of the rows that later attempts took back."""
+    from mission_tui.fleet.events.metrics import MetricRecord
     from mission_tui.fleet.history.counted_records import counted_records
-    from mission_tui.fleet.history.metrics import MetricRecord
     from mission_tui.records.files.tail import read_all
     from mission_tui.records.runs.layout import RunDir
 
@@ -68,7 +68,7 @@ def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
 
 
 def _updates(records: list[MetricRecord]) -> list[UpdateDone]:
-    from mission_tui.fleet.history.metrics import UpdateDone
+    from mission_tui.fleet.events.metrics import UpdateDone
 
     return [record for record in records if isinstance(record, UpdateDone)]
 

@@ -91,8 +91,7 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
         return
     from mission_tui.cli.errors import print_error
     from mission_tui.cli.tables.fleet import fleet_table, machine_line
-    from mission_tui.fleet.marginal_gain.recent import recent_gains
-    from mission_tui.fleet.views.stale import stale_sentence
+    from mission_tui.fleet.views.snapshot import recent_gains, stale_sentence
 
     write(machine_line(snapshot))
     fleet_table(views).write(sys.stdout)

@@ -71,8 +71,8 @@ def _show(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
         return
     from mission_tui.cli.doctor_checks.mps import find_mps
     from mission_tui.cli.tables import top as top_tables
-    from mission_tui.fleet.capacity.mps import sharing_sentence
-    from mission_tui.fleet.marginal_gain.recent import recent_gains
+    from mission_tui.fleet.views.machine_sharing import sharing_sentence
+    from mission_tui.fleet.views.snapshot import recent_gains
 
     write(top_tables.host_line(snapshot.host))
     for failed in snapshot.failed_duties:

@@ -14,7 +14,7 @@ from mission_tui.cli.terminal_output import styled, write
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
-    from mission_tui.fleet.marginal_gain import MarginalGain
+    from mission_tui.fleet.events.marginal_gain import MarginalGain
     from mission_tui.ipc.replies import FleetTuned
     from mission_tui.ipc.requests import LaunchItem
 
@@ -26,7 +26,7 @@ BAR = 30
 def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *, as_json: bool) -> int:
     """Have up to `most` runs join, and say how many pay."""
     from mission_tui.cli.tables.documents import payoff_facts, write_document
-    from mission_tui.fleet.marginal_gain import MarginalGain
+    from mission_tui.fleet.events.marginal_gain import MarginalGain
 
     tuned = _measured(session, item, most, budget_s)
     payoffs = [msgspec.convert(each, MarginalGain) for each in tuned.payoffs]
@@ -49,7 +49,7 @@ def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *
 
 def _measured(session: Session, item: LaunchItem, most: int, budget_s: float) -> FleetTuned:
     from mission_tui.cli.tables.progress import TaskBar
-    from mission_tui.fleet.marginal_gain import MarginalGain, gain_sentence
+    from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
     from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import TuneFleet

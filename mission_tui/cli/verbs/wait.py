@@ -41,7 +41,7 @@ def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool)
 def _ids(session: Session, runs: tuple[str, ...], every: bool) -> list[str]:
     """The ids behind the words; with `--all` those of every run that has not ended."""
     from mission_tui.cli.follow_runs import views_of
-    from mission_tui.fleet.history.outcome import OVER
+    from mission_tui.fleet.events.outcome import OVER
     from mission_tui.ipc.requests import GetSnapshot
 
     chosen(runs, every)

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from mission_tui.fleet.events.metrics import RETURN, MetricRecord, TrainingStarted, UpdateDone, number
 from mission_tui.fleet.history.counted_records import counted_records
-from mission_tui.fleet.history.metrics import RETURN, MetricRecord, TrainingStarted, UpdateDone, number
 
 __all__ = ["Load", "Repeat", "Side", "Timing", "timing_of"]
 

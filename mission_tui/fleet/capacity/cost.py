@@ -9,8 +9,8 @@ import math
 
 from msgspec import Struct
 
-from mission_tui.fleet.capacity.peaks import Peak
 from mission_tui.fleet.capacity.reservation import Claim, claim_for
+from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 
 __all__ = ["Cost", "Pace", "cost_of", "estimated_cost", "first_update_s", "whole_run_s"]

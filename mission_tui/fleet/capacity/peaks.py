@@ -8,23 +8,15 @@ from __future__ import annotations
 from collections import OrderedDict
 
 import msgspec
-from msgspec import Struct
 
-from mission_tui.fleet.ranges import Bytes
+from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["Peak", "Peaks", "shape_of"]
+__all__ = ["Peaks", "shape_of"]
 
 _RUNS = 5
 """Of each shape the last so many runs count: what changed in packages or driver is forgotten with them."""
 _SHAPES = 1000
-
-
-class Peak(Struct, frozen=True):
-    """The most that all processes of an attempt held at once, in bytes; None is what nobody told."""
-
-    rss_bytes: Bytes
-    vram_bytes: Bytes | None = None
 
 
 def shape_of(spec: Spec) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
-__all__ = ["DUTY", "Gpu", "Placement", "choices", "choose", "gpu_for", "promised", "scarce"]
+__all__ = ["DUTY", "Gpu", "choices", "choose", "gpu_for", "promised", "scarce"]
 
 DUTY = 0.15
 """How much of a GPU a PPO run keeps busy until that is seen: it mostly waits for environments (health guide 8)."""
@@ -29,14 +29,6 @@ class Gpu(Struct, frozen=True):
     runs: int = 0
     busy: float = 0.0
     taken: int = 0
-
-
-class Placement(Struct, frozen=True):
-    """The GPU that an attempt was given: `number` in the driver's order then, and `why` that one."""
-
-    uuid: str
-    number: int
-    why: str = ""
 
 
 def choices(device: str, visible: str | None, uuids: Sequence[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, structs
 
 from mission_tui.fleet.capacity.machine import KEEPER_BYTES, MIB, busy_cores, estimate_memory
-from mission_tui.fleet.capacity.peaks import Peak
+from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["Claim", "Reservations", "Reserved", "claim_for", "claim_with_usage", "outstanding_ram", "outstanding_vram"]

@@ -10,7 +10,7 @@ from mission_tui.fleet.compare.results import MEASURES, Result
 from mission_tui.fleet.compare.side import Side
 from mission_tui.fleet.compare.spread import Contrast, Spread
 from mission_tui.fleet.compare.trace import Axis, Trace, trace_of
-from mission_tui.fleet.history.metrics import RETURN
+from mission_tui.fleet.events.metrics import RETURN
 
 __all__ = [
     "MEASURES",

@@ -14,7 +14,7 @@ from mission_tui.fleet.compare.results import MEASURES, Result, result_of, share
 from mission_tui.fleet.compare.side import Side
 from mission_tui.fleet.compare.spread import LEAST_SEEDS, Contrast, Spread, contrast_of, spread_of
 from mission_tui.fleet.compare.trace import Axis
-from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.text import clean
 
 __all__ = ["MOST", "Cohort", "Compared", "Comparison", "compare", "letter"]

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from mission_tui.fleet.compare.side import Side
 from mission_tui.fleet.compare.trace import Axis, Trace, mean_level
-from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.events.findings import Severity
 
 __all__ = ["MEASURES", "Result", "result_of", "shared_span"]
 

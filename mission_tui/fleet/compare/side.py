@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mission_tui.fleet.compare.trace import Trace
-from mission_tui.fleet.history.provenance import Provenance
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.views.findings import Severity
 from mission_tui.fleet.views.snapshot import RunView
 
 __all__ = ["Side"]

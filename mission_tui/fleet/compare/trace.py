@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mission_tui.fleet.events.metrics import RETURN, EvaluationDone, MetricRecord, UpdateDone, number
 from mission_tui.fleet.history.counted_records import counted_records
-from mission_tui.fleet.history.metrics import RETURN, EvaluationDone, MetricRecord, UpdateDone, number
 from mission_tui.fleet.history.series import OWN
 
 __all__ = ["Axis", "Trace", "level", "mean_level", "trace_of"]

@@ -10,11 +10,11 @@ import math
 from collections import deque
 from statistics import median
 
+from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.phrases import halved_learning_rate
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["ActionsAtBound"]
 

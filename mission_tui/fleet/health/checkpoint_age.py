@@ -6,12 +6,11 @@ clock that steps is none; an update longer than the interval is allowed for, sin
 
 from __future__ import annotations
 
+from mission_tui.fleet.events.findings import CHECKPOINT, Severity
+from mission_tui.fleet.events.metrics import DutyFailed
 from mission_tui.fleet.health.phrases import rounded
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.history.failed_duties import CHECKPOINT
-from mission_tui.fleet.history.metrics import DutyFailed
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["CheckpointAge"]
 

@@ -10,13 +10,13 @@ import math
 import statistics
 from collections import deque
 
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.smaller_updates import smaller_update_advice
 from mission_tui.fleet.health.trust_region import u_of
-from mission_tui.fleet.history.metrics import Metric, spoken
-from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["Drawdown", "Steps"]
 

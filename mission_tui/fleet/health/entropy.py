@@ -11,6 +11,8 @@ import math
 import statistics
 from collections import deque
 
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import spoken
 from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.phrases import (
@@ -21,8 +23,6 @@ from mission_tui.fleet.health.phrases import (
 )
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import u_of
-from mission_tui.fleet.history.metrics import spoken
-from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["EntropyCollapse"]
 

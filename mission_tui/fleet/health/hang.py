@@ -13,11 +13,12 @@ from collections import deque
 from collections.abc import Mapping
 from operator import itemgetter
 
+from mission_tui.fleet.events.breaks import Break
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.phrases import rounded
-from mission_tui.fleet.health.rule import Break, Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.history.metrics import Metric
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["Hang"]
 

@@ -17,14 +17,9 @@ from operator import itemgetter
 from msgspec import structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.health.checkpoint_age import CheckpointAge
-from mission_tui.fleet.health.hang import Hang
-from mission_tui.fleet.health.not_finite import NotFinite
-from mission_tui.fleet.health.returns import Returns, trend_warm_up
-from mission_tui.fleet.health.rule import Break, Explanation, Rule, RuleContext, row_of
-from mission_tui.fleet.health.rules import RULES
-from mission_tui.fleet.health.settings import Settings, settings_of
-from mission_tui.fleet.history.metrics import (
+from mission_tui.fleet.events.breaks import Break
+from mission_tui.fleet.events.findings import Finding, Severity
+from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     DutyFailed,
     EvaluationDone,
@@ -34,10 +29,16 @@ from mission_tui.fleet.history.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.fleet.limits.thresholds import Limits
+from mission_tui.fleet.health.checkpoint_age import CheckpointAge
+from mission_tui.fleet.health.hang import Hang
+from mission_tui.fleet.health.not_finite import NotFinite
+from mission_tui.fleet.health.returns import Returns, trend_warm_up
+from mission_tui.fleet.health.rule import Explanation, Rule, RuleContext, row_of
+from mission_tui.fleet.health.rules import RULES
+from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.views.findings import Finding, Severity
+from mission_tui.fleet.specs.thresholds import Limits
 
 __all__ = ["HealthJudge", "acts", "cleared", "is_news", "judge_of"]
 

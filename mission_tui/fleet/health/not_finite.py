@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections import deque
 
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import TrainingEnded, spoken
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_sentence
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.history.metrics import TrainingEnded, spoken
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["NotFinite"]
 

@@ -12,11 +12,11 @@ import statistics
 from collections import deque
 from dataclasses import dataclass
 
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.health.drawdown import Drawdown, Steps
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.history.metrics import Metric, spoken
-from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["RewardOscillation"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections import deque
 
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import learning_rate_of
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.history.metrics import Metric
-from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["Plateau"]
 

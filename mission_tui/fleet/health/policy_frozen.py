@@ -10,13 +10,13 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
+from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.phrases import learning_rate_of, rounded
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.standstill import cause_of_standstill
 from mission_tui.fleet.health.trust_region import radius_of, u_of
-from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["PolicyFrozen"]
 

@@ -11,6 +11,8 @@ import math
 from collections import deque
 from typing import Literal
 
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import spoken
 from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.phrases import (
@@ -21,8 +23,6 @@ from mission_tui.fleet.health.phrases import (
     rounded,
 )
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.history.metrics import spoken
-from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["PolicyStd"]
 

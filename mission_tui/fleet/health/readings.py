@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mission_tui.fleet.events.metrics import Metric, number
 from mission_tui.fleet.health.episode_endings import kind_of
 from mission_tui.fleet.health.judge import acts
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.health.trust_region import radius_of
-from mission_tui.fleet.history.metrics import Metric, number
-from mission_tui.fleet.limits.thresholds import Limits
+from mission_tui.fleet.specs.thresholds import Limits
 
 __all__ = ["FEWEST_SPEEDS", "Reading", "Standing", "readings"]
 

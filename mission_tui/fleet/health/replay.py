@@ -10,11 +10,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.health.breaks import declared_breaks
-from mission_tui.fleet.health.hang import Hang
-from mission_tui.fleet.health.judge import HealthJudge, judge_of
-from mission_tui.fleet.health.rule import Break
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.breaks import Break, declared_breaks
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import (
     AttemptStarting,
     ClockStepped,
     FindingChanged,
@@ -24,9 +22,10 @@ from mission_tui.fleet.history.events import (
     RunResumed,
     RunThawed,
 )
-from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.events.metrics import MetricRecord
+from mission_tui.fleet.health.hang import Hang
+from mission_tui.fleet.health.judge import HealthJudge, judge_of
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.views.findings import Finding
 
 __all__ = ["replay"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections import deque
 
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import Metric, Resumed
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import radius_of, u_of
-from mission_tui.fleet.history.metrics import Metric, Resumed
-from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["ResumeProbe"]
 

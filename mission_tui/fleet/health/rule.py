@@ -8,25 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
+from mission_tui.fleet.events.breaks import Break
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.history.metrics import Metric, UpdateDone, spoken
-from mission_tui.fleet.limits.thresholds import Limits
-from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.specs.thresholds import Limits
 
-__all__ = ["Break", "Explanation", "Row", "Rule", "RuleContext", "row_of"]
+__all__ = ["Explanation", "Row", "Rule", "RuleContext", "row_of"]
 
 FLOAT = frozenset({float})
 
 LARGEST_EXACT = 2**53
 """The largest count that a float holds exactly."""
-
-Break = Literal["pause", "unpause", "freeze", "thaw", "step", "stepped", "company", "evaluation"]
-"""Declared breaks within an attempt: it was held or went on, another run came or went, an evaluation ran, or the clock
-was set forward, which is time between two moments that nobody lived through.
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ import math
 import statistics
 from collections import deque
 
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.episode_endings import Endings, shaping_remedy
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.step_cap import StepCap
 from mission_tui.fleet.health.trend import change_by_thirds, mann_kendall, theil_sen
-from mission_tui.fleet.history.metrics import Metric
-from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["Stall"]
 

@@ -13,9 +13,9 @@ from typing import Literal
 from msgspec import structs
 
 from mission_tui.errors import EX_CONFIG
-from mission_tui.fleet.history.events import ENDING, Verb
-from mission_tui.fleet.history.metrics import TrainingEnded
-from mission_tui.fleet.history.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
+from mission_tui.fleet.events.journal import ENDING, Verb
+from mission_tui.fleet.events.metrics import TrainingEnded
+from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.text import clean
 
 __all__ = ["CAUSE_CHARACTERS", "ExitFacts", "classify", "never_begun"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 
 __all__ = ["counted_records"]
 

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Sequence
 from itertools import pairwise
 
-from mission_tui.fleet.history.metrics import Episodes
+from mission_tui.fleet.events.metrics import Episodes
 from mission_tui.fleet.text import clean
 
 __all__ = ["MOST_OUTCOMES", "OTHERS", "EpisodeCounts"]

@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from mission_tui.fleet.capacity.peaks import Peak
-from mission_tui.fleet.capacity.placement import Placement
-from mission_tui.fleet.health.breaks import declared_breaks
-from mission_tui.fleet.health.rule import Break
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.breaks import Break, declared_breaks
+from mission_tui.fleet.events.findings import GRAVITY, FailedDuty, Finding, FindingState, Severity, failed_again
+from mission_tui.fleet.events.journal import (
     ENDING,
     Asked,
     AttemptEnded,
@@ -25,12 +23,10 @@ from mission_tui.fleet.history.events import (
     SettingsAsked,
     Verb,
 )
-from mission_tui.fleet.history.failed_duties import FailedDuty, failed_again
-from mission_tui.fleet.history.lineage import Origin
-from mission_tui.fleet.history.outcome import After, Failed, Outcome, Stopped
-from mission_tui.fleet.marginal_gain import MarginalGain
-from mission_tui.fleet.views.findings import GRAVITY, Finding, FindingState, Severity
-from mission_tui.fleet.views.snapshot import RunFlag
+from mission_tui.fleet.events.lineage import Origin
+from mission_tui.fleet.events.marginal_gain import MarginalGain
+from mission_tui.fleet.events.outcome import After, Failed, Outcome, Stopped
+from mission_tui.fleet.events.processes import Peak, Placement, RunFlag
 
 __all__ = ["JournalState"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.history.metrics import (
+from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     EvaluationDone,
     Metric,

@@ -6,9 +6,9 @@ is not helped by starting again what it ran.
 
 from __future__ import annotations
 
-from mission_tui.fleet.history.events import ENDING
+from mission_tui.fleet.events.journal import ENDING
+from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.history.journal_state import JournalState
-from mission_tui.fleet.history.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.history.restart_policy import FORGIVEN_S, GiveUp, StartAgain
 
 __all__ = ["REBOOTS", "after_reboot", "ended_by_reboot"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mission_tui.fleet.history.events import ENDING
+from mission_tui.fleet.events.journal import ENDING
+from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.history.journal_state import JournalState
-from mission_tui.fleet.history.outcome import Failed
 from mission_tui.fleet.specs.spec import RestartKeep
 
 __all__ = ["ASKED", "CRASH_LOOP", "FORGIVEN_S", "GiveUp", "Row", "StartAgain", "next_step"]

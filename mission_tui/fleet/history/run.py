@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.journal import (
     ENDING,
     Asked,
     AttemptEnded,
@@ -40,9 +40,8 @@ from mission_tui.fleet.history.events import (
     RunThawed,
     SettingsAsked,
 )
-from mission_tui.fleet.history.journal_state import JournalState
-from mission_tui.fleet.history.lineage import Origin, diff_of
-from mission_tui.fleet.history.metrics import (
+from mission_tui.fleet.events.lineage import Origin, diff_of
+from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     DutyFailed,
     EvaluationDone,
@@ -52,8 +51,7 @@ from mission_tui.fleet.history.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, fold_record
-from mission_tui.fleet.history.observations import (
+from mission_tui.fleet.events.observations import (
     FlagSeen,
     ForeignSeen,
     HeartbeatSeen,
@@ -66,12 +64,13 @@ from mission_tui.fleet.history.observations import (
     WaitSeen,
     WorkersSeen,
 )
-from mission_tui.fleet.history.outcome import Lost, Phase, RunState
+from mission_tui.fleet.events.outcome import Lost, Phase, RunState
+from mission_tui.fleet.events.processes import EnvWorkers, Pids, RunFlag, Usage
+from mission_tui.fleet.history.journal_state import JournalState
+from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, fold_record
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.strips.state_intervals import StateIntervals
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.env_workers import EnvWorkers
-from mission_tui.fleet.views.snapshot import Pids, RunFlag, Usage
 
 __all__ = ["NOTE_CHARS", "Fact", "RunHistory"]
 

@@ -14,8 +14,8 @@ from itertools import pairwise
 
 from msgspec import Struct, field
 
+from mission_tui.fleet.events.metrics import Metric, UpdateDone, number, spoken
 from mission_tui.fleet.history.episode_counts import EpisodeCounts
-from mission_tui.fleet.history.metrics import Metric, UpdateDone, number, spoken
 
 __all__ = ["EPISODES", "MAX_COLUMNS", "MAX_POINTS", "Columns", "Thinned"]
 

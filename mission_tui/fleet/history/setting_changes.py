@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.history.events import SettingsAsked
-from mission_tui.fleet.history.lineage import diff_of
+from mission_tui.fleet.events.journal import SettingsAsked
+from mission_tui.fleet.events.lineage import diff_of
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.setting_change import SettingChange
 from mission_tui.fleet.text import clean

@@ -9,8 +9,8 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from mission_tui.fleet.history.metrics import UpdateDone
-from mission_tui.fleet.history.observations import PhaseSeen
+from mission_tui.fleet.events.metrics import UpdateDone
+from mission_tui.fleet.events.observations import PhaseSeen
 
 __all__ = ["TimeIndex", "phase_before"]
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import structs
 
-from mission_tui.fleet.marginal_gain.gain import CONCLUSIVE, MarginalGain, gain_verdict
+from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain, gain_verdict
 from mission_tui.fleet.marginal_gain.gain_interval import LOOKS, gain_interval
 from mission_tui.fleet.marginal_gain.steady_periods import SteadyPeriod, TrainingSpan, steady_periods
 from mission_tui.fleet.marginal_gain.throughput import Span, cell_s, summed

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mission_tui.errors import nearest
-from mission_tui.fleet.limits.contradictions import contradictions
 from mission_tui.fleet.specs.algorithm import algorithm_complaints, engine_of
 from mission_tui.fleet.specs.divisors import nearby_divisors
+from mission_tui.fleet.specs.health_file import contradictions
 from mission_tui.fleet.specs.own_program import complaints
 from mission_tui.fleet.specs.place import plain_key
 from mission_tui.fleet.specs.quantity import format_quantity

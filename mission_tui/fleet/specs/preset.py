@@ -12,9 +12,9 @@ import msgspec
 from msgspec import inspect, structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.limits.health_file import HealthFile, layers_below, profile_of
 from mission_tui.fleet.specs.assignment import Assignment, expand
 from mission_tui.fleet.specs.consistency import cautions
+from mission_tui.fleet.specs.health_file import HealthFile, layers_below, profile_of
 from mission_tui.fleet.specs.layers import Layers
 from mission_tui.fleet.specs.own_program import TRAINERS_OWN
 from mission_tui.fleet.specs.place import Place

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from mission_tui.fleet.limits.thresholds import HealthKeep
 from mission_tui.fleet.specs.part import Part
+from mission_tui.fleet.specs.thresholds import HealthKeep
 
 __all__ = [
     "LARGEST_SEED",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.strips.cells import Cell, merged
 from mission_tui.fleet.strips.strip import GpuTrack, Lane, Span, Strip
 

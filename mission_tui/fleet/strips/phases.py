@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.strips.spans import SpanHistory, thinned
 from mission_tui.fleet.strips.strip import Span
 

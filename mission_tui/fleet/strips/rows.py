@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.strips.cells import Cell, merged
 from mission_tui.fleet.strips.strip import Lane, Strip
 

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from mission_tui.fleet.history.outcome import PHASES, Phase
+from mission_tui.fleet.events.outcome import PHASES, Phase
 from mission_tui.fleet.strips.cells import WIDTHS
 from mission_tui.fleet.strips.strip import Span
 

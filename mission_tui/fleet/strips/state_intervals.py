@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
 
-from mission_tui.fleet.history.outcome import RunState
+from mission_tui.fleet.events.outcome import RunState
 from mission_tui.fleet.strips.strip import StandState, StateInterval
 
 __all__ = ["StateIntervals"]

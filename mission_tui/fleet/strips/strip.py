@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.strips.cells import Cell
 
 __all__ = ["GpuTrack", "Lane", "Span", "StandState", "StateInterval", "Strip"]

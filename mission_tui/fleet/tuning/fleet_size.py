@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from mission_tui.fleet.marginal_gain import MarginalGain
-from mission_tui.fleet.marginal_gain.gain import WORTH
+from mission_tui.fleet.events.marginal_gain import WORTH, MarginalGain
 from mission_tui.fleet.specs.spec import LARGEST_SEED, EvaluateSpec, LimitsKeep, RestartKeep, Spec
 
 __all__ = ["FleetSizeVerdict", "fleet_run_spec", "fleet_size_verdict", "may_add_run"]

@@ -8,19 +8,19 @@ from typing import Literal, cast
 
 from msgspec import structs
 
-from mission_tui.fleet.history.events import RestartDue, RunFrozen
-from mission_tui.fleet.history.failed_duties import CHECKPOINT, EVALUATION, RETENTION, FailedDuty
+from mission_tui.fleet.events.findings import CHECKPOINT, EVALUATION, GRAVITY, RETENTION, FailedDuty, Finding
+from mission_tui.fleet.events.journal import RestartDue, RunFrozen
+from mission_tui.fleet.events.metrics import Metric, UpdateDone, spoken
+from mission_tui.fleet.events.outcome import Failed, outcome_word
+from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.history.journal_state import JournalState
-from mission_tui.fleet.history.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts
-from mission_tui.fleet.history.outcome import Failed, outcome_word
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.history.setting_changes import setting_changes
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.abilities import abilities_of
-from mission_tui.fleet.views.findings import GRAVITY, Finding
-from mission_tui.fleet.views.snapshot import SERIES, AutoRestart, HeldResources, Restart, RunFlag, RunView
+from mission_tui.fleet.views.snapshot import SERIES, AutoRestart, HeldResources, Restart, RunView
 from mission_tui.fleet.views.status_sentence import status_sentence
 
 __all__ = ["view_of"]

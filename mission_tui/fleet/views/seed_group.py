@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from mission_tui.fleet.history.metrics import RETURN, number
-from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.events.metrics import RETURN, number
+from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import RunView
 
 __all__ = ["SeedGroup", "group_key", "seed_groups"]

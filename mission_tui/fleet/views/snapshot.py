@@ -5,21 +5,19 @@ Unknown is None. Bytes and seconds; shares are 0..1 unless the name says percent
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.capacity.other_program import OtherProgram
-from mission_tui.fleet.capacity.placement import Placement
-from mission_tui.fleet.history.failed_duties import FailedDuty
-from mission_tui.fleet.history.lineage import Origin
-from mission_tui.fleet.history.metrics import Metric
-from mission_tui.fleet.history.outcome import After, FailureKind, Phase, RunState
-from mission_tui.fleet.marginal_gain import MarginalGain, gain_sentence
+from mission_tui.fleet.events.findings import FailedDuty, Finding
+from mission_tui.fleet.events.lineage import Origin
+from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
+from mission_tui.fleet.events.metrics import Metric
+from mission_tui.fleet.events.outcome import After, FailureKind, Phase, RunState
+from mission_tui.fleet.events.processes import EnvWorkers, Pids, Placement, RunFlag, Usage
 from mission_tui.fleet.specs.setting_change import SettingChange
 from mission_tui.fleet.views.abilities import ABILITIES, Ability
-from mission_tui.fleet.views.env_workers import EnvWorkers
-from mission_tui.fleet.views.findings import Finding
 
 __all__ = [
     "SERIES",
@@ -28,33 +26,24 @@ __all__ = [
     "GpuMeters",
     "HeldResources",
     "HostMeters",
+    "OtherProgram",
     "OtherRoot",
-    "Pids",
     "Replay",
     "Restart",
-    "RunFlag",
     "RunGain",
     "RunView",
     "StaleRun",
     "SupervisorInfo",
-    "Usage",
     "Utilisation",
+    "other_sentence",
+    "recent_gains",
+    "stale_sentence",
 ]
 
 SERIES = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "steps_per_s", "train/approx_kl")
 """The four series of which every snapshot carries the last 60 points per run."""
 
-RunFlag = Literal[
-    "keeperless",
-    "unkillable",
-    "unverifiable",
-    "damaged",
-    "slow-start",
-    "foreign",
-    "failed-duty",
-    "out-of-sight",
-    "outlived",
-]
+_GIB = 1 << 30
 
 
 class Utilisation(Struct, frozen=True):
@@ -123,39 +112,12 @@ class SupervisorInfo(Struct, frozen=True):
     started_t: float
 
 
-class Pids(Struct, frozen=True):
-    """The processes of the live attempt."""
-
-    keeper: int | None = None
-    trainer: int | None = None
-    workers: tuple[int, ...] = ()
-
-
 class HeldResources(Struct, frozen=True):
     """What a frozen run holds, as far as it is known; `gpu`: a GPU too, be its bytes known or not."""
 
     memory_bytes: int | None = None
     gpu: bool = False
     vram_bytes: int | None = None
-
-
-class Usage(Struct, frozen=True):
-    """What all processes of a run take of the machine, over the last seconds: `cpu_percent` 100 is one core.
-
-    Memory that they share is counted for each of them, so `rss_bytes` is more than would be free without the run;
-    `pss_bytes` shares it out, and may be two minutes old, as `open_files`. `written_bytes` went to disks since the
-    attempt began, as far as this supervisor has seen it. `gpu_percent` 100 is one GPU.
-    """
-
-    cpu_percent: float
-    rss_bytes: int
-    threads: int
-    processes: int
-    vram_bytes: int | None = None
-    pss_bytes: int | None = None
-    written_bytes: int | None = None
-    open_files: int | None = None
-    gpu_percent: float | None = None
 
 
 class Restart(Struct, frozen=True):
@@ -317,3 +279,55 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     failed_duties: tuple[FailedDuty, ...] = ()
     replay: Replay | None = None
     unread: int = 0
+
+
+class OtherProgram(Struct, frozen=True):
+    """A process of somebody that takes much: `name` without its arguments, which may hold secrets; None is unknown.
+
+    `cpu_percent` 100 is one core, over the last seconds or up to a minute.
+    """
+
+    pid: int
+    name: str
+    user: str
+    cpu_percent: float | None = None
+    rss_bytes: int | None = None
+    vram_bytes: int | None = None
+
+
+def other_sentence(program: OtherProgram) -> str:
+    """`2.1 GB VRAM held by another program: python train.py (pid 4711, user ada)`, or what it takes most of."""
+    who = f"{program.name} (pid {program.pid}, user {program.user})"
+    if program.vram_bytes is not None:
+        return f"{program.vram_bytes / _GIB:.1f} GB VRAM held by another program: {who}"
+    return f"{' and '.join(_takes(program)) or 'something'} taken by another program: {who}"
+
+
+def _takes(program: OtherProgram) -> Iterator[str]:
+    if program.cpu_percent is not None and program.cpu_percent >= 1.0:
+        yield f"{program.cpu_percent:.0f}% CPU"
+    if program.rss_bytes is not None:
+        yield f"{program.rss_bytes / _GIB:.1f} GB memory"
+
+
+LATELY_S = 3600.0
+
+
+def recent_gains(snapshot: FleetSnapshot) -> tuple[RunGain, ...]:
+    """Those of the last hour that say what somebody brought, newest first; of runs that were judged together, one."""
+    told: dict[tuple[object, ...], RunGain] = {}
+    for paid in snapshot.paid:
+        gain = paid.payoff
+        if gain.verdict not in ("first", "swapped") and snapshot.t - gain.t < LATELY_S:
+            at_once = (gain.change, gain.others, gain.less_per_s, gain.more_per_s)
+            told.setdefault(at_once if gain.together > 1 else (paid.run, gain.t), paid)
+    return tuple(told.values())
+
+
+def stale_sentence(stale: Sequence[StaleRun]) -> str:
+    """`3 stale processes of heavy-3f9a`; empty when there are none."""
+    count = sum(run.processes for run in stale)
+    if not count:
+        return ""
+    whose = stale[0].name if len(stale) == 1 else f"{len(stale)} dead runs"
+    return f"{count} stale process{'es' if count > 1 else ''} of {whose}"

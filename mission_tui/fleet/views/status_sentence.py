@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mission_tui.fleet.events.journal import ENDING, RunFrozen
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS
-from mission_tui.fleet.history.events import ENDING, RunFrozen
 from mission_tui.fleet.history.journal_state import JournalState
 from mission_tui.fleet.text import clean
 

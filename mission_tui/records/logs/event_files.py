@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mission_tui.fleet.history.metrics import Episodes, mean_value
+from mission_tui.fleet.events.metrics import Episodes, mean_value
 from mission_tui.records.logs.log import LogError, TableRow, TrainingLog
 from mission_tui.records.logs.read import log_of_rows
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mission_tui.errors import UsageError
+from mission_tui.fleet.events.journal import FleetEvent
+from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.history.events import FleetEvent
-from mission_tui.fleet.history.metrics import Episodes, MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["LogError", "TableRow", "TrainingLog"]

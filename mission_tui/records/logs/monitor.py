@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mission_tui.fleet.history.metrics import Episodes, spoken
+from mission_tui.fleet.events.metrics import Episodes, spoken
 
 __all__ = ["Ended", "read_monitors", "sample_of"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import MissionError
+from mission_tui.fleet.events.journal import FleetEvent
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.history.events import FleetEvent
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.preset import from_tables
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.tail import read_all

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from mission_tui.fleet.events.metrics import UpdateDone, number
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.history.metrics import UpdateDone, number
 from mission_tui.fleet.specs.spec import Schedule
 
 __all__ = ["settings_in"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from mission_tui.fleet.history.metrics import UpdateDone, spoken
+from mission_tui.fleet.events.metrics import UpdateDone, spoken
 from mission_tui.records.logs.log import TableRow
 
 __all__ = ["LOGGED", "complete_rows", "updates_of"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mission_tui.fleet.history.metrics import RETURN, MetricRecord, UpdateDone
+from mission_tui.fleet.events.metrics import RETURN, MetricRecord, UpdateDone
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.layout import RunDir

@@ -9,11 +9,11 @@ from typing import Any
 
 from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, trace_of
-from mission_tui.fleet.history.events import FleetEvent
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.journal import FleetEvent
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.live_settings import with_words
-from mission_tui.fleet.views.findings import Severity
 from mission_tui.fleet.views.run import view_of
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.files.toml_file import read_toml

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import structs
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.history.provenance import LoadedModules, Provenance
+from mission_tui.fleet.events.provenance import LoadedModules, Provenance
 from mission_tui.plain_files import read_plain
 from mission_tui.records.runs.layout import AttemptDir, RunDir
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.history.metrics import UpdateDone, mean_value, spoken
+from mission_tui.fleet.events.metrics import UpdateDone, mean_value, spoken
 from mission_tui.records.logs.event_files import read_events
 from mission_tui.records.logs.log import LogError
 from mission_tui.records.logs.monitor import Ended, read_monitors, sample_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mission_tui.errors import CheckpointError, PresetError, UsageError
-from mission_tui.fleet.history.metrics import UpdateDone
+from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.records.logs.settings import settings_in
 from mission_tui.records.sb3_run.folder import Sb3Folder

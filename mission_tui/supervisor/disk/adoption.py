@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -24,9 +24,9 @@ from mission_tui.fleet.history.events import (
     RunThawed,
     Verb,
 )
-from mission_tui.fleet.history.metrics import MetricRecord
-from mission_tui.fleet.history.observations import FlagSeen, ForeignSeen
-from mission_tui.fleet.history.outcome import Failed
+from mission_tui.fleet.events.metrics import MetricRecord
+from mission_tui.fleet.events.observations import FlagSeen, ForeignSeen
+from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED
 from mission_tui.fleet.text import clean

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from mission_tui import __version__
-from mission_tui.fleet.history.events import FileDamaged, FleetEvent
+from mission_tui.fleet.events.journal import FileDamaged, FleetEvent
 from mission_tui.fleet.text import clean
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.reserve import Reserve

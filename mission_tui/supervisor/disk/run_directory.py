@@ -14,8 +14,8 @@ from pathlib import Path
 
 import mission_tui
 from mission_tui.errors import PresetError
-from mission_tui.fleet.history.events import FleetEvent, RunCreated
-from mission_tui.fleet.history.lineage import Origin
+from mission_tui.fleet.events.journal import FleetEvent, RunCreated
+from mission_tui.fleet.events.lineage import Origin
 from mission_tui.fleet.specs.mission_gym import MISSION_GYM
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.plain_files import make_folder, names_in, read_given, remove_tree

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.journal import (
     AttemptEnded,
     AttemptStarting,
     CoRunningChanged,
@@ -34,9 +34,9 @@ from mission_tui.fleet.history.events import (
     RunNoted,
     SettingsAsked,
 )
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.history.observations import FlagSeen
-from mission_tui.fleet.history.outcome import Lost
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.observations import FlagSeen
+from mission_tui.fleet.events.outcome import Lost
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec

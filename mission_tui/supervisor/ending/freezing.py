@@ -11,7 +11,7 @@ import time
 from functools import partial
 from typing import Literal
 
-from mission_tui.fleet.history.events import FleetEvent, RunFrozen, RunThawed
+from mission_tui.fleet.events.journal import FleetEvent, RunFrozen, RunThawed
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.stop_signals import (
     StopStatus,

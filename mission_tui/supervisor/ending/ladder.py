@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from mission_tui.fleet.history.events import ENDING
-from mission_tui.fleet.history.observations import FlagSeen
+from mission_tui.fleet.events.journal import ENDING
+from mission_tui.fleet.events.observations import FlagSeen
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.freezing import thaw_run

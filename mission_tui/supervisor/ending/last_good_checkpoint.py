@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.history.events import AttemptStarting, FleetEvent
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import AttemptStarting, FleetEvent
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir

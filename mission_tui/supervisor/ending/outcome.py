@@ -8,10 +8,10 @@ import signal
 from msgspec import structs
 
 from mission_tui.fleet.capacity.machine import KEEPER_BYTES
-from mission_tui.fleet.capacity.peaks import Peak
+from mission_tui.fleet.events.journal import ENDING, AttemptEnded
+from mission_tui.fleet.events.outcome import Outcome, Stopped
+from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS, ExitFacts, classify, never_begun
-from mission_tui.fleet.history.events import ENDING, AttemptEnded
-from mission_tui.fleet.history.outcome import Outcome, Stopped
 from mission_tui.fleet.history.reboot_policy import ended_by_reboot
 from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import ExitRecord, Identity

@@ -10,8 +10,8 @@ import time
 from contextlib import suppress
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.events import FleetEvent, RunCreated, RunRenamed
-from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.events.journal import FleetEvent, RunCreated, RunRenamed
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.text import clean
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.files.tail import read_all

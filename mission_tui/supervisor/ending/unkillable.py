@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from mission_tui.fleet.history.observations import FlagSeen
+from mission_tui.fleet.events.observations import FlagSeen
 from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.identity import read_stat

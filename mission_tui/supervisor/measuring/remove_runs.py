@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.trash import objection
 from mission_tui.supervisor.ending.undo_launch import kill_live, undo_launch

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from mission_tui.fleet.capacity.disk_trend import DiskTrend
 from mission_tui.fleet.capacity.machine import Machine
-from mission_tui.fleet.capacity.other_program import OtherProgram
 from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, CellHistory
-from mission_tui.fleet.views.snapshot import HostMeters
+from mission_tui.fleet.views.snapshot import HostMeters, OtherProgram
 from mission_tui.supervisor.meters.host_files import Memory, Processors, read_memory
 from mission_tui.supervisor.meters.memory_group import group_memory
 

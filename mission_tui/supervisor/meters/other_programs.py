@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mission_tui.fleet.capacity.other_program import OtherProgram
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.views.snapshot import OtherProgram
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.meters.process_files import ProcessStat, read_stat
 from mission_tui.supervisor.meters.vram import vram_of

@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.history.observations import UsageSeen
-from mission_tui.fleet.views.snapshot import Usage
+from mission_tui.fleet.events.observations import UsageSeen
+from mission_tui.fleet.events.processes import Usage
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.meters.process_files import ProcessStat, open_files, pss_bytes, read_stat, written_bytes
 

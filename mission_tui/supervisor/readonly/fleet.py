@@ -17,12 +17,13 @@ from pathlib import Path
 
 from mission_tui import __version__
 from mission_tui.errors import DamagedError
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded
+from mission_tui.fleet.events.observations import FlagSeen, ForeignSeen, PidsSeen, SizeSeen
+from mission_tui.fleet.events.processes import Pids
 from mission_tui.fleet.history.classify import classify
-from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded
-from mission_tui.fleet.history.observations import FlagSeen, ForeignSeen, PidsSeen, SizeSeen
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
-from mission_tui.fleet.views.snapshot import Pids, SupervisorInfo
+from mission_tui.fleet.views.snapshot import SupervisorInfo
 from mission_tui.plain_files import open_plain
 from mission_tui.records.files.tail import Tail, read_newest
 from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_identity

@@ -20,13 +20,14 @@ from msgspec import structs
 
 from mission_tui import __version__
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated, SettingsAsked
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent, RunCreated, SettingsAsked
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.observations import PhaseSeen, PidsSeen
+from mission_tui.fleet.events.processes import Pids
 from mission_tui.fleet.history.metrics_state import POINTS
-from mission_tui.fleet.history.observations import PhaseSeen, PidsSeen
 from mission_tui.fleet.history.time_index import phase_before
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
-from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Pids, Replay, SupervisorInfo
+from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Replay, SupervisorInfo
 from mission_tui.records.files.records_until import RecordsUntil
 from mission_tui.records.files.tail import read_newest
 from mission_tui.records.runs.attempt import read_exit, read_identity

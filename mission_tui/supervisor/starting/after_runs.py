@@ -5,7 +5,7 @@ One that restarts by itself or is parked has not ended; one that was removed has
 
 from __future__ import annotations
 
-from mission_tui.fleet.history.outcome import Failed, outcome_word
+from mission_tui.fleet.events.outcome import Failed, outcome_word
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.supervisor.core import Core
 

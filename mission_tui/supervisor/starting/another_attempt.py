@@ -8,8 +8,8 @@ import msgspec
 from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError
-from mission_tui.fleet.history.outcome import Finished
-from mission_tui.fleet.history.provenance import noted, sources_of
+from mission_tui.fleet.events.outcome import Finished
+from mission_tui.fleet.events.provenance import noted, sources_of
 from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.resume.verdict import Change, Grade, ResumeVerdict

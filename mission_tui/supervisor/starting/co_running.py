@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from mission_tui.fleet.history.events import CoRunningChanged
+from mission_tui.fleet.events.journal import CoRunningChanged
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.supervisor.core import Core
 

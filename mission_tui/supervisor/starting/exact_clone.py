@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.history.provenance import sources_of
+from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec

@@ -5,8 +5,8 @@ Each run that may is measured before the next one: so the queue stops by itself 
 
 from __future__ import annotations
 
+from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.fleet.marginal_gain import CONCLUSIVE, MarginalGain
 from mission_tui.supervisor.core import Core
 
 __all__ = ["gain_shortage"]

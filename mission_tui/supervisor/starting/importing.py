@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FindingChanged, FleetEvent
-from mission_tui.fleet.history.lineage import Origin
-from mission_tui.fleet.history.outcome import Outcome
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FindingChanged, FleetEvent
+from mission_tui.fleet.events.lineage import Origin
+from mission_tui.fleet.events.outcome import Outcome
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.requests import Importing, LaunchItem
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.layout import RunDir, check_name, supervisor_dir

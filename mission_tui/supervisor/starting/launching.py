@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.history.events import FleetEvent
+from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import LaunchItem

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.provenance import Provenance, differences, upgraded
+from mission_tui.fleet.events.provenance import Provenance, differences, upgraded
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.records.files.atomic import write_atomic, write_json
 from mission_tui.records.runs.layout import RunDir

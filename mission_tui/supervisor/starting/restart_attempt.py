@@ -10,8 +10,8 @@ import logging
 from collections.abc import Sequence
 
 from mission_tui.errors import MissionError, PresetError
-from mission_tui.fleet.history.events import RestartDue, RunParked
-from mission_tui.fleet.history.observations import WaitSeen
+from mission_tui.fleet.events.journal import RestartDue, RunParked
+from mission_tui.fleet.events.observations import WaitSeen
 from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume.terms import AS_IT_WAS
 from mission_tui.fleet.resume.verdict import Change

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
-from mission_tui.fleet.history.events import Asked, FleetEvent, RestartDue, RunParked, Verb
-from mission_tui.fleet.history.outcome import After
+from mission_tui.fleet.events.journal import Asked, FleetEvent, RestartDue, RunParked, Verb
+from mission_tui.fleet.events.outcome import After
 from mission_tui.fleet.history.reboot_policy import REBOOTS, after_reboot
 from mission_tui.fleet.history.restart_policy import GiveUp, StartAgain, next_step
 from mission_tui.fleet.history.run import RunHistory

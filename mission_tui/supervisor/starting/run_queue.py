@@ -18,9 +18,9 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue
 from mission_tui.fleet.capacity.headroom import QueuedRun
 from mission_tui.fleet.capacity.machine_limits import MachineLimits
-from mission_tui.fleet.history.events import ENDING
-from mission_tui.fleet.history.observations import WaitSeen
-from mission_tui.fleet.history.outcome import Killed
+from mission_tui.fleet.events.journal import ENDING
+from mission_tui.fleet.events.observations import WaitSeen
+from mission_tui.fleet.events.outcome import Killed
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.core import Core

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from mission_tui.fleet.history.observations import FlagSeen
+from mission_tui.fleet.events.observations import FlagSeen
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 

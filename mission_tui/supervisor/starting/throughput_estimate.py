@@ -16,7 +16,7 @@ from msgspec import structs
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.capacity.cost import Pace
 from mission_tui.fleet.capacity.reference_runs import differences, reference_runs
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.records.files.tail import read_first

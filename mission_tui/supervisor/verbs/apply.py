@@ -9,8 +9,8 @@ import asyncio
 from functools import partial
 
 from mission_tui.errors import MissionError, PresetError, UsageError
-from mission_tui.fleet.history.events import FleetEvent, HealthActed
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import FleetEvent, HealthActed
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply
 from mission_tui.records.runs.checkpoint import verify_checkpoint

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent
-from mission_tui.fleet.history.outcome import outcome_word
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent
+from mission_tui.fleet.events.outcome import outcome_word
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
 from mission_tui.ipc.requests import GetDetails

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from mission_tui.errors import MissionError, NeedsAcceptError
-from mission_tui.fleet.history.provenance import sources_of
+from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.views.episode_picture import Canvas, picture
 from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate

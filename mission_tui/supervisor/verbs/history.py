@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.history.setting_changes import setting_changes
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.history.lineage import IMPORTED, Origin
-from mission_tui.fleet.history.outcome import Finished, Outcome, Stopped
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.lineage import IMPORTED, Origin
+from mission_tui.fleet.events.outcome import Finished, Outcome, Stopped
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import ImportRun
 from mission_tui.records.runs.checkpoint import newest_verified

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mission_tui.errors import UsageError, nearest
-from mission_tui.fleet.history.events import RunLabelled
+from mission_tui.fleet.events.journal import RunLabelled
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Label
 from mission_tui.records.runs.layout import NAME

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mission_tui.errors import UsageError, nearest
-from mission_tui.fleet.history.events import FindingMarked
+from mission_tui.fleet.events.findings import GRAVITY
+from mission_tui.fleet.events.journal import FindingMarked
 from mission_tui.fleet.history.journal_state import JournalState
-from mission_tui.fleet.limits.thresholds import Limits
-from mission_tui.fleet.views.findings import GRAVITY
+from mission_tui.fleet.specs.thresholds import Limits
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark
 from mission_tui.supervisor.core import Core

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.history.events import RunNoted
+from mission_tui.fleet.events.journal import RunNoted
 from mission_tui.fleet.history.run import NOTE_CHARS
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted

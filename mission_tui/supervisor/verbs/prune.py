@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.ipc.cleanup_requests import Prune
 from mission_tui.ipc.replies import Removable, RemovableReply
 from mission_tui.records.runs.best_checkpoint import best_checkpoint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.history.events import RunRenamed
+from mission_tui.fleet.events.journal import RunRenamed
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Rename
 from mission_tui.supervisor.core import Core

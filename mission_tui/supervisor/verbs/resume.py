@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.history.observations import WaitSeen
+from mission_tui.fleet.events.observations import WaitSeen
 from mission_tui.fleet.resume.verdict import ResumeVerdict
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted, VerdictReply

@@ -11,7 +11,7 @@ from functools import partial
 from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.history.events import PriorityAsked, SettingsAsked
+from mission_tui.fleet.events.journal import PriorityAsked, SettingsAsked
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.live_settings import check_live

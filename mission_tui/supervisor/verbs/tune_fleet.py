@@ -24,7 +24,7 @@ from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.launching import begin_runs
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.marginal_gain import MarginalGain
+    from mission_tui.fleet.events.marginal_gain import MarginalGain
 
 __all__ = ["tune_fleet"]
 

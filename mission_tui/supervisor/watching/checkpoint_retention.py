@@ -5,7 +5,7 @@ A finding often opens long before anybody looks. Without this the last good chec
 
 from __future__ import annotations
 
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints

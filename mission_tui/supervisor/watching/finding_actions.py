@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import Asked, FleetEvent, HealthActed, Verb
 from mission_tui.fleet.health import acts
-from mission_tui.fleet.history.events import Asked, FleetEvent, HealthActed, Verb
 from mission_tui.fleet.views.abilities import abilities_of, refusal
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.ladder import stop_gracefully

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec import structs
 
+from mission_tui.fleet.events.processes import MOST_LATE, EnvWorkers, LateWorker
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.env_workers import MOST_LATE, EnvWorkers, LateWorker
 from mission_tui.supervisor.meters.process_files import read_state
 
 __all__ = ["with_process_state"]

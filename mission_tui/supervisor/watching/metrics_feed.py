@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import FindingChanged
+from mission_tui.fleet.events.metrics import CheckpointSaved, DutyFailed, MetricRecord, TrainingEnded
 from mission_tui.fleet.health import HealthJudge, is_news, judge_of
-from mission_tui.fleet.history.events import FindingChanged
-from mission_tui.fleet.history.metrics import CheckpointSaved, DutyFailed, MetricRecord, TrainingEnded
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import damaged
 from mission_tui.supervisor.run import LiveRun

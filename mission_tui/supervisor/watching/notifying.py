@@ -25,10 +25,10 @@ import msgspec
 from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.events import FleetEvent, HealthActed
-from mission_tui.fleet.limits.thresholds import HealthKeep
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import FleetEvent, HealthActed
+from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.supervisor.children import Child, start_child
 from mission_tui.supervisor.core import Core

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hmac
 
-from mission_tui.fleet.history.events import RunPaused, RunResumed
-from mission_tui.fleet.history.observations import HeartbeatSeen, LinkSeen, PhaseSeen, WorkersSeen
+from mission_tui.fleet.events.journal import RunPaused, RunResumed
+from mission_tui.fleet.events.observations import HeartbeatSeen, LinkSeen, PhaseSeen, WorkersSeen
 from mission_tui.fleet.history.setting_changes import not_taken
 from mission_tui.ipc.telemetry_messages import (
     CheckpointAnswered,

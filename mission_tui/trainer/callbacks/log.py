@@ -10,7 +10,7 @@ from typing import Any
 
 from stable_baselines3.common.logger import KVWriter, Logger
 
-from mission_tui.fleet.history.metrics import plain
+from mission_tui.fleet.events.metrics import plain
 from mission_tui.trainer.failures import complain
 
 __all__ = ["RowLog"]

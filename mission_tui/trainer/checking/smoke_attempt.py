@@ -13,8 +13,8 @@ import msgspec
 import torch as th
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded, UpdateDone
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, UpdateDone
+from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.specs.checking import CheckFigures
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from mission_tui.fleet.history.metrics import UpdateDone, mean_value, spoken
+from mission_tui.fleet.events.metrics import UpdateDone, mean_value, spoken
 from mission_tui.records.logs import TableRow
 from mission_tui.records.logs.event_files import event_rows
 from mission_tui.records.logs.monitor import Ended, read_monitors, sample_of

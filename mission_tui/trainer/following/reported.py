@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from mission_tui.fleet.history.metrics import Episodes, Metric, mean_value, spoken
-from mission_tui.fleet.history.outcome import PHASES, Phase
+from mission_tui.fleet.events.metrics import Episodes, Metric, mean_value, spoken
+from mission_tui.fleet.events.outcome import PHASES, Phase
 from mission_tui.ipc.telemetry_messages import PhaseEntered, RowsWritten, TelemetryMessage
 from mission_tui.plain_files import open_plain
 from mission_tui.trainer.following.rows import MEAN_OF, Rows

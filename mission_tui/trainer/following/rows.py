@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mission_tui.fleet.history.metrics import (
+from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     Episodes,
     Metric,

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mission_tui.errors import CheckpointError, UsageError
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.health.replay import replay
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.lines import encode_line

@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 from msgspec import structs
 
-from mission_tui.fleet.history.lineage import IMPORTED
-from mission_tui.fleet.history.metrics import (
+from mission_tui.fleet.events.lineage import IMPORTED
+from mission_tui.fleet.events.metrics import (
     EvaluationDone,
     MetricRecord,
     TrainingEnded,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.history.metrics import Metric, spoken
+from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.trainer.recording.episodes import outcome_of
 
 __all__ = ["Act", "Episodes", "mean_of", "play", "play_side_by_side", "summary"]

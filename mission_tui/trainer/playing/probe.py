@@ -15,7 +15,7 @@ import numpy as np
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mission_tui.errors import raised_by
-from mission_tui.fleet.history.metrics import Resumed, spoken
+from mission_tui.fleet.events.metrics import Resumed, spoken
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.playing.evaluation import play

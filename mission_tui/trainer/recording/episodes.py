@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mission_tui.fleet.history.metrics import Episodes, spoken
+from mission_tui.fleet.events.metrics import Episodes, spoken
 from mission_tui.fleet.text import clean
 
 __all__ = ["EpisodeTally", "outcome_of"]

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import mission_tui
-from mission_tui.fleet.history.provenance import LoadedModule, LoadedModules, sources_of
+from mission_tui.fleet.events.provenance import LoadedModule, LoadedModules, sources_of
 from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["loaded_modules"]

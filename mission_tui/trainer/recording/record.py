@@ -14,7 +14,7 @@ from typing import Literal, Self
 
 from msgspec import structs
 
-from mission_tui.fleet.history.metrics import (
+from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     DutyFailed,
     Episodes,
@@ -29,7 +29,7 @@ from mission_tui.fleet.history.metrics import (
     plain,
     spoken,
 )
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.events.outcome import Phase
 from mission_tui.forks import leave_fork
 from mission_tui.ipc.telemetry_messages import (
     CheckpointAnswered,

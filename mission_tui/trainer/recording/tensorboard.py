@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mission_tui.fleet.history.metrics import plain
+from mission_tui.fleet.events.metrics import plain
 from mission_tui.trainer.failures import complain
 
 if TYPE_CHECKING:

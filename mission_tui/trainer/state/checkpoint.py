@@ -19,7 +19,7 @@ import numpy as np
 import torch as th
 
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.history.failed_duties import RETENTION
+from mission_tui.fleet.events.findings import RETENTION
 from mission_tui.fleet.specs.spec import CheckpointKeep
 from mission_tui.forks import leave_fork
 from mission_tui.plain_files import make_folder, open_fresh, read_plain

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mission_tui.fleet.views.env_workers import EnvWorkers
+from mission_tui.fleet.events.processes import EnvWorkers
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import Order, TelemetryMessage, TrainerHello

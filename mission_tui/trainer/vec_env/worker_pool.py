@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mission_tui.envs.worker_assignment import Assignment, Raised
-from mission_tui.fleet.views.env_workers import EnvWorkers
+from mission_tui.fleet.events.processes import EnvWorkers
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.supervised.running_time import unstopped_s
 from mission_tui.trainer.vec_env.worker_liveness import WorkerLiveness

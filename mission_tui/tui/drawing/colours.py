@@ -10,8 +10,8 @@ import os
 from msgspec import Struct
 from rich.style import Style
 
-from mission_tui.fleet.history.outcome import RunState
-from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.outcome import RunState
 
 __all__ = [
     "ALARM",

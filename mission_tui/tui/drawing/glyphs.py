@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from rich.cells import get_character_cell_size
 
-from mission_tui.fleet.history.outcome import RunState
-from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.outcome import RunState
 from mission_tui.tui.drawing.literal import literal
 
 __all__ = ["ASCII", "OUTCOME_SHAPES", "SEVERITY_SHAPES", "STATE_SHAPES", "draws_unicode", "speaks_utf8", "to_ascii"]

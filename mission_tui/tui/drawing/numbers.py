@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from mission_tui.fleet.history.metrics import Metric, number
+from mission_tui.fleet.events.metrics import Metric, number
 
 __all__ = [
     "DASH",

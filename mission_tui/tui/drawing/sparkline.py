@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from mission_tui.fleet.history.metrics import Metric, number
+from mission_tui.fleet.events.metrics import Metric, number
 
 __all__ = ["LEVELS", "area", "bar", "spark"]
 

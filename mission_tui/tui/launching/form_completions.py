@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.specs.completion import Completion, complete
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters

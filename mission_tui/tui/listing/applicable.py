@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mission_tui.fleet.history.outcome import ALIVE, OVER, RunState
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.outcome import ALIVE, OVER, RunState
 from mission_tui.fleet.views.abilities import refusal
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 
 __all__ = ["STATES", "is_applicable"]

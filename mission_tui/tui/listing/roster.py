@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from mission_tui.fleet.history.metrics import number
-from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.events.metrics import number
+from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.seed_group import SeedGroup, group_key, seed_groups
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.listing.filter_pattern import FilterPattern

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from rich.style import Style
 
-from mission_tui.fleet.history.outcome import ALIVE, OVER
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES

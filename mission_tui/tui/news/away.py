@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from mission_tui.fleet.history.outcome import ALIVE, OVER, After
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.outcome import ALIVE, OVER, After
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.drawing import numbers
 

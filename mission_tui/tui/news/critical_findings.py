@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.drawing.literal import literal
 

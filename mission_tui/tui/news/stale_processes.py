@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.fleet.views.stale import stale_sentence
+from mission_tui.fleet.views.snapshot import FleetSnapshot, stale_sentence
 from mission_tui.tui.drawing import numbers
 
 __all__ = ["StaleNews"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mission_tui.fleet.history.metrics import RETURN, Metric
-from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.events.metrics import RETURN, Metric
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.drawing import numbers

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from mission_tui.fleet.history.metrics import number
+from mission_tui.fleet.events.metrics import number
 from mission_tui.ipc.replies import HistoryReply
 
 __all__ = ["FACTORS", "Curve", "Sample", "curve_of", "smoothed"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard
 
-from mission_tui.fleet.views.findings import GRAVITY, Severity
+from mission_tui.fleet.events.findings import GRAVITY, Severity
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.tui.plot.ruler import Ruler

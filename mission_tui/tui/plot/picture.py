@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.history.metrics import RETURN
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.strips import Part

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.metrics import RETURN, number
+from mission_tui.fleet.events.metrics import RETURN, number
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.tui.app_context import AppContext

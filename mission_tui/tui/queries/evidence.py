@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mission_tui.fleet.history.metrics import Metric, number
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import Metric, number
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 
 __all__ = ["Points", "evidence_points", "evidence_start", "points_of", "rewritten", "stretch"]

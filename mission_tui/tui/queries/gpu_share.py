@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import DetailsReply
 

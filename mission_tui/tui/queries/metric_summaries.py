@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
-from mission_tui.fleet.history.metrics import Metric, number
+from mission_tui.fleet.events.metrics import Metric, number
 from mission_tui.fleet.views.snapshot import SERIES, RunView
 from mission_tui.ipc.replies import HistoryReply
 

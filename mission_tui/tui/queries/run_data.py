@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct, field
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.history.series import EPISODES
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.ipc.request import AnsweredBy

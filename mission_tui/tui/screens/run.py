@@ -8,7 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Place, bindings
 from mission_tui.tui.app_context import AppContext

@@ -8,7 +8,7 @@ from textual import on
 from textual.reactive import reactive
 from textual.screen import Screen
 
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import Place
 from mission_tui.tui.listing.run_status import open_findings

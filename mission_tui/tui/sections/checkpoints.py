@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.table import Table
 from textual.strip import Strip
 
-from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
 from mission_tui.tui.drawing import colours, numbers

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.abilities import ABILITIES
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply

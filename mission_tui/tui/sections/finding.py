@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from mission_tui.fleet.history.metrics import Metric
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import Metric
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.drawing.wrapping import wrap

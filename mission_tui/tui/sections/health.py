@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from mission_tui.fleet.history.outcome import ALIVE, OVER
+from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.drawing import colours, numbers

@@ -12,11 +12,10 @@ from typing import Any
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.capacity.other_program import other_sentence
-from mission_tui.fleet.capacity.share import share_of
-from mission_tui.fleet.history.outcome import ALIVE
-from mission_tui.fleet.views.env_workers import worker_sentences
-from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, Usage
+from mission_tui.fleet.events.outcome import ALIVE
+from mission_tui.fleet.events.processes import Usage, worker_sentences
+from mission_tui.fleet.views.machine_sharing import share_of
+from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, other_sentence
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.sparkline import spark

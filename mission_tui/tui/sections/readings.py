@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from textual.strip import Strip
 
+from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.readings import Reading, readings
 from mission_tui.fleet.health.settings import settings_of
-from mission_tui.fleet.views.findings import Severity
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.drawing import colours, numbers

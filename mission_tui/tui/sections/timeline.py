@@ -14,7 +14,7 @@ from msgspec import Struct
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.history.outcome import PHASES, Phase
+from mission_tui.fleet.events.outcome import PHASES, Phase
 from mission_tui.fleet.strips.cells import Cell
 from mission_tui.fleet.strips.strip import Lane
 from mission_tui.fleet.strips.strip import Strip as MachineStrip

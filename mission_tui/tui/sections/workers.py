@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mission_tui.fleet.history.outcome import ALIVE
-from mission_tui.fleet.views.env_workers import SLOW_TIMES, EnvWorkers
+from mission_tui.fleet.events.outcome import ALIVE
+from mission_tui.fleet.events.processes import SLOW_TIMES, EnvWorkers
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import spark

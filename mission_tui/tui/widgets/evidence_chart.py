@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, numbers_beside

@@ -9,8 +9,8 @@ from textual.containers import Vertical
 from textual.geometry import Region
 from textual.message import Message
 
-from mission_tui.fleet.history.outcome import OVER
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.cursor_moves import Move
 from mission_tui.tui.drawing import colours, numbers

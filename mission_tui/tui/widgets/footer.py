@@ -9,7 +9,7 @@ from msgspec import Struct
 from rich.cells import cell_len
 from rich.style import Style
 
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Action, Place, key_label, offered
 from mission_tui.tui.drawing import colours

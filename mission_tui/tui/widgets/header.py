@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from rich.cells import cell_len
 from textual import events
 
-from mission_tui.fleet.history.outcome import ALIVE
-from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES

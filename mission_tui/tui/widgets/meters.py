@@ -11,8 +11,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.marginal_gain.recent import recent_gains
-from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunGain
+from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunGain, recent_gains
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.sparkline import spark

@@ -8,8 +8,8 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from mission_tui.fleet.history.metrics import Metric
-from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.cursor_moves import Move
 from mission_tui.tui.drawing import colours, numbers

@@ -10,7 +10,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.strips.attribution import attribute, duty_sentence
 from mission_tui.fleet.strips.strip import Strip
 from mission_tui.fleet.views.snapshot import FleetSnapshot

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from mission_tui.fleet.compare import RETURN, compare
-from mission_tui.fleet.views.env_workers import EnvWorkers, LateWorker
+from mission_tui.fleet.events.processes import EnvWorkers, LateWorker
 from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherRoot, Replay, RunView
 from mission_tui.ipc import cleanup_requests, replies, requests
 from mission_tui.ipc.request import Request

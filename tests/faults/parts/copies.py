@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.events import AttemptEnded, FleetEvent
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.journal import AttemptEnded, FleetEvent
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.ipc.cleanup_requests import Clean, Prune, Remove, Restore
 from mission_tui.ipc.replies import Accepted, CleanReply, Launched

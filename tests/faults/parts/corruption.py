@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.history.events import FleetEvent
+from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import newest_verified, verify_checkpoint

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import psutil
 
-from mission_tui.fleet.limits.thresholds import Limits
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.thresholds import Limits
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import Act, Watch
 from tests.faults.campaign.part import Part, Tell, Violation

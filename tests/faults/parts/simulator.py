@@ -19,7 +19,7 @@ from typing import Any
 from unittest import mock
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.events import Asked, AttemptEnded, AttemptStarting, FleetEvent
+from mission_tui.fleet.events.journal import Asked, AttemptEnded, AttemptStarting, FleetEvent
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.ipc.requests import Act, Launch, LaunchItem, Resume
 from mission_tui.records.files.append import AppendLog

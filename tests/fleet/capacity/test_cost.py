@@ -7,7 +7,7 @@ from msgspec import structs
 
 from mission_tui.fleet.capacity.cost import Pace, first_update_s, whole_run_s
 from mission_tui.fleet.capacity.reference_runs import differences, reference_runs
-from mission_tui.fleet.history.events import RunCreated
+from mission_tui.fleet.events.journal import RunCreated
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from tests.fleet.recorded import update

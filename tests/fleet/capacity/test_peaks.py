@@ -6,8 +6,9 @@ from msgspec import structs
 
 from mission_tui.fleet.capacity.combined_demand import assess_combined
 from mission_tui.fleet.capacity.machine import MIB, Machine, assess
-from mission_tui.fleet.capacity.peaks import Peak, Peaks, shape_of
+from mission_tui.fleet.capacity.peaks import Peaks, shape_of
 from mission_tui.fleet.capacity.reservation import claim_for
+from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 
 SPEC = Spec(preset="p", env=EnvSpec(id="MissionGym-v0"), run=RunSpec(total_timesteps=10_000))

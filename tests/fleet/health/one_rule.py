@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.limits.thresholds import Limits
-from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.specs.thresholds import Limits
 
 TRACES = Path(__file__).resolve().parents[4] / "shared" / "data" / "traces"
 ABSENT = "the traces from outside are not on this machine"

@@ -6,10 +6,10 @@ import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.rule import Explanation, Row, Rule
-from mission_tui.fleet.limits.thresholds import Limits
-from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.specs.thresholds import Limits
 from tests.fleet.health.one_rule import TRACES, outside, watch
 
 

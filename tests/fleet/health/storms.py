@@ -13,8 +13,8 @@ from typing import Literal
 
 from msgspec import structs
 
-from mission_tui.fleet.health import HealthJudge, cleared, is_news, judge_of
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import (
     AttemptEnded,
     AttemptStarting,
     ClockStepped,
@@ -27,7 +27,7 @@ from mission_tui.fleet.history.events import (
     RunResumed,
     RunThawed,
 )
-from mission_tui.fleet.history.metrics import (
+from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     DutyFailed,
     Episodes,
@@ -39,11 +39,11 @@ from mission_tui.fleet.history.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.fleet.history.outcome import Stopped
+from mission_tui.fleet.events.outcome import Stopped
+from mission_tui.fleet.health import HealthJudge, cleared, is_news, judge_of
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.views.findings import Finding
 from tests.fleet.recorded import SPEC, STEPS
 
 LATE_S = 2.0

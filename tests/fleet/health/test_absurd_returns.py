@@ -15,7 +15,7 @@ from mission_tui.fleet.health.plateau import Plateau
 from mission_tui.fleet.health.rule import Explanation, Row, Rule
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.health.stall import Stall
-from mission_tui.fleet.limits.thresholds import (
+from mission_tui.fleet.specs.thresholds import (
     DrawdownLimits,
     Limits,
     OutcomesLimits,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import CheckpointSaved, DutyFailed, SettingsChanged, TrainingStarted, UpdateDone
 from mission_tui.fleet.health import HealthJudge, judge_of
-from mission_tui.fleet.history.metrics import CheckpointSaved, DutyFailed, SettingsChanged, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.preset import change
-from mission_tui.fleet.views.findings import Finding
 from tests.fleet.recorded import SPEC, STEPS
 
 BEGUN = 1000.0

@@ -10,7 +10,7 @@ from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.rule import Row, RuleContext
-from mission_tui.fleet.limits.thresholds import Limits
+from mission_tui.fleet.specs.thresholds import Limits
 from tests.fleet.health.rounds import row
 
 dice = random.Random(5)

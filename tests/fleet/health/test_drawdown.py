@@ -9,8 +9,8 @@ import pytest
 from mission_tui.fleet.health.drawdown import Drawdown
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.limits.thresholds import DrawdownLimits, Limits
 from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.thresholds import DrawdownLimits, Limits
 from tests.fleet.health.one_rule import ABSENT, TRACES, incidents_on, rows, watch
 from tests.fleet.recorded import SPEC
 

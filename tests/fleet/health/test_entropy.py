@@ -10,9 +10,9 @@ import pytest
 from mission_tui.fleet.health import Settings, judge_of
 from mission_tui.fleet.health.entropy import EntropyCollapse
 from mission_tui.fleet.health.settings import settings_of
-from mission_tui.fleet.limits.thresholds import EntropyCollapseLimits, Limits
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.specs.thresholds import EntropyCollapseLimits, Limits
 from tests.fleet.health.one_rule import ABSENT, TRACES
 from tests.fleet.health.rounds import Round, judged, judged_outside, labels, row
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mission_tui.fleet.events.metrics import TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.health import HealthJudge, judge_of
-from mission_tui.fleet.history.metrics import TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.preset import change
 from tests.fleet.recorded import SPEC, STEPS
 

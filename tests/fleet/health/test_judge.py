@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mission_tui.fleet import health
-from mission_tui.fleet.health import HealthJudge, is_news, judge_of
-from mission_tui.fleet.history.metrics import (
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import (
     Episodes,
     EvaluationDone,
     TrainingEnded,
@@ -23,8 +23,8 @@ from mission_tui.fleet.history.metrics import (
     UpdateDone,
     spoken,
 )
+from mission_tui.fleet.health import HealthJudge, is_news, judge_of
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
-from mission_tui.fleet.views.findings import Finding
 from tests.fleet.recorded import SPEC, update
 
 TRACES = Path(__file__).resolve().parents[4] / "shared" / "data" / "traces"

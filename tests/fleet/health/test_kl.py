@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import Metric, UpdateDone
 from mission_tui.fleet.health import judge_of
-from mission_tui.fleet.history.metrics import Metric, UpdateDone
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
-from mission_tui.fleet.views.findings import Finding
 from tests.fleet.recorded import SPEC, update
 
 HARD = Spec(preset="hard", env=EnvSpec(id="X"), ppo=PpoSpec(n_steps=2048, batch_size=1024, n_epochs=20))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import Episodes, TrainingEnded, UpdateDone
 from mission_tui.fleet.health import judge_of
-from mission_tui.fleet.history.metrics import Episodes, TrainingEnded, UpdateDone
-from mission_tui.fleet.views.findings import Finding
 from tests.fleet.recorded import SPEC, update
 
 

@@ -17,7 +17,7 @@ from mission_tui.fleet.health.outcomes import Outcomes
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.rule import Row, RuleContext, row_of
 from mission_tui.fleet.health.settings import Settings, settings_of
-from mission_tui.fleet.limits.thresholds import Limits, OutcomesLimits
+from mission_tui.fleet.specs.thresholds import Limits, OutcomesLimits
 from tests.fleet.health.one_rule import ending, watch
 
 SETTINGS = Settings(total_timesteps=1_000_000, rollout=1000)

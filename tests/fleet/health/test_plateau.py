@@ -10,8 +10,8 @@ import pytest
 from mission_tui.fleet.health.plateau import Plateau
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.limits.thresholds import Limits, PlateauLimits
 from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.thresholds import Limits, PlateauLimits
 from tests.fleet.health.one_rule import ABSENT, TRACES, incidents_on, rows, watch
 from tests.fleet.recorded import SPEC
 

@@ -8,8 +8,8 @@ import pytest
 
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.policy_frozen import PolicyFrozen
-from mission_tui.fleet.limits.thresholds import Limits, PolicyFrozenLimits
 from mission_tui.fleet.specs.spec import Schedule
+from mission_tui.fleet.specs.thresholds import Limits, PolicyFrozenLimits
 from tests.fleet.health.one_rule import ABSENT, TRACES
 from tests.fleet.health.rounds import Round, judged, judged_outside, labels, row
 

@@ -6,13 +6,13 @@ import math
 
 import pytest
 
+from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.policy_std import UNIT_ENTROPY, PolicyStd
 from mission_tui.fleet.health.settings import settings_of
-from mission_tui.fleet.limits.thresholds import Limits, PolicyStdLimits
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.specs.thresholds import Limits, PolicyStdLimits
 from tests.fleet.health.one_rule import ABSENT, TRACES
 from tests.fleet.health.rounds import Round, judged, judged_outside, labels, row
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.readings import Reading, readings
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.history.metrics import Metric
-from mission_tui.fleet.limits.thresholds import ClipFractionLimits, HealthKeep, KlPersistentLimits, Limits
+from mission_tui.fleet.specs.thresholds import ClipFractionLimits, HealthKeep, KlPersistentLimits, Limits
 
 TAGS = (
     "train/approx_kl", "train/clip_range", "train/clip_fraction", "train/ratio_first", "policy/entropy_ratio",

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import FindingChanged, RunPaused
 from mission_tui.fleet.health import judge_of
 from mission_tui.fleet.health.replay import replay
-from mission_tui.fleet.history.events import FindingChanged, RunPaused
-from mission_tui.fleet.views.findings import Finding
 from tests.fleet.health.storms import REGIMES, Deed, Storm
 from tests.fleet.recorded import SPEC, update
 

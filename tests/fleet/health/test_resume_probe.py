@@ -8,10 +8,10 @@ from types import MappingProxyType
 import pytest
 from msgspec import structs
 
+from mission_tui.fleet.events.metrics import Episodes, Metric, Resumed, TrainingStarted, UpdateDone
 from mission_tui.fleet.health import judge_of
 from mission_tui.fleet.health.judge import HealthJudge
 from mission_tui.fleet.health.replay import replay
-from mission_tui.fleet.history.metrics import Episodes, Metric, Resumed, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.preset import change
 from tests.fleet.resuming import WAS
 

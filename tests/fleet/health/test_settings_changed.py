@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mission_tui.fleet.events.metrics import SettingsChanged, TrainingStarted
 from mission_tui.fleet.health import HealthJudge, Settings, judge_of
-from mission_tui.fleet.history.metrics import SettingsChanged, TrainingStarted
-from mission_tui.fleet.limits.thresholds import HealthKeep
+from mission_tui.fleet.specs.thresholds import HealthKeep
 from tests.fleet.recorded import SPEC, update
 
 CALM, HOT = 0.01, 0.12

@@ -16,9 +16,9 @@ from mission_tui.fleet.health.episode_endings import shaping_remedy
 from mission_tui.fleet.health.rule import Row, row_of
 from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.health.stall import Stall
-from mission_tui.fleet.limits.thresholds import Limits, StallLimits
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec
+from mission_tui.fleet.specs.thresholds import Limits, StallLimits
 from tests.fleet.health.one_rule import ABSENT, TRACES, ending, incidents_on, rows, watch
 from tests.fleet.recorded import SPEC
 

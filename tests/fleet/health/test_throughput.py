@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from mission_tui.fleet.events.breaks import Break
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.health import HealthJudge, judge_of
-from mission_tui.fleet.health.rule import Break
-from mission_tui.fleet.history.metrics import UpdateDone
-from mission_tui.fleet.views.findings import Finding
 from tests.fleet.recorded import SPEC, STEPS
 
 Seconds = tuple[float, float]

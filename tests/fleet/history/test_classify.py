@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mission_tui.fleet.events.journal import Verb
+from mission_tui.fleet.events.metrics import TrainingEnded
+from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.history.classify import ExitFacts, classify, never_begun
-from mission_tui.fleet.history.events import Verb
-from mission_tui.fleet.history.metrics import TrainingEnded
-from mission_tui.fleet.history.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 
 LAST = "000004096"
 FINAL = "000010240"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mission_tui.fleet.events.metrics import Episodes, UpdateDone
 from mission_tui.fleet.history.episode_counts import MOST_OUTCOMES, OTHERS
-from mission_tui.fleet.history.metrics import Episodes, UpdateDone
 from mission_tui.fleet.history.series import EPISODES, Columns, Thinned
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.history.provenance import Provenance, Repository, differences, noted, sources_of
+from mission_tui.fleet.events.provenance import Provenance, Repository, differences, noted, sources_of
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 

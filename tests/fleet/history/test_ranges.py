@@ -7,8 +7,8 @@ import typing
 import msgspec
 import pytest
 
-from mission_tui.fleet.history.events import FleetEvent
-from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.events.journal import FleetEvent
+from mission_tui.fleet.events.metrics import MetricRecord
 
 NAMES = ("seq", "t", "attempt", "update", "timesteps", "number", "times")
 KINDS = (*typing.get_args(FleetEvent), *typing.get_args(MetricRecord))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -14,7 +14,7 @@ from mission_tui.fleet.history.events import (
     RunPaused,
     Verb,
 )
-from mission_tui.fleet.history.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
+from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.history.reboot_policy import REBOOTS, after_reboot, ended_by_reboot
 from mission_tui.fleet.history.restart_policy import GiveUp, StartAgain
 from mission_tui.fleet.history.run import RunHistory

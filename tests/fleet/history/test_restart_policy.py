@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -13,7 +13,7 @@ from mission_tui.fleet.history.events import (
     RunParked,
     Verb,
 )
-from mission_tui.fleet.history.outcome import Failed, FailureKind, Killed, Lost, Outcome, Stopped
+from mission_tui.fleet.events.outcome import Failed, FailureKind, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.history.restart_policy import GiveUp, StartAgain, next_step
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import RestartAlso, RestartKeep

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mission_tui.fleet.history.metrics import UpdateDone
+from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.history.series import MAX_COLUMNS, MAX_POINTS, Columns
 from tests.fleet.recorded import update
 

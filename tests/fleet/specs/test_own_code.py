@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from msgspec import inspect
 
-from mission_tui.fleet.limits.thresholds import HealthKeep, RuleLimits
 from mission_tui.fleet.specs.own_code import CODE_KEYS, HARMLESS_KEYS, OwnCode, own_code, own_code_words
 from mission_tui.fleet.specs.preset import as_tables, from_tables, read_preset, resolve
 from mission_tui.fleet.specs.schema import members
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
+from mission_tui.fleet.specs.thresholds import HealthKeep, RuleLimits
 from mission_tui.paths import shipped_presets
 from mission_tui.records.preset_files import find_presets
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.marginal_gain import MarginalGain
-from mission_tui.fleet.marginal_gain.gain import Word
+from mission_tui.fleet.events.marginal_gain import MarginalGain, Word
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from mission_tui.fleet.tuning.fleet_size import fleet_run_spec, fleet_size_verdict, may_add_run
 

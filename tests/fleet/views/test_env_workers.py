@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.views.env_workers import EnvWorkers, LateWorker, SlowWorker, worker_sentences
+from mission_tui.fleet.events.processes import EnvWorkers, LateWorker, SlowWorker, worker_sentences
 
 
 def test_a_late_worker_is_named_with_its_silence_and_its_state() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from mission_tui.fleet.history.events import AttemptStarting, FindingChanged, FindingMarked, HealthActed, RunCreated
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import AttemptStarting, FindingChanged, FindingMarked, HealthActed, RunCreated
 from mission_tui.fleet.history.run import Fact, RunHistory
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.run import view_of
 from tests.fleet.recorded import SPEC
 

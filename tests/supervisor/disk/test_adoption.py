@@ -17,9 +17,9 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.events import Asked, AttemptEnded, AttemptStarting, FileDamaged, FleetEvent, KeeperLost
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.history.outcome import Killed
+from mission_tui.fleet.events.journal import Asked, AttemptEnded, AttemptStarting, FileDamaged, FleetEvent, KeeperLost
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.outcome import Killed
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -16,7 +16,7 @@ from mission_tui.fleet.history.events import (
     RunFrozen,
     SettingsAsked,
 )
-from mission_tui.fleet.history.outcome import Failed
+from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.supervisor.audit_log import SHOWN, audit_log_of
 from tests.tui.fleets import NAN_FINDING

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, RunCreated
-from mission_tui.fleet.history.outcome import Finished
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, RunCreated
+from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.catalog import named_views

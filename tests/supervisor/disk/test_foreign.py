@@ -17,7 +17,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.history.events import SettingsAsked
+from mission_tui.fleet.events.journal import SettingsAsked
 from mission_tui.ipc.cleanup_requests import Clean, GetTrash, Prune, Remove
 from mission_tui.ipc.replies import Adoptable, AdoptableReply, RemovableReply
 from mission_tui.ipc.request import Request

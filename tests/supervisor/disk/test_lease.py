@@ -18,8 +18,8 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.events import Asked, AttemptEnded, FleetEvent
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.journal import Asked, AttemptEnded, FleetEvent
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.ipc.cleanup_requests import Clean, Remove
 from mission_tui.ipc.replies import CleanReply

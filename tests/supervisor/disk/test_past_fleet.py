@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -19,10 +20,9 @@ from mission_tui.fleet.history.events import (
     RunPaused,
     RunResumed,
 )
-from mission_tui.fleet.history.metrics import Metric, TrainingEnded, TrainingStarted, UpdateDone
-from mission_tui.fleet.history.outcome import Finished, Stopped
+from mission_tui.fleet.events.metrics import Metric, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.outcome import Finished, Stopped
 from mission_tui.fleet.strips.strip import StateInterval
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, Replay, RunView
 from mission_tui.ipc.requests import GetLog, GetStrip
 from mission_tui.records.files.append import AppendLog

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
-from mission_tui.fleet.history.outcome import Finished
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
+from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import write_json

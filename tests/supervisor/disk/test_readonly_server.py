@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.history.events import Asked, RunCreated
+from mission_tui.fleet.events.journal import Asked, RunCreated
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import SnapshotReply

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.history.events import AttemptEnded, GainMeasured, RunPaused, RunResumed
-from mission_tui.fleet.history.metrics import TrainingStarted, UpdateDone
-from mission_tui.fleet.history.outcome import Killed
-from mission_tui.fleet.marginal_gain import MarginalGain
+from mission_tui.fleet.events.journal import AttemptEnded, GainMeasured, RunPaused, RunResumed
+from mission_tui.fleet.events.marginal_gain import MarginalGain
+from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
+from mission_tui.fleet.events.outcome import Killed
 from mission_tui.fleet.marginal_gain.training_spans import training_spans_of
 from mission_tui.fleet.specs.preset import change
 from mission_tui.records.files.append import AppendLog

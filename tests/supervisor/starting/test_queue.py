@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent
 from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, Launched

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.history.events import Asked
+from mission_tui.fleet.events.journal import Asked
 from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
 from mission_tui.ipc.replies import Launched
 from mission_tui.ipc.requests import Launch, LaunchItem, Undo

@@ -11,10 +11,10 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
-from mission_tui.fleet.history.events import Asked, AttemptStarting, FindingChanged, FleetEvent, HealthActed
-from mission_tui.fleet.limits.thresholds import Act, HealthKeep, NanLimits
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import Asked, AttemptStarting, FindingChanged, FleetEvent, HealthActed
 from mission_tui.fleet.specs.spec import KeepSpec, Spec
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.specs.thresholds import Act, HealthKeep, NanLimits
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Apply
 from mission_tui.records.files.append import AppendLog

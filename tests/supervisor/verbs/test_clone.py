@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.history.events import FleetEvent, RunLabelled, RunNoted, RunRenamed
+from mission_tui.fleet.events.journal import FleetEvent, RunLabelled, RunNoted, RunRenamed
 from mission_tui.ipc.replies import Accepted, DetailsReply
 from mission_tui.ipc.requests import Clone, GetDetails, Label, Note, Rename, Set
 from mission_tui.records.files.tail import read_all

@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.history.events import FleetEvent, RunFrozen, RunThawed
+from mission_tui.fleet.events.journal import FleetEvent, RunFrozen, RunThawed
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, Launched
 from mission_tui.ipc.requests import Launch, LaunchItem, Resume

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.history.events import FindingMarked, FleetEvent
-from mission_tui.fleet.history.events import Mark as MarkWord
+from mission_tui.fleet.events.journal import FindingMarked, FleetEvent
+from mission_tui.fleet.events.journal import Mark as MarkWord
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark
 from mission_tui.records.files.tail import read_all

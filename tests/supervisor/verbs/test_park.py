@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.history.events import Asked
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.journal import Asked
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.append import AppendLog

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.history.events import FleetEvent, SettingsAsked
-from mission_tui.fleet.history.metrics import MetricRecord, SettingsChanged
+from mission_tui.fleet.events.journal import FleetEvent, SettingsAsked
+from mission_tui.fleet.events.metrics import MetricRecord, SettingsChanged
 from mission_tui.ipc.replies import Accepted, DetailsReply, HistoryReply, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import GetDetails, GetHistory, Resume, Set
 from mission_tui.records.files.append import AppendLog

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.history.events import Asked, AttemptEnded, DutyDoneSeen, FleetEvent, HealthActed, RunCreated
-from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord
-from mission_tui.fleet.history.outcome import Killed
-from mission_tui.fleet.limits.thresholds import Act, HealthKeep, KlPersistentLimits, NanLimits
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import Asked, AttemptEnded, DutyDoneSeen, FleetEvent, HealthActed, RunCreated
+from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord
+from mission_tui.fleet.events.outcome import Killed
 from mission_tui.fleet.specs.spec import KeepSpec, Spec
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.specs.thresholds import Act, HealthKeep, KlPersistentLimits, NanLimits
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark, Resume
 from mission_tui.records.files.tail import read_all

@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.health.replay import replay
-from mission_tui.fleet.history.events import (
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import (
     AttemptStarting,
     CoRunningChanged,
     FindingChanged,
@@ -22,10 +22,10 @@ from mission_tui.fleet.history.events import (
     RunPaused,
     RunResumed,
 )
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all

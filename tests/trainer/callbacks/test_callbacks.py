@@ -14,7 +14,7 @@ from stable_baselines3.common.logger import Logger
 
 import tests.trainer.own_envs  # noqa: F401 - registers what SB3 trains on
 from mission_tui.errors import PresetError
-from mission_tui.fleet.history.metrics import number
+from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.callbacks import build_callbacks, check_callbacks

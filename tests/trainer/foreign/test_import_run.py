@@ -15,7 +15,7 @@ import pytest
 import stable_baselines3
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-from mission_tui.fleet.history.metrics import EvaluationDone, MetricRecord, TrainingEnded, UpdateDone
+from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.fleet.specs.preset import resolve
 from mission_tui.fleet.specs.preset_file import read_preset
 from mission_tui.fleet.specs.spec import Spec

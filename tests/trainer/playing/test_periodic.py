@@ -10,7 +10,7 @@ import pytest
 import torch as th
 from msgspec import structs
 
-from mission_tui.fleet.history.metrics import EvaluationDone
+from mission_tui.fleet.events.metrics import EvaluationDone
 from mission_tui.fleet.specs.spec import EvaluateSpec
 from mission_tui.ipc.telemetry_messages import PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.layout import RunDir

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.history.metrics import DutyFailed
+from mission_tui.fleet.events.metrics import DutyFailed
 from mission_tui.fleet.specs.spec import EvaluateSpec
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage, TrainerDutyFailed
 from mission_tui.records.files import atomic

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.history.metrics import Episodes, MetricRecord, UpdateDone
+from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone
 from mission_tui.ipc.telemetry_messages import RowsWritten, TelemetryMessage
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir

@@ -11,15 +11,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from mission_tui.fleet.capacity.peaks import Peak
-from mission_tui.fleet.capacity.placement import Placement
-from mission_tui.fleet.history.lineage import Origin
-from mission_tui.fleet.history.outcome import After, Outcome
-from mission_tui.fleet.marginal_gain import MarginalGain
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.lineage import Origin
+from mission_tui.fleet.events.marginal_gain import MarginalGain
+from mission_tui.fleet.events.outcome import After, Outcome
+from mission_tui.fleet.events.processes import Peak, Placement
 from mission_tui.fleet.ranges import Bytes, Count, UnixTime, Whole
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.fleet.views.findings import Finding
 
 __all__ = [
     "ENDING",

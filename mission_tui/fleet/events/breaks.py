@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.health.rule import Break
-from mission_tui.fleet.history.events import (
+from typing import Literal
+
+from mission_tui.fleet.events.journal import (
     ClockStepped,
     CoRunningChanged,
     FleetEvent,
@@ -12,9 +13,14 @@ from mission_tui.fleet.history.events import (
     RunResumed,
     RunThawed,
 )
-from mission_tui.fleet.history.metrics import EvaluationDone, MetricRecord
+from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord
 
-__all__ = ["declared_breaks"]
+__all__ = ["Break", "declared_breaks"]
+
+Break = Literal["pause", "unpause", "freeze", "thaw", "step", "stepped", "company", "evaluation"]
+"""Declared breaks within an attempt: it was held or went on, another run came or went, an evaluation ran, or the clock
+was set forward, which is time between two moments that nobody lived through.
+"""
 
 
 def declared_breaks(fact: FleetEvent | MetricRecord) -> tuple[tuple[float, Break], ...]:

@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["MOST_EACH", "MOST_LATE", "EnvWorkers", "LateWorker", "SlowWorker", "worker_sentences"]
+from mission_tui.fleet.ranges import Bytes
+
+__all__ = [
+    "MOST_EACH",
+    "MOST_LATE",
+    "EnvWorkers",
+    "LateWorker",
+    "Peak",
+    "Pids",
+    "Placement",
+    "RunFlag",
+    "SlowWorker",
+    "Usage",
+    "worker_sentences",
+]
+
+RunFlag = Literal[
+    "keeperless",
+    "unkillable",
+    "unverifiable",
+    "damaged",
+    "slow-start",
+    "foreign",
+    "failed-duty",
+    "out-of-sight",
+    "outlived",
+]
+
 
 MOST_LATE = 4
 """So many late ones are named, the longest silent first."""
@@ -80,3 +108,45 @@ def _where(late: LateWorker) -> str:
     if late.waits_in:
         words.append(f"in the kernel's {late.waits_in}")
     return ", ".join(words)
+
+
+class Pids(Struct, frozen=True):
+    """The processes of the live attempt."""
+
+    keeper: int | None = None
+    trainer: int | None = None
+    workers: tuple[int, ...] = ()
+
+
+class Usage(Struct, frozen=True):
+    """What all processes of a run take of the machine, over the last seconds: `cpu_percent` 100 is one core.
+
+    Memory that they share is counted for each of them, so `rss_bytes` is more than would be free without the run;
+    `pss_bytes` shares it out, and may be two minutes old, as `open_files`. `written_bytes` went to disks since the
+    attempt began, as far as this supervisor has seen it. `gpu_percent` 100 is one GPU.
+    """
+
+    cpu_percent: float
+    rss_bytes: int
+    threads: int
+    processes: int
+    vram_bytes: int | None = None
+    pss_bytes: int | None = None
+    written_bytes: int | None = None
+    open_files: int | None = None
+    gpu_percent: float | None = None
+
+
+class Peak(Struct, frozen=True):
+    """The most that all processes of an attempt held at once, in bytes; None is what nobody told."""
+
+    rss_bytes: Bytes
+    vram_bytes: Bytes | None = None
+
+
+class Placement(Struct, frozen=True):
+    """The GPU that an attempt was given: `number` in the driver's order then, and `why` that one."""
+
+    uuid: str
+    number: int
+    why: str = ""

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from mission_tui.fleet.history.outcome import Phase
-from mission_tui.fleet.views.env_workers import EnvWorkers
-from mission_tui.fleet.views.snapshot import Pids, RunFlag, Usage
+from mission_tui.fleet.events.outcome import Phase
+from mission_tui.fleet.events.processes import EnvWorkers, Pids, RunFlag, Usage
 
 __all__ = [
     "FlagSeen",

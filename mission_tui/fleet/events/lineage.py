@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from mission_tui.fleet.history.outcome import After
+from mission_tui.fleet.events.outcome import After
 from mission_tui.fleet.text import clean
 
 if TYPE_CHECKING:

@@ -14,16 +14,16 @@ from typing import Literal
 import msgspec
 from msgspec import inspect
 
-from mission_tui.fleet.limits.contradictions import contradictions
-from mission_tui.fleet.limits.thresholds import HealthKeep, Limits
 from mission_tui.fleet.specs.place import Place
 from mission_tui.fleet.specs.schema import fit_table, unknown_key
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
+from mission_tui.fleet.specs.thresholds import HealthKeep, Limits
 
 __all__ = [
     "PROFILES",
     "HealthFile",
     "Profile",
+    "contradictions",
     "layers_below",
     "profile_for",
     "profile_of",
@@ -38,6 +38,33 @@ PROFILES = ("narrow-clip", "wide-clip", "large-batch")
 _SCALED_ROLLOUT = 32_768
 _LARGE_ROLLOUT = 131_072
 _NARROW_CLIP, _WIDE_CLIP = 0.1, 0.25
+_AT_MOST = {
+    "kl-persistent": (
+        ("warning_leave", "warning"),
+        ("critical_leave", "critical"),
+        ("warning", "critical"),
+        ("needed", "window"),
+    ),
+    "policy-frozen": (("u", "idle_u"),),
+    "clip-fraction": (
+        ("warning_leave", "warning"),
+        ("critical_leave", "critical"),
+        ("warning", "critical"),
+        ("needed", "window"),
+    ),
+    "policy-std": (("critical_low", "warning_low"), ("warning_high", "critical_high")),
+    "actions-at-bound": (("leave", "warning"),),
+    "explained-variance": (("critical", "warning"), ("warning", "leave"), ("needed", "window")),
+    "value-loss": (("leave", "times_median"),),
+    "grad-norm": (("warning", "critical"),),
+    "ratio": (("first", "first_reduced"), ("needed", "window")),
+    "drawdown": (("leave", "warning"), ("warning", "critical")),
+    "reward-oscillation": (("leave", "swings"), ("swings", "window")),
+    "stall": (("length_leave", "length_rise"), ("every", "window")),
+    "outcomes": (("leave", "bad_share"),),
+    "throughput": (("warning", "leave"), ("fewest", "window")),
+}
+"""By rule, pairs of its fields of which the first must not be above the second."""
 
 
 def _struct(type_: type) -> inspect.StructType:
@@ -166,3 +193,15 @@ def _overlay(lower: Mapping[str, object], upper: Mapping[str, object]) -> dict[s
         present = both.get(name)
         both[name] = {**present, **value} if isinstance(present, dict) and isinstance(value, dict) else value
     return both
+
+
+def contradictions(limits: Limits, prefix: str = "") -> Iterator[str]:
+    """A sentence for each pair that contradicts itself, with the nearest valid value; keys begin with `prefix`."""
+    for rule, lower, upper in ((rule, *pair) for rule, pairs in _AT_MOST.items() for pair in pairs):
+        written = getattr(limits, rule.replace("-", "_"))
+        low, high = getattr(written, lower), getattr(written, upper)
+        if low > high:
+            yield (
+                f"{prefix}{rule}.{lower} = {low:g} must be at most {rule}.{upper} = {high:g}; "
+                f"the nearest valid value is {high:g}"
+            )

@@ -6,15 +6,37 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.history.metrics import Metric
+from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.ranges import Count, UnixTime
+from mission_tui.fleet.text import clean
 
-__all__ = ["GRAVITY", "Finding", "FindingState", "Severity"]
+__all__ = [
+    "CHECKPOINT",
+    "EVALUATION",
+    "GRAVITY",
+    "RETENTION",
+    "WHY_CHARACTERS",
+    "FailedDuty",
+    "Finding",
+    "FindingState",
+    "Severity",
+    "failed_again",
+]
 
 Severity = Literal["info", "warning", "critical"]
 FindingState = Literal["open", "acknowledged", "silenced", "cleared"]
 
 GRAVITY: dict[Severity, int] = {"info": 0, "warning": 1, "critical": 2}
+CHECKPOINT = "checkpoint"
+"""The duty that the next checkpoint that is saved makes good."""
+
+EVALUATION = "evaluation"
+"""The duty that the next evaluation that is played makes good."""
+
+RETENTION = "retention"
+"""The duty that the next checkpoint that is saved tries again, and fails at after it where it does."""
+
+WHY_CHARACTERS = 300
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
@@ -56,3 +78,24 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     def proposal(self) -> str:
         """The advice with the exact assignments it proposes, as one would type them."""
         return " ".join((self.advice, *(f"--set {assignment}" for assignment in self.advice_set)))
+
+
+class FailedDuty(Struct, frozen=True, omit_defaults=True):
+    """`duty` failed `times` times since unix time `first_t`, last at `t` because of `why`."""
+
+    duty: str
+    why: str
+    t: float
+    first_t: float = 0.0
+    times: int = 1
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        return f"{self.duty} failed{f' {self.times:,} times' if self.times > 1 else ''}: {self.why}"
+
+
+def failed_again(known: FailedDuty | None, duty: str, why: str, t: float) -> FailedDuty:
+    """`duty` failed at unix time `t`; `known` is what was known of it."""
+    why, duty = clean(why, WHY_CHARACTERS), clean(duty, 40)
+    return FailedDuty(duty, why, t, known.first_t if known else t, known.times + 1 if known else 1)
