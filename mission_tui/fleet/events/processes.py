@@ -1,4 +1,6 @@
-"""What is known of a run's env workers together: how many, who keeps the others waiting, and who is the slowest."""
+"""The processes of a run: their numbers, what they take of the machine, the GPU they were given, and how its env
+workers are: how many, who keeps the others waiting, and who is the slowest.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _NAME_CHARS = 40
 
 
 class EpisodeCounts:
-    """One count a row and outcome. Rows are those of `fleet.series.Columns`, which keeps both in step."""
+    """One count a row and outcome. Rows are those of `fleet.history.series.Columns`, which keeps both in step."""
 
     def __init__(self) -> None:
         self._ended = array("I")

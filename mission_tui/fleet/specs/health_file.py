@@ -1,6 +1,8 @@
 """A `health.toml`, checked: limits by rule, and profiles, which are limits for a kind of training.
 
 Over the defaults lie the user's file, then the profile that suits the training, then what the preset and `--set` say.
+Limits of one rule may not contradict each other: levels are left below where they are entered, critical is beyond
+warning, and no window is shorter than what it must hold.
 """
 
 from __future__ import annotations

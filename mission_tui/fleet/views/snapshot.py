@@ -44,6 +44,7 @@ SERIES = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "steps_per_s", "train/ap
 """The four series of which every snapshot carries the last 60 points per run."""
 
 _GIB = 1 << 30
+LATELY_S = 3600.0
 
 
 class Utilisation(Struct, frozen=True):
@@ -76,6 +77,35 @@ class GpuMeters(Struct, frozen=True):
     history: tuple[float, ...] = ()
     parent: str = ""
     unknown: tuple[str, ...] = ()
+
+
+class OtherProgram(Struct, frozen=True):
+    """A process of somebody that takes much: `name` without its arguments, which may hold secrets; None is unknown.
+
+    `cpu_percent` 100 is one core, over the last seconds or up to a minute.
+    """
+
+    pid: int
+    name: str
+    user: str
+    cpu_percent: float | None = None
+    rss_bytes: int | None = None
+    vram_bytes: int | None = None
+
+
+def other_sentence(program: OtherProgram) -> str:
+    """`2.1 GB VRAM held by another program: python train.py (pid 4711, user ada)`, or what it takes most of."""
+    who = f"{program.name} (pid {program.pid}, user {program.user})"
+    if program.vram_bytes is not None:
+        return f"{program.vram_bytes / _GIB:.1f} GB VRAM held by another program: {who}"
+    return f"{' and '.join(_takes(program)) or 'something'} taken by another program: {who}"
+
+
+def _takes(program: OtherProgram) -> Iterator[str]:
+    if program.cpu_percent is not None and program.cpu_percent >= 1.0:
+        yield f"{program.cpu_percent:.0f}% CPU"
+    if program.rss_bytes is not None:
+        yield f"{program.rss_bytes / _GIB:.1f} GB memory"
 
 
 class HostMeters(Struct, frozen=True):
@@ -279,38 +309,6 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     failed_duties: tuple[FailedDuty, ...] = ()
     replay: Replay | None = None
     unread: int = 0
-
-
-class OtherProgram(Struct, frozen=True):
-    """A process of somebody that takes much: `name` without its arguments, which may hold secrets; None is unknown.
-
-    `cpu_percent` 100 is one core, over the last seconds or up to a minute.
-    """
-
-    pid: int
-    name: str
-    user: str
-    cpu_percent: float | None = None
-    rss_bytes: int | None = None
-    vram_bytes: int | None = None
-
-
-def other_sentence(program: OtherProgram) -> str:
-    """`2.1 GB VRAM held by another program: python train.py (pid 4711, user ada)`, or what it takes most of."""
-    who = f"{program.name} (pid {program.pid}, user {program.user})"
-    if program.vram_bytes is not None:
-        return f"{program.vram_bytes / _GIB:.1f} GB VRAM held by another program: {who}"
-    return f"{' and '.join(_takes(program)) or 'something'} taken by another program: {who}"
-
-
-def _takes(program: OtherProgram) -> Iterator[str]:
-    if program.cpu_percent is not None and program.cpu_percent >= 1.0:
-        yield f"{program.cpu_percent:.0f}% CPU"
-    if program.rss_bytes is not None:
-        yield f"{program.rss_bytes / _GIB:.1f} GB memory"
-
-
-LATELY_S = 3600.0
 
 
 def recent_gains(snapshot: FleetSnapshot) -> tuple[RunGain, ...]:
