@@ -30,9 +30,8 @@ from benchmarks.results import PACKAGES, facts_of_the_machine
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FindingChanged, FleetEvent
-from mission_tui.fleet.events.metrics import UpdateDone
+from mission_tui.fleet.events.metrics import UpdateDone, counted_records
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.fleet.history.counted_records import counted_records
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.files.tail import read_all

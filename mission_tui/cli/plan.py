@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mission_tui.cli.preset_origins import NamedPreset
     from mission_tui.fleet.specs.assignment import Assignment
     from mission_tui.fleet.specs.health_file import HealthFile
-    from mission_tui.fleet.specs.place import Place
     from mission_tui.fleet.specs.preset_file import PresetFile
+    from mission_tui.fleet.specs.schema import Place
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.requests import LaunchItem
 

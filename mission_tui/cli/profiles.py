@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from mission_tui.fleet.specs.place import Place
+from mission_tui.fleet.specs.schema import Place
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import Spec

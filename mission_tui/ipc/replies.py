@@ -7,11 +7,11 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from mission_tui.fleet.capacity.cost import Cost
+from mission_tui.fleet.events.lineage import SettingChange
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
-from mission_tui.fleet.specs.setting_change import SettingChange
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.strips.strip import Strip
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.capacity.machine_limits import MachineLimits, read_limits, tightest
+from mission_tui.fleet.capacity.headroom import MachineLimits, read_limits, tightest
 from mission_tui.records.files.toml_file import read_toml
 
 __all__ = ["LimitsFiles"]

@@ -21,8 +21,7 @@ from mission_tui.fleet.events.processes import Pids
 from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.health import cleared
 from mission_tui.fleet.history.restart_policy import ASKED, Row
-from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
-from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Terms
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.tail import MOST_BYTES, Tail
 from mission_tui.records.runs.attempt import ExitRecord, LaunchOrder, read_exit

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mission_tui import __version__
 from mission_tui.errors import UsageError
-from mission_tui.fleet.capacity.peaks import Peaks
+from mission_tui.fleet.capacity.reference_runs import Peaks
 from mission_tui.fleet.events.findings import WHY_CHARACTERS, FailedDuty
 from mission_tui.fleet.events.journal import Asked, DutyDoneSeen, DutyFailureSeen, FleetEvent, Verb
 from mission_tui.fleet.events.observations import SizeSeen

@@ -13,7 +13,7 @@ from typing import IO, Any
 import msgspec
 
 from mission_tui.errors import EX_FAILED, MissionError
-from mission_tui.fleet.history.python_fault import faulting_line
+from mission_tui.fleet.history.classify import faulting_line
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.text import clean
 from mission_tui.supervisor.children import Child, start_child

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mission_tui.fleet.resume.terms import Terms
+from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import attempt_spec_file, read_spec

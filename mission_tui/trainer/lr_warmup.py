@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import msgspec
 
-from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 
 __all__ = ["LrWarmup"]
 

@@ -13,7 +13,7 @@ import torch as th
 from mission_tui.envs.masks import MASKS
 from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.events.findings import CHECKPOINT, EVALUATION
-from mission_tui.fleet.resume.terms import Terms
+from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.atomic import write_atomic, write_json

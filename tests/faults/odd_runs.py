@@ -26,7 +26,7 @@ from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, Find
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.events.provenance import Provenance
-from mission_tui.fleet.resume.terms import Terms
+from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.attempt import ExitRecord, Identity, LaunchOrder, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mission_tui.fleet.marginal_gain.measure import Records
-from mission_tui.fleet.marginal_gain.steady_periods import SteadyPeriod, TrainingSpan, steady_periods
-from mission_tui.fleet.marginal_gain.throughput import Span
+from mission_tui.fleet.marginal_gain.steady_periods import Span, SteadyPeriod, TrainingSpan, steady_periods
 
 __all__ = ["Company"]
 

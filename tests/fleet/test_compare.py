@@ -10,7 +10,7 @@ from msgspec import structs
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, letter, trace_of
-from mission_tui.fleet.compare.spread import spread_of
+from mission_tui.fleet.compare.ranking import spread_of
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.events.provenance import Provenance, Repository
 from mission_tui.fleet.history.run import RunHistory

@@ -11,8 +11,7 @@ from msgspec import structs
 
 from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
 from mission_tui.fleet.marginal_gain.measure import PATIENCE_S, MeasuredGains, measure_gains
-from mission_tui.fleet.marginal_gain.steady_periods import TrainingSpan, steady_periods
-from mission_tui.fleet.marginal_gain.throughput import Span
+from mission_tui.fleet.marginal_gain.steady_periods import Span, TrainingSpan, steady_periods
 from mission_tui.fleet.views.snapshot import RunGain, recent_gains
 from tests.fleet.companies import Company
 from tests.tui.fleets import NOW, a_fleet

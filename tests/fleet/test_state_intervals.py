@@ -14,8 +14,8 @@ from mission_tui.fleet.events.journal import (
     RunThawed,
 )
 from mission_tui.fleet.events.outcome import Stopped
+from mission_tui.fleet.history.journal_state import MOST, StateIntervals
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.fleet.strips.state_intervals import MOST, StateIntervals
 from mission_tui.fleet.strips.strip import StateInterval
 
 JOURNAL: list[FleetEvent] = [

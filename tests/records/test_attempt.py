@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.records.runs.attempt import LaunchOrder, read_exit, read_identity, read_launch, write_launch
 from mission_tui.records.runs.terms_file import read_terms, write_terms
 

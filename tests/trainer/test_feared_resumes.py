@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
-from mission_tui.fleet.resume.remedy_application import ResumeTarget
-from mission_tui.fleet.resume.terms import Terms
-from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
+from mission_tui.fleet.resume.remedies import ResumeTarget
+from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict, Terms
 from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.layout import RunDir

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch as th
 
-from mission_tui.fleet.resume.terms import Terms
+from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 from textual.widgets import Input
 
-from mission_tui.fleet.specs.setting_change import SettingChange
+from mission_tui.fleet.events.lineage import SettingChange
 from mission_tui.ipc import replies
 from mission_tui.ipc.request import Request
 from mission_tui.ipc.requests import Clone, GetDetails, GetHistory, Label, Note, Rename, Resume, Set

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mission_tui.cli.tables.numbers import UNKNOWN
 from mission_tui.cli.tables.table import Table
-from mission_tui.fleet.specs.part import part_words
+from mission_tui.fleet.specs.spec import part_words
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import DetailsReply

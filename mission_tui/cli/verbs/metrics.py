@@ -52,8 +52,7 @@ def command(session: Session, run: str, as_csv: bool, as_json: bool) -> None:
 
 def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
     """What counts of `metrics.jsonl`, in file order, and the `seq` of the rows that later attempts took back."""
-    from mission_tui.fleet.events.metrics import MetricRecord
-    from mission_tui.fleet.history.counted_records import counted_records
+    from mission_tui.fleet.events.metrics import MetricRecord, counted_records
     from mission_tui.records.files.tail import read_all
     from mission_tui.records.runs.layout import RunDir
 

@@ -16,7 +16,19 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["MARGIN", "Pace", "Ratio", "Word", "noise_of", "pace_of", "ratio_of"]
+__all__ = [
+    "MARGIN",
+    "MOST_TIMES",
+    "Pace",
+    "Ratio",
+    "Word",
+    "is_enough",
+    "noise_of",
+    "order_of",
+    "pace_of",
+    "quiet_rounds",
+    "ratio_of",
+]
 
 Word = Literal["faster", "same", "slower"]
 
@@ -31,6 +43,13 @@ _STUDENT = (
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
 """The 97.5 % points of Student's t for 1 to 30 degrees of freedom."""
+MORE_PERCENT = 5.0
+"""Beyond the calmest run's, of all cores."""
+MOST_TIMES = 2
+"""So many times the rounds that were asked for are run at most."""
+
+Loads = Sequence[Sequence[float | None]]
+"""For each round what other work took during each of its runs, in percent of all cores; None is not known."""
 
 
 class Pace(Struct, frozen=True, kw_only=True):
@@ -131,3 +150,29 @@ def _pooled_interval(one: Sequence[float], other: Sequence[float], noise: float)
 
 def _student(freedom: int) -> float:
     return _STUDENT[freedom - 1] if freedom <= len(_STUDENT) else _NORMAL
+
+
+def order_of(number: int, sides: int) -> tuple[int, ...]:
+    """The sides (0 is the preset itself, 1 what it is held against) in their order in round `number`, from 1."""
+    forth = tuple(range(sides))
+    return forth if number % 2 else forth[::-1]
+
+
+def is_enough(loads: Loads, repeats: int) -> bool:
+    """Whether `repeats` rounds were calm, or `MOST_TIMES` as many were run."""
+    return len(_calm(loads)) >= repeats or len(loads) >= MOST_TIMES * repeats
+
+
+def quiet_rounds(loads: Loads, repeats: int) -> tuple[int, ...]:
+    """The places of the rounds that count: the calm ones, or all where even so there are not `repeats` of those.
+
+    Of many loaded rounds all together say more than the few least loaded.
+    """
+    calm = _calm(loads)
+    return calm if len(calm) >= repeats else tuple(range(len(loads)))
+
+
+def _calm(loads: Loads) -> tuple[int, ...]:
+    known = [[load for load in each if load is not None] for each in loads]
+    limit = min((load for each in known for load in each), default=0.0) + MORE_PERCENT
+    return tuple(place for place, each in enumerate(known) if max(each, default=0.0) <= limit)

@@ -8,16 +8,21 @@ its own preset asks for, or for another run, blocks no other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mission_tui.fleet.capacity.headroom import Headroom, QueuedRun
-from mission_tui.fleet.capacity.placement import choose, scarce
-from mission_tui.fleet.capacity.shortages import gpu_shortage, machine_shortage, own_limit_shortage
+from mission_tui.fleet.capacity.machine import Assessment, Machine, assess, busy_cores
+from mission_tui.fleet.capacity.placement import Gpu, choose, scarce
+from mission_tui.fleet.capacity.reservation import Claim
+from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["Admit", "Wait", "decide_queue"]
+__all__ = ["Admit", "Wait", "assess_combined", "decide_queue", "never_fits", "size_of"]
 
 _MACHINE = ""
+LIMITS_FILE = "limits.toml"
+MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +76,164 @@ def _decide(run: QueuedRun, headroom: Headroom, kept: dict[str, str]) -> Admit |
 
 def _in_short(run: QueuedRun, lack: str) -> str:
     return f"{run.name}, which {lack.partition(':')[0]}"
+
+
+def never_fits(run: QueuedRun, headroom: Headroom) -> Iterator[str]:
+    """Why `run` can never begin, however long it waits: sentences with numbers.
+
+    Whether the machine has the memory at all is said by `fleet.capacity.machine.assess`, with what would fit.
+    """
+    claim, caps = run.claim, headroom.caps
+    yield from _beyond(claim.ram_bytes, "memory", None, "", caps.ram, "gives to runs")
+    gpus = headroom.gpus_of(run)
+    totals = [gpu.total for gpu in gpus if gpu.total is not None]
+    most = max(totals) if gpus and len(totals) == len(gpus) else None
+    has = "the largest GPU that it may use has" if len(gpus) > 1 else "its GPU has"
+    yield from _beyond(claim.vram_bytes if gpus else 0, "GPU memory", most, has, caps.vram, "gives to runs of a GPU")
+    if caps.cores is not None and claim.cores > caps.cores:
+        yield f"keeps {claim.cores} cores busy and {LIMITS_FILE} gives {caps.cores} to runs"
+    if run.limits.cores_free > headroom.cores:
+        yield f"keep.limits.cores_free asks for {run.limits.cores_free} cores and this machine has {headroom.cores}"
+
+
+def size_of(size_bytes: int, *, up: bool = False) -> str:
+    """`size_bytes` in words, what is needed rounded `up` and what is there down, so that a lack always shows."""
+    rounded = math.ceil if up else math.floor
+    if size_bytes < 1 << 30:
+        return f"{max(0, rounded(size_bytes / (1 << 20)))} MiB"
+    return f"{rounded(size_bytes * 10 / (1 << 30)) / 10:.1f} GiB"
+
+
+def _beyond(need: int, what: str, total: int | None, has: str, cap: int | None, gives: str) -> Iterator[str]:
+    if total is not None and need > total:
+        yield f"needs about {size_of(need, up=True)} of {what} and {has} {size_of(total)}"
+    elif cap is not None and need > cap:
+        yield f"needs about {size_of(need, up=True)} of {what} and {LIMITS_FILE} {gives} {size_of(cap)}"
+
+
+def machine_shortage(run: QueuedRun, headroom: Headroom) -> str:
+    """What the machine as a whole cannot give `run` now; empty when there is enough."""
+    caps, need = headroom.caps, run.claim.ram_bytes
+    if caps.runs is not None and headroom.runs >= caps.runs:
+        return f"waits for another run's end: {LIMITS_FILE} allows {caps.runs} at once, and as many are live"
+    if caps.cores is not None and headroom.cores_busy and headroom.cores_busy + run.claim.cores > caps.cores:
+        left = max(0, caps.cores - headroom.cores_busy)
+        return (
+            f"waits for {_cores(run.claim.cores)}: {left} of the {caps.cores} that {LIMITS_FILE} gives to runs are free"
+        )
+    if headroom.ram_free is not None and need > headroom.ram_free:
+        free = size_of(max(0, headroom.ram_free))
+        return f"waits for {size_of(need, up=True)} of memory: {free} are free and promised to no run"
+    if caps.ram is not None and headroom.ram_taken + need > caps.ram:
+        left = max(0, caps.ram - headroom.ram_taken)
+        given = f"{size_of(left)} are left of the {size_of(caps.ram)} that {LIMITS_FILE} gives to runs"
+        return f"waits for {size_of(need, up=True)} of memory: {given}"
+    return ""
+
+
+def gpu_shortage(run: QueuedRun, gpus: Sequence[Gpu], headroom: Headroom) -> str:
+    """Why none of `gpus` has room for `run`."""
+    caps, need = headroom.caps, run.claim.vram_bytes
+    most = caps.runs_per_gpu
+    if most is not None and all(gpu.runs >= most for gpu in gpus):
+        where = "it" if len(gpus) == 1 else "each"
+        return f"waits for a GPU: {LIMITS_FILE} allows {most} runs on one, and {where} has as many"
+    capped = headroom.capped(gpus)
+    free = max((gpu.free or 0 for gpu in capped), default=0)
+    where = "is free and promised to no run" if len(gpus) == 1 else "is free and promised to no run on any GPU"
+    bound = f" under {LIMITS_FILE}" if [gpu.free for gpu in capped] != [gpu.free for gpu in gpus] else ""
+    most_free = f"no more than {size_of(max(0, free))} {where}{bound}"
+    return f"waits for {size_of(need, up=True)} of GPU memory: {most_free}; run.device = 'cpu' needs none"
+
+
+def own_limit_shortage(run: QueuedRun, headroom: Headroom, gpus: Sequence[Gpu]) -> str:
+    """Which of its own limits keeps `run` from beginning although the machine could carry it."""
+    own = run.limits
+    if headroom.disk_free is not None and headroom.disk_free < own.disk_free:
+        asked = f"keep.limits.disk_free asks for {_decimal(own.disk_free)}"
+        return f"waits for the disk: {_decimal(headroom.disk_free)} free, {asked}"
+    if (
+        own.ram_free
+        and headroom.ram_unpromised is not None
+        and headroom.ram_unpromised < max(own.ram_free, run.claim.ram_bytes)
+    ):
+        asked = f"keep.limits.ram_free asks for {_decimal(own.ram_free)}"
+        return f"waits for memory: {_decimal(max(0, headroom.ram_unpromised))} are free and promised to no run, {asked}"
+    if own.cores_free and headroom.cores_busy and headroom.cores - headroom.cores_busy < own.cores_free:
+        busy = f"runs keep {min(headroom.cores, headroom.cores_busy)} of {headroom.cores} busy"
+        return f"waits for cores: {busy}, keep.limits.cores_free asks for {own.cores_free}"
+    if own.runs is not None and headroom.runs >= own.runs:
+        return f"waits for another run's end: {headroom.runs} are live, and keep.limits.runs allows {own.runs} with it"
+    if gpus and headroom.choose_for(run, gpus) is None:
+        words = [f"keep.limits.vram_free asks for {_decimal(own.vram_free)}"] if own.vram_free else []
+        words += [f"keep.limits.runs_per_gpu allows {own.runs_per_gpu} with it"] if own.runs_per_gpu else []
+        return f"waits for a GPU: {' and '.join(words)}"
+    return ""
+
+
+def _cores(count: int) -> str:
+    return "1 core" if count == 1 else f"{count} cores"
+
+
+def _decimal(size_bytes: int) -> str:
+    """In the decimal units in which a preset's limit is written."""
+    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 10**9 else f"{size_bytes / 1e6:.0f} MB"
+
+
+def assess_combined(
+    specs: Sequence[Spec],
+    machine: Machine,
+    live: Sequence[Spec] = (),
+    elsewhere: Sequence[Claim] = (),
+    *,
+    waits: bool = False,
+    seen: Sequence[int | None] = (),
+) -> Assessment:
+    """What `machine` lacks for `specs` at once beside `live`, whose memory is not part of `machine.ram_free` any more.
+
+    Runs `elsewhere` on the machine keep their cores busy too. With `waits` each begins when it can. `seen` are bytes
+    of memory that runs like each of `specs` took, where that is known.
+
+    Each spec is judged alone first, so that what it lacks by itself is said of it by name.
+    """
+    known = seen or [None] * len(specs)
+    alone = [assess(spec, machine, waits=waits, seen_bytes=it) for spec, it in zip(specs, known, strict=True)]
+    needed = sum(each.ram_bytes for each in alone)
+    hard = [f"{spec.preset}: {lack}" for spec, each in zip(specs, alone, strict=True) for lack in each.hard]
+    if not hard and not waits and machine.ram_free is not None and needed > machine.ram_free:
+        hard.append(_memory(alone, needed, machine.ram_free))
+    warnings = [f"{spec.preset}: {word}" for spec, each in zip(specs, alone, strict=True) for word in each.warnings]
+    warnings += _cores_wanted(specs, machine.cores, live, [claim for claim in elsewhere if claim.cores])
+    return Assessment(tuple(dict.fromkeys(hard)), tuple(dict.fromkeys(warnings)), needed)
+
+
+def _memory(alone: Sequence[Assessment], needed: int, free: int) -> str:
+    left, fitting = free, 0
+    for each in alone:
+        left -= each.ram_bytes
+        if left < 0:
+            break
+        fitting += 1
+    return (
+        f"{len(alone)} runs at once need about {needed / MIB:,.0f} MiB of memory in all and {free / MIB:,.0f} MiB are "
+        f"free; launch the first {fitting} now, or make them smaller"
+    )
+
+
+def _cores_wanted(specs: Sequence[Spec], cores: int, live: Sequence[Spec], elsewhere: Sequence[Claim]) -> list[str]:
+    runs = len(specs) + len(live) + len(elsewhere)
+    wanted = sum(busy_cores(spec, cores) for spec in (*specs, *live))
+    wanted += sum(min(cores, claim.cores) for claim in elsewhere)
+    if runs == 1 or wanted <= cores:
+        return []
+    threads = max((spec.run.threads or 1 for spec in specs), default=1)
+    remedy = "; run.threads = 1 contends least" if threads > 1 else ""
+    others = [f"{len(live)} of them live already"] if live else []
+    others += [f"{len(elsewhere)} of them at other runs roots"] if elsewhere else []
+    beside = f", {' and '.join(others)}," if others else ""
+    unhurried = max(1, runs * cores // wanted)
+    sentence = (
+        f"{runs} runs at once{beside} keep {wanted} cores busy and there are {cores}: each goes at "
+        f"{cores / wanted:.0%} of its speed alone at best, {unhurried} would go at full speed{remedy}"
+    )
+    return [sentence]

@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
 
-from msgspec import structs
+import msgspec
+from msgspec import Meta, Struct, inspect, structs
 
-from mission_tui.fleet.capacity.machine_limits import MachineLimits
 from mission_tui.fleet.capacity.placement import Gpu, choose, promised
 from mission_tui.fleet.capacity.reservation import Claim
+from mission_tui.fleet.specs.schema import Place, fit_table
 from mission_tui.fleet.specs.spec import LimitsKeep
 
-__all__ = ["PRIORITY_S", "Headroom", "QueuedRun"]
+__all__ = ["PRIORITY_S", "Headroom", "MachineLimits", "QueuedRun", "read_limits", "tightest"]
+
+
+Bytes = Annotated[int, Meta(ge=1, le=10**18)]
+Count = Annotated[int, Meta(ge=1, le=4096)]
+
+
+class MachineLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """At most so much for all runs of a user together, whatever runs root they are in; None is no limit.
+
+    `ram` bytes of memory, `vram` bytes of each GPU, `cores` that they keep busy, `runs` that live at once, and
+    `runs_per_gpu` of them on one GPU.
+    """
+
+    ram: Bytes | None = None
+    vram: Bytes | None = None
+    cores: Count | None = None
+    runs: Count | None = None
+    runs_per_gpu: Count | None = None
+
+
+def read_limits(table: Mapping[str, object], path: Path) -> MachineLimits:
+    """The limits in `table`, parsed from the file at `path`. Raises `PresetError` naming file, key and remedy."""
+    shape = inspect.type_info(MachineLimits)
+    assert isinstance(shape, inspect.StructType)
+    return msgspec.convert(fit_table(shape, table, Place(str(path))), MachineLimits)
+
+
+def tightest(limits: Sequence[MachineLimits]) -> MachineLimits:
+    """Of each limit the least."""
+    named = {name: [it for each in limits if (it := getattr(each, name)) is not None] for name in _NAMES}
+    return MachineLimits(**{name: min(values) for name, values in named.items() if values})
+
+
+_NAMES = MachineLimits.__struct_fields__
+
 
 PRIORITY_S = 3600.0
 """What a step of priority is worth."""

@@ -13,10 +13,8 @@ from itertools import pairwise
 from msgspec import Struct
 
 from mission_tui.fleet.specs.algorithm import lstm_shape
-from mission_tui.fleet.specs.divisors import nearby_divisors
-from mission_tui.fleet.specs.mission_gym import MISSION_GYM
-from mission_tui.fleet.specs.sizes import plan_batch
-from mission_tui.fleet.specs.spec import Spec, rollout_size
+from mission_tui.fleet.specs.sizes import nearby_divisors, plan_batch
+from mission_tui.fleet.specs.spec import MISSION_GYM, Spec, rollout_size
 
 __all__ = [
     "SPARE_SHARE",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import msgspec
 
 from mission_tui.fleet.capacity.cost import Pace
+from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["ReferenceRun", "differences", "reference_runs"]
+__all__ = ["Peaks", "ReferenceRun", "differences", "reference_runs", "shape_of"]
 
 _ROWS = 20
 """The median of so many updates is the pace; the last alone may have been a slow one."""
@@ -21,6 +23,9 @@ _ROWS = 20
 _ENV = ("id", "n_envs", "vec", "n_workers", "kwargs", "config", "wrappers", "normalize", "frame_stack")
 _PPO = ("n_steps", "batch_size", "n_epochs", "net_arch", "policy", "policy_kwargs", "algo", "use_sde")
 _RUN = ("device", "engine", "precision", "compile", "tf32", "threads", "auto_scale", "callbacks")
+_RUNS = 5
+"""Of each shape the last so many runs count: what changed in packages or driver is forgotten with them."""
+_SHAPES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +93,41 @@ def _word(value: object) -> str:
     if isinstance(plain, Sequence) and not isinstance(plain, str):
         return f"[{', '.join(map(str, plain))}]"
     return str(plain)
+
+
+def shape_of(spec: Spec) -> bytes:
+    """The same bytes for specs that take the same memory."""
+    ppo, run = spec.ppo, spec.run
+    parts = (
+        spec.env,
+        (ppo.policy, ppo.algo, ppo.n_steps, ppo.batch_size, ppo.net_arch, ppo.policy_kwargs, ppo.use_sde),
+        (run.device, run.engine, run.precision, run.compile, run.threads, run.auto_scale, run.callbacks),
+        (run.command, run.python),
+    )
+    return msgspec.json.encode(parts, order="deterministic")
+
+
+class Peaks:
+    """Peaks of ended attempts by shape, in memory: they are read again from the journals."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[bytes, dict[float, Peak]] = OrderedDict()
+
+    def add(self, spec: Spec, peak: Peak, t: float) -> None:
+        """Take in what an attempt that ended at unix time `t` took."""
+        shape = shape_of(spec)
+        known = self._seen.setdefault(shape, {})
+        self._seen.move_to_end(shape)
+        known[t] = peak
+        for old in sorted(known)[:-_RUNS]:
+            del known[old]
+        if len(self._seen) > _SHAPES:
+            self._seen.popitem(last=False)
+
+    def of(self, spec: Spec) -> Peak | None:
+        """The most that the last runs of its shape took; None when none is known."""
+        known = self._seen.get(shape_of(spec))
+        if not known:
+            return None
+        vram = [peak.vram_bytes for peak in known.values() if peak.vram_bytes is not None]
+        return Peak(max(peak.rss_bytes for peak in known.values()), max(vram, default=None))

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from mission_tui.fleet.compare.comparison import MOST, Cohort, Compared, Comparison, compare, letter
-from mission_tui.fleet.compare.curves import Curve
 from mission_tui.fleet.compare.differing import Row, value_word
-from mission_tui.fleet.compare.ranking import Ranked
-from mission_tui.fleet.compare.results import MEASURES, Result
-from mission_tui.fleet.compare.side import Side
-from mission_tui.fleet.compare.spread import Contrast, Spread
-from mission_tui.fleet.compare.trace import Axis, Trace, trace_of
+from mission_tui.fleet.compare.ranking import Contrast, Ranked, Spread
+from mission_tui.fleet.compare.results import MEASURES, Curve, Result
+from mission_tui.fleet.compare.side import Axis, Side, Trace, trace_of
 from mission_tui.fleet.events.metrics import RETURN
 
 __all__ = [

@@ -7,13 +7,19 @@ from collections.abc import Iterator, Sequence, Set
 from msgspec import Struct
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.compare.curves import Curve, band_of, curve_of
 from mission_tui.fleet.compare.differing import Row, cohort_key, differing_provenance, differing_settings
-from mission_tui.fleet.compare.ranking import Ranked, is_return, ranked
-from mission_tui.fleet.compare.results import MEASURES, Result, result_of, shared_span
-from mission_tui.fleet.compare.side import Side
-from mission_tui.fleet.compare.spread import LEAST_SEEDS, Contrast, Spread, contrast_of, spread_of
-from mission_tui.fleet.compare.trace import Axis
+from mission_tui.fleet.compare.ranking import (
+    LEAST_SEEDS,
+    Contrast,
+    Ranked,
+    Spread,
+    contrast_of,
+    is_return,
+    ranked,
+    spread_of,
+)
+from mission_tui.fleet.compare.results import MEASURES, Curve, Result, band_of, curve_of, result_of, shared_span
+from mission_tui.fleet.compare.side import Axis, Side
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.text import clean
 

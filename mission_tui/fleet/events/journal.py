@@ -17,8 +17,7 @@ from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.outcome import After, Outcome
 from mission_tui.fleet.events.processes import Peak, Placement
 from mission_tui.fleet.ranges import Bytes, Count, UnixTime, Whole
-from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
-from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Terms
 
 __all__ = [
     "ENDING",

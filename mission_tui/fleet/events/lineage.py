@@ -13,7 +13,7 @@ from mission_tui.fleet.text import clean
 if TYPE_CHECKING:
     from mission_tui.fleet.resume.verdict import Change
 
-__all__ = ["IMPORTED", "Origin", "diff_of"]
+__all__ = ["IMPORTED", "Origin", "SettingChange", "diff_of"]
 
 DIFF_CHARS = 60
 IMPORTED = "imported; it was not trained here"
@@ -56,3 +56,24 @@ def diff_of(changes: Iterable[Change]) -> tuple[str, ...]:
         for change in changes
         if change.was != change.now
     )
+
+
+class SettingChange(Struct, frozen=True):
+    """What was set while the run trained: `diff` has a line per setting.
+
+    Updates after `update`, at `timesteps` of the curve, train with it; both are None while it waits for the boundary.
+    """
+
+    diff: tuple[str, ...]
+    update: int | None = None
+    timesteps: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What was set, and since when."""
+        what = ", ".join(self.diff)
+        return (
+            f"to be set at the next update: {what}"
+            if self.update is None
+            else f"set after update {self.update:,}: {what}"
+        )

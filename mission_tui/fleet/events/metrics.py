@@ -27,6 +27,7 @@ __all__ = [
     "TrainingEnded",
     "TrainingStarted",
     "UpdateDone",
+    "counted_records",
     "mean_value",
     "number",
     "plain",
@@ -211,3 +212,16 @@ class TrainingEnded(Struct, frozen=True, tag="end", tag_field="kind", omit_defau
 MetricRecord = (
     TrainingStarted | UpdateDone | CheckpointSaved | DutyFailed | EvaluationDone | SettingsChanged | TrainingEnded
 )
+
+
+def counted_records(records: Iterable[MetricRecord]) -> tuple[list[MetricRecord], list[int]]:
+    """What counts of `records`, in file order, and the `seq` of the rows that later attempts took back."""
+    kept: list[MetricRecord] = []
+    rewound: list[int] = []
+    for record in records:
+        if isinstance(record, TrainingStarted):
+            ahead = {it.seq for it in kept if not isinstance(it, TrainingStarted) and it.update > record.from_update}
+            rewound += ahead
+            kept = [it for it in kept if it.seq not in ahead]
+        kept.append(record)
+    return kept, sorted(rewound)

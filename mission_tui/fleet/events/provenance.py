@@ -8,8 +8,7 @@ from msgspec import Struct, field
 
 from mission_tui.fleet.ranges import Bytes, Count, UnixTime
 from mission_tui.fleet.resume.verdict import Change, Grade, ResumeVerdict
-from mission_tui.fleet.specs.part import parse_part
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import Spec, parse_part
 from mission_tui.fleet.text import clean
 
 __all__ = [

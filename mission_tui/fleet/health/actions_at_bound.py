@@ -12,9 +12,8 @@ from statistics import median
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.doing_well import Success
-from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.phrases import halved_learning_rate
-from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
 __all__ = ["ActionsAtBound"]
 

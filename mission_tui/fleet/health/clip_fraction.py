@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
-from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence
-from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.health.smaller_updates import smaller_update_advice
+from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
+from mission_tui.fleet.health.trust_region import smaller_update_advice
 
 __all__ = ["ClipFraction"]
 

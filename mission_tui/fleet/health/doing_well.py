@@ -11,8 +11,7 @@ import math
 from collections import deque
 
 from mission_tui.fleet.health.episode_endings import LARGEST_COUNT, MISSION_GYM, kind_of
-from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.rule import Row, RuleContext
+from mission_tui.fleet.health.rule import Hysteresis, Row, RuleContext
 
 __all__ = ["Success"]
 

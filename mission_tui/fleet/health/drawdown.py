@@ -12,11 +12,9 @@ from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, spoken
-from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
-from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.health.smaller_updates import smaller_update_advice
-from mission_tui.fleet.health.trust_region import u_of
+from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
+from mission_tui.fleet.health.trust_region import smaller_update_advice, u_of
 
 __all__ = ["Drawdown", "Steps"]
 

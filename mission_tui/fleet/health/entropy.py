@@ -14,14 +14,13 @@ from collections import deque
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
 from mission_tui.fleet.health.doing_well import Success
-from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.phrases import (
     halved_learning_rate,
     learning_rate_of,
     pressure_of,
     pressure_sentence,
 )
-from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import u_of
 
 __all__ = ["EntropyCollapse"]

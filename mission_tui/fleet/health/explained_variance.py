@@ -13,9 +13,8 @@ from collections import deque
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.health.doing_well import Success
-from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.reward_scale import is_large, normalized_rewards, reward_scale_sentence
-from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.phrases import is_large, normalized_rewards, reward_scale_sentence
+from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
 __all__ = ["ExplainedVariance"]
 

@@ -13,11 +13,17 @@ from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.doing_well import Success
-from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
+from mission_tui.fleet.health.phrases import (
+    halved_learning_rate,
+    is_large,
+    learning_rate_of,
+    normalized_rewards,
+    pressure_sentence,
+    reward_scale_sentence,
+    rounded,
+)
 from mission_tui.fleet.health.returns import Quantiles
-from mission_tui.fleet.health.reward_scale import is_large, normalized_rewards, reward_scale_sentence
-from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
 __all__ = ["GradNorm"]
 

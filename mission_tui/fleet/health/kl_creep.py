@@ -16,8 +16,7 @@ from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.health.returns import NOISE_SCALE
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.health.smaller_updates import changes_between, smaller_update_advice
-from mission_tui.fleet.health.trust_region import radius_of, u_of
+from mission_tui.fleet.health.trust_region import changes_between, radius_of, smaller_update_advice, u_of
 
 __all__ = ["KlCreep"]
 

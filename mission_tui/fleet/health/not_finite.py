@@ -11,9 +11,8 @@ from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import TrainingEnded, spoken
-from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_sentence
-from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.text import clean
 
 __all__ = ["NotFinite"]

@@ -11,8 +11,7 @@ from collections import deque
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.health.episode_endings import Endings, Rise, shaping_remedy
-from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
 __all__ = ["Outcomes"]
 

@@ -14,7 +14,6 @@ from typing import Literal
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
 from mission_tui.fleet.health.doing_well import Success
-from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.phrases import (
     halved_learning_rate,
     learning_rate_of,
@@ -22,7 +21,7 @@ from mission_tui.fleet.health.phrases import (
     pressure_sentence,
     rounded,
 )
-from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
 __all__ = ["PolicyStd"]
 

@@ -17,7 +17,7 @@ from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.thresholds import Limits
 
-__all__ = ["Explanation", "Row", "Rule", "RuleContext", "row_of"]
+__all__ = ["Explanation", "Hysteresis", "Row", "Rule", "RuleContext", "row_of"]
 
 FLOAT = frozenset({float})
 
@@ -142,3 +142,37 @@ def _number(metric: object) -> float | None:
         return float(metric)
     except (ValueError, OverflowError):
         return None
+
+
+class Hysteresis:
+    """On after `needed` of the last `window` looks were over the entry level, off after `window` calm ones in a row.
+
+    `looks` counts those of the window; they are fewer than `window` only at the beginning.
+    """
+
+    def __init__(self, needed: int, window: int) -> None:
+        self._needed = needed
+        self._window = window
+        self._over = 0
+        self._mask = (1 << window) - 1
+        self._calm = 0
+        self.looks = 0
+        self.on = False
+
+    @property
+    def count(self) -> int:
+        """Looks of the window that were over the entry level."""
+        return self._over.bit_count()
+
+    def update(self, *, over: bool, calm: bool) -> bool:
+        """Take in one look; `calm` means below the level for leaving, which lies under that for entering."""
+        # One bit a look, the newest the lowest: every rule looks at every update, and a row of flags costs more to sum.
+        self._over = ((self._over << 1) | over) & self._mask
+        self._calm = self._calm + 1 if calm else 0
+        if self.looks < self._window:
+            self.looks += 1
+        if self._over.bit_count() >= self._needed:
+            self.on = True
+        elif self._calm >= self._window:
+            self.on = False
+        return self.on

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mission_tui.fleet.events.metrics import Resumed, TrainingStarted
-from mission_tui.fleet.specs.mission_gym import SHIPPED_MISSIONS
 from mission_tui.fleet.specs.sizes import plan_batch
-from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
+from mission_tui.fleet.specs.spec import SHIPPED_MISSIONS, Schedule, Spec, rollout_size
 
 __all__ = ["Settings", "settings_of"]
 

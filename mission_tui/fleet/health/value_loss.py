@@ -10,11 +10,9 @@ import math
 from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
-from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.phrases import halved_learning_rate, rounded
+from mission_tui.fleet.health.phrases import halved_learning_rate, normalized_rewards, reward_scale_sentence, rounded
 from mission_tui.fleet.health.returns import Quantiles
-from mission_tui.fleet.health.reward_scale import normalized_rewards, reward_scale_sentence
-from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
 __all__ = ["ValueLoss"]
 

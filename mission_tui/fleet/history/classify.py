@@ -5,6 +5,7 @@ The trainer's own last word counts when the exit agrees with it; what its keeper
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -18,9 +19,12 @@ from mission_tui.fleet.events.metrics import TrainingEnded
 from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.text import clean
 
-__all__ = ["CAUSE_CHARACTERS", "ExitFacts", "classify", "never_begun"]
+__all__ = ["CAUSE_CHARACTERS", "ExitFacts", "classify", "faulting_line", "never_begun"]
 
 CAUSE_CHARACTERS = 400
+_HEAD = re.compile(r"^Fatal Python error: ", re.MULTILINE)
+_FRAME = re.compile(r'^\s+File "([^"<]+)", line (\d+) in ', re.MULTILINE)
+_STANDARD_LIBRARY = re.compile(r"/lib/python3\.\d+/(?!site-packages/|dist-packages/)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +174,14 @@ def _last_line(output: str) -> str:
 
 def _sentence(text: str, otherwise: str) -> str:
     return clean(text, CAUSE_CHARACTERS) or otherwise
+
+
+def faulting_line(said: str) -> str | None:
+    """``/home/ada/lab/my_env.py:3``: the innermost line of the last fatal error in `said`, if there is one.
+
+    Python's own library is blamed only where nobody else is there: `ctypes` crashes for others.
+    """
+    heads = list(_HEAD.finditer(said))
+    frames = list(_FRAME.finditer(said, heads[-1].end())) if heads else []
+    blamed = next((frame for frame in frames if not _STANDARD_LIBRARY.search(frame[1])), next(iter(frames), None))
+    return None if blamed is None else f"{blamed[1]}:{blamed[2]}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from msgspec import structs
 
@@ -25,10 +28,11 @@ from mission_tui.fleet.events.journal import (
 )
 from mission_tui.fleet.events.lineage import Origin
 from mission_tui.fleet.events.marginal_gain import MarginalGain
-from mission_tui.fleet.events.outcome import After, Failed, Outcome, Stopped
+from mission_tui.fleet.events.outcome import After, Failed, Outcome, RunState, Stopped
 from mission_tui.fleet.events.processes import Peak, Placement, RunFlag
+from mission_tui.fleet.strips.strip import StandState, StateInterval
 
-__all__ = ["JournalState"]
+__all__ = ["JournalState", "StateIntervals"]
 
 YOUNG_S = 10.0
 """An attempt that failed within this time died young."""
@@ -38,6 +42,9 @@ AGAIN = 16
 
 PAYOFFS = 16
 """So many times that the run joined or left the others are remembered."""
+MOST = 256
+"""Changes that are remembered; the newest ones."""
+_STANDS: dict[RunState, StandState] = {"queued": "queued", "paused": "paused", "frozen": "frozen", "parked": "parked"}
 
 
 @dataclass(slots=True)
@@ -230,3 +237,26 @@ class JournalState:
             self._count(event.failed, event.detail.removeprefix(f"{event.failed} "), event.t)
         if event.finding in self.findings:
             self.acted.add((event.finding, self.findings[event.finding].severity, event.act))
+
+
+class StateIntervals:
+    """Takes in states in the order of the journal, whatever its clock did."""
+
+    def __init__(self) -> None:
+        self._changes: deque[tuple[float, StandState | None]] = deque(maxlen=MOST)
+
+    def add(self, state: RunState, t: float) -> None:
+        """From unix time `t` on the run is in `state`."""
+        stands = _STANDS.get(state)
+        last_t, last = self._changes[-1] if self._changes else (t, None)
+        if stands != last:
+            self._changes.append((max(t, last_t), stands))
+
+    def between(self, since: float, until: float) -> tuple[StateInterval, ...]:
+        """The stands from `since` to `until`, oldest first; what goes on ends there."""
+        changes: Sequence[tuple[float, StandState | None]] = (*self._changes, (until, None))
+        return tuple(
+            StateInterval(state, max(t, since), min(end, until))
+            for (t, state), (end, _) in pairwise(changes)
+            if state is not None and max(t, since) < min(end, until)
+        )

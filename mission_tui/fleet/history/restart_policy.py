@@ -9,11 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mission_tui.fleet.events.journal import ENDING
-from mission_tui.fleet.events.outcome import Failed
+from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.history.journal_state import JournalState
 from mission_tui.fleet.specs.spec import RestartKeep
 
-__all__ = ["ASKED", "CRASH_LOOP", "FORGIVEN_S", "GiveUp", "Row", "StartAgain", "next_step"]
+__all__ = [
+    "ASKED",
+    "CRASH_LOOP",
+    "REBOOTS",
+    "GiveUp",
+    "Row",
+    "StartAgain",
+    "after_reboot",
+    "ended_by_reboot",
+    "next_step",
+]
 
 CRASH_LOOP = 5
 """So many attempts in a row that die young are a loop, however many restarts are allowed."""
@@ -66,3 +76,37 @@ def next_step(journal: JournalState, keep: RestartKeep) -> StartAgain | GiveUp |
     if done >= keep.most:
         return GiveUp(f"failed again after {done} {'restart' if done == 1 else 'restarts'}: {outcome.cause}")
     return StartAgain(done + 1, min(LONGEST_WAIT_S, keep.wait_s * 2.0**done))
+
+
+REBOOTS = 3
+"""So many reboots in a row, none after an hour of training, are enough: the next one parks the run."""
+
+
+def ended_by_reboot(outcome: Outcome, *, seen: bool, terminated: bool) -> bool:
+    """Whether it was the restart that ended an attempt of an earlier boot which nobody had asked to end.
+
+    `seen`: its keeper wrote how it ended; `terminated`: by SIGTERM, as every process gets it when a machine goes down.
+    """
+    match outcome:
+        case Finished():
+            return False
+        case Failed():
+            return terminated
+        case Lost() | Killed() | Stopped():
+            return terminated or not seen
+
+
+def after_reboot(journal: JournalState, lived_s: float) -> StartAgain | GiveUp | None:
+    """What follows an attempt that a reboot ended after `lived_s` of training; None for nothing, or once decided."""
+    if (
+        not journal.rebooted
+        or journal.restart is not None
+        or journal.gave_up
+        or journal.asked & ENDING
+        or journal.was_held
+    ):
+        return None
+    done = 0 if lived_s >= FORGIVEN_S else journal.reboots
+    if done >= REBOOTS:
+        return GiveUp(f"the machine was restarted {done + 1} times in a row before the run had trained for an hour")
+    return StartAgain(done + 1, 0.0)

@@ -40,7 +40,7 @@ from mission_tui.fleet.events.journal import (
     RunThawed,
     SettingsAsked,
 )
-from mission_tui.fleet.events.lineage import Origin, diff_of
+from mission_tui.fleet.events.lineage import Origin, SettingChange, diff_of
 from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     DutyFailed,
@@ -66,13 +66,12 @@ from mission_tui.fleet.events.observations import (
 )
 from mission_tui.fleet.events.outcome import Lost, Phase, RunState
 from mission_tui.fleet.events.processes import EnvWorkers, Pids, RunFlag, Usage
-from mission_tui.fleet.history.journal_state import JournalState
+from mission_tui.fleet.history.journal_state import JournalState, StateIntervals
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, fold_record
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.strips.state_intervals import StateIntervals
 from mission_tui.fleet.text import clean
 
-__all__ = ["NOTE_CHARS", "Fact", "RunHistory"]
+__all__ = ["NOTE_CHARS", "Fact", "RunHistory", "not_taken", "setting_changes"]
 
 NOTE_CHARS = 400
 
@@ -302,3 +301,25 @@ def _resumed(run_id: str, journal: JournalState, event: AttemptStarting) -> Orig
     if after and journal.resumed is not None and journal.resumed.checkpoint == event.checkpoint:
         return structs.replace(journal.resumed, after=after)
     return Origin("resumed", run_id, journal.name, event.checkpoint, diff_of(event.changes), after)
+
+
+MOST = 16
+"""Lines of a change that are shown: one for each setting that can be changed, and some."""
+
+
+def setting_changes(run: RunHistory) -> tuple[SettingChange, ...]:
+    """Those in effect, oldest first, over all attempts; then those that wait."""
+    taken = [SettingChange(_cleaned(each.diff), each.update, each.timesteps) for each in run.metrics.sets]
+    waiting = [] if run.journal.outcome is not None else not_taken(run)
+    return (*taken, *(SettingChange(diff_of(each.changes)) for each in waiting))
+
+
+def _cleaned(diff: tuple[str, ...]) -> tuple[str, ...]:
+    """A trainer may be anybody's, and so may be what it writes."""
+    return tuple(clean(line) for line in diff[:MOST])
+
+
+def not_taken(run: RunHistory) -> list[SettingsAsked]:
+    """What was asked of the attempt that its trainer has not taken over yet."""
+    taken = max((each.number for each in run.metrics.sets), default=0)
+    return [each for each in run.journal.sets if each.seq > taken]

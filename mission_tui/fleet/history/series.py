@@ -14,10 +14,10 @@ from itertools import pairwise
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.events.metrics import Metric, UpdateDone, number, spoken
-from mission_tui.fleet.history.episode_counts import EpisodeCounts
+from mission_tui.fleet.events.metrics import Episodes, Metric, UpdateDone, number, spoken
+from mission_tui.fleet.text import clean
 
-__all__ = ["EPISODES", "MAX_COLUMNS", "MAX_POINTS", "Columns", "Thinned"]
+__all__ = ["EPISODES", "MAX_COLUMNS", "MAX_POINTS", "MOST_OUTCOMES", "OTHERS", "Columns", "Thinned"]
 
 EPISODES = "episodes"
 """Asked for like a series, it brings the counts of episodes and their outcomes."""
@@ -28,6 +28,11 @@ MAX_COLUMNS = 128
 MAX_POINTS = 2000
 
 OWN = ("steps_per_s", "rollout_s", "update_s")
+MOST_OUTCOMES = 16
+"""Outcomes that are told apart; what an environment names beyond them is counted as `OTHERS`."""
+OTHERS = "others"
+_LARGEST = 1 << 24
+_NAME_CHARS = 40
 
 
 class Thinned(Struct, frozen=True):
@@ -257,3 +262,45 @@ class Columns:
 def _short(value: float) -> Metric:
     """A 32-bit cell with the digits it has: 0.1 again, not 0.10000000149."""
     return spoken(float(f"{value:.7g}"))
+
+
+class EpisodeCounts:
+    """One count a row and outcome. Rows are those of `fleet.history.series.Columns`, which keeps both in step."""
+
+    def __init__(self) -> None:
+        self._ended = array("I")
+        self._outcomes: dict[str, array[int]] = {}
+
+    def put(self, row: int, episodes: Episodes) -> None:
+        """Count what ended in row `row`, which is the last."""
+        _put(self._ended, row, episodes.n)
+        for name, count in episodes.outcomes.items():
+            word = clean(name, _NAME_CHARS)
+            if word not in self._outcomes and len(self._outcomes) >= MOST_OUTCOMES:
+                word = OTHERS
+            _put(self._outcomes.setdefault(word, array("I")), row, count)
+
+    def cut(self, rows: int) -> None:
+        """Forget all rows from `rows` on."""
+        for column in (self._ended, *self._outcomes.values()):
+            del column[rows:]
+
+    def drop_first(self, rows: int) -> None:
+        """Forget the first `rows` rows."""
+        for column in (self._ended, *self._outcomes.values()):
+            del column[:rows]
+
+    def sums(self, edges: Sequence[int]) -> tuple[tuple[int, ...], dict[str, tuple[int, ...]]]:
+        """Of the rows between each two of `edges`: how many episodes ended, and how many of each outcome."""
+        spans = list(pairwise(edges))
+        outcomes = {name: _sums(self._outcomes[name], spans) for name in sorted(self._outcomes)}
+        return _sums(self._ended, spans), {name: counts for name, counts in outcomes.items() if any(counts)}
+
+
+def _put(column: array[int], row: int, count: int) -> None:
+    column.extend([0] * (row + 1 - len(column)))
+    column[row] = min(_LARGEST, column[row] + max(0, count))
+
+
+def _sums(column: array[int], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    return tuple(sum(column[first:last]) for first, last in spans)

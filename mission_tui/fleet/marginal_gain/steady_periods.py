@@ -5,10 +5,13 @@ A run is company from its hand-over to a keeper, but counts only once it is warm
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["SteadyPeriod", "TrainingSpan", "steady_periods"]
+from mission_tui.fleet.history.run import RunHistory
+
+__all__ = ["Span", "SteadyPeriod", "TrainingSpan", "cell_s", "steady_periods", "summed", "training_spans_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +75,98 @@ def _turns(stays: Iterable[TrainingSpan], now: float) -> Iterable[tuple[float, s
             yield span.warm, "warm", span
         if until is not None and until <= now:
             yield until, "gone", span
+
+
+WARM_S = 5.0
+"""The first update of an attempt, and what follows so soon, fills caches and starts threads: it is not timed."""
+
+
+def training_spans_of(run: RunHistory) -> Iterator[TrainingSpan]:
+    """When the newest attempt of `run` was one of those that train; from another setting on it is another run."""
+    journal, spec = run.journal, run.spec
+    silent = spec is not None and spec.run.command is not None and run.metrics.row is None
+    if journal.attempt == 0 or journal.started_t is None or silent:
+        return
+    since: float | None = journal.started_t
+    for t, ends, begins in _cuts(run):
+        if ends and since is not None:
+            yield _stay(run, since, t)
+            since = None
+        since = t if begins and since is None else since
+    if since is not None:
+        yield _stay(run, since, journal.ended_t)
+
+
+def _cuts(run: RunHistory) -> list[tuple[float, bool, bool]]:
+    """When a stay of the attempt ends, or another begins, or both at once."""
+    held = [(t, cause in ("pause", "freeze"), cause in ("unpause", "thaw")) for t, cause in run.journal.breaks]
+    started_t = run.journal.started_t or 0.0
+    return sorted(held + [(each.t, True, True) for each in run.metrics.sets if each.t >= started_t])
+
+
+def _stay(run: RunHistory, since: float, until: float | None) -> TrainingSpan:
+    first_t = run.metrics.columns.first_t(since)
+    return TrainingSpan(run.id, since, None if first_t is None else first_t + WARM_S, until, _kind(run))
+
+
+def _kind(run: RunHistory) -> str:
+    """Equal for runs of which a step costs the same; what merely learns otherwise is no difference."""
+    spec = run.spec
+    if spec is None:
+        return run.id
+    if spec.run.command is not None:
+        return spec.preset
+    ppo, how = spec.ppo, spec.run
+    work = (ppo.algo, ppo.policy, ppo.n_steps, ppo.n_epochs, ppo.batch_size, ppo.net_arch, ppo.use_sde)
+    return repr((spec.env, work, how.engine, how.device, how.precision, how.compile, how.threads))
+
+
+LEAST_CELL_S = 2.0
+"""No cell is shorter, nor than an update of the slowest run: within one nobody knows where its steps lie."""
+LEAST_COVER = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One update, from `begin` to `end` (unix s), at `steps_per_s`."""
+
+    begin: float
+    end: float
+    steps_per_s: float
+
+
+def cell_s(spans: Mapping[str, Sequence[Span]]) -> float:
+    """Seconds of a cell for runs whose updates took as long as `spans` did."""
+    typical = [statistics.median(span.end - span.begin for span in each) for each in spans.values() if each]
+    return max(LEAST_CELL_S, max(typical, default=0.0))
+
+
+def summed(
+    spans: Mapping[str, Sequence[Span]], period: SteadyPeriod, seconds: float, most: int, *, backwards: bool = False
+) -> list[float]:
+    """Summed steps per second of all runs of `spans` in the first `most` cells of the stretch, `seconds` long each.
+
+    `backwards`: in the last ones, counted from its end. Only updates that lie wholly in the stretch count, and only
+    cells of which every run was seen updating for half the time or more: evaluations and pauses are left out.
+    """
+    count = min(most, int((period.end - period.begin) / seconds))
+    begin = period.end - count * seconds if backwards else period.begin
+    rates = [_rates(each, period, begin, seconds, count) for each in spans.values()]
+    known = [cell for cell in zip(*rates, strict=True) if None not in cell]
+    return [sum(rate for rate in cell if rate is not None) for cell in known]
+
+
+def _rates(spans: Sequence[Span], period: SteadyPeriod, begin: float, seconds: float, count: int) -> list[float | None]:
+    covered, steps = [0.0] * count, [0.0] * count
+    for span in spans:
+        if span.begin < period.begin or span.end > period.end:
+            continue
+        first, last = int((span.begin - begin) // seconds), int((span.end - begin) // seconds)
+        for cell in range(max(0, first), min(count - 1, last) + 1):
+            left = begin + cell * seconds
+            shared = min(span.end, left + seconds) - max(span.begin, left)
+            covered[cell] += shared
+            steps[cell] += shared * span.steps_per_s
+    return [
+        done / cover if cover >= LEAST_COVER * seconds else None for done, cover in zip(steps, covered, strict=True)
+    ]

@@ -10,13 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.resume.choices import apply_choices
-    from mission_tui.fleet.resume.judge import judge_resume
+    from mission_tui.fleet.resume.judge import apply_choices, judge_resume
     from mission_tui.fleet.resume.sides import ResumeFacts
 
 __all__ = ["ResumeFacts", "apply_choices", "judge_resume"]
 
-_AT = {"ResumeFacts": "sides", "apply_choices": "choices", "judge_resume": "judge"}
+_AT = {"ResumeFacts": "sides", "apply_choices": "judge", "judge_resume": "judge"}
 
 
 def __getattr__(name: str) -> object:

@@ -6,27 +6,33 @@ gravest change, and an unchanged spec is safe.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
 from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.resume import arithmetic, identity, impossible, objective, rollout
-from mission_tui.fleet.resume.remedies import BRANCH, RESET_ADAM
-from mission_tui.fleet.resume.remedy_application import ResumeTarget, apply_remedy, restore_field
+from mission_tui.fleet.resume import rollout, rulings
+from mission_tui.fleet.resume.remedies import (
+    BRANCH,
+    RESET_ADAM,
+    ResumeTarget,
+    apply_remedy,
+    chosen_remedies,
+    nearest_value,
+    overriding,
+    restore_field,
+)
 from mission_tui.fleet.resume.sides import ResumeFacts, Rule, Ruling, Sides, always
-from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
-from mission_tui.fleet.resume.verdict import Change, Grade, Remedy, ResumeVerdict
-from mission_tui.fleet.specs.consistency import violations
-from mission_tui.fleet.specs.part import Part, part_words
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Grade, Remedy, ResumeVerdict, Terms
+from mission_tui.fleet.specs.consistency import LARGEST_ROLLOUT, violations
 from mission_tui.fleet.specs.schema import TABLES
-from mission_tui.fleet.specs.sizes import BatchPlan
-from mission_tui.fleet.specs.spec import Schedule, Spec
+from mission_tui.fleet.specs.sizes import BatchPlan, nearby_divisors
+from mission_tui.fleet.specs.spec import Part, Schedule, Spec, part_words, rollout_size
 from mission_tui.fleet.text import clean
 
-__all__ = ["judge_resume"]
+__all__ = ["apply_choices", "judge_resume"]
 
 _GRAVITY: tuple[Grade, ...] = get_args(Grade)
 _OTHER_RETURNS = always(
@@ -34,7 +40,7 @@ _OTHER_RETURNS = always(
     "returns are not comparable with those before, and neither are trends across the resume",
     "evaluate before and after",
 )
-_SHAPES = always("refuse", "the weights of the checkpoint do not fit", identity.NEW_RUN, BRANCH)
+_SHAPES = always("refuse", "the weights of the checkpoint do not fit", rulings.NEW_RUN, BRANCH)
 _COEFFICIENT = always("note", "other weights in the loss; losses are not comparable with those before")
 _OTHER_PYTHON = always("note", "continued, not exact: other packages or variables may compute other last bits")
 _KEPT = always("safe", "changes what is kept, not what is learned")
@@ -42,27 +48,27 @@ _KEPT = always("safe", "changes what is kept, not what is learned")
 _OTHER_TASK = "another task: its observations and rewards mean something else"
 
 RULES: Mapping[str, Rule] = {
-    "env.id": always("refuse", _OTHER_TASK, identity.NEW_RUN, BRANCH, override=True),
+    "env.id": always("refuse", _OTHER_TASK, rulings.NEW_RUN, BRANCH, override=True),
     "env.n_envs": rollout.n_envs,
-    "env.vec": arithmetic.NOT_EXACT,
+    "env.vec": rulings.NOT_EXACT,
     "env.n_workers": always("safe", "each environment keeps its state and its seed, whichever process steps it"),
     "env.kwargs": _OTHER_RETURNS,
     "env.config": _OTHER_RETURNS,
     "env.wrappers": _OTHER_RETURNS,
     "env.imports": always("note", "other modules are imported before the environment is made"),
-    "env.normalize": identity.normalize,
+    "env.normalize": rulings.normalize,
     "env.frame_stack": _SHAPES,
     "ppo.algo": always(
-        "refuse", "another algorithm asks other things of network and environment", identity.NEW_RUN, BRANCH
+        "refuse", "another algorithm asks other things of network and environment", rulings.NEW_RUN, BRANCH
     ),
     "ppo.policy": _SHAPES,
     "ppo.n_steps": rollout.n_steps,
     "ppo.batch_size": rollout.batch_size,
     "ppo.n_epochs": rollout.n_epochs,
-    "ppo.learning_rate": objective.learning_rate,
-    "ppo.gamma": objective.gamma,
-    "ppo.gae_lambda": objective.gae_lambda,
-    "ppo.clip_range": objective.clip_range,
+    "ppo.learning_rate": rulings.learning_rate,
+    "ppo.gamma": rulings.gamma,
+    "ppo.gae_lambda": rulings.gae_lambda,
+    "ppo.clip_range": rulings.clip_range,
     "ppo.clip_range_vf": always("note", "the value network is held closer to, or freer from, its old values"),
     "ppo.normalize_advantage": always(
         "warn",
@@ -74,23 +80,23 @@ RULES: Mapping[str, Rule] = {
     "ppo.vf_coef": _COEFFICIENT,
     "ppo.max_grad_norm": always("note", "gradients are clipped at another norm; Adam's moments adapt"),
     "ppo.use_sde": always(
-        "refuse", "state-dependent exploration changes the policy's shapes and meaning", identity.NEW_RUN, BRANCH
+        "refuse", "state-dependent exploration changes the policy's shapes and meaning", rulings.NEW_RUN, BRANCH
     ),
     "ppo.sde_sample_freq": always("note", "exploration noise is drawn at another pace"),
-    "ppo.target_kl": objective.target_kl,
+    "ppo.target_kl": rulings.target_kl,
     "ppo.stats_window_size": always("note", "ep_rew_mean averages over another number of episodes"),
     "ppo.net_arch": _SHAPES,
-    "ppo.policy_kwargs": identity.policy_kwargs,
-    "run.total_timesteps": objective.total_timesteps,
-    "run.duration_s": objective.duration,
+    "ppo.policy_kwargs": rulings.policy_kwargs,
+    "run.total_timesteps": rulings.total_timesteps,
+    "run.duration_s": rulings.duration,
     "run.seed": always("note", "other starts from here on; the same seed would replay the first attempt's starts"),
-    "run.device": arithmetic.NOT_EXACT,
-    "run.threads": arithmetic.NOT_EXACT,
+    "run.device": rulings.NOT_EXACT,
+    "run.threads": rulings.NOT_EXACT,
     "run.auto_scale": always("note", "who chooses batch size and epochs; what that changes is listed on its own"),
     "run.engine": always("note", "continued, not exact: the engines compute the same numbers and round them apart"),
-    "run.precision": arithmetic.precision,
+    "run.precision": rulings.precision,
     "run.compile": always("note", "continued, not exact: compiled sums are rounded in another order"),
-    "run.tf32": arithmetic.tf32,
+    "run.tf32": rulings.tf32,
     "run.python": _OTHER_PYTHON,
     "run.cwd": always("note", "relative paths mean other files from here on"),
     "run.env": _OTHER_PYTHON,
@@ -103,7 +109,7 @@ RULES: Mapping[str, Rule] = {
         "note", "other callbacks are called from here on; one of the same class in the same place goes on counting"
     ),
     "run.resume_command": always("refuse", "it goes on with what a command began, and this is a training"),
-    "run.command": always("refuse", "a command cannot go on from a checkpoint of the trainer", identity.NEW_RUN),
+    "run.command": always("refuse", "a command cannot go on from a checkpoint of the trainer", rulings.NEW_RUN),
 }
 
 
@@ -152,7 +158,7 @@ def _changes(sides: Sides) -> Iterator[Change]:
     before, after = _values(sides.was, sides.plan_was), _values(sides.now, sides.plan_now)
     for name, value in after.items():
         if name in contradictions:
-            ruling = Ruling("refuse", contradictions[name], remedies=impossible.nearest(sides.now, name))
+            ruling = Ruling("refuse", contradictions[name], remedies=nearest(sides.now, name))
         elif before[name] != value or _forced(sides, name):
             ruling = _settled(sides, name, RULES.get(name, _KEPT)(sides))
         else:
@@ -169,7 +175,7 @@ def _changes(sides: Sides) -> Iterator[Change]:
         )
     yield from _spaces(sides.facts)
     if sides.facts.collapsed is not None:
-        ruling = _settled(sides, "policy", identity.collapsed(sides))
+        ruling = _settled(sides, "policy", rulings.collapsed(sides))
         override = ruling.grade == "refuse"
         yield Change("policy", "alive", "collapsed", ruling.grade, ruling.why, ruling.remedy, override=override)
 
@@ -201,7 +207,7 @@ def _values(spec: Spec, plan: BatchPlan) -> dict[str, Any]:
     effective = {
         "ppo.batch_size": plan.batch_size,
         "ppo.n_epochs": plan.n_epochs,
-        "env.normalize": identity.normalizer(spec.env),
+        "env.normalize": rulings.normalizer(spec.env),
         "env.frame_stack": spec.env.frame_stack or 1,
     }
     return values | effective
@@ -230,7 +236,7 @@ def _spaces(facts: ResumeFacts) -> Iterator[Change]:
     for name, (was, now) in pairs.items():
         if was is not None and now is not None and was != now:
             why = "the network's first or last layer does not fit"
-            yield Change(name, clean(was), clean(now), "refuse", why, identity.NEW_RUN, (BRANCH,))
+            yield Change(name, clean(was), clean(now), "refuse", why, rulings.NEW_RUN, (BRANCH,))
 
 
 def _said(value: Any) -> str:
@@ -251,3 +257,36 @@ def _said(value: Any) -> str:
             return "-".join(_said(item) for item in value) or "none"
         case _:
             return clean(str(value))
+
+
+def nearest(spec: Spec, name: str) -> tuple[Remedy, ...]:
+    """The remedy that gives field `name` of the contradictory `spec` its nearest valid value; none where none is."""
+    rollout = rollout_size(spec)
+    match name:
+        case "ppo.batch_size" if rollout >= 2:
+            return (nearest_value(name, rollout, f"one minibatch of {rollout:,}, the whole rollout"),)
+        case "ppo.n_steps":
+            return (nearest_value(name, 2),)
+        case "env.n_envs":
+            most = LARGEST_ROLLOUT // spec.ppo.n_steps
+            return (nearest_value(name, most),) if most else ()
+        case "env.n_workers" if spec.env.n_workers is not None:
+            near = nearby_divisors(spec.env.n_envs, spec.env.n_workers)
+            return (nearest_value(name, near[0]),)
+        case _:
+            return ()
+
+
+def apply_choices(
+    was: Spec, now: Spec, facts: ResumeFacts, remedies: Sequence[str], overrides: Sequence[str]
+) -> ResumeTarget:
+    """What comes of `now` with the `remedies` (NAME or NAME:FIELD) and `overrides` (fields) carried out in order.
+
+    Raises `UsageError` for a word that is not offered when its turn comes.
+    """
+    target = ResumeTarget(now, overriding(judge_resume(was, now, facts), overrides))
+    for word in remedies:
+        verdict = judge_resume(was, target.spec, facts, target.terms)
+        for field, remedy in chosen_remedies(verdict, (word,)):
+            target = apply_remedy(was, target, field, remedy)
+    return target

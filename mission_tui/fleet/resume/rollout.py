@@ -18,7 +18,7 @@ from mission_tui.fleet.resume.remedies import (
     target_kl,
 )
 from mission_tui.fleet.resume.sides import Ruling, Sides, factor
-from mission_tui.fleet.specs.divisors import nearby_divisors
+from mission_tui.fleet.specs.sizes import nearby_divisors
 
 __all__ = ["batch_size", "n_envs", "n_epochs", "n_steps"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
-from mission_tui.fleet.resume.verdict import Grade, Remedy
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Grade, Remedy, Terms
 from mission_tui.fleet.specs.sizes import BatchPlan, plan_batch
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 

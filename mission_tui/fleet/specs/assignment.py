@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.specs.place import plain_key
 from mission_tui.fleet.specs.quantity import format_quantity
-from mission_tui.fleet.specs.scalar import TypedText
+from mission_tui.fleet.specs.schema import TypedText, plain_key
 
 __all__ = ["MOST_RUNS", "RUNS_AT_ONCE", "Assignment", "alternatives", "expand", "factors"]
 

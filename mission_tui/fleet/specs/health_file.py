@@ -16,8 +16,7 @@ from typing import Literal
 import msgspec
 from msgspec import inspect
 
-from mission_tui.fleet.specs.place import Place
-from mission_tui.fleet.specs.schema import fit_table, unknown_key
+from mission_tui.fleet.specs.schema import Place, fit_table, unknown_key
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 from mission_tui.fleet.specs.thresholds import HealthKeep, Limits
 

@@ -13,8 +13,7 @@ from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import TABLES
-from mission_tui.fleet.specs.setting_change import LIVE_KEYS
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import LIVE_KEYS, Spec
 
 __all__ = ["check_live", "with_words"]
 

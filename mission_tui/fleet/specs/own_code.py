@@ -13,10 +13,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from mission_tui.fleet.specs.mission_gym import MISSION_GYM
-from mission_tui.fleet.specs.part import Part, part_words
 from mission_tui.fleet.specs.secrecy import is_secret
-from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Part, PpoSpec, RunSpec, Spec, part_words
 from mission_tui.fleet.text import spelled_out
 
 __all__ = ["CODE_KEYS", "HARMLESS_KEYS", "CodeKind", "OwnCode", "own_code", "own_code_words"]

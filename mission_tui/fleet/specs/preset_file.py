@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from mission_tui.fleet.specs.place import Place
-from mission_tui.fleet.specs.schema import TABLES, fit_table, unknown_key
+from mission_tui.fleet.specs.schema import TABLES, Place, fit_table, unknown_key
 from mission_tui.fleet.text import clean
 
 __all__ = ["PresetFile", "PresetOrigin", "SavedPreset", "Saving", "check_preset_name", "read_preset"]

@@ -6,15 +6,18 @@ auto-scaling may fill only what nobody wrote. `n_steps` is per environment; the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from mission_tui.fleet.specs.part import Part
 from mission_tui.fleet.specs.thresholds import HealthKeep
 
 __all__ = [
     "LARGEST_SEED",
+    "LIVE_KEYS",
+    "MISSION_GYM",
+    "SHIPPED_MISSIONS",
     "Algo",
     "CheckpointKeep",
     "Engine",
@@ -23,14 +26,30 @@ __all__ = [
     "KeepSpec",
     "LimitsKeep",
     "Normalize",
+    "Part",
     "PpoSpec",
     "RestartAlso",
     "RestartKeep",
     "RunSpec",
     "Schedule",
     "Spec",
+    "parse_part",
+    "part_words",
     "rollout_size",
 ]
+
+LIVE_KEYS = (
+    "ppo.learning_rate",
+    "ppo.clip_range",
+    "ppo.ent_coef",
+    "ppo.vf_coef",
+    "ppo.target_kl",
+    "ppo.n_epochs",
+    "ppo.max_grad_norm",
+    "ppo.batch_size",
+    "run.total_timesteps",
+)
+
 
 LARGEST_SEED = 2**32 - 1
 """NumPy's global generator takes no larger one, and SB3 seeds that too."""
@@ -44,6 +63,9 @@ LearningRate = Annotated[float, Meta(gt=0.0, le=1.0)]
 
 Algo = Literal["ppo", "maskable_ppo", "recurrent_ppo"]
 Engine = Literal["fast", "stock"]
+MISSION_GYM = "MissionGym-v0"
+SHIPPED_MISSIONS = (None, "standard", "demo")
+"""What `env.config` may be without being a folder of somebody's own."""
 
 
 class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -222,3 +244,28 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def rollout_size(spec: Spec) -> int:
     """Transitions of one rollout: `n_envs * n_steps`."""
     return spec.env.n_envs * spec.ppo.n_steps
+
+
+class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`cls` is "package.module:Name"."""
+
+    cls: Annotated[str, Meta(min_length=1)]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def parse_part(written: str | Part) -> Part:
+    """A class that was written by its name alone is made with nothing."""
+    return Part(cls=written) if isinstance(written, str) else written
+
+
+def part_words(value: object) -> str | None:
+    """``pkg:Name(scale=2, inner=pkg:Other)`` for a part, or the table that one is written as; None for all else."""
+    if isinstance(value, Part):
+        value = {"cls": value.cls, "kwargs": value.kwargs}
+    if not isinstance(value, Mapping) or "cls" not in value or not value.keys() <= {"cls", "kwargs"}:
+        return None
+    kwargs = value.get("kwargs") or {}
+    if not isinstance(kwargs, Mapping):
+        return None
+    arguments = ", ".join(f"{name}={part_words(item) or item}" for name, item in kwargs.items())
+    return f"{value['cls']}({arguments})" if arguments else str(value["cls"])

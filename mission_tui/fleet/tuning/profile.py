@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mission_tui.fleet.bench import work_of
-from mission_tui.fleet.specs.place import Place
 from mission_tui.fleet.specs.preset import change
-from mission_tui.fleet.specs.schema import TABLES, fit_table, unknown_key
+from mission_tui.fleet.specs.schema import TABLES, Place, fit_table, unknown_key
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 

@@ -7,18 +7,26 @@ looks better than it is. So nothing is known that is not in the journal.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mission_tui.fleet.bench import MARGIN, Ratio, is_enough, quiet_rounds, ratio_of
+from mission_tui.fleet.student_t import t_quantile
 from mission_tui.fleet.tuning.candidates import Candidate, Refused, challengers
 from mission_tui.fleet.tuning.plan import Knob, in_order
-from mission_tui.fleet.tuning.race import surely_slower, winner
 from mission_tui.fleet.tuning.record import ProbeDone, Resolved, TuneBegun
 
-__all__ = ["Field", "NextProbe", "Stage", "TuneState", "tune_state"]
+__all__ = ["Field", "NextProbe", "Stage", "TuneState", "surely_slower", "tune_state", "winner"]
 
 OWN, PAIRS = "own", "pairs"
+BETTER = 1.03
+"""What stands is left for something that looks faster by so much; the last word have the fresh pairs."""
+LEAST_NOISE = 0.02
+LEAST_FREEDOM = 3
+"""Below, an interval is so wide that it says nothing, and its quantile is only roughly known."""
+ERROR = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,3 +216,39 @@ def _vain(knob: Knob, rollout_share: float | None) -> str:
     if knob != "vec" or rollout_share is None or rollout_share >= MARGIN:
         return ""
     return f"rollouts take {rollout_share:.0%} of the time, so it could not bring {MARGIN:.0%}"
+
+
+def surely_slower(rates: Sequence[Sequence[float]], looks: int) -> tuple[int, ...]:
+    """The places of candidates that are surely slower than the leader, if this is one of `looks` looks in all.
+
+    `rates` has a row for each candidate with a speed above 0 for each round, all rows equally long.
+    """
+    count, rounds = len(rates), len(rates[0]) if rates else 0
+    freedom = (count - 1) * (rounds - 1)
+    if freedom < LEAST_FREEDOM:
+        return ()
+    logs = [[math.log(rate) for rate in row] for row in rates]
+    means = [statistics.fmean(row) for row in logs]
+    noise = max(LEAST_NOISE, math.sqrt(_left_over(logs, means) / freedom))
+    quantile = t_quantile(1.0 - ERROR / 2.0 / (looks * (count - 1)), freedom)
+    margin = quantile * noise * math.sqrt(2.0 / rounds)
+    best = max(means)
+    return tuple(place for place, mean in enumerate(means) if mean + margin < best)
+
+
+def winner(rates: Sequence[Sequence[float]]) -> int:
+    """The place of the candidate to go on with; the first one stands unless another looks faster by 3 %."""
+    means = [statistics.fmean(math.log(rate) for rate in row) for row in rates]
+    best = max(range(len(means)), key=means.__getitem__)
+    return best if means[best] - means[0] >= math.log(BETTER) else 0
+
+
+def _left_over(logs: Sequence[Sequence[float]], means: Sequence[float]) -> float:
+    """The sum of squares that neither candidate nor round explains."""
+    whole = statistics.fmean(means)
+    of_round = [statistics.fmean(column) - whole for column in zip(*logs, strict=True)]
+    return sum(
+        (value - mean - shift) ** 2
+        for row, mean in zip(logs, means, strict=True)
+        for value, shift in zip(row, of_round, strict=True)
+    )

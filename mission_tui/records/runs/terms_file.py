@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.records.files.atomic import read_json, write_json
 
 __all__ = ["read_terms", "write_terms"]

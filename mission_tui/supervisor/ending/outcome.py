@@ -12,7 +12,7 @@ from mission_tui.fleet.events.journal import ENDING, AttemptEnded
 from mission_tui.fleet.events.outcome import Outcome, Stopped
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS, ExitFacts, classify, never_begun
-from mission_tui.fleet.history.reboot_policy import ended_by_reboot
+from mission_tui.fleet.history.restart_policy import ended_by_reboot
 from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core

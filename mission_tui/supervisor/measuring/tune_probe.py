@@ -15,8 +15,7 @@ from msgspec import Struct, structs
 from mission_tui.errors import EX_CONFIG, MissionError
 from mission_tui.fleet.bench import Timing, timing_of
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.fleet.tuning.probing import MEASURED_UPDATES, WARM_UPDATES, probe_spec
-from mission_tui.fleet.tuning.record import ProbeDone, Resolved
+from mission_tui.fleet.tuning.record import MEASURED_UPDATES, WARM_UPDATES, ProbeDone, Resolved, probe_spec
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.undo_launch import kill_live

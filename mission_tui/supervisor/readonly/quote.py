@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 
 from mission_tui.fleet.capacity.cost import estimated_cost
-from mission_tui.fleet.capacity.peaks import Peaks
+from mission_tui.fleet.capacity.reference_runs import Peaks
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.ipc.replies import Quoted

@@ -11,9 +11,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue
+from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue, never_fits
 from mission_tui.fleet.capacity.headroom import QueuedRun
-from mission_tui.fleet.capacity.shortages import never_fits
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.caller import VISIBLE

@@ -11,12 +11,10 @@ from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.events.provenance import noted, sources_of
 from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
-from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
-from mission_tui.fleet.resume.verdict import Change, Grade, ResumeVerdict
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Grade, ResumeVerdict, Terms
 from mission_tui.fleet.specs.live_settings import with_words
-from mission_tui.fleet.specs.mission_gym import MISSION_GYM
 from mission_tui.fleet.specs.preset import draft_change
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import MISSION_GYM, Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.ipc.requests import Apply, Resume

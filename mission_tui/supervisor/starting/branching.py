@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.lineage import Origin, diff_of
-from mission_tui.fleet.resume.terms import Terms
+from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply

@@ -16,8 +16,7 @@ from msgspec import structs
 from mission_tui.fleet.events.journal import GainMeasured
 from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain
 from mission_tui.fleet.marginal_gain.measure import Records, measure_gains
-from mission_tui.fleet.marginal_gain.throughput import Span
-from mission_tui.fleet.marginal_gain.training_spans import training_spans_of
+from mission_tui.fleet.marginal_gain.steady_periods import Span, training_spans_of
 from mission_tui.supervisor.core import Core
 
 __all__ = ["GainMonitor"]

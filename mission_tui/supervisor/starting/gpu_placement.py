@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from mission_tui.fleet.capacity.machine_limits import MachineLimits
+from mission_tui.fleet.capacity.admission import size_of
+from mission_tui.fleet.capacity.headroom import MachineLimits
 from mission_tui.fleet.capacity.placement import Gpu, choices, choose, scarce
 from mission_tui.fleet.capacity.reservation import claim_for
-from mission_tui.fleet.capacity.shortages import size_of
 from mission_tui.fleet.events.processes import Placement
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.core import Core

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mission_tui.fleet.capacity.headroom import Headroom, QueuedRun
+from mission_tui.fleet.capacity.headroom import Headroom, MachineLimits, QueuedRun
 from mission_tui.fleet.capacity.machine import SPARE_SHARE
-from mission_tui.fleet.capacity.machine_limits import MachineLimits
 from mission_tui.fleet.capacity.placement import DUTY, Gpu, choices
 from mission_tui.fleet.capacity.reservation import Claim, claim_for, outstanding_ram, outstanding_vram
 from mission_tui.fleet.specs.spec import Spec

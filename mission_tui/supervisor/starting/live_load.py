@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.capacity.combined_demand import assess_combined
+from mission_tui.fleet.capacity.admission import assess_combined
 from mission_tui.fleet.capacity.machine import MIB, Machine
 from mission_tui.fleet.capacity.placement import gpu_for
 from mission_tui.fleet.capacity.reservation import Claim, claim_for, claim_with_usage, outstanding_ram, outstanding_vram

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.journal import FleetEvent
-from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir, check_name, new_run_id

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.history.restart_policy import ASKED, Row
-from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
-from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Terms
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.plain_files import make_folder
 from mission_tui.records.files.storage import storing

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.specs.mission_gym import MISSION_GYM, SHIPPED_MISSIONS
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import MISSION_GYM, SHIPPED_MISSIONS, Spec
 from mission_tui.fleet.text import clean
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.interpreter import as_module

@@ -13,8 +13,7 @@ from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.events.journal import RestartDue, RunParked
 from mission_tui.fleet.events.observations import WaitSeen
 from mission_tui.fleet.history.restart_policy import ASKED, Row
-from mission_tui.fleet.resume.terms import AS_IT_WAS
-from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.checkpoint import newest_intact
 from mission_tui.supervisor.core import Core

@@ -11,8 +11,7 @@ from typing import assert_never
 
 from mission_tui.fleet.events.journal import Asked, FleetEvent, RestartDue, RunParked, Verb
 from mission_tui.fleet.events.outcome import After
-from mission_tui.fleet.history.reboot_policy import REBOOTS, after_reboot
-from mission_tui.fleet.history.restart_policy import GiveUp, StartAgain, next_step
+from mission_tui.fleet.history.restart_policy import REBOOTS, GiveUp, StartAgain, after_reboot, next_step
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.supervisor import boot_clock
 from mission_tui.supervisor.core import Core

@@ -16,8 +16,7 @@ from msgspec import structs
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue
-from mission_tui.fleet.capacity.headroom import QueuedRun
-from mission_tui.fleet.capacity.machine_limits import MachineLimits
+from mission_tui.fleet.capacity.headroom import MachineLimits, QueuedRun
 from mission_tui.fleet.events.journal import ENDING
 from mission_tui.fleet.events.observations import WaitSeen
 from mission_tui.fleet.events.outcome import Killed

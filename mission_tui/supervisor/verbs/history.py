@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from mission_tui.fleet.events.metrics import MetricRecord
-from mission_tui.fleet.history.setting_changes import setting_changes
+from mission_tui.fleet.history.run import setting_changes
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.records.files.tail import read_all

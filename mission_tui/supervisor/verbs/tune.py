@@ -145,7 +145,7 @@ def _item(ask: NextProbe, begun: TuneBegun, name: str, number: int) -> LaunchIte
 
 
 def _patience(begun: TuneBegun, done: list[ProbeDone]) -> Patience:
-    from mission_tui.fleet.tuning.probing import patience_s
+    from mission_tui.fleet.tuning.record import patience_s
     from mission_tui.supervisor.measuring.tune_probe import Patience
 
     plan = begun.plan

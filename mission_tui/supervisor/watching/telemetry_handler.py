@@ -10,7 +10,7 @@ import hmac
 
 from mission_tui.fleet.events.journal import RunPaused, RunResumed
 from mission_tui.fleet.events.observations import HeartbeatSeen, LinkSeen, PhaseSeen, WorkersSeen
-from mission_tui.fleet.history.setting_changes import not_taken
+from mission_tui.fleet.history.run import not_taken
 from mission_tui.ipc.telemetry_messages import (
     CheckpointAnswered,
     Heartbeat,

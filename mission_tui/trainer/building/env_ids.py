@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
-from mission_tui.fleet.specs.mission_gym import MISSION_GYM
-from mission_tui.fleet.specs.part import parse_part
-from mission_tui.fleet.specs.spec import EnvSpec
+from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, parse_part
 from mission_tui.trainer.checking.signatures import check_kwargs
 
 if TYPE_CHECKING:

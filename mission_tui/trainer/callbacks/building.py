@@ -14,8 +14,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
-from mission_tui.fleet.specs.part import Part, parse_part
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import Part, Spec, parse_part
 from mission_tui.trainer.building.env_ids import find_named
 from mission_tui.trainer.callbacks.calling import Callbacks, Named
 from mission_tui.trainer.checking.signatures import check_kwargs, parameters_of

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 from mission_tui.errors import EX_CONFIG, EX_FAILED
-from mission_tui.fleet.history.python_fault import faulting_line
+from mission_tui.fleet.history.classify import faulting_line
 from mission_tui.run_module import module_words
 from mission_tui.trainer.supervised.process import children
 

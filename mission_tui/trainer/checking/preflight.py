@@ -10,8 +10,7 @@ import sys
 from typing import Any
 
 from mission_tui.errors import MissionError, PresetError, raised_by
-from mission_tui.fleet.specs.mission_gym import MISSION_GYM
-from mission_tui.fleet.specs.spec import EnvSpec, Spec
+from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Spec
 from mission_tui.trainer.building.contrib import check_contrib
 from mission_tui.trainer.building.env_ids import make_env, native_refusal
 from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec

@@ -33,8 +33,7 @@ from gymnasium import spaces
 from mission_tui.envs.masks import MASKS
 from mission_tui.envs.state import StatefulEnv, can_save_state, restore_env_state, save_env_state, tested_class
 from mission_tui.errors import CheckpointError, MissionError, raised_by
-from mission_tui.fleet.specs.mission_gym import MISSION_GYM
-from mission_tui.fleet.specs.spec import EnvSpec
+from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec
 from mission_tui.fleet.text import clean
 from mission_tui.run_module import module_words
 from mission_tui.trainer.building.env_ids import env_kwargs, find_env, make_env, making

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.trainer.building.spaces import described
 from mission_tui.trainer.lr_warmup import LrWarmup
 from mission_tui.trainer.ppo import PPO

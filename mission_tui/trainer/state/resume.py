@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.state.boundary import Boundary, restore_envs, restore_learner

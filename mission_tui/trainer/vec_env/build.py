@@ -15,8 +15,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 from mission_tui.envs.env_recipe import EnvRecipe
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events.processes import EnvWorkers
-from mission_tui.fleet.specs.part import parse_part
-from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec, parse_part
 from mission_tui.trainer.building.env_ids import env_kwargs, gym_id, native_refusal
 from mission_tui.trainer.building.spaces import stack_refusal
 from mission_tui.trainer.vec_env.env_maker import EnvMaker, make_batched

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import gymnasium
 
-from mission_tui.fleet.specs.divisors import divisors, nearby_divisors
+from mission_tui.fleet.specs.sizes import divisors, nearby_divisors
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.trainer.building.env_ids import native_refusal
 from mission_tui.trainer.vec_env.step_cost import StepCost, step_cost

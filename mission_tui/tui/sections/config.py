@@ -9,9 +9,8 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.specs.part import part_words
 from mission_tui.fleet.specs.preset import as_tables
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import Spec, part_words
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import fit, line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import ALIVE
-from mission_tui.fleet.specs.setting_change import LIVE_KEYS
+from mission_tui.fleet.specs.spec import LIVE_KEYS
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue
-from mission_tui.fleet.capacity.headroom import PRIORITY_S, Headroom, QueuedRun
-from mission_tui.fleet.capacity.machine_limits import MachineLimits
+from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue, never_fits, size_of
+from mission_tui.fleet.capacity.headroom import PRIORITY_S, Headroom, MachineLimits, QueuedRun
 from mission_tui.fleet.capacity.placement import Gpu
 from mission_tui.fleet.capacity.reservation import Claim
-from mission_tui.fleet.capacity.shortages import never_fits, size_of
 from mission_tui.fleet.specs.spec import LimitsKeep
 
 GIB = 1 << 30

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mission_tui.fleet.capacity.combined_demand import assess_combined
+from mission_tui.fleet.capacity.admission import assess_combined
 from mission_tui.fleet.capacity.machine import MIB, Machine, assess, busy_cores, likely_workers
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.capacity.combined_demand import assess_combined
+from mission_tui.fleet.capacity.admission import assess_combined
 from mission_tui.fleet.capacity.machine import KEEPER_BYTES, MIB, Machine, assess
 from mission_tui.fleet.capacity.reservation import (
     CONTEXT_BYTES,

@@ -14,12 +14,10 @@ from mission_tui.fleet.health.clip_fraction import ClipFraction
 from mission_tui.fleet.health.kl import KlPersistent
 from mission_tui.fleet.health.kl_creep import KlCreep
 from mission_tui.fleet.health.kl_spike import KlSpike
-from mission_tui.fleet.health.policy_frozen import PolicyFrozen
+from mission_tui.fleet.health.policy_frozen import PolicyFrozen, cause_of_standstill
 from mission_tui.fleet.health.ratio import Ratio
 from mission_tui.fleet.health.rule import Explanation, Rule
-from mission_tui.fleet.health.smaller_updates import changes_between, smaller_update_advice
-from mission_tui.fleet.health.standstill import cause_of_standstill
-from mission_tui.fleet.health.trust_region import radius_of
+from mission_tui.fleet.health.trust_region import changes_between, radius_of, smaller_update_advice
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
 from tests.fleet.health.rounds import judged, row

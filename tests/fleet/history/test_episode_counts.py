@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mission_tui.fleet.events.metrics import Episodes, UpdateDone
-from mission_tui.fleet.history.episode_counts import MOST_OUTCOMES, OTHERS
-from mission_tui.fleet.history.series import EPISODES, Columns, Thinned
+from mission_tui.fleet.history.series import EPISODES, MOST_OUTCOMES, OTHERS, Columns, Thinned
 
 
 def row(update: int, n: int, **outcomes: int) -> UpdateDone:

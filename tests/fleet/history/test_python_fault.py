@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.history.python_fault import faulting_line
+from mission_tui.fleet.history.classify import faulting_line
 
 SAID = """warming up
 Fatal Python error: Segmentation fault

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mission_tui.fleet.student_t import t_quantile
-from mission_tui.fleet.tuning.race import surely_slower, winner
+from mission_tui.fleet.tuning.tune_state import surely_slower, winner
 
 
 def rounds(draws: random.Random, levels: list[float], noise: float, count: int) -> list[list[float]]:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.journal import AttemptStarting, FleetEvent, RestartDue
-from mission_tui.fleet.resume.terms import Terms
+from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.spec import RestartAlso, RestartKeep, Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume, Undo

@@ -15,7 +15,7 @@ from msgspec import structs
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.journal import AttemptStarting, FleetEvent, RunCreated
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, UpdateDone
-from mission_tui.fleet.resume.terms import Terms
+from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Resume

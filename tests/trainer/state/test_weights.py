@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from mission_tui.fleet.resume.terms import Terms
+from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.records.runs.terms_file import write_terms
 from mission_tui.trainer.state.boundary import Boundary
 from mission_tui.trainer.state.checkpoint import load_checkpoint

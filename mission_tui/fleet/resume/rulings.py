@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import math
 
-from mission_tui.fleet.resume.remedies import WARM_UP, nearest_value
+from mission_tui.fleet.resume.remedies import BRANCH, RESET_ADAM, WARM_UP, nearest_value
 from mission_tui.fleet.resume.remedies import target_kl as bound_kl
-from mission_tui.fleet.resume.sides import Ruling, Sides, factor
+from mission_tui.fleet.resume.sides import Ruling, Sides, always, factor
 from mission_tui.fleet.resume.verdict import Remedy
-from mission_tui.fleet.specs.spec import Schedule, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Schedule, Spec
 
-__all__ = ["clip_range", "duration", "gae_lambda", "gamma", "learning_rate", "target_kl", "total_timesteps"]
+__all__ = [
+    "NEW_RUN",
+    "NOT_EXACT",
+    "clip_range",
+    "collapsed",
+    "duration",
+    "gae_lambda",
+    "gamma",
+    "learning_rate",
+    "normalize",
+    "normalizer",
+    "policy_kwargs",
+    "precision",
+    "target_kl",
+    "tf32",
+    "total_timesteps",
+]
 
 LARGEST_QUIET_RISE = 2.0
 LEAST_SHARE = 0.01
 """Of its start: what a schedule that has decayed to 0 goes on with, because 0 is no learning rate."""
+NEW_RUN = "branch: a new run with these weights"
+OPTIMIZER = frozenset({"optimizer_class", "optimizer_kwargs"})
+AT_BIRTH = frozenset({"log_std_init", "ortho_init"})
+NOT_EXACT = always("note", "continued, not exact: floating-point sums and random streams differ from before")
 
 
 def learning_rate(sides: Sides) -> Ruling:
@@ -144,3 +164,59 @@ def _pin(sides: Sides, name: str, schedule: Schedule, before: float) -> tuple[st
         return f"ppo.{name}={kept:.4g}", kept
     remaining = 1.0 - sides.facts.timesteps / total
     return f"ppo.{name}.start={schedule.end + (before - schedule.end) / remaining:.4g}", before
+
+
+def normalizer(env: EnvSpec) -> Normalize | None:
+    """The normaliser that `env` asks for: True means the default one, False none."""
+    if isinstance(env.normalize, Normalize):
+        return env.normalize
+    return Normalize() if env.normalize else None
+
+
+def normalize(sides: Sides) -> Ruling:
+    """Statistics that appear or vanish change every input of the network."""
+    was, now = normalizer(sides.was.env), normalizer(sides.now.env)
+    if was is None or now is None:
+        what = "added" if was is None else "missing"
+        why = f"the normalizer is {what}: the network would see inputs it was never trained on"
+        return Ruling("refuse", why, "leave env.normalize as it was", override=True)
+    if (was.obs, was.reward) != (now.obs, now.reward):
+        return Ruling(
+            "refuse",
+            "inputs or value targets change scale at once",
+            f"restore obs = {str(was.obs).lower()}, reward = {str(was.reward).lower()}",
+            override=True,
+        )
+    return Ruling("warn", "normalized values beyond the old limits are clipped elsewhere now")
+
+
+def policy_kwargs(sides: Sides) -> Ruling:
+    """Arguments that shape the network refuse; those of the optimizer warn; those used only at birth do nothing."""
+    was, now = sides.was.ppo.policy_kwargs, sides.now.ppo.policy_kwargs
+    changed = {name for name in {*was, *now} if was.get(name) != now.get(name) or (name in was) != (name in now)}
+    if changed <= AT_BIRTH:
+        return Ruling("note", "used only when a network is made, so it changes nothing here")
+    if changed <= AT_BIRTH | OPTIMIZER:
+        why = "Adam's moments mean nothing to another optimizer: its first 1,000 gradient steps start from wrong ones"
+        return Ruling("warn", why, f"--set {sides.target_kl}", (RESET_ADAM,))
+    why = "the network's shape or function changes, so its weights do not fit"
+    return Ruling("refuse", why, NEW_RUN, (BRANCH,))
+
+
+def collapsed(sides: Sides) -> Ruling:
+    """A policy that was frozen or collapsed where the checkpoint was taken: no log seen ever recovered from it."""
+    why = f"at this checkpoint the policy had stopped learning ({sides.facts.collapsed}); no run seen came back from it"
+    return Ruling("refuse", why, "resume from an earlier checkpoint: --checkpoint NAME", override=True)
+
+
+def precision(sides: Sides) -> Ruling:
+    """What is kept is float32 on both sides, so weights and moments fit; what is computed of them differs."""
+    where = "to 8 bits" if sides.now.run.precision == "bf16" else "to 24 bits again"
+    return Ruling("note", f"continued, not exact: layers round {where}; weights and Adam's moments stay float32")
+
+
+def tf32(sides: Sides) -> Ruling:
+    """TF32 exists on CUDA only, so between two attempts on a CPU the switch does nothing."""
+    if sides.was.run.device == sides.now.run.device == "cpu":
+        return Ruling("safe", "TF32 exists on CUDA only, so on a CPU it changes nothing")
+    return NOT_EXACT(sides)
