@@ -1,4 +1,5 @@
-"""What is measured of one timed run: speed without its warm-up, phases, returns, and what it took of the machine.
+"""What is measured of one timed run: speed without its warm-up, phases, returns, and what it took of the machine; and
+whether two timed presets do the same work, because a speed-up that changes what is learned is not one.
 
 The wall clock between rows counts, so whatever a training does besides rollouts and updates slows it down here too.
 """

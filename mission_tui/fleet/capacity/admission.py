@@ -4,6 +4,9 @@ The rule. Runs are queued by the moment they came; a step of priority counts as 
 first run that is short of a resource, that resource is reserved: runs behind it get none of it, but may have any other.
 So no run waits for ever, neither behind small runs nor behind important ones. A run that waits only for the headroom
 its own preset asks for, or for another run, blocks no other.
+
+What a run lacks is a sentence with numbers that goes on after its name. What several runs at once ask of one machine is
+judged beside those that are live already, here and at other runs roots.
 """
 
 from __future__ import annotations

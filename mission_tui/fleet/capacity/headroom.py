@@ -1,4 +1,8 @@
-"""A run that is queued for the machine, and what the machine can still give."""
+"""A run that is queued for the machine, and what the machine can still give, within the limits of all runs together.
+
+Those stand in `limits.toml`, of the user and of whoever looks after the machine. The tighter of two files holds; what
+is absent is not limited.
+"""
 
 from __future__ import annotations
 

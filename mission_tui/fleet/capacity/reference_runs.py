@@ -1,4 +1,9 @@
-"""Past runs by whose pace another may be foretold: those of the same settings, else of the same preset with others."""
+"""Past runs by which another may be foretold: its pace by those of the same settings, else of the same preset with
+others; what it takes of the machine by what runs of its shape were seen to take at most, which is worth more than
+arithmetic.
+
+A shape is what memory depends on: environments, rollout, network and engine; rates, seeds and budgets do not matter.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which setting of several came out best over its seeds, and which of the others are surely behind it."""
+"""Which setting of several came out best over its seeds, and which of the others are surely behind it: how far seeds
+lie apart, how sure their mean is, and whether two settings differ. An interval is only given where it means something.
+"""
 
 from __future__ import annotations
 

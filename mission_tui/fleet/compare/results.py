@@ -1,4 +1,6 @@
-"""What came of one run, in the numbers that runs are compared by."""
+"""What came of one run, in the numbers that runs are compared by; and curves to lay over each other: each run's own,
+thinned, and of several seeds the median and the band.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One of the runs that are compared, with everything that is read of it beforehand."""
+"""One of the runs that are compared, with everything that is read of it beforehand: its traces are of one metric over
+its timesteps and over the seconds it trained, with only the rows that count.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Where a run, or its newest attempt, comes from: which checkpoint of which run, and what was changed on the way."""
+"""Where a run, or its newest attempt, comes from: which checkpoint of which run, what was changed on the way, and what
+was set while it trained.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 Outcomes are the environment's own words. An ending is won if one of its words says so and none denies it, idle if it
 names the clock or a standstill; what is neither (`crashed`) is neither. Winning has a word in MissionGym, and in a run
 that has won before; elsewhere a run without wins may simply have no word for them.
+
+Life at the step limit is the share of idle endings where outcomes are told, else that of the last 100 lengths, else of
+the mean length. What nobody says is None: healthy runs live at their limit too, where lasting is the task.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Phrases that the causes and advice of several rules share, always computed from the run's own settings."""
+"""Phrases that the causes and advice of several rules share, always computed from the run's own settings: on its
+learning rate, on the pressure of an update, and on the scale of its rewards.
+"""
 
 from __future__ import annotations
 

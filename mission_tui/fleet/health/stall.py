@@ -171,6 +171,8 @@ class _Growing:
         self.looks_on = self.looks_on + 1 if self.on else 0
 
 
+# Whether a short series goes somewhere: robust slope, and the test that it is no accident. The values are equally
+# spaced and finite. What comes out of absurd values is absurd, but nothing raises.
 def theil_sen(values: Sequence[float]) -> float:
     """The slope per step: the median of the slopes of all pairs (Theil 1950, Sen 1968).
 

@@ -1,4 +1,5 @@
-"""How far an update moved the policy, measured against PPO's own trust region.
+"""How far an update moved the policy, measured against PPO's own trust region; what moved it too far, and the one
+change of settings that would move it less, so that the same trouble gets the same advice from every rule.
 
 u = KL / (clip_range^2 / 2), with the clip range of that update: at clip range 0.2, u = 1 is a KL of 0.02. Healthy runs
 have a median u of 0.2 to 1.2 and a 95th percentile of at most 2.6 (health guide, section 2).

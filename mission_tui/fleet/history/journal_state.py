@@ -1,4 +1,6 @@
-"""What the events of a run say: how its newest attempt stands, what was asked of it, and what was found."""
+"""What the events of a run say: how its newest attempt stands, what was asked of it, what was found, and when it waited
+or was held, which no trainer says of itself.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,12 @@
-"""Whether a run that failed is started again by itself: a function of its journal and of its own `keep.restart`.
+"""Whether a run that failed, or that a restart of the machine ended, goes on by itself: a function of its journal and
+of its own `keep.restart` and `keep.on_reboot`.
 
-Off by default. What another attempt would only repeat (settings, an environment, numbers that are no numbers) needs the
-user's word in `also`, and an attempt that somebody asked to end is never followed by another.
+Restarts after failures are off by default. What another attempt would only repeat (settings, an environment, numbers
+that are no numbers) needs the user's word in `also`, and an attempt that somebody asked to end is never followed by
+another.
+
+After a reboot, what somebody had asked to end, or had paused or frozen, waits for that person. A machine that restarts
+again and again is not helped by starting again what it ran.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Rows are in file order and `update` rises strictly. A blank cell (never logged) and a NaN are different things: cells
 are 32-bit floats, NaN marks a blank, and the few real NaNs are remembered by row.
+
+How many episodes ended in each row, and how, is kept compactly beside the columns, and summed for charts.
 """
 
 from __future__ import annotations

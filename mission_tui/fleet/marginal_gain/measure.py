@@ -1,6 +1,10 @@
 """From who trained when, and their updates, to what each coming and going brought. A function of records.
 
 So a supervisor that was restarted in between says the same; what was said before is given as `known`.
+
+Judged again and again as time goes on, an interval is wrong more often than it says; so each look gets its part of the
+5 % (Bonferroni). Neighbouring cells are alike on a busy machine, which the variance of a mean must know (Bayley and
+Hammersley 1946: for a first-order memory rho it is larger by (1 + rho) / (1 - rho)).
 """
 
 from __future__ import annotations

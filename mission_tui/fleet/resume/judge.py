@@ -2,6 +2,9 @@
 
 Every difference gets exactly one change; a field without a row does not touch learning. The verdict is as grave as its
 gravest change, and an unchanged spec is safe.
+
+What a person chose, word by word, makes the spec and terms of the resume: each choice is offered by the verdict on what
+the choices before it made of the request.
 """
 
 from __future__ import annotations

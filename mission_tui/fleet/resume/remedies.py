@@ -1,4 +1,6 @@
-"""What helps against a change, as remedies that can be carried out: by `--set` words, on terms, or as a branch."""
+"""What helps against a change, as remedies that can be carried out: by `--set` words, on terms, or as a branch; and
+carrying them out on paper, from a requested spec and what a person chose to the spec and terms that result.
+"""
 
 from __future__ import annotations
 

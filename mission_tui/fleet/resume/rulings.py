@@ -1,4 +1,7 @@
-"""Rulings on what is optimised and how hard: learning rate, budget and schedules, clipping, returns, coefficients."""
+"""Rulings on single fields: what is optimised and how hard (learning rate, budget and schedules, clipping, returns,
+coefficients), what makes a run the run it is (its task, its network and what that is fed), and how numbers are
+computed.
+"""
 
 from __future__ import annotations
 

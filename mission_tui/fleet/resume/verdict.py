@@ -1,4 +1,9 @@
-"""The words of a resume verdict: one graded, explained change per field with its remedies, and the sum of them."""
+"""The words of a resume verdict: one graded, explained change per field with its remedies, and the sum of them.
+
+Terms are on what an attempt goes on from a checkpoint beyond what its spec says: `attempts/N/terms.json`. Those that
+last (a warm-up, a scaled learning rate) are counted in updates and gradient steps since they began; the count is kept
+in every checkpoint, so a second stop and resume in the middle loses none of it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What the fields of a spec must be to one another, beyond what each may be alone: refusals with the nearest valid
-value, and cautions about what will run but not as one might think.
+"""What the fields of a spec must be to one another, beyond what each may be alone, and what it may say about whose
+program and Python runs: refusals with the nearest valid value, and cautions about what will run but not as one might
+think.
 """
 
 from __future__ import annotations

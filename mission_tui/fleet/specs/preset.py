@@ -1,6 +1,9 @@
 """From a preset to a `Spec`: the base it extends, its own tables, then the `--set` words, each over the one before.
 
 A spec that leaves this module is complete and free of contradictions; every refusal names the layer that caused it.
+
+Later layers win, `kwargs` tables add up, and each field remembers who wrote it last. The tables always hold fitted
+values, so that only contradictions between fields are left to find.
 """
 
 from __future__ import annotations

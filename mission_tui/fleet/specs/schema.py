@@ -1,5 +1,8 @@
 """Fits untyped tables (TOML, `--set` words) to the tables of `Spec`: the struct types are the only description of what
 is valid, so a field added there is accepted, checked and suggested here without another line.
+
+A scalar is fitted to its type, or refused with the nearest valid value: forgiving about how a number or a truth value
+is written, strict about what it is. Every refusal names the place: the file or `--set` word, and the dotted key.
 """
 
 from __future__ import annotations

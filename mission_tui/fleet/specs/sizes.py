@@ -2,6 +2,9 @@
 
 What the user wrote is never changed; only what nobody wrote is chosen, and the reason goes with it. The scaling rules
 are those of source 004 (256 x 128 = 32,768 transitions, 4 minibatches of 8,192, 4 epochs, learning rate 2.5e-4).
+
+A minibatch is always a true divisor of the rollout buffer, preferably one that hardware likes. The search for it is
+total: each buffer size from 1 up has an answer, and poor choices are called poor.
 """
 
 from __future__ import annotations

@@ -158,6 +158,8 @@ def _same(knob: Knob, stands: Spec, spec: Spec, resolved: Resolved) -> bool:
     return spec.env.vec == stands.env.vec and spec.env.vec != "workers"
 
 
+# How far a shape may be from the preset's: wider rollouts are faster for free only while each sample is learned from
+# about as often, out of about as large a buffer.
 def steps_per_sample(spec: Spec) -> float:
     """Gradient steps per update and transition of it: what decides how far a sample moves the policy."""
     return plan_batch(spec).gradient_steps / rollout_size(spec)

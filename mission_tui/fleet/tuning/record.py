@@ -1,4 +1,6 @@
-"""The lines of a tune's journal. What a tune does next follows from them alone, so one that was killed can go on."""
+"""The lines of a tune's journal, and the probe that most of them are about: a short run with everything that decides
+its speed. What a tune does next follows from the journal alone, so one that was killed can go on.
+"""
 
 from __future__ import annotations
 

@@ -218,6 +218,9 @@ def _vain(knob: Knob, rollout_share: float | None) -> str:
     return f"rollouts take {rollout_share:.0%} of the time, so it could not bring {MARGIN:.0%}"
 
 
+# Load that comes and goes slows a whole round, so speeds are compared within rounds: on logarithms, with the two-way
+# model "candidate plus round plus noise" and one noise for all. With so few probes a lucky calm would look like
+# certainty, so noise is never taken for less than 2 %; and each comparison has its part of the 5 % (Bonferroni).
 def surely_slower(rates: Sequence[Sequence[float]], looks: int) -> tuple[int, ...]:
     """The places of candidates that are surely slower than the leader, if this is one of `looks` looks in all.
 
