@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import fcntl
 import gc
 import logging
 import os
@@ -23,21 +24,19 @@ from mission_tui.ipc.server import Listener, serve_operator
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET, prepare_socket_dir
 from mission_tui.ipc.telemetry_server import serve_telemetry
 from mission_tui.paths import socket_dir
-from mission_tui.plain_files import make_folder, open_fresh
+from mission_tui.plain_files import make_folder, open_fresh, open_to_lock
 from mission_tui.records.files.storage import storing
 from mission_tui.records.root_checks import check_locks, check_private
 from mission_tui.records.runs.layout import supervisor_dir
-from mission_tui.supervisor.clock import Clock
+from mission_tui.supervisor.clock import Clock, TimeLimits, read_time_limits
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import load_waiting, taking_in
 from mission_tui.supervisor.disk.run_directory import half_made, sweep_up
-from mission_tui.supervisor.ending.dead_sockets import sweep_socket_folders
+from mission_tui.supervisor.ending.leftover_files import sweep_socket_folders
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.own_limits import take_fixed_limits
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
-from mission_tui.supervisor.singleton import still_ours, take_lock
 from mission_tui.supervisor.starting.caller import drop_run_markers
-from mission_tui.supervisor.time_limits import TimeLimits, read_time_limits
 from mission_tui.supervisor.watching.meter_history import Instruments
 from mission_tui.supervisor.watching.telemetry_handler import TelemetryHandler
 
@@ -208,6 +207,30 @@ def _report(core: Core, duty: asyncio.Task[None]) -> None:
     if not duty.cancelled() and (error := duty.exception()) is not None:
         log.error("%s failed", duty.get_name(), exc_info=error)
         core.request_exit(f"{duty.get_name()} failed")
+
+
+def take_lock(path: Path) -> int | None:
+    """Take the lock at `path` for as long as the returned descriptor is open; None when another process has it.
+
+    Raises `OSError` for what is no file of ours with one name: what is written there would arrive elsewhere.
+    """
+    descriptor = open_to_lock(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode("ascii"))
+    return descriptor
+
+
+def still_ours(path: Path, descriptor: int) -> bool:
+    """Whether the locked file is still the one at `path`: where it is not, another process can have taken that one."""
+    try:
+        return path.lstat().st_ino == os.fstat(descriptor).st_ino
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":

@@ -33,14 +33,13 @@ from mission_tui.supervisor.ending.outcome import abandon, finish, sweep
 from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.lease import Holder
-from mission_tui.supervisor.meters.descendants import descendants
+from mission_tui.supervisor.meters.process_files import descendants
 from mission_tui.supervisor.own_limits import limits_lacking
 from mission_tui.supervisor.requester import requester
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.after_runs import ends_of_others
 from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.starting.gpu_placement import with_placement
-from mission_tui.supervisor.starting.run_queue import enqueue, must_wait
+from mission_tui.supervisor.starting.live_load import with_placement
+from mission_tui.supervisor.starting.run_queue import ends_of_others, enqueue, must_wait
 from mission_tui.supervisor.starting.variables import LackingVariablesError, completed, keep_variables, variables_lack
 from mission_tui.supervisor.watching.following import still_follows
 from mission_tui.supervisor.watching.metrics_feed import begin_judging, read_everything

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mission_tui.fleet.process_limits import ProcessLimits
-from mission_tui.supervisor.exits import LOOK_S
-from mission_tui.supervisor.identity import NO_PIDFD, REFUSED
+from mission_tui.supervisor.identity import LOOK_S, NO_PIDFD, REFUSED
 from mission_tui.supervisor.own_limits import limit_process
 
 __all__ = ["Child", "start_child"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from mission_tui.errors import MissionError, UsageError
@@ -16,27 +17,22 @@ from mission_tui.records.files.storage import StorageError
 from mission_tui.records.root_checks import check_private
 from mission_tui.supervisor.attempts import show_pids, watch_or_finish
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.other_roots import OtherRoots
 from mission_tui.supervisor.ending.freezing import watch_stops
-from mission_tui.supervisor.ending.stale import find_stale
-from mission_tui.supervisor.ending.trash import TrashPurger
-from mission_tui.supervisor.ending.unkillable import check_unkillable
-from mission_tui.supervisor.meters.other_programs import OtherPrograms
-from mission_tui.supervisor.meters.run_sizes import RunSizes
-from mission_tui.supervisor.meters.usage import UsageMeter
+from mission_tui.supervisor.ending.ladder import check_unkillable
+from mission_tui.supervisor.ending.leftovers import find_stale
+from mission_tui.supervisor.ending.removal import TrashPurger
+from mission_tui.supervisor.meters.other_programs import OtherPrograms, OtherRoots
+from mission_tui.supervisor.meters.usage import RunSizes, UsageMeter
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.co_running import CoRunningMonitor
-from mission_tui.supervisor.starting.gain_monitor import GainMonitor
+from mission_tui.supervisor.starting.gain_monitor import CoRunningMonitor, GainMonitor
 from mission_tui.supervisor.starting.live_load import claims_of
 from mission_tui.supervisor.starting.restart_attempt import Restarts
 from mission_tui.supervisor.starting.run_queue import RunQueue
-from mission_tui.supervisor.starting.slow_start import watch_start
-from mission_tui.supervisor.time_limits import TimeLimits
 from mission_tui.supervisor.watching.following import follow
 from mission_tui.supervisor.watching.metrics_feed import LATE_S, judge_silence, read_news
 
-__all__ = ["Clock"]
+__all__ = ["Clock", "TimeLimits", "read_time_limits"]
 
 TICK_S = 1.0
 PIDS_TICKS = 3
@@ -49,6 +45,10 @@ CLAIM_TICKS = 2
 LINK_TICKS = 10
 """Until a new supervisor has heard a trainer, it does not know whether the silence is a pause."""
 log = logging.getLogger(__name__)
+slow_log = logging.getLogger(__name__)
+IDLE_S = 300.0
+START_S = 120.0
+"""Importing torch from a cold disk, starting 64 env workers and compiling took under a minute each where measured."""
 
 
 class Clock:
@@ -190,3 +190,41 @@ class Clock:
         if wanted:
             core.sample()
             core.changed.set()
+
+
+def watch_start(core: Core, run: LiveRun, now: float, limit_s: float) -> None:
+    """Raise the flag `slow-start` when the attempt has been starting for longer than `limit_s`; lower it after."""
+    history = core.store.run(run.id)
+    started_t = history.journal.started_t
+    slow = history.state == "starting" and started_t is not None and now - started_t > limit_s
+    if core.apply(run.id, FlagSeen("slow-start", raised=slow)) and slow:
+        what = "builds its environments or model" if run.link is not None else "imports, or never came that far"
+        slow_log.warning("%s has been starting for more than %g s: its trainer %s", run.id, limit_s, what)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Seconds until a supervisor without runs and clients leaves, and until a trainer that still starts is flagged."""
+
+    idle_s: float = IDLE_S
+    start_s: float = START_S
+
+
+def read_time_limits(environ: Mapping[str, str]) -> TimeLimits:
+    """`MISSION_TUI_IDLE_S` and `MISSION_TUI_START_S`; `inf` is never. Raises `UsageError` for what is no duration."""
+    idle_s = _seconds(environ, "MISSION_TUI_IDLE_S", IDLE_S)
+    return TimeLimits(idle_s, _seconds(environ, "MISSION_TUI_START_S", START_S))
+
+
+def _seconds(environ: Mapping[str, str], name: str, usual: float) -> float:
+    word = environ.get(name, "").strip()
+    if not word:
+        return usual
+    try:
+        seconds = float(word)
+    except ValueError:
+        seconds = float("nan")
+    if not seconds >= 0.0:
+        instead = "0" if seconds < 0.0 else f"{usual:g}"
+        raise UsageError(f"{name} = '{word}' in the environment is no number of seconds from 0 on; say {instead}")
+    return seconds

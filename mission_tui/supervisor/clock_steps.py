@@ -16,8 +16,8 @@ from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.journal import ClockStepped, FleetEvent
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor import boot_clock
 from mission_tui.supervisor.identity import boot_id, verify
+from mission_tui.supervisor.meters import clocks
 
 if TYPE_CHECKING:
     from mission_tui.fleet.history.journal_state import JournalState
@@ -56,7 +56,7 @@ def missed_step(run: RunDir, journal: JournalState) -> float | None:
     """By how much the clock was set since the attempt began, or its restart was decided, while no supervisor lived."""
     restart = journal.restart
     if restart is not None and restart.boot == boot_id():
-        by_s = time.time() + restart.due_boot_s - boot_clock.boottime() - restart.due_t
+        by_s = time.time() + restart.due_boot_s - clocks.boottime() - restart.due_t
         return by_s if abs(by_s) > STEP_S else None
     if journal.outcome is not None or not journal.attempt:
         return None
@@ -64,13 +64,13 @@ def missed_step(run: RunDir, journal: JournalState) -> float | None:
         identity = read_identity(run.attempt(journal.attempt).identity)
         if identity is None or verify(identity.trainer, identity.boot_id).process is None:
             return None
-        by_s = _ahead_s() + boot_clock.began_at(identity.trainer.start_time) - identity.started_t - journal.stepped_s
+        by_s = _ahead_s() + clocks.began_at(identity.trainer.start_time) - identity.started_t - journal.stepped_s
         return by_s if abs(by_s) > MISSED_S else None
     return None
 
 
 def _ahead_s() -> float:
-    return time.time() - boot_clock.boottime()
+    return time.time() - clocks.boottime()
 
 
 def _stepped(attempt: int, by_s: float, seq: int, t: float) -> FleetEvent:

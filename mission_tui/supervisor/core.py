@@ -34,15 +34,13 @@ from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.seal import Seals, words_of_change
 from mission_tui.supervisor.clock_steps import ClockSteps
 from mission_tui.supervisor.disk.journal import FleetJournal, Make, RunJournal
-from mission_tui.supervisor.disk.ledger import ledger_folder
-from mission_tui.supervisor.disk.other_supervisors import OtherSupervisors
+from mission_tui.supervisor.disk.ledger import OtherSupervisors, ledger_folder
 from mission_tui.supervisor.duties import Duties
-from mission_tui.supervisor.exits import Exits
 from mission_tui.supervisor.gpu.watch import GpuWatch
-from mission_tui.supervisor.identity import Process
+from mission_tui.supervisor.identity import Exits, Process
 from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.meters.host import HostSampler
-from mission_tui.supervisor.meters.vram import GpuHolders
+from mission_tui.supervisor.meters.process_files import GpuHolders
 from mission_tui.supervisor.requester import signed
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.provenance import ProvenanceWatch

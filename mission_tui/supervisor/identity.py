@@ -7,6 +7,7 @@ process that could not be read is `unverifiable` and is never signalled.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import select
@@ -18,8 +19,10 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 __all__ = [
+    "LOOK_S",
     "NO_PIDFD",
     "REFUSED",
+    "Exits",
     "Process",
     "Recorded",
     "Stat",
@@ -200,3 +203,40 @@ def _kill(how: Callable[[int, int], None], number: int, sent: signal.Signals) ->
     except ProcessLookupError:
         return False
     return True
+
+
+LOOK_S = 0.25
+
+
+class Exits:
+    """Who is listened for. Each process has one listener; a later one takes the place of an earlier."""
+
+    def __init__(self) -> None:
+        self._looking: dict[Process, asyncio.TimerHandle] = {}
+
+    def watch(self, process: Process, gone: Callable[[], None]) -> None:
+        """Call `gone` once when the process has exited."""
+        loop = asyncio.get_running_loop()
+        self.forget(process)
+
+        def exited() -> None:
+            self.forget(process)
+            gone()
+
+        def look() -> None:
+            if process.alive():
+                self._looking[process] = loop.call_later(LOOK_S, look)
+            else:
+                exited()
+
+        if process.fd != NO_PIDFD:
+            loop.add_reader(process.fd, exited)
+        else:
+            self._looking[process] = loop.call_later(LOOK_S, look)
+
+    def forget(self, process: Process) -> None:
+        """Listen no more; must come before the process is let go."""
+        if process.fd != NO_PIDFD:
+            asyncio.get_running_loop().remove_reader(process.fd)
+        elif (timer := self._looking.pop(process, None)) is not None:
+            timer.cancel()

@@ -48,7 +48,7 @@ def virtual_loop(world: World) -> Iterator[asyncio.SelectorEventLoop]:
     with (
         mock.patch("time.monotonic", world.monotonic),
         mock.patch("time.time", world.clock),
-        mock.patch("mission_tui.supervisor.boot_clock.boottime", world.monotonic),
+        mock.patch("mission_tui.supervisor.meters.clocks.boottime", world.monotonic),
         # Its processes are numbers: they began at no moment of any clock.
         mock.patch("mission_tui.supervisor.disk.adoption.missed_step", return_value=None),
     ):

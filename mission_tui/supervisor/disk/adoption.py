@@ -55,8 +55,8 @@ from mission_tui.supervisor.disk.run_on_disk import (
     why_unreadable,
 )
 from mission_tui.supervisor.ending.freezing import take_up_freeze
+from mission_tui.supervisor.ending.ladder import flag_unkillable
 from mission_tui.supervisor.ending.outcome import abandon
-from mission_tui.supervisor.ending.unkillable import flag_unkillable
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import recover_secrets
 from mission_tui.supervisor.starting.restart_rules import decide_restart

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import socket
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -17,19 +19,30 @@ from pathlib import Path
 from typing import Literal
 
 from mission_tui.errors import DamagedError
+from mission_tui.ipc.roots import named_root, socket_folders
+from mission_tui.paths import socket_dir
 from mission_tui.plain_files import names_in, read_plain, remove_tree
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.supervisor.identity import boot_id
 from mission_tui.supervisor.lease import was_ordered_here
 
-__all__ = ["LeftoverFile", "find_leftover_files", "remove_leftover_file"]
+__all__ = [
+    "DeadSocket",
+    "LeftoverFile",
+    "find_dead_sockets",
+    "find_leftover_files",
+    "remove_dead_socket",
+    "remove_leftover_file",
+    "sweep_socket_folders",
+]
 
 SHARED = Path("/dev/shm")  # noqa: S108 - where the kernel keeps named shared memory
 _HALF_CHECKPOINTS = (".tmp-", ".reserve")
 _ROOM = ".exit.json.room"
 _HALF_FILE = re.compile(r"\..+\.(\d+)\.tmp")
 _MOST_BYTES = 1 << 20
+FORGOTTEN_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +152,62 @@ def _held(paths: list[Path], doomed: Collection[int]) -> set[Path]:
                 maps = (entry / "maps").read_bytes()
                 held.update(path for path in paths if os.fsencode(path) in maps)
     return held
+
+
+@dataclass(frozen=True, slots=True)
+class DeadSocket:
+    """A socket in the folder of a runs root at which nobody listens."""
+
+    path: Path
+    age_s: float
+
+    @property
+    def key(self) -> str:
+        return f"socket:{self.path}"
+
+
+def find_dead_sockets(root: Path) -> list[DeadSocket]:
+    """Dead sockets in the folder of `root`, by path; those of its own supervisor are alive."""
+    found = []
+    for path in sorted(socket_dir(root).glob("*")):
+        with suppress(OSError):
+            status = path.lstat()
+            if stat.S_ISSOCK(status.st_mode) and not _listens(path):
+                found.append(DeadSocket(path, max(0.0, time.time() - status.st_mtime)))
+    return found
+
+
+def remove_dead_socket(dead: DeadSocket) -> bool:
+    """Remove the socket if it is still dead."""
+    if _listens(dead.path):
+        return False
+    try:
+        dead.path.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def sweep_socket_folders(own: Path) -> list[str]:
+    """Remove the socket folders of runs roots that are gone or forgotten, never that of `own`. Their roots, by name."""
+    swept = []
+    for folder in socket_folders():
+        root = named_root(folder)
+        if root is None or folder == socket_dir(own):
+            continue
+        with suppress(OSError):
+            # Whoever begins to listen there, or has just left, has changed the folder.
+            forgotten = time.time() - folder.lstat().st_mtime > FORGOTTEN_S
+            if (forgotten or not root.exists()) and not any(map(_listens, folder.glob("*.sock"))):
+                shutil.rmtree(folder)
+                swept.append(str(root))
+    return swept
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(os.fspath(path))
+        except OSError:
+            return False
+    return True

@@ -8,21 +8,26 @@ belongs to that one, whatever its variables say: a copy may lie where the origin
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
 from mission_tui.errors import DamagedError
+from mission_tui.fleet.views.snapshot import StaleRun
+from mission_tui.process_name import short_name
 from mission_tui.records.runs.attempt import Identity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.identity import Process, Stat, boot_id, open_process, read_stat
 from mission_tui.supervisor.lease import command_of, holds_another, is_marked_for, marker_of
-from mission_tui.supervisor.meters.process_files import rss_bytes
+from mission_tui.supervisor.meters.process_files import rss_bytes, vram_of
 
-__all__ = ["Leftover", "find_leftovers", "remove_leftover"]
+__all__ = ["Leftover", "find_leftovers", "find_stale", "remove_leftover", "stale_runs"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -144,3 +149,32 @@ def _belongs(stat: Stat, stats: dict[int, Stat], identity: Identity) -> bool:
             return True
         seen = stats.get(seen.parent)
     return False
+
+
+async def find_stale(core: Core) -> None:
+    """Find them, off the event loop, and have the snapshot say so."""
+    core.orphaned = False
+    found = await asyncio.to_thread(find_leftovers, core.root, core.is_spared)
+    core.store.observe_surroundings(stale=stale_runs(found, core.gpu.held, core.name_of))
+    core.changed.set()
+
+
+def stale_runs(
+    found: Sequence[Leftover], held: Mapping[int, int | None], name_of: Callable[[str], str]
+) -> tuple[StaleRun, ...]:
+    """The leftovers by run. `held` are bytes of GPU memory by process."""
+    by_run = groupby(sorted(found, key=lambda item: item.run), key=lambda item: item.run)
+    return tuple(_of_run(run, name_of(run), list(items), held) for run, items in by_run)
+
+
+def _of_run(run: str, name: str, items: Sequence[Leftover], held: Mapping[int, int | None]) -> StaleRun:
+    memory = [item.memory_bytes for item in items if item.memory_bytes is not None]
+    vram = [size for item in items if (size := vram_of(item.pid, held)) is not None]
+    return StaleRun(
+        run=run,
+        name=name or short_name(run),
+        processes=len(items),
+        unsure=sum(item.verdict != "ours" for item in items),
+        memory_bytes=sum(memory) if memory else None,
+        vram_bytes=sum(vram) if vram else None,
+    )

@@ -16,8 +16,8 @@ from mission_tui.fleet.history.restart_policy import ended_by_reboot
 from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ending.ladder import flag_unkillable, who_hangs
 from mission_tui.supervisor.ending.leftovers import find_leftovers, remove_leftover
-from mission_tui.supervisor.ending.unkillable import flag_unkillable, who_hangs
 from mission_tui.supervisor.identity import boot_id
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.restart_rules import decide_restart

@@ -18,8 +18,7 @@ from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.tuning.record import MEASURED_UPDATES, WARM_UPDATES, ProbeDone, Resolved, probe_spec
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.undo_launch import kill_live
-from mission_tui.supervisor.measuring.remove_runs import remove_runs
+from mission_tui.supervisor.ending.removal import kill_live, remove_runs
 from mission_tui.supervisor.measuring.timed_run import read_effective, read_timed
 from mission_tui.supervisor.measuring.usage_sampler import UsageSampler
 from mission_tui.supervisor.starting.caller import Caller

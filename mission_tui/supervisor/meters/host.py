@@ -6,16 +6,16 @@ import os
 import socket
 import time
 from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import linear_regression
 
 from mission_tui.fleet.capacity.machine import Machine
 from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, CellHistory
 from mission_tui.fleet.views.snapshot import HostMeters, OtherProgram
-from mission_tui.supervisor.meters.host_files import Memory, Processors, read_memory
-from mission_tui.supervisor.meters.memory_group import group_memory
 
-__all__ = ["DiskTrend", "HostSampler"]
+__all__ = ["DiskTrend", "GroupMemory", "HostSampler", "Processors", "group_memory", "read_memory"]
 
 _HISTORY = 60
 _LONGEST_S = 10.0
@@ -27,6 +27,14 @@ LEAST_SPAN_S = 600.0
 LONGEST_S = 365 * 86400.0
 FREED_SHARE = 0.05
 """A rise by this share of what was free is somebody's deletion, not the saw of checkpoints that come and go."""
+_STAT, _MEMINFO = Path("/proc/stat"), Path("/proc/meminfo")
+_USER_TO_STEAL, _IDLE = 8, (3, 4)
+"""Columns of /proc/stat that add up to all time (guests are part of user time already), and idle with waiting."""
+_KIB = 1024
+MOUNT = Path("/sys/fs/cgroup")
+OWN = Path("/proc/self/cgroup")
+_NO_LIMIT = 1 << 60
+"""Version 1 writes a number that no machine has."""
 
 
 class HostSampler:
@@ -156,3 +164,125 @@ class DiskTrend:
             return None
         slope = linear_regression(times, bytes_free).slope
         return free / -slope if slope < 0 and free / -slope < LONGEST_S else None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes; `available` is what could be had without swapping."""
+
+    total: int
+    available: int
+    swap_total: int
+    swap_used: int
+
+
+class Processors:
+    """How busy all cores and each one were between two looks; the first look is at its making."""
+
+    def __init__(self, stat: Path = _STAT) -> None:
+        self._stat = stat
+        self._before = self._read()
+        self._said: tuple[float | None, tuple[float, ...]] = (None, ())
+
+    def sample(self) -> tuple[float | None, tuple[float, ...]]:
+        """Percent of all of them, and whole percents of each by its number; looks too close together say the same."""
+        before, now = self._before, self._read()
+        both = [name for name in now if name in before]
+        percents = {name: busy for name in both if (busy := _percent(before[name], now[name])) is not None}
+        if "cpu" in percents:
+            self._before = now
+            self._said = percents.pop("cpu"), tuple(float(round(percents.get(name, 0.0))) for name in both[1:])
+        return self._said
+
+    def _read(self) -> dict[str, tuple[int, int]]:
+        """Ticks in all and idle, of "cpu" (all of them, first) and of "cpu0" and so on that are online."""
+        found = {}
+        try:
+            lines = self._stat.read_text(encoding="ascii").splitlines()
+        except OSError:
+            return {}
+        for line in lines:
+            if not line.startswith("cpu"):
+                break
+            name, *words = line.split()
+            ticks = [int(word) for word in words[:_USER_TO_STEAL]]
+            found[name] = sum(ticks), sum(ticks[at] for at in _IDLE)
+        return found
+
+
+def read_memory() -> Memory:
+    """As the kernel counts it. Raises `OSError`."""
+    found = {}
+    for line in _MEMINFO.read_text(encoding="ascii").splitlines():
+        name, _, rest = line.partition(":")
+        found[name] = int(rest.split()[0]) * _KIB
+    total, swap = found["MemTotal"], found.get("SwapTotal", 0)
+    return Memory(total, min(total, found.get("MemAvailable", 0)), swap, swap - found.get("SwapFree", 0))
+
+
+def _percent(before: tuple[int, int], now: tuple[int, int]) -> float | None:
+    """None where no time passed. Idle time may run back on some machines, by a tick or so."""
+    passed, idle = now[0] - before[0], now[1] - before[1]
+    return None if passed <= 0 else min(100.0, max(0.0, 100.0 * (passed - idle) / passed))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMemory:
+    """Bytes: the tightest limit, and the least that is left of one. Page cache that can go counts as left."""
+
+    limit: int
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """How a version of cgroups names the group's line, the folder it is mounted in, and the files."""
+
+    controllers: str
+    folder: str
+    limit: str
+    used: str
+    cache: str
+
+
+_VERSIONS = (
+    _Version("", "", "memory.max", "memory.current", "inactive_file "),
+    _Version("memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),
+)
+
+
+def group_memory(mount: Path = MOUNT, own: Path = OWN) -> GroupMemory | None:
+    """What the group and those above it allow; None where nothing is limited or nothing can be read."""
+    try:
+        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
+    except OSError:
+        return None
+    paths = {controllers: path for _, controllers, path in (it for it in lines if len(it) == 3)}
+    found: list[GroupMemory] = []
+    for version in _VERSIONS:
+        if version.controllers in paths:
+            top = mount / version.folder
+            # In a namespace of its own a group sees itself as the root, or a path that is not mounted here.
+            folder = top / paths[version.controllers].strip("/")
+            folders = [it for it in (folder, *folder.parents) if it == top or top in it.parents]
+            found += [room for it in folders if (room := _room(it, version)) is not None]
+    if not found:
+        return None
+    return GroupMemory(min(room.limit for room in found), min(room.left for room in found))
+
+
+def _room(folder: Path, version: _Version) -> GroupMemory | None:
+    with suppress(OSError, ValueError):
+        limit = int((folder / version.limit).read_text())  # "max" is no number, and no limit
+        used = int((folder / version.used).read_text())
+        if limit < _NO_LIMIT:
+            return GroupMemory(limit, max(0, limit - used + _reclaimable(folder, version)))
+    return None
+
+
+def _reclaimable(folder: Path, version: _Version) -> int:
+    with suppress(OSError, ValueError):
+        for line in (folder / "memory.stat").read_text().splitlines():
+            if line.startswith(version.cache):
+                return int(line.split()[1])
+    return 0

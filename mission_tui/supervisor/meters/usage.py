@@ -5,16 +5,20 @@ What is dear to ask for (shares of memory, open files) is asked of one run a loo
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mission_tui.fleet.events.observations import UsageSeen
 from mission_tui.fleet.events.processes import Usage
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.trash import tree_bytes
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.meters.process_files import ProcessStat, open_files, pss_bytes, read_stat, written_bytes
 
-__all__ = ["UsageMeter", "WrittenBytes"]
+__all__ = ["RunSizes", "UsageMeter", "WrittenBytes"]
 
 DEAR_S, DEAR_UNATTENDED_S = 30.0, 120.0
 """How old PSS and open files of a run may be while somebody looks, and while nobody does.
@@ -22,6 +26,13 @@ DEAR_S, DEAR_UNATTENDED_S = 30.0, 120.0
 Sixteen runs with a trainer of half a gigabyte cost 0.5 % of a core at 30 s.
 """
 _MIB = 1 << 20
+LIVE_S = 60.0
+ENDED_S = 3600.0
+SHOWN = 256
+"""Runs whose bytes are counted unasked: the live ones, and the ended ones that a snapshot holds."""
+
+SLICE_S = 0.05
+"""How long one look may count; the rest waits for the next beat."""
 
 
 class WrittenBytes:
@@ -125,3 +136,43 @@ def _sum(values: Iterable[int | None]) -> int | None:
     """The sum of what is known; None where nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+class RunSizes:
+    """Looked at once a beat. An ended run is counted again soon after its end, and when something of it was removed."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._work: asyncio.Task[None] | None = None
+
+    def poll(self, now: float) -> None:
+        """Begin to count the runs that are due at monotonic `now`."""
+        if self._work is not None and not self._work.done():
+            return
+        due = [run_id for run_id in self._core.store.run_ids()[:SHOWN] if self._is_due(run_id, now)]
+        self._work = asyncio.create_task(self._count(due), name="sizes") if due else None
+        if self._work is not None:
+            self._core.duties.follow("counting bytes of runs", self._work)
+
+    def _is_due(self, run_id: str, now: float) -> bool:
+        counted = self._core.counted.get(run_id)
+        if counted is None:
+            return True
+        live = run_id in self._core.live
+        return counted.live != live or now - counted.at > (LIVE_S if live else ENDED_S)
+
+    async def _count(self, due: Sequence[str]) -> None:
+        sizes = await asyncio.to_thread(_slice, [self._core.run_dir(run_id) for run_id in due])
+        for run_id, size in sizes.items():
+            self._core.record_size(run_id, size)
+
+
+def _slice(runs: Sequence[RunDir]) -> dict[str, int]:
+    """Bytes of the first of `runs`, as many as there is time for, at least one."""
+    sizes: dict[str, int] = {}
+    until = time.monotonic() + SLICE_S
+    for run in runs:
+        sizes[run.id] = tree_bytes(run.path)
+        if time.monotonic() > until:
+            break
+    return sizes

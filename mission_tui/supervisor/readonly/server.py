@@ -19,8 +19,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.capacity.cost import estimated_cost
+from mission_tui.fleet.capacity.reference_runs import Peaks
+from mission_tui.fleet.history.run import RunHistory
+from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply, StripReply
+from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, Quoted, SnapshotReply, StripReply
 from mission_tui.ipc.requests import (
     GetAdoptable,
     GetDetails,
@@ -36,13 +40,14 @@ from mission_tui.ipc.requests import (
 )
 from mission_tui.ipc.roots import live_roots
 from mission_tui.ipc.server import Session, serve_link
+from mission_tui.paths import GPU_DRIVER
 from mission_tui.plain_files import open_plain
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.catalog import RunCatalog, named_views
 from mission_tui.supervisor.readonly.fleet import ReadonlyFleet
 from mission_tui.supervisor.readonly.meters import ReadonlyMeters
-from mission_tui.supervisor.readonly.quote import quote_from_files
+from mission_tui.supervisor.starting.throughput_estimate import estimate_paces
 from mission_tui.supervisor.verbs.adopt import adoptable
 from mission_tui.supervisor.verbs.details import details
 from mission_tui.supervisor.verbs.history import history
@@ -212,6 +217,27 @@ def main() -> int:
     given = parser.parse_args()
     asyncio.run(_serve(given.runs_dir, socket.socket(fileno=given.fd)))
     return 0
+
+
+def quote_from_files(runs: ReadonlyFleet, request: Quote) -> Quoted:
+    """The costs of every item; it is not `decided` whether any of them would begin, or be refused."""
+    peaks, driver = Peaks(), GPU_DRIVER.exists()
+    for run in _ended(runs):
+        if run.journal.peak is not None and run.spec is not None:
+            peaks.add(run.spec, run.journal.peak, run.journal.ended_t or 0.0)
+    cores = len(os.sched_getaffinity(0))
+    specs = [item.spec for item in request.items]
+    costs = tuple(
+        estimated_cost(spec, cores, peaks.of(spec), pace, driver=driver)
+        for spec, pace in zip(specs, estimate_paces(runs, specs), strict=True)
+    )
+    warnings = dict.fromkeys(f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec))
+    return Quoted(re=request.id, costs=costs, decided=False, warnings=tuple(warnings))
+
+
+def _ended(runs: ReadonlyFleet) -> Iterator[RunHistory]:
+    """Those of which more than the end was read."""
+    return (runs.store.run(run_id) for run_id in runs.store.run_ids() if run_id not in runs.waiting)
 
 
 if __name__ == "__main__":

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 from msgspec import structs
 
-from mission_tui.errors import MissionError, PresetError
+from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.events.provenance import noted, sources_of
+from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Grade, ResumeVerdict, Terms
 from mission_tui.fleet.specs.live_settings import with_words
-from mission_tui.fleet.specs.preset import draft_change
-from mission_tui.fleet.specs.spec import MISSION_GYM, Spec
+from mission_tui.fleet.specs.preset import change, draft_change
+from mission_tui.fleet.specs.spec import MISSION_GYM, RunSpec, Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.ipc.requests import Apply, Resume
+from mission_tui.plain_files import make_folder
+from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec
-from mission_tui.records.runs.terms_file import read_terms
+from mission_tui.records.runs.rules_snapshot import check_rules
+from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec, write_spec
+from mission_tui.records.runs.terms_file import read_terms, write_terms
+from mission_tui.supervisor.attempts import begin, open_live_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import damaged as file_damaged
+from mission_tui.supervisor.disk.run_directory import rule_files, write_snapshot
+from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.caller import Caller, absolute_paths, with_spec_env
+from mission_tui.supervisor.starting.caller import Caller, absolute_paths, check_program, with_spec_env
+from mission_tui.supervisor.starting.interpreter import Spaces, needs_no_preflight, preflight
 from mission_tui.supervisor.starting.live_load import check_machine
-from mission_tui.supervisor.starting.next_attempt import start_next_attempt
-from mission_tui.supervisor.starting.preflight import Spaces, needs_no_preflight, preflight
 from mission_tui.supervisor.starting.variables import left_behind
 from mission_tui.supervisor.subject import caller_for
 
@@ -39,11 +49,12 @@ __all__ = [
     "clipped_share",
     "damaged_changes",
     "journal_damaged",
+    "plan_again",
     "plan_attempt",
     "start_attempt",
+    "start_next_attempt",
     "terms_before",
     "verdict_first",
-    "warned",
     "without_remedies",
 ]
 
@@ -274,3 +285,108 @@ def _collapsed(core: Core, run_id: str, checkpoint: Manifest) -> str | None:
         if grave and here and finding.first_update <= checkpoint.update <= finding.last_update:
             return finding.sentence
     return None
+
+
+def start_next_attempt(
+    core: Core,
+    run_id: str,
+    spec: Spec,
+    caller: Caller,
+    checkpoint: str | None,
+    *,
+    terms: Terms = AS_IT_WAS,
+    changes: tuple[Change, ...] = (),
+    row: Row = ASKED,
+) -> None:
+    """Write the attempt's files and hand it to a keeper; without a checkpoint it begins anew.
+
+    Raises `MissionError` with nothing started: `StorageError` for a full disk, `DamagedError` for rules edited since.
+    """
+    core.check_room()
+    run, known = core.run_dir(run_id), core.store.run(run_id)
+    if run_id in core.live or not core.launcher.is_free(run):
+        raise UsageError(f"cannot resume {run_id}: a process of it is still alive")
+    number = max([known.journal.attempt, *run.attempts()]) + 1
+    first = read_spec(run.spec)
+    # The snapshot holds the rules of the newest attempt, whichever checkpoint this one goes on from.
+    rules = rule_files(spec.env, caller.cwd) if spec.env.config != (known.spec or first).env.config else []
+    if not rules:
+        check_rules(run.snapshot)
+    order = attempt_order(core.root, run, number, spec, caller, checkpoint)
+    folder = run.attempt(number)
+    try:
+        with storing(folder.path, "make"):
+            make_folder(folder.path)
+        if spec != first:
+            write_spec(folder.spec, spec)
+        write_terms(folder.terms, terms)
+        core.seals.write_order(run, order)
+        _replace_rules(run, number, rules)
+    except MissionError:
+        shutil.rmtree(folder.path, ignore_errors=True)
+        raise
+    core.store.replace_spec(run_id, spec)
+    begin(core, open_live_run(core, run, spec), order, checkpoint=checkpoint, changes=changes, terms=terms, row=row)
+
+
+def _replace_rules(run: RunDir, number: int, rules: Sequence[Path]) -> None:
+    """Keep the rules that were trained under so far with the attempt before, and put `rules` in their place."""
+    if not rules:
+        return
+    kept = run.attempt(number - 1).path / run.snapshot.name
+    with storing(run.snapshot, "keep"):
+        run.snapshot.rename(kept)
+    try:
+        write_snapshot(run, rules)
+    except MissionError:
+        shutil.rmtree(run.snapshot, ignore_errors=True)
+        kept.rename(run.snapshot)
+        raise
+
+
+_ANEW = Change(
+    name="start",
+    was="where it ended",
+    now="from its beginning",
+    grade="warn",
+    why="there is no run.resume_command, so the same command runs again; it may overwrite what it wrote before",
+    remedy="--set run.resume_command=['CMD', 'ARGS'] says how it goes on",
+)
+
+
+def plan_again(core: Core, run_id: str, spec: Spec, request: Resume) -> NextAttempt:
+    """What another attempt of the command of `spec` would be. Raises `MissionError` with nothing started."""
+    name = core.store.view(run_id).name
+    if request.checkpoint or request.remedies or request.overrides:
+        raise UsageError(f"{name} runs a command, which goes on by itself: no checkpoint, remedy or override is for it")
+    caller = caller_for(core, run_id, request)
+    now = absolute_paths(change(spec, request.assignments), caller.cwd) if request.assignments else spec
+    if now.run.command is None:
+        raise UsageError(f"{name} runs a command and stays one; launch another run instead")
+    check_program(now, with_spec_env(now, caller))
+    changes = list(_changes(spec.run, now.run))
+    if now.run.resume_command is None:
+        changes.append(_ANEW)
+    grade: Grade = "warn" if _ANEW in changes else "note" if changes else "safe"
+    verdict = warned(ResumeVerdict(grade, tuple(changes)), left_behind(core, run_id, caller, now))
+    return NextAttempt(was=spec, now=now, verdict=verdict, caller=caller)
+
+
+def _changes(was: RunSpec, now: RunSpec) -> Iterator[Change]:
+    for name in was.__struct_fields__:
+        before, after = getattr(was, name), getattr(now, name)
+        if before != after:
+            why = "as the next attempt sees it"
+            yield Change(f"run.{name}", _said(before), _said(after), "note", why)
+
+
+def _said(value: object) -> str:
+    match value:
+        case None:
+            return "not set"
+        case tuple():
+            return clean(shlex.join(map(str, value))) or "none"
+        case dict():
+            return clean(" ".join(f"{name}={word}" for name, word in value.items())) or "none"
+        case _:
+            return clean(str(value))

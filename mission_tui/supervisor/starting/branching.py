@@ -28,9 +28,8 @@ from mission_tui.supervisor.disk.run_directory import create_run, rule_files
 from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.starting.another_attempt import Plan, check_place, damaged_changes, plan_attempt
 from mission_tui.supervisor.starting.caller import Caller, with_spec_env
-from mission_tui.supervisor.starting.new_run import begin_first_attempt, check_new_names, new_run_dir
-from mission_tui.supervisor.starting.preflight import needs_no_preflight, preflight
-from mission_tui.supervisor.starting.seeds import with_seed
+from mission_tui.supervisor.starting.interpreter import needs_no_preflight, preflight
+from mission_tui.supervisor.starting.launching import begin_first_attempt, check_new_names, new_run_dir, with_seed
 from mission_tui.supervisor.subject import named_checkpoint
 from mission_tui.supervisor.targets import require, resolve_run
 

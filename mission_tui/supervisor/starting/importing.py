@@ -31,7 +31,7 @@ from mission_tui.supervisor.disk.run_on_disk import read_run
 from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.starting.caller import Caller, absolute_paths, with_spec_env
 from mission_tui.supervisor.starting.interpreter import as_module
-from mission_tui.supervisor.starting.new_run import new_run_dir
+from mission_tui.supervisor.starting.launching import new_run_dir
 from mission_tui.supervisor.tasks import Task, run_task
 
 __all__ = ["NAME_CHARS", "Import", "importing_run"]

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from msgspec import structs
 
-from mission_tui.errors import MissionError, UsageError
+from mission_tui.errors import MissionError, PresetError, UsageError
+from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue, never_fits
+from mission_tui.fleet.capacity.headroom import QueuedRun
 from mission_tui.fleet.events.journal import FleetEvent
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.records.runs.attempt import LaunchOrder
-from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.layout import RunDir, check_name, new_run_id
+from mission_tui.supervisor.attempts import begin, open_live_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run, remove_run, rule_files
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.starting.admission_check import reserved
-from mission_tui.supervisor.starting.caller import Caller, absolute_paths, check_program, with_spec_env
-from mission_tui.supervisor.starting.new_run import begin_first_attempt, check_new_names, new_run_dir
-from mission_tui.supervisor.starting.preflight import needs_no_preflight, preflight
-from mission_tui.supervisor.starting.seeds import with_seed
+from mission_tui.supervisor.starting.caller import VISIBLE, Caller, absolute_paths, check_program, with_spec_env
+from mission_tui.supervisor.starting.interpreter import needs_no_preflight, preflight
+from mission_tui.supervisor.starting.live_load import check_machine, claims_of, coming_claims, headroom_now, queued_run
+from mission_tui.supervisor.starting.run_queue import queued_runs
 from mission_tui.supervisor.targets import resolve_run
 
-__all__ = ["begin_runs"]
+__all__ = [
+    "begin_first_attempt",
+    "begin_runs",
+    "check_new",
+    "check_new_names",
+    "foreseen",
+    "new_run_dir",
+    "reserved",
+    "with_seed",
+    "would_wait",
+]
+
+_SPAN = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +116,99 @@ def _make_all(core: Core, items: Sequence[LaunchItem], caller: Caller) -> list[_
             remove_run(core.root, each.run)
         raise
     return made
+
+
+def with_seed(spec: Spec, *, anew: bool = False) -> Spec:
+    """The spec with a seed: its own, or one drawn here if it has none or a fresh one is wanted `anew`.
+
+    A command is told a seed only if somebody gave one: nobody knows whether it would use it.
+    """
+    if spec.run.command is not None or (spec.run.seed is not None and not anew):
+        return spec
+    return structs.replace(spec, run=structs.replace(spec.run, seed=secrets.randbelow(_SPAN)))
+
+
+def check_new_names(core: Core, names: Iterable[str]) -> None:
+    """A name means one live run. Raises `UsageError` for one that is no name, is taken, or is there twice."""
+    taken = {core.store.view(run_id).name for run_id in core.live}
+    for name in names:
+        check_name(name)
+        if name in taken:
+            raise UsageError(f"the name '{name}' is taken by a live run; choose another, or stop that one first")
+        taken.add(name)
+
+
+def new_run_dir(core: Core, stem: str) -> RunDir:
+    """A directory that is not there yet, by this moment and `stem`."""
+    while True:
+        run = core.run_dir(new_run_id(stem))
+        if not run.path.exists():
+            return run
+
+
+def begin_first_attempt(
+    core: Core, run_dir: RunDir, spec: Spec, order: LaunchOrder, created: FleetEvent, terms: Terms = AS_IT_WAS
+) -> None:
+    """Know the run whose directory and first event are on disk, and hand its written order to a keeper."""
+    core.add(run_dir, spec)
+    core.apply(run_dir.id, created)
+    run = open_live_run(core, run_dir, spec)
+    core.launched[run.id] = time.monotonic()
+    begin(core, run, order, terms=terms)
+
+
+@asynccontextmanager
+async def reserved(core: Core, specs: Sequence[Spec], environ: Mapping[str, str]) -> AsyncIterator[tuple[str, ...]]:
+    """Warnings as of `check_new`; while the context lasts every supervisor of the host knows that `specs` come."""
+    key, visible = object(), environ.get(VISIBLE)
+    await core.measure()
+    async with core.other_supervisors.exclusive(partial(claims_of, core)):
+        warnings = check_new(core, specs, visible)
+        core.other_supervisors.pending[key] = coming_claims(core, specs, visible)
+    try:
+        yield warnings
+    finally:
+        del core.other_supervisors.pending[key]
+
+
+def check_new(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[str, ...]:
+    """Warnings about what the machine lacks for new runs of `specs`. Raises `PresetError` for what cannot begin.
+
+    `visible` is the `CUDA_VISIBLE_DEVICES` of the shell that launches them.
+    """
+    headroom = headroom_now(core, core.limits.read())
+    line = [queued_run(core, "", spec.preset, spec, _visible(spec, visible), 0.0) for spec in specs]
+    hard = [f"{run.name}: {lack}" for run in line for lack in never_fits(run, headroom)]
+    if hard:
+        raise PresetError("; ".join(dict.fromkeys(hard)))
+    warnings = check_machine(core, specs, visible=visible, waits=True)
+    for spec, why in zip(specs, would_wait(core, specs, visible), strict=True):
+        if why and not spec.keep.limits.queue:
+            raise PresetError(f"{spec.preset} {why}; with keep.limits.queue = true it is queued until then")
+    return warnings
+
+
+def would_wait(core: Core, specs: Sequence[Spec], visible: str | None) -> list[str]:
+    """What new runs of `specs`, in this order, would be told to wait for; empty for those that would begin."""
+    decided = foreseen(core, specs, visible)
+    return [turn.why if isinstance(turn, Wait) else "" for _, turn in decided]
+
+
+def foreseen(
+    core: Core, specs: Sequence[Spec], visible: str | None, held: Sequence[str] = ()
+) -> list[tuple[QueuedRun, Admit | Wait]]:
+    """What new runs of `specs`, in this order, would take, and what would become of each if it came now.
+
+    `held` says for each what else it waits for, in a sentence; empty for nothing.
+    """
+    now, why = time.time(), held or [""] * len(specs)
+    line = [
+        queued_run(core, f"~{at:04}", spec.preset, spec, _visible(spec, visible), now, why[at])
+        for at, spec in enumerate(specs)
+    ]
+    decided = decide_queue([*queued_runs(core, now), *line], headroom_now(core, core.limits.read()))
+    return [(run, decided[run.id]) for run in line]
+
+
+def _visible(spec: Spec, visible: str | None) -> str | None:
+    return spec.run.env.get(VISIBLE, visible)

@@ -11,17 +11,29 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.capacity.admission import assess_combined
-from mission_tui.fleet.capacity.machine import MIB, Machine
-from mission_tui.fleet.capacity.placement import gpu_for
+from mission_tui.fleet.capacity.admission import assess_combined, size_of
+from mission_tui.fleet.capacity.headroom import Headroom, MachineLimits, QueuedRun
+from mission_tui.fleet.capacity.machine import MIB, SPARE_SHARE, Machine
+from mission_tui.fleet.capacity.placement import DUTY, Gpu, choices, choose, gpu_for, scarce
 from mission_tui.fleet.capacity.reservation import Claim, claim_for, claim_with_usage, outstanding_ram, outstanding_vram
+from mission_tui.fleet.events.processes import Placement
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.snapshot import GpuMeters
+from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.meters.process_files import rss_bytes
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import VISIBLE
 
-__all__ = ["check_machine", "claims_of", "coming_claims", "live_claims", "refresh_reservations"]
+__all__ = [
+    "check_machine",
+    "claims_of",
+    "coming_claims",
+    "headroom_now",
+    "queued_run",
+    "refresh_reservations",
+    "with_placement",
+]
 
 
 async def refresh_reservations(core: Core) -> None:
@@ -147,3 +159,89 @@ def _resident_bytes(run: LiveRun) -> int:
     found = (run.keeper, run.trainer)
     pids = [*(process.pid for process in found if process is not None), *run.workers]
     return sum(rss_bytes(pid) or 0 for pid in pids)
+
+
+def headroom_now(core: Core, caps: MachineLimits) -> Headroom:
+    """What is left beside the live runs of every runs root of this user, of whose claims the ledger tells."""
+    ours = [
+        *live_claims(core),
+        *(claim for each in core.other_supervisors.others if each.trusted for claim in each.claims),
+    ]
+    strangers = [claim for each in core.other_supervisors.others if not each.trusted for claim in each.claims]
+    machine = core.host.machine(False, None)
+    free = None if machine.ram_free is None else machine.ram_free - outstanding_ram(ours)
+    return Headroom(
+        cores=core.host.cores,
+        gpus=tuple(_gpu_headroom(gpu, ours) for gpu in core.gpu.gpus),
+        ram_free=None if free is None else free - int(SPARE_SHARE * (machine.ram_total or 0)),
+        ram_unpromised=None if free is None else free - outstanding_ram(strangers),
+        ram_taken=sum(claim.ram_bytes for claim in ours),
+        disk_free=machine.disk_free,
+        cores_busy=sum(min(core.host.cores, claim.cores) for claim in ours),
+        runs=len(ours),
+        caps=caps,
+    )
+
+
+def queued_run(
+    core: Core, id_: str, name: str, spec: Spec, visible: str | None, since_t: float, held: str = ""
+) -> QueuedRun:
+    """A run of `spec` that would begin; `visible` is the `CUDA_VISIBLE_DEVICES` that it would have."""
+    uuids = [gpu.uuid for gpu in core.gpu.gpus]
+    wants = spec.run.command is None and spec.run.device != "cpu"
+    open_ = choices(spec.run.device, visible, uuids) if wants else ()
+    if wants and not uuids and core.gpu.present():
+        held = held or "waits for the first word about the GPUs"
+    claim = claim_for(spec, core.host.cores, open_[0] if open_ else None, core.peaks.of(spec))
+    return QueuedRun(id=id_, name=name, claim=claim, gpus=open_, limits=spec.keep.limits, since_t=since_t, held=held)
+
+
+def _gpu_headroom(gpu: GpuMeters, claims: Sequence[Claim]) -> Gpu:
+    here = [claim for claim in claims if claim.gpu == gpu.uuid and claim.vram_bytes]
+    free = None
+    if gpu.memory_total is not None and gpu.memory_used is not None:
+        free = gpu.memory_total - gpu.memory_used - outstanding_vram(here, gpu.uuid)
+    coming = sum(claim.vram_held_bytes < claim.vram_bytes for claim in here)
+    seen = gpu.util.mean / 100.0 if gpu.util.mean is not None else DUTY * (len(here) - coming)
+    taken = sum(claim.vram_bytes for claim in here)
+    return Gpu(gpu.uuid, gpu.memory_total, free, len(here), seen + DUTY * coming, taken)
+
+
+ORDER, AS_LISTED = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
+
+
+def with_placement(core: Core, run: LiveRun, order: LaunchOrder) -> tuple[LaunchOrder, Placement | None]:
+    """The order as it is carried out, and the GPU that was chosen, if one was. Raises `StorageError`."""
+    chosen_by_queue, run.gpu = run.gpu, ""
+    uuids = [gpu.uuid for gpu in core.gpu.gpus]
+    if run.spec is None or run.spec.run.command is not None or len(uuids) < 2 or order.gpu:
+        return order, None
+    device, visible = run.spec.run.device, order.env.get(VISIBLE)
+    open_ = choices(device, visible, uuids)
+    if len(open_) < 2:
+        if ":" in device and visible is None and ORDER not in order.env:
+            # CUDA counts the fastest first; whoever wrote a number has read it where GPUs are listed by their slots.
+            order = structs.replace(order, env=order.env | {ORDER: AS_LISTED})
+            core.seals.write_order(run.dir, order)
+        return order, None
+    gpus = [gpu for gpu in headroom_now(core, MachineLimits()).gpus if gpu.uuid in open_]
+    by_uuid = {gpu.uuid: gpu for gpu in gpus}
+    gpu = by_uuid.get(chosen_by_queue) or _best(run, core, gpus)
+    order = structs.replace(order, env=order.env | {VISIBLE: gpu.uuid}, gpu=gpu.uuid, visible=visible)
+    core.seals.write_order(run.dir, order)
+    return order, Placement(gpu.uuid, uuids.index(gpu.uuid), _why(gpu, len(gpus)))
+
+
+def _best(run: LiveRun, core: Core, gpus: list[Gpu]) -> Gpu:
+    """For what somebody resumes, which does not wait: where there is room, or else most of it."""
+    assert run.spec is not None
+    need = claim_for(run.spec, core.host.cores, gpus[0].uuid, core.peaks.of(run.spec)).vram_bytes
+    best = choose(gpus, need) or scarce(gpus)
+    assert best is not None
+    return best
+
+
+def _why(gpu: Gpu, count: int) -> str:
+    free = "" if gpu.free is None else f", {size_of(max(0, gpu.free))} free and promised to no run"
+    runs = f"{gpu.runs} run{'' if gpu.runs == 1 else 's'} on it"
+    return f"of {count} GPUs the calmest with room: {round(100 * gpu.busy)} % busy, {runs}{free}"

@@ -17,10 +17,14 @@ from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.checkpoint import newest_intact
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.starting.another_attempt import damaged_changes, journal_damaged, terms_before
+from mission_tui.supervisor.starting.another_attempt import (
+    damaged_changes,
+    journal_damaged,
+    start_next_attempt,
+    terms_before,
+)
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.live_load import check_machine, refresh_reservations
-from mission_tui.supervisor.starting.next_attempt import start_next_attempt
 from mission_tui.supervisor.starting.restart_rules import due_restarts
 from mission_tui.supervisor.starting.run_queue import why_it_waits
 from mission_tui.supervisor.starting.variables import recover_variables, variables_lack

@@ -13,9 +13,9 @@ from mission_tui.fleet.events.journal import Asked, FleetEvent, RestartDue, RunP
 from mission_tui.fleet.events.outcome import After
 from mission_tui.fleet.history.restart_policy import REBOOTS, GiveUp, StartAgain, after_reboot, next_step
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.supervisor import boot_clock
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.identity import boot_id
+from mission_tui.supervisor.meters import clocks
 
 __all__ = ["call_off_restarts", "decide_restart", "due_restarts", "waiting_for_restart"]
 
@@ -52,7 +52,7 @@ def due_restarts(core: Core, now: float) -> list[str]:
 def _is_due(restart: RestartDue, now: float) -> bool:
     """By the boot clock where it was decided on this boot, by the clock of the machine otherwise."""
     if restart.boot and restart.boot == boot_id():
-        return boot_clock.boottime() >= restart.due_boot_s
+        return clocks.boottime() >= restart.due_boot_s
     return restart.due_t <= now
 
 
@@ -77,7 +77,7 @@ def _lived_s(run: RunHistory) -> float:
 
 
 def _due(attempt: int, most: int, step: StartAgain, after: After, seq: int, t: float) -> FleetEvent:
-    due_boot_s = round(boot_clock.boottime() + step.wait_s, 3)
+    due_boot_s = round(clocks.boottime() + step.wait_s, 3)
     return RestartDue(seq, t, attempt, step.number, most, t + step.wait_s, after, boot_id(), due_boot_s)
 
 

@@ -18,24 +18,35 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue
 from mission_tui.fleet.capacity.headroom import MachineLimits, QueuedRun
 from mission_tui.fleet.events.journal import ENDING
+from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain
 from mission_tui.fleet.events.observations import WaitSeen
-from mission_tui.fleet.events.outcome import Killed
+from mission_tui.fleet.events.outcome import Failed, Killed, outcome_word
+from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.outcome import abandon
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.after_runs import waits_for_others
 from mission_tui.supervisor.starting.caller import VISIBLE
-from mission_tui.supervisor.starting.gain_limit import gain_shortage
-from mission_tui.supervisor.starting.headroom import headroom_now, queued_run
-from mission_tui.supervisor.starting.live_load import claims_of
+from mission_tui.supervisor.starting.live_load import claims_of, headroom_now, queued_run
 from mission_tui.supervisor.starting.restart_rules import due_restarts
 from mission_tui.supervisor.starting.variables import variables_lack
 
 HELD = "waits until nobody holds its lease: a process that is not known here has it"
 
-__all__ = ["RunQueue", "enqueue", "must_wait", "queued_runs", "why_it_waits"]
+__all__ = [
+    "RunQueue",
+    "ends_of_others",
+    "enqueue",
+    "gain_shortage",
+    "must_wait",
+    "queued_runs",
+    "waits_for_others",
+    "why_it_waits",
+]
+
+FRESH_S = 10.0
+"""One that began so lately was not looked at yet."""
 
 
 def enqueue(run: LiveRun, order: LaunchOrder, turn: Callable[[], None]) -> None:
@@ -145,3 +156,65 @@ def _queued(core: Core, run_id: str, spec: Spec, visible: str | None, now: float
     return (
         run if journal.priority is None else replace(run, limits=structs.replace(run.limits, priority=journal.priority))
     )
+
+
+def waits_for_others(core: Core, after: tuple[str, ...]) -> str:
+    """Which of the runs `after` has not ended yet, in a sentence; empty when all have."""
+    for run_id in after:
+        run = _known(core, run_id)
+        if run is not None and run.state != "ended":
+            standing = ", which is parked" if run.state == "parked" else ""
+            return f"waits until {run.journal.name} has ended{standing}"
+    return ""
+
+
+def ends_of_others(core: Core, after: tuple[str, ...]) -> tuple[str, ...]:
+    """How each of the runs `after` ended, in words."""
+    return tuple(_end(run_id, _known(core, run_id)) for run_id in after)
+
+
+def _known(core: Core, run_id: str) -> RunHistory | None:
+    try:
+        return core.store.run(run_id)
+    except KeyError:
+        return None
+
+
+def _end(run_id: str, run: RunHistory | None) -> str:
+    outcome = None if run is None else run.journal.outcome
+    if run is None or outcome is None:
+        return f"{run_id} was removed"
+    kind = f" ({outcome.kind})" if isinstance(outcome, Failed) else ""
+    return f"{run.journal.name} {outcome_word(outcome)}{kind}"
+
+
+def gain_shortage(core: Core, limit: float, now: float) -> str | None:
+    """Why a run that asks for `limit` (a share) does not begin at unix time `now`; None when it may."""
+    live = [core.store.run(run_id) for run_id in core.live]
+    training = [run for run in live if run.journal.attempt and run.journal.outcome is None and not run.journal.held]
+    fresh = (run.id for run in training if now - (run.journal.started_t or 0.0) < FRESH_S)
+    if (unknown := next((run_id for run_id in (*core.unmeasured, *fresh)), None)) is not None:
+        return f"waits until it is known what {core.name_of(unknown)} brings (keep.limits.marginal_gain)"
+    last = next((paid for paid in core.store.snapshot(now).paid if _says(paid.payoff)), None)
+    if last is None or not _is_little(last.payoff, limit) or _fewer(training, last.payoff):
+        return None
+    brought, asked = 100.0 * (last.payoff.gain or 0.0), 100.0 * limit
+    return (
+        f"waits for a run to end: {last.name} was the last to join and brought {brought:+.0f} %, "
+        f"keep.limits.marginal_gain asks for {asked:+.0f} %"
+    )
+
+
+def _says(gain: MarginalGain) -> bool:
+    return gain.change == "joined" and gain.verdict in (*CONCLUSIVE, "noisy") and gain.high is not None
+
+
+def _is_little(gain: MarginalGain, limit: float) -> bool:
+    """Whether it brought less than `limit`, as far as one can be sure; other programs' doing is nobody's."""
+    surely = gain.elsewhere is None and gain.high is not None and gain.high < limit
+    return surely or (gain.verdict in CONCLUSIVE and gain.gain is not None and gain.gain < limit)
+
+
+def _fewer(training: list[RunHistory], gain: MarginalGain) -> bool:
+    """Whether fewer runs train than did with it: somebody has made room since."""
+    return len(training) < gain.others + gain.together

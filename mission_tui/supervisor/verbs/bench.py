@@ -22,7 +22,7 @@ from mission_tui.ipc.replies import Benched, Progress
 from mission_tui.ipc.requests import Bench, LaunchItem
 from mission_tui.records.runs.provenance_file import read_provenance
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.measuring.remove_runs import remove_runs
+from mission_tui.supervisor.ending.removal import remove_runs
 from mission_tui.supervisor.measuring.timed_run import co_running_names, read_effective, read_timed
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.launching import begin_runs

@@ -20,7 +20,6 @@ from mission_tui.ipc.replies import Checked, Progress
 from mission_tui.ipc.requests import Check
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import trainer_environ
-from mission_tui.supervisor.starting.admission_check import check_new, would_wait
 from mission_tui.supervisor.starting.caller import (
     VISIBLE,
     Caller,
@@ -30,6 +29,7 @@ from mission_tui.supervisor.starting.caller import (
     with_spec_env,
 )
 from mission_tui.supervisor.starting.interpreter import as_module
+from mission_tui.supervisor.starting.launching import check_new, would_wait
 from mission_tui.supervisor.tasks import Task, TaskError, run_task
 
 __all__ = ["check"]

@@ -8,12 +8,17 @@ from contextlib import suppress
 from mission_tui.ipc.cleanup_requests import Clean
 from mission_tui.ipc.replies import CleanReply, LeftoverRow
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.dead_sockets import DeadSocket, find_dead_sockets, remove_dead_socket
-from mission_tui.supervisor.ending.leftover_files import LeftoverFile, find_leftover_files, remove_leftover_file
-from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers, remove_leftover
-from mission_tui.supervisor.ending.stale import find_stale
+from mission_tui.supervisor.ending.leftover_files import (
+    DeadSocket,
+    LeftoverFile,
+    find_dead_sockets,
+    find_leftover_files,
+    remove_dead_socket,
+    remove_leftover_file,
+)
+from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers, find_stale, remove_leftover
 from mission_tui.supervisor.identity import open_process
-from mission_tui.supervisor.meters.vram import vram_of
+from mission_tui.supervisor.meters.process_files import vram_of
 
 __all__ = ["clean"]
 

@@ -4,18 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent
+from mission_tui.fleet.events.journal import (
+    Asked,
+    AttemptEnded,
+    AttemptStarting,
+    ClockStepped,
+    DutyDoneSeen,
+    DutyFailureSeen,
+    FindingChanged,
+    FindingMarked,
+    FleetEvent,
+    HealthActed,
+    PriorityAsked,
+    RestartDue,
+    RunCreated,
+    RunFrozen,
+    RunLabelled,
+    RunNoted,
+    RunParked,
+    RunRenamed,
+    RunThawed,
+    SettingsAsked,
+)
+from mission_tui.fleet.events.lineage import diff_of
 from mission_tui.fleet.events.outcome import outcome_word
+from mission_tui.fleet.history.run import NOTE_CHARS
 from mission_tui.fleet.text import clean
-from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
+from mission_tui.ipc.replies import AttemptView, AuditEntry, CheckpointView, DetailsReply
 from mission_tui.ipc.requests import GetDetails
 from mission_tui.plain_files import names_in, read_plain
 from mission_tui.records.files.storage import StorageError
@@ -26,16 +50,18 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.provenance_file import read_provenance
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.trash import tree_bytes
-from mission_tui.supervisor.audit_log import audit_log_of
 from mission_tui.supervisor.catalog import RunCatalog, resolve_run
 
-__all__ = ["details"]
+__all__ = ["audit_log_of", "details"]
 
 SHOWN_EVALUATIONS = 50
 EVALUATION_BYTES = 1 << 18
 MOST_EVALUATIONS = 10_000
 MOST_NUMBER = 2**63
 """No integer of an evaluation means more; who reads the answer may know no larger ones."""
+SHOWN = 200
+_ITSELF = "the run's own rule"
+_OUTSIDE = "outside, by a signal"
 
 
 async def details(core: RunCatalog, request: GetDetails) -> DetailsReply:
@@ -147,3 +173,86 @@ def _cleaned(value: Any) -> Any:
             return value
         case _:
             return clean(str(value))
+
+
+def audit_log_of(events: Sequence[FleetEvent]) -> tuple[AuditEntry, ...]:
+    """The newest deeds."""
+    rules = {event.finding.id: event.finding.rule for event in events if isinstance(event, FindingChanged)}
+    return tuple(deed for event in _by_people(events) for deed in _entries(event, rules))[-SHOWN:]
+
+
+def _by_people(events: Sequence[FleetEvent]) -> Iterator[FleetEvent]:
+    """All but what was asked for by a rule: its next line tells that it was."""
+    for event, following in pairwise((*events, None)):
+        by_rule = isinstance(event, Asked) and isinstance(following, HealthActed) and following.act == event.verb
+        if event is not None and not by_rule:
+            yield event
+
+
+def _entries(event: FleetEvent, rules: dict[str, str]) -> Iterator[AuditEntry]:
+    match event:
+        case RunCreated():
+            origin = event.origin.sentence if event.origin is not None else f"preset {event.preset}"
+            after = f", to begin after {', '.join(event.after)}" if event.after else ""
+            yield AuditEntry(t=event.t, what="launch", detail=clean(origin + after, NOTE_CHARS), by=event.asker)
+        case AttemptStarting() if event.attempt > 1:
+            yield _attempt(event)
+        case Asked():
+            yield AuditEntry(t=event.t, what=event.verb, by=event.asker)
+        case SettingsAsked():
+            yield AuditEntry(t=event.t, what="set", detail=", ".join(diff_of(event.changes)), by=event.asker)
+        case PriorityAsked():
+            yield AuditEntry(t=event.t, what="priority", detail=str(event.priority), by=event.asker)
+        case RunRenamed():
+            yield AuditEntry(t=event.t, what="rename", detail=clean(event.name), by=event.asker)
+        case RunNoted():
+            yield AuditEntry(t=event.t, what="note", detail=clean(event.text, NOTE_CHARS), by=event.asker)
+        case RunLabelled():
+            words = [*(f"+{label}" for label in event.added), *(f"-{label}" for label in event.removed)]
+            yield AuditEntry(t=event.t, what="label", detail=clean(" ".join(words)), by=event.asker)
+        case FindingMarked():
+            yield AuditEntry(t=event.t, what=event.mark, detail=clean(event.rule or event.finding), by=event.asker)
+        case HealthActed(act="applied"):
+            detail = clean(f"{event.finding} {event.detail}")
+            yield AuditEntry(t=event.t, what="apply", detail=detail, by=event.asker)
+        case HealthActed(failed=name) if name:
+            yield AuditEntry(t=event.t, what="failed", detail=clean(event.detail, NOTE_CHARS))
+        case HealthActed():
+            rule = rules.get(event.finding, event.finding)
+            yield AuditEntry(t=event.t, what=event.act, detail=clean(event.detail), by=clean(f"rule {rule}"))
+        case _:
+            yield from _unasked(event)
+
+
+def _unasked(event: FleetEvent) -> Iterator[AuditEntry]:
+    """What nobody asked for here, and how attempts ended: without it one does not understand what people did then."""
+    match event:
+        case DutyFailureSeen():
+            yield AuditEntry(t=event.t, what="failed", detail=clean(f"{event.duty}: {event.why}", NOTE_CHARS))
+        case DutyDoneSeen():
+            yield AuditEntry(
+                t=event.t, what="done again", detail=clean(f"{event.duty}, after {event.times} failures", NOTE_CHARS)
+            )
+        case RestartDue():
+            detail = f"{event.number} of {event.most} in a row, in {max(0.0, event.due_t - event.t):.0f} s"
+            yield AuditEntry(t=event.t, what="restart due", detail=f"{detail}, after a {event.after}", by=_ITSELF)
+        case RunParked():
+            yield AuditEntry(t=event.t, what="park", detail=clean(event.why), by=_ITSELF)
+        case ClockStepped():
+            how = "forward" if event.by_s > 0.0 else "back"
+            yield AuditEntry(t=event.t, what="clock set", detail=f"{abs(event.by_s):.0f} s {how}", by=_OUTSIDE)
+        case RunFrozen(by="outside"):
+            yield AuditEntry(t=event.t, what="freeze", by=_OUTSIDE)
+        case RunThawed(by="outside"):
+            yield AuditEntry(t=event.t, what="thaw", by=_OUTSIDE)
+        case AttemptEnded():
+            cause = f"{outcome_word(event.outcome)}: {event.outcome.cause}".removesuffix(": ")
+            yield AuditEntry(t=event.t, what="ended", detail=clean(cause, NOTE_CHARS))
+
+
+def _attempt(event: AttemptStarting) -> AuditEntry:
+    again = bool(event.restart or event.reboots)
+    origin = f"attempt {event.attempt} from {event.checkpoint or 'scratch'}"
+    detail = ", ".join((origin, *diff_of(event.changes)))
+    by = event.asker or (_ITSELF if again else "")
+    return AuditEntry(t=event.t, what="restart" if again else "resume", detail=clean(detail, NOTE_CHARS), by=by)

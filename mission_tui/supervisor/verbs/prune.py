@@ -15,7 +15,7 @@ from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints, newe
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import KEPT_S, tree_bytes
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.trash import free, objection, to_trash
+from mission_tui.supervisor.ending.removal import free, objection, to_trash
 
 __all__ = ["prune"]
 

@@ -16,11 +16,9 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem, Quote
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.starting.admission_check import check_new, foreseen
-from mission_tui.supervisor.starting.after_runs import waits_for_others
 from mission_tui.supervisor.starting.caller import VISIBLE, Caller, absolute_paths, check_program, with_spec_env
-from mission_tui.supervisor.starting.gain_limit import gain_shortage
-from mission_tui.supervisor.starting.new_run import check_new_names
+from mission_tui.supervisor.starting.launching import check_new, check_new_names, foreseen
+from mission_tui.supervisor.starting.run_queue import gain_shortage, waits_for_others
 from mission_tui.supervisor.starting.throughput_estimate import estimate_paces
 from mission_tui.supervisor.targets import resolve_run
 

@@ -20,12 +20,12 @@ from mission_tui.supervisor.starting.another_attempt import (
     NextAttempt,
     Plan,
     check_place,
+    plan_again,
     plan_attempt,
     start_attempt,
     verdict_first,
 )
 from mission_tui.supervisor.starting.branching import branch
-from mission_tui.supervisor.starting.command_attempt import plan_again
 from mission_tui.supervisor.starting.live_load import refresh_reservations
 from mission_tui.supervisor.starting.restart_attempt import start_again
 from mission_tui.supervisor.starting.variables import supply

@@ -14,7 +14,7 @@ from mission_tui.records.runs.trash import KEPT_S, Trashed, restore_from_trash, 
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import load_ended
 from mission_tui.supervisor.disk.run_on_disk import read_run
-from mission_tui.supervisor.ending.trash import free, name_in_trash, objection, to_trash
+from mission_tui.supervisor.ending.removal import free, name_in_trash, objection, to_trash
 from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["in_trash", "remove", "restore"]

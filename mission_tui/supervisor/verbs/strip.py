@@ -17,7 +17,7 @@ from mission_tui.fleet.strips.strip import GpuTrack, Lane, Strip
 from mission_tui.ipc.replies import StripReply
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.meters.unix_time import unix_ahead
+from mission_tui.supervisor.meters.clocks import unix_ahead
 
 __all__ = ["Tracks", "strip", "strip_of"]
 

@@ -26,7 +26,7 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.host_fingerprint import host_fingerprint
 from mission_tui.records.runs.layout import check_name
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.measuring.remove_runs import remove_runs
+from mission_tui.supervisor.ending.removal import remove_runs
 from mission_tui.supervisor.starting.caller import Caller
 
 if TYPE_CHECKING:

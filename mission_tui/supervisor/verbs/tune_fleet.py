@@ -19,7 +19,7 @@ from mission_tui.ipc.replies import FleetTuned, Progress
 from mission_tui.ipc.requests import LaunchItem, TuneFleet
 from mission_tui.records.host_fingerprint import host_fingerprint
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.measuring.remove_runs import remove_runs
+from mission_tui.supervisor.ending.removal import remove_runs
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.launching import begin_runs
 

@@ -9,7 +9,7 @@ from mission_tui.errors import UsageError
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import UNDO_S, Undo
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.undo_launch import undo_launch
+from mission_tui.supervisor.ending.removal import undo_launch
 from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["undo"]

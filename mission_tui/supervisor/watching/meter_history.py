@@ -22,7 +22,7 @@ from mission_tui.records.meter_history import TIERS, CellsRecord, Kept, MeterFil
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.duties import reason_of
-from mission_tui.supervisor.meters.unix_time import unix_ahead
+from mission_tui.supervisor.meters.clocks import unix_ahead
 from mission_tui.supervisor.watching.restored_histories import RestoredHistories, Track, restore_histories
 
 __all__ = ["Instruments"]

@@ -16,8 +16,7 @@ from mission_tui.fleet.health import HealthJudge, is_news, judge_of
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import damaged
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.watching.checkpoint_retention import keep_last_good
-from mission_tui.supervisor.watching.finding_actions import react
+from mission_tui.supervisor.watching.finding_actions import keep_last_good, react
 
 __all__ = [
     "begin_judging",

@@ -7,10 +7,16 @@ fresh on the screen.
 from __future__ import annotations
 
 import hmac
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import structs
 
 from mission_tui.fleet.events.journal import RunPaused, RunResumed
 from mission_tui.fleet.events.observations import HeartbeatSeen, LinkSeen, PhaseSeen, WorkersSeen
+from mission_tui.fleet.events.processes import MOST_LATE, EnvWorkers, LateWorker
 from mission_tui.fleet.history.run import not_taken
+from mission_tui.fleet.text import clean
 from mission_tui.ipc.telemetry_messages import (
     CheckpointAnswered,
     Heartbeat,
@@ -25,13 +31,14 @@ from mission_tui.ipc.telemetry_server import TrainerLink
 from mission_tui.supervisor.attempts import show_pids
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.ladder import stop_gracefully
+from mission_tui.supervisor.meters.process_files import read_state
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.watching.checkpoint_retention import keep_last_good_again
-from mission_tui.supervisor.watching.finding_actions import react_to_due
-from mission_tui.supervisor.watching.late_env_workers import with_process_state
+from mission_tui.supervisor.watching.finding_actions import keep_last_good_again, react_to_due
 from mission_tui.supervisor.watching.metrics_feed import on_rows_written, read_news, record_duty_failure
 
 __all__ = ["TelemetryHandler"]
+
+_PLACE_CHARS = 40
 
 
 class TelemetryHandler:
@@ -102,3 +109,23 @@ class TelemetryHandler:
             self._core.record_observed(run, lambda seq, t: RunPaused(seq, min(t, said.t), run.attempt))
         elif said.phase != "paused" and was_paused:
             self._core.record_observed(run, lambda seq, t: RunResumed(seq, t, run.attempt))
+
+
+def with_process_state(said: EnvWorkers | None) -> EnvWorkers | None:
+    """`said`, with a look at each late process. Costs nothing where none is late."""
+    if said is None or not said.late:
+        return said
+    return structs.replace(said, late=tuple(map(_seen, said.late[:MOST_LATE])))
+
+
+def _seen(late: LateWorker) -> LateWorker:
+    state = read_state(late.pid) or "Z"
+    return structs.replace(late, state=state, waits_in=_place(late.pid) if state in "DS" else "")
+
+
+def _place(pid: int) -> str:
+    """The kernel function that it waits in; empty where the kernel keeps that to itself."""
+    with suppress(OSError):
+        name = Path(f"/proc/{pid}/wchan").read_text(encoding="ascii", errors="replace")
+        return "" if name == "0" else clean(name, _PLACE_CHARS)
+    return ""

@@ -25,16 +25,15 @@ from mission_tui.ipc.requests import Act, Launch, LaunchItem, Resume
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
-from mission_tui.supervisor.clock import Clock
+from mission_tui.supervisor.clock import Clock, TimeLimits
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk import journal
 from mission_tui.supervisor.disk.adoption import adopt_live, load_ended
 from mission_tui.supervisor.disk.run_directory import half_made, sweep_up
 from mission_tui.supervisor.disk.run_on_disk import read_fleet
-from mission_tui.supervisor.ending import outcome, stale
+from mission_tui.supervisor.ending import leftovers, outcome
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.time_limits import TimeLimits
 from mission_tui.supervisor.verbs.checkpoint import checkpoint
 from mission_tui.supervisor.verbs.kill import kill
 from mission_tui.supervisor.verbs.launch import launch
@@ -172,7 +171,7 @@ def _life(luck: random.Random, root: Path, tell: Tell) -> Iterator[Violation]:
     with ExitStack() as machine:
         machine.callback(world.bury)
         machine.enter_context(mock.patch.object(journal, "AppendLog", _mortal(world)))
-        for module in (outcome, stale):
+        for module in (outcome, leftovers):
             machine.enter_context(mock.patch.object(module, "find_leftovers", return_value=[]))
         for _ in range(luck.randrange(1, 4)):
             world.fatal_in = luck.choice((None, luck.randrange(40), luck.randrange(400)))

@@ -22,7 +22,7 @@ from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import RunJournal
 from mission_tui.supervisor.ending import ladder
-from mission_tui.supervisor.ending.unkillable import hanging
+from mission_tui.supervisor.ending.ladder import hanging
 from mission_tui.supervisor.identity import Process, open_process
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.run import LiveRun

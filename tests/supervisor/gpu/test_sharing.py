@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from mission_tui.supervisor.gpu.watch import GpuWatch
-from mission_tui.supervisor.meters import vram
-from mission_tui.supervisor.meters.process_files import read_stat
-from mission_tui.supervisor.meters.vram import GpuHolders
+from mission_tui.supervisor.meters import process_files
+from mission_tui.supervisor.meters.process_files import GpuHolders, read_stat
 from tests.nvml import GIB, ONE, TWO, Machine, needs_gcc
 from tests.supervisor.gpu_watching import meets
 
@@ -97,5 +96,5 @@ def opened_by(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that counts as a GPU for whoever maps it."""
     device = folder / "nvidia0"
     device.write_bytes(b"x")
-    monkeypatch.setattr(vram, "_GPU_DEVICES", (str(device),))
+    monkeypatch.setattr(process_files, "_GPU_DEVICES", (str(device),))
     return device

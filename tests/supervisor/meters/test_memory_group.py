@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.supervisor.meters import host
-from mission_tui.supervisor.meters.memory_group import GroupMemory, group_memory
+from mission_tui.supervisor.meters.host import GroupMemory, group_memory
 
 MIB = 1 << 20
 

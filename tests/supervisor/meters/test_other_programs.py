@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.views.snapshot import OtherProgram, other_sentence
-from mission_tui.supervisor.meters.host_files import Processors, read_memory
+from mission_tui.supervisor.meters.host import Processors, read_memory
 from mission_tui.supervisor.meters.other_programs import all_stats, program_name, taken_by_others
 from mission_tui.supervisor.meters.process_files import ProcessStat
 from tests.supervisor.conftest import Lab

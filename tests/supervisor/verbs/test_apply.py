@@ -22,7 +22,7 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_spec
-from mission_tui.supervisor.ending.last_good_checkpoint import last_good
+from mission_tui.supervisor.verbs.apply import last_good
 from tests.supervisor.conftest import Lab, large_spec, stub_spec
 from tests.waiting import until
 

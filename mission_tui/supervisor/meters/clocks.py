@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 
-__all__ = ["unix_ahead"]
+__all__ = ["began_at", "boottime", "unix_ahead"]
 
 TRIES = 3
 
@@ -16,3 +17,13 @@ def unix_ahead() -> float:
         before, unix, after = time.monotonic(), time.time(), time.monotonic()
         tries.append((after - before, unix - (before + after) / 2))
     return min(tries)[1]
+
+
+def boottime() -> float:
+    """Now."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def began_at(start_time: int) -> float:
+    """When a process began, by field 22 of its stat."""
+    return start_time / os.sysconf("SC_CLK_TCK")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 from mission_tui.errors import MissionError
@@ -18,11 +19,14 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import KEPT_S, Trashed, move_to_trash, purge, trashed
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.disk.run_directory import remove_run
+from mission_tui.supervisor.ending.ladder import kill_now
 from mission_tui.supervisor.tasks import task_about
 
-__all__ = ["TrashPurger", "free", "name_in_trash", "objection", "to_trash"]
+__all__ = ["TrashPurger", "free", "kill_live", "name_in_trash", "objection", "remove_runs", "to_trash", "undo_launch"]
 
 EMPTYING = "emptying the trash"
+END_S = 20.0
 
 
 def objection(core: Core, run_id: str) -> str | None:
@@ -117,3 +121,38 @@ class TrashPurger:
             self._core.duties.fail(EMPTYING, failed)
         else:
             self._core.duties.done(EMPTYING)
+
+
+async def kill_live(core: Core, run_id: str) -> None:
+    """Kill the run if it lives, and wait until it has ended. Raises `MissionError` when it does not die."""
+    run = core.live.get(run_id)
+    if run is None:
+        return
+    if run.unseen:
+        raise MissionError(f"{run_id} cannot be killed: {run.unseen}")
+    core.record_verb(run, "kill")
+    kill_now(core, run)
+    try:
+        async with asyncio.timeout(END_S):
+            await run.gone.wait()
+    except TimeoutError:
+        raise MissionError(f"{run_id} does not die; its directory stays, and `status` shows what hangs") from None
+
+
+async def undo_launch(core: Core, run_id: str) -> None:
+    """Nothing of the run is left. Raises `MissionError` when it does not die, `StorageError` for the disk."""
+    await kill_live(core, run_id)
+    remove_run(core.root, core.run_dir(run_id))
+    core.forget(run_id)
+    core.fleet.run_removed(run_id)
+
+
+async def remove_runs(core: Core, made: Sequence[str], *, keep: bool = False) -> None:
+    """Kill what lives of `made`; remove the rest, unless it is kept or somebody works with it. Raises `MissionError`
+    for one that does not die.
+    """
+    known = [run_id for run_id in made if run_id in core.store.run_ids()]
+    for run_id in known:
+        await kill_live(core, run_id)
+        if not keep and core.store.run(run_id).state in OVER and objection(core, run_id) is None:
+            await undo_launch(core, run_id)
