@@ -1,6 +1,7 @@
 """`python -m mission_tui.supervisor --runs-dir ROOT`: take the lock, rebuild from disk, serve, leave runs alone.
 
-A second one for the same runs root exits 0 at once: the first is the one that was wanted.
+A second one for the same runs root exits 0 at once: the first is the one that was wanted. The lock dies with its
+holder: its descriptor is close-on-exec and this process never forks without exec, so no child can keep it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mission_tui.fleet.process_limits import ProcessLimits
-from mission_tui.supervisor.identity import LOOK_S, NO_PIDFD, REFUSED
+from mission_tui.supervisor.identity import EXIT_LOOK_S, NO_PIDFD, REFUSED
 from mission_tui.supervisor.own_limits import limit_process
 
 __all__ = ["Child", "start_child"]
@@ -35,7 +35,7 @@ class Child:
                 process.wait()
                 raise
             self._pidfd = NO_PIDFD
-            self._loop.call_later(LOOK_S, self._poll)
+            self._loop.call_later(EXIT_LOOK_S, self._poll)
         else:
             self._loop.add_reader(self._pidfd, self._reap)
 
@@ -50,7 +50,7 @@ class Child:
     def _poll(self) -> None:
         code = self.process.poll()
         if code is None:
-            self._loop.call_later(LOOK_S, self._poll)
+            self._loop.call_later(EXIT_LOOK_S, self._poll)
         else:
             self._on_exit(code)
 

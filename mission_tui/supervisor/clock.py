@@ -1,4 +1,8 @@
-"""What is done as time passes: once a second look at the live runs, the machine and the sockets; leave when idle."""
+"""What is done as time passes: once a second look at the live runs, the machine and the sockets; leave when idle.
+
+How long it waits, until it leaves and until a start is called slow, the environment says that it was started with. The
+heartbeat cannot tell a slow start: it begins after the imports. Nothing is killed, because a slow import may still end.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +49,6 @@ CLAIM_TICKS = 2
 LINK_TICKS = 10
 """Until a new supervisor has heard a trainer, it does not know whether the silence is a pause."""
 log = logging.getLogger(__name__)
-slow_log = logging.getLogger(__name__)
 IDLE_S = 300.0
 START_S = 120.0
 """Importing torch from a cold disk, starting 64 env workers and compiling took under a minute each where measured."""
@@ -199,7 +202,7 @@ def watch_start(core: Core, run: LiveRun, now: float, limit_s: float) -> None:
     slow = history.state == "starting" and started_t is not None and now - started_t > limit_s
     if core.apply(run.id, FlagSeen("slow-start", raised=slow)) and slow:
         what = "builds its environments or model" if run.link is not None else "imports, or never came that far"
-        slow_log.warning("%s has been starting for more than %g s: its trainer %s", run.id, limit_s, what)
+        log.warning("%s has been starting for more than %g s: its trainer %s", run.id, limit_s, what)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Who a process is: a recorded identity against what the kernel says now, in three values, failing closed.
 
 The order is always: open a pidfd, read /proc, see that the pidfd still stands for a living process, and only then
-signal, through that same pidfd. Where pidfds are refused, the start time is looked at before every signal instead. A
-process that could not be read is `unverifiable` and is never signalled.
+signal, through that same pidfd. Where pidfds are refused, the start time is looked at before every signal instead, and
+an exit is noticed by looking four times a second. A process that could not be read is `unverifiable` and is never
+signalled.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 __all__ = [
-    "LOOK_S",
+    "EXIT_LOOK_S",
     "NO_PIDFD",
     "REFUSED",
     "Exits",
@@ -205,7 +206,7 @@ def _kill(how: Callable[[int, int], None], number: int, sent: signal.Signals) ->
     return True
 
 
-LOOK_S = 0.25
+EXIT_LOOK_S = 0.25
 
 
 class Exits:
@@ -225,14 +226,14 @@ class Exits:
 
         def look() -> None:
             if process.alive():
-                self._looking[process] = loop.call_later(LOOK_S, look)
+                self._looking[process] = loop.call_later(EXIT_LOOK_S, look)
             else:
                 exited()
 
         if process.fd != NO_PIDFD:
             loop.add_reader(process.fd, exited)
         else:
-            self._looking[process] = loop.call_later(LOOK_S, look)
+            self._looking[process] = loop.call_later(EXIT_LOOK_S, look)
 
     def forget(self, process: Process) -> None:
         """Listen no more; must come before the process is let go."""

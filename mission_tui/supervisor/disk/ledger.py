@@ -3,7 +3,7 @@
 Only its owner can write a file, so nobody can change or remove what another user has reserved. A file counts while the
 process that it names lives, on this boot, and belongs to the file's owner. One lock makes reading all and writing one's
 own a single step; it is waited for briefly and never needed: who cannot have it, or the folder, goes on alone, and says
-so.
+so. `OtherSupervisors` does the exchange off the event loop, with what launches here are about to reserve.
 """
 
 from __future__ import annotations

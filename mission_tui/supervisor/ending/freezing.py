@@ -2,6 +2,9 @@
 
 `frozen` is what was seen, never what was hoped for: it is journaled when the processes stand, and taken back when the
 trainer is seen running. So a supervisor that comes later, or a SIGSTOP from elsewhere, changes nothing about its truth.
+SIGSTOP and SIGCONT go to every process of the run but its keeper, as read from /proc below the keeper (below the
+trainer, where the keeper is gone). Each is held by a pidfd before it is looked at, and signalled through that pidfd
+while its parent is held too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Ending a run from here: ask the trainer, then its keeper; climb the ladder ourselves only when the keeper is gone.
 
 The keeper carries out the ladder and records it. What was asked before a supervisor or a keeper died is carried on by
-whoever is left. Every signal goes through a held pidfd of a verified process.
+whoever is left. Every signal goes through a held pidfd of a verified process. Whom even SIGKILL does not end is shown
+with pid, state and wait channel until it is gone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What dead attempts left behind that is no process: shared memory that they wrote down, half-written files.
+"""What dead attempts left behind that is no process: shared memory that they wrote down, half-written files, sockets.
 
 Shared memory is ours if the attempt recorded its name and inode on this boot; somebody alive who still holds it makes
-that unverifiable. Files are ours by their temporary names and because nobody of the run lives to finish them.
+that unverifiable. Files are ours by their temporary names and because nobody of the run lives to finish them. A folder
+of sockets says which runs root it belongs to; one that does not say is left alone. That of a root that still exists
+goes when nobody has listened there for an hour: its next supervisor makes it again.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A process without a living keeper is `ours` only when all of these hold: same user, the right nonce, started no earlier
 than the run on this boot, and in the run's session or below a process that is. Anything else that carries the marker is
 shown as `unverifiable` and never signalled. Who holds the lease of another directory, or lives below somebody who does,
-belongs to that one, whatever its variables say: a copy may lie where the original was.
+belongs to that one, whatever its variables say: a copy may lie where the original was. Snapshots show them by run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""What may be removed, and the one way in which it goes: journaled, moved to the trash whole, forgotten here.
+"""What may be removed, and the two ways in which it goes: to the trash, or as if it had never been.
 
-Only what has ended goes; what lies in the trash for longer than a day is purged, a run at a time, beside the loop.
+Only what has ended goes to the trash: journaled, moved there whole, forgotten here; what lies there for longer than a
+day is purged, a run at a time, beside the loop. A launch that is undone, and a run that was made to be measured, is
+killed if it lives, and its directory is removed.
 """
 
 from __future__ import annotations

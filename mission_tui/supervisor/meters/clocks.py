@@ -1,4 +1,8 @@
-"""How far unix time is ahead of the monotonic clock, on which cells are kept."""
+"""Clocks besides the machine's own: seconds since it came up, and how far unix time is ahead of the monotonic clock.
+
+The boot clock counts sleep too and nobody can set it: durations are measured by it. Cells are kept on the monotonic
+clock.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The machine's meters, sampled once a second by one sampler for everybody."""
+"""The machine's meters, sampled once a second by one sampler for everybody: how busy every core was, memory with swap.
+
+Memory is also what this process's control group may still take, in a container or a batch job less than there is:
+whoever takes more is killed there, however much the machine has free. Both versions of cgroups are read.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +35,8 @@ _STAT, _MEMINFO = Path("/proc/stat"), Path("/proc/meminfo")
 _USER_TO_STEAL, _IDLE = 8, (3, 4)
 """Columns of /proc/stat that add up to all time (guests are part of user time already), and idle with waiting."""
 _KIB = 1024
-MOUNT = Path("/sys/fs/cgroup")
-OWN = Path("/proc/self/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUP = Path("/proc/self/cgroup")
 _NO_LIMIT = 1 << 60
 """Version 1 writes a number that no machine has."""
 
@@ -251,7 +255,7 @@ _VERSIONS = (
 )
 
 
-def group_memory(mount: Path = MOUNT, own: Path = OWN) -> GroupMemory | None:
+def group_memory(mount: Path = CGROUPS, own: Path = OWN_CGROUP) -> GroupMemory | None:
     """What the group and those above it allow; None where nothing is limited or nothing can be read."""
     try:
         lines = [line.split(":", 2) for line in own.read_text().splitlines()]

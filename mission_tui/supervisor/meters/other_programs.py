@@ -1,6 +1,7 @@
-"""Programs that are no part of any run here and take much of the machine; looked for rarely: it reads all of /proc.
+"""What goes on beside the runs here: programs that take much of the machine, and runs at other runs roots.
 
-A process is ours if it, or any process above it, is the supervisor or belongs to a live run.
+A process is ours if it, or any process above it, is the supervisor or belongs to a live run. It is looked for rarely:
+it reads all of /proc. Other roots are told how many runs live here, and looked at while somebody watches.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What the processes of each live run take of the machine, read from /proc: two small files a process and look.
+"""What live runs take of the machine: processors and memory, read from /proc, and the bytes that runs have on disk.
 
-What is dear to ask for (shares of memory, open files) is asked of one run a look, of the one that it is oldest of.
+Two small files a process and look; what is dear to ask for (shares of memory, open files) is asked of one run a look,
+of the one that it is oldest of. Bytes on disk are counted rarely, in a thread, and only while somebody looks.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ DEAR_S, DEAR_UNATTENDED_S = 30.0, 120.0
 Sixteen runs with a trainer of half a gigabyte cost 0.5 % of a core at 30 s.
 """
 _MIB = 1 << 20
-LIVE_S = 60.0
-ENDED_S = 3600.0
+COUNT_LIVE_S = 60.0
+COUNT_ENDED_S = 3600.0
 SHOWN = 256
 """Runs whose bytes are counted unasked: the live ones, and the ended ones that a snapshot holds."""
 
@@ -159,7 +160,7 @@ class RunSizes:
         if counted is None:
             return True
         live = run_id in self._core.live
-        return counted.live != live or now - counted.at > (LIVE_S if live else ENDED_S)
+        return counted.live != live or now - counted.at > (COUNT_LIVE_S if live else COUNT_ENDED_S)
 
     async def _count(self, due: Sequence[str]) -> None:
         sizes = await asyncio.to_thread(_slice, [self._core.run_dir(run_id) for run_id in due])

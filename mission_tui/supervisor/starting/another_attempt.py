@@ -1,4 +1,7 @@
-"""Another attempt of a run: what it would be, the verdict on what would change, and its start once that is accepted."""
+"""Another attempt of a run: what it would be, the verdict on what would change, and its start once that is accepted.
+
+A command goes on by its `run.resume_command`, or from its beginning once a person has said so.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""How a module of the trainer's room is started in the Python of a run.
+"""How a module of the trainer's room is started in the Python of a run, and whether a spec can be trained there at all.
 
 The calling client's own Python is given this very package, whatever its path or its folder have under that name. One
 that `run.python` names need not have mission-tui: it is lent what it lacks, each package from a folder that holds
-nothing else, so that nothing of its own is hidden.
+nothing else, so that nothing of its own is hidden. Preflight asks a short process before anything is made; environments
+that ship with Gymnasium or this program skip it.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def _link(link: Path, package: Path) -> None:
     fresh.replace(link)
 
 
-LIMIT_S = 120.0
+PREFLIGHT_S = 120.0
 _CLASSIC = frozenset({"CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"})
 _SENTENCE_CHARACTERS = 800
 
@@ -124,7 +125,7 @@ async def preflight(spec: Spec, caller: Caller) -> Spaces:
     task = Task(argv=words, cwd=home.cwd, environ=environ, stdin=msgspec.json.encode(spec), limits=home.limits)
     doing = "starting it"
     try:
-        async for said in run_task(task, LIMIT_S):
+        async for said in run_task(task, PREFLIGHT_S):
             doing = str(said.get("doing", doing))
             if said.get("ok"):
                 state = clean(str(said.get("state") or ""), _SENTENCE_CHARACTERS)

@@ -1,4 +1,9 @@
-"""Making and starting runs together: all of them get a directory and a keeper, or none does and the reason is said."""
+"""New runs: whether they may be made at all, and how they are made and started together, all of them or none.
+
+What can never begin is refused, what merely has to wait is not, unless its preset says `keep.limits.queue = false`. A
+new run has a name and an id that nobody has, and a seed: one that nobody gave is drawn before it is made, so that it is
+on record and the run can be repeated.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +48,7 @@ __all__ = [
     "would_wait",
 ]
 
-_SPAN = 2**31
+_SEEDS = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ def with_seed(spec: Spec, *, anew: bool = False) -> Spec:
     """
     if spec.run.command is not None or (spec.run.seed is not None and not anew):
         return spec
-    return structs.replace(spec, run=structs.replace(spec.run, seed=secrets.randbelow(_SPAN)))
+    return structs.replace(spec, run=structs.replace(spec.run, seed=secrets.randbelow(_SEEDS)))
 
 
 def check_new_names(core: Core, names: Iterable[str]) -> None:

@@ -1,7 +1,8 @@
-"""Whether the machine can carry more runs beside the live ones, those of other runs roots and users included.
+"""What the machine can carry beside the live runs, those of other runs roots and users included, and on which GPU.
 
 Live runs count with what they keep busy and the memory that they will still take: a run that has just begun holds
-little. What another user has reserved is warned of and never refuses a launch: anybody may write anything there.
+little. What another user has reserved is warned of and never refuses a launch: anybody may write anything there. On a
+machine with several GPUs an attempt's is written into its order; what a shell or a spec chose by number stays.
 """
 
 from __future__ import annotations

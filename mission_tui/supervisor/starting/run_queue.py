@@ -1,6 +1,8 @@
 """The queue: a new run begins when it is its turn, by `fleet.capacity.admission`, and is told what it waits for.
 
-Nothing of this is written down: the run is on disk without an attempt, so the next supervisor holds it back as well.
+Nothing of this is written down: the run is on disk without an attempt, so the next supervisor holds it back as well. It
+also waits for the runs that it was launched to follow, however they end, and where it asks for a marginal gain until
+the one that joined last is measured: so the queue stops by itself where the machine is full.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ __all__ = [
     "why_it_waits",
 ]
 
-FRESH_S = 10.0
+JUST_BEGUN_S = 10.0
 """One that began so lately was not looked at yet."""
 
 
@@ -192,7 +194,7 @@ def gain_shortage(core: Core, limit: float, now: float) -> str | None:
     """Why a run that asks for `limit` (a share) does not begin at unix time `now`; None when it may."""
     live = [core.store.run(run_id) for run_id in core.live]
     training = [run for run in live if run.journal.attempt and run.journal.outcome is None and not run.journal.held]
-    fresh = (run.id for run in training if now - (run.journal.started_t or 0.0) < FRESH_S)
+    fresh = (run.id for run in training if now - (run.journal.started_t or 0.0) < JUST_BEGUN_S)
     if (unknown := next((run_id for run_id in (*core.unmeasured, *fresh)), None)) is not None:
         return f"waits until it is known what {core.name_of(unknown)} brings (keep.limits.marginal_gain)"
     last = next((paid for paid in core.store.snapshot(now).paid if _says(paid.payoff)), None)

@@ -1,6 +1,7 @@
 """Apply: a finding's advice is followed, by another attempt from the last good checkpoint with the advised changes.
 
-A live run is stopped first and goes on once it has ended; whatever comes in between is journaled with the finding.
+A live run is stopped first and goes on once it has ended; whatever comes in between is journaled with the finding. The
+last good checkpoint is on the run's own line of attempts, from before the finding, and read back byte by byte.
 """
 
 from __future__ import annotations

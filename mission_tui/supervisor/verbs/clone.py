@@ -1,6 +1,7 @@
 """Clone: a new run with the settings, the rules and the seed of another, but for what is changed; nothing is learned.
 
-The source is only read, so it may be live. An exact one is as the source began; what is so no longer is accepted first.
+The source is only read, so it may be live. An exact one is as the source began: its first spec, rules and caller. What
+is so no longer is accepted first.
 """
 
 from __future__ import annotations
@@ -163,9 +164,9 @@ def _rules(run: RunDir) -> list[Path]:
 def _on_its_way(core: Core, run_id: str, first: Spec) -> Iterator[Change]:
     newest = core.store.run(run_id).spec
     why = "it was changed on its way; a clone begins as it began"
-    for change in () if newest is None else judge_resume(first, newest, ResumeFacts(0)).changes:
-        if change.was != change.now:
-            yield Change(change.name, change.now, change.was, "note", why)
+    for made in () if newest is None else judge_resume(first, newest, ResumeFacts(0)).changes:
+        if made.was != made.now:
+            yield Change(made.name, made.now, made.was, "note", why)
 
 
 def _weights(core: Core, run_id: str) -> Iterator[Change]:

@@ -1,4 +1,7 @@
-"""Details: all that is known of one run beyond its view, read from its directory on demand."""
+"""Details: all that is known of one run beyond its view, read from its directory on demand.
+
+What was done to it and by whom is read out of its journal: people, rules and its own restarts, oldest first.
+"""
 
 from __future__ import annotations
 

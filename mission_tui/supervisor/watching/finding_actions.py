@@ -1,7 +1,8 @@
 """The action ladder: what a finding may cause, never more than `keep.health.<rule>.act` of the run allows.
 
 Every deed is journaled with its finding, and what the journal says was done is not done again, whoever supervises. What
-cannot be done yet, because the trainer is not connected, stays due.
+cannot be done yet, because the trainer is not connected, stays due. The trainer is also told which checkpoints
+retention must leave, those that open findings would go back to: a finding often opens long before anybody looks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The telemetry handler: hello, heartbeat, phase and new rows of each trainer, taken into the store.
 
 A trainer is believed only about the run and attempt whose nonce it knows. Losing its link changes nothing but what is
-fresh on the screen.
+fresh on the screen. To the late env workers that it names, their state and place in the kernel are added.
 """
 
 from __future__ import annotations
