@@ -25,16 +25,16 @@ from mission_tui.supervisor.ending.freezing import watch_stops
 from mission_tui.supervisor.ending.ladder import check_unkillable
 from mission_tui.supervisor.ending.leftovers import find_stale
 from mission_tui.supervisor.ending.removal import TrashPurger
-from mission_tui.supervisor.meters.other_programs import OtherPrograms, OtherRoots
-from mission_tui.supervisor.meters.usage import RunSizes, UsageMeter
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.gain_monitor import CoRunningMonitor, GainMonitor
 from mission_tui.supervisor.starting.live_load import claims_of
 from mission_tui.supervisor.starting.restart_attempt import Restarts
 from mission_tui.supervisor.starting.run_queue import RunQueue
+from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMonitor
 from mission_tui.supervisor.watching.following import follow
 from mission_tui.supervisor.watching.metrics_feed import LATE_S, judge_silence, read_news
+from mission_tui.supervisor.watching.surroundings import OtherPrograms, OtherRoots
+from mission_tui.supervisor.watching.usage import RunSizes, UsageMeter
 
 __all__ = ["Clock", "TimeLimits", "read_time_limits"]
 

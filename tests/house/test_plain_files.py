@@ -40,7 +40,7 @@ EXCEPTIONS = {
     "supervisor/launchers/local.py": KERNEL,
     "supervisor/meters/process_files.py": KERNEL,
     "supervisor/meters/host.py": KERNEL,
-    "supervisor/meters/other_programs.py": KERNEL,
+    "supervisor/watching/surroundings.py": KERNEL,
     "supervisor/own_limits.py": KERNEL,
     "supervisor/starting/caller.py": KERNEL,
     "supervisor/starting/provenance_probe.py": "code and packages that a run is made of, in its own short process",

@@ -12,8 +12,8 @@ import pytest
 
 from mission_tui.fleet.views.snapshot import OtherProgram, other_sentence
 from mission_tui.supervisor.meters.host import Processors, read_memory
-from mission_tui.supervisor.meters.other_programs import all_stats, program_name, taken_by_others
 from mission_tui.supervisor.meters.process_files import ProcessStat
+from mission_tui.supervisor.watching.surroundings import all_stats, program_name, taken_by_others
 from tests.supervisor.conftest import Lab
 from tests.waiting import until
 

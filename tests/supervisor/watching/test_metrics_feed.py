@@ -36,7 +36,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import Make
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.gain_monitor import CoRunningMonitor
+from mission_tui.supervisor.watching.co_running import CoRunningMonitor
 from mission_tui.supervisor.watching.metrics_feed import READ_S, judge_silence, on_rows_written, read_news
 from tests.fleet.recorded import SPEC, STEPS
 from tests.supervisor.conftest import Lab
