@@ -9,13 +9,18 @@ above are the user's own business. Standard library only, for the rooms that loa
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 __all__ = [
+    "Inode",
+    "inode_of",
     "make_folder",
     "names_in",
     "open_folder",
@@ -26,6 +31,7 @@ __all__ = [
     "read_given",
     "read_plain",
     "remove_tree",
+    "same_inode",
 ]
 
 _GROUND = re.compile(
@@ -40,6 +46,8 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LARGE_BYTES = 64 << 20
 _HOLLOW = 256
 _GROWN_BYTES = 1 << 16
+_GETVERSION = 0x80087601 if sys.maxsize > 1 << 32 else 0x80047601
+"""FS_IOC_GETVERSION of linux/fs.h: the generation of an inode, which changes when its number is given away again."""
 
 
 def open_plain(path: Path | str) -> tuple[int, os.stat_result]:
@@ -319,3 +327,42 @@ def _read(descriptor: int, facts: os.stat_result, path: Path | str, most: int) -
     if size > most:
         raise OSError(errno.EFBIG, f"it has {size:,} bytes, and at most {most:,} are read", str(path))
     return b"".join(parts)
+
+
+class Inode(NamedTuple):
+    """`device` is `st_dev`, `filesystem` is `f_fsid` (0: it has none), `generation` is None where there are none."""
+
+    device: int
+    filesystem: int
+    inode: int
+    generation: int | None
+
+
+def inode_of(path: Path | int) -> Inode:
+    """What `path` (or an open descriptor) is. A link is not followed, nothing blocks. Raises `OSError`."""
+    if isinstance(path, int):
+        return _of_descriptor(path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        return _of_descriptor(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def same_inode(one: Inode, other: Inode) -> bool:
+    """Whether both are the same file. Devices are numbered anew at each boot; then the file system's own id counts."""
+    same_device = one.device == other.device or (one.filesystem != 0 and one.filesystem == other.filesystem)
+    return same_device and (one.inode, one.generation) == (other.inode, other.generation)
+
+
+def _of_descriptor(descriptor: int) -> Inode:
+    status = os.fstat(descriptor)
+    return Inode(status.st_dev, os.statvfs(descriptor).f_fsid, status.st_ino, _generation(descriptor))
+
+
+def _generation(descriptor: int) -> int | None:
+    try:
+        # The kernel writes an int, although the number of the call says long.
+        return int.from_bytes(fcntl.ioctl(descriptor, _GETVERSION, bytes(8))[:4], sys.byteorder)
+    except OSError:
+        return None

@@ -39,7 +39,7 @@ class JudgeSettings:
         cls, session: Session, preset: str | None, spec_file: Path | None, health: Path | None, said: Mapping[str, Any]
     ) -> JudgeSettings:
         """What the options mean. Raises `UsageError` and `PresetError`."""
-        from mission_tui.records.health_files import load_health_file
+        from mission_tui.records.preset_files import load_health_file
         from mission_tui.records.runs.spec_file import read_spec
 
         if preset is not None and spec_file is not None:

@@ -25,8 +25,13 @@ def with_profile(spec: Spec, asked: str, preset: str, folder: Path, again: Again
     `again` resolves the preset with settings laid over it. Raises `PresetError` for a file that cannot be used.
     """
     from mission_tui.fleet.tuning.profile import suits
-    from mission_tui.records.host_fingerprint import host_fingerprint
-    from mission_tui.records.host_profiles import load_profile, other_profile, profile_path, versions_here
+    from mission_tui.records.tuning_files import (
+        host_fingerprint,
+        load_profile,
+        other_profile,
+        profile_path,
+        versions_here,
+    )
 
     host = host_fingerprint()
     path: Path | None = Path(asked)

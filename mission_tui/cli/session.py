@@ -54,7 +54,7 @@ class Session(NamedTuple):
 
     def health(self) -> tuple[HealthFile, ...]:
         """The limits of health rules that lie under every preset's own, nearest first. Raises `PresetError`."""
-        from mission_tui.records.health_files import load_health
+        from mission_tui.records.preset_files import load_health
 
         return load_health(health_files(self.environ))
 

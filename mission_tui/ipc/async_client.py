@@ -20,8 +20,7 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.client import decode_reply, refusal, request_line, welcomed
 from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineReader
 from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply
-from mission_tui.ipc.request import Answer, AnsweredBy, Request
-from mission_tui.ipc.requests import PROTOCOL, Hello, Watch
+from mission_tui.ipc.requests import PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.ipc.start import ensure_supervisor, start_readonly_server
 from mission_tui.paths import socket_dir

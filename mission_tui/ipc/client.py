@@ -29,8 +29,7 @@ from mission_tui.ipc.framing import (
     encode,
 )
 from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply, Welcome
-from mission_tui.ipc.request import Answer, AnsweredBy, Request
-from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Hello, Watch
+from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.paths import socket_dir
 

@@ -5,20 +5,21 @@ A client says `Hello`, then requests with rising `id`; every answer (`ipc/replie
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from msgspec import Struct
 
 from mission_tui.fleet.events.journal import Mark as FindingMark
+from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.tuning.plan import TunePlan
 from mission_tui.fleet.views.episode_picture import Canvas
-from mission_tui.ipc.cleanup_requests import Clean, GetTrash, Prune, Remove, Restore
 from mission_tui.ipc.replies import (
     Accepted,
     AdoptableReply,
     Benched,
     Checked,
+    CleanReply,
     ComparisonReply,
     DetailsReply,
     EndedReply,
@@ -30,6 +31,7 @@ from mission_tui.ipc.replies import (
     LogReply,
     NamedReply,
     Quoted,
+    RemovableReply,
     SnapshotReply,
     StripReply,
     Tuned,
@@ -37,7 +39,80 @@ from mission_tui.ipc.replies import (
     VerdictReply,
     Welcome,
 )
-from mission_tui.ipc.request import AnsweredBy, ContinuingRequest, FromClient, Request
+
+Answer = TypeVar("Answer", covariant=True)
+
+
+class AnsweredBy(Generic[Answer]):
+    """Mixed into a request: what a client gets back when the request is not refused."""
+
+    __slots__ = ()
+
+
+class Request(Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_fields=True):
+    """Base of all requests; `id` is chosen by the client and comes back as `re`."""
+
+    id: int
+
+
+class FromClient(Request, frozen=True, kw_only=True):
+    """Base of requests that are carried out with interpreter, folder, captured environment and limits of the client.
+
+    Without `limits`, from a client that captures none, what is started has the supervisor's.
+    """
+
+    cwd: str
+    python: str
+    environ: dict[str, str]
+    limits: ProcessLimits | None = None
+
+
+class ContinuingRequest(Request, frozen=True, kw_only=True):
+    """Base of what is done as the run was launched, unless the client says how else."""
+
+    cwd: str | None = None
+    python: str | None = None
+    environ: dict[str, str] | None = None
+    limits: ProcessLimits | None = None
+
+
+class Clean(Request, AnsweredBy[CleanReply], frozen=True, kw_only=True, tag="clean"):
+    """List what dead runs left behind; with `remove`, remove exactly the listed keys that still pass the verdict."""
+
+    remove: tuple[str, ...] = ()
+
+
+class Remove(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="rm"):
+    """Move ended runs to the trash; `now` frees their bytes for good, also of runs that lie there."""
+
+    runs: tuple[str, ...]
+    now: bool = False
+
+
+class Restore(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="restore"):
+    """Take runs, and checkpoints of runs, back from the trash."""
+
+    runs: tuple[str, ...]
+
+
+class GetTrash(Request, AnsweredBy[RemovableReply], frozen=True, kw_only=True, tag="trash"):
+    """What lies in the trash."""
+
+
+Keep = Literal["best", "last"]
+
+
+class Prune(Request, AnsweredBy[RemovableReply], frozen=True, kw_only=True, tag="prune"):
+    """What ended before unix time `before_t`: whole runs, or with `keep` their other checkpoints.
+
+    It is only listed, or with `remove` moved to the trash; `now` frees the bytes for good.
+    """
+
+    before_t: float
+    keep: tuple[Keep, ...] = ()
+    remove: bool = False
+    now: bool = False
+
 
 PROTOCOL = 1
 UNDO_S = 10.0

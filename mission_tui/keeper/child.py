@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from mission_tui.errors import EX_RESUMABLE, MissionError
-from mission_tui.inodes import Inode, inode_of, same_inode
 from mission_tui.keeper.limits import apply_limits
-from mission_tui.plain_files import read_plain
+from mission_tui.plain_files import Inode, inode_of, read_plain, same_inode
 
 __all__ = ["LeaseHeldError", "Order", "StartError", "read_order", "start_trainer", "take_lease"]
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mission_tui.errors import MissionError, PresetError, UsageError, nearest
+from mission_tui.fleet.specs.health_file import HealthFile, read_health
 from mission_tui.fleet.specs.preset_file import PresetFile, PresetOrigin, read_preset
 from mission_tui.fleet.text import clean
 from mission_tui.paths import preset_origin
@@ -25,6 +26,8 @@ __all__ = [
     "find_presets",
     "hidden_by",
     "launched_by",
+    "load_health",
+    "load_health_file",
     "load_preset",
     "preset_on_key",
     "write_preset",
@@ -147,3 +150,13 @@ def _read(path: Path, origin: PresetOrigin) -> PresetFile:
         if not path.resolve().is_relative_to(ground):
             raise PresetError(f"{path}: is a link that leads out of {ground}; give the file it means with --preset")
     return replace(read_preset(read_toml(path), path), origin=origin)
+
+
+def load_health(paths: Sequence[Path]) -> tuple[HealthFile, ...]:
+    """The health files among `paths` that exist, in their order. Raises `PresetError` naming file, key and remedy."""
+    return tuple(load_health_file(path) for path in paths if path.is_symlink() or path.exists())
+
+
+def load_health_file(path: Path) -> HealthFile:
+    """The health file at `path`. Raises `PresetError`, also when there is none."""
+    return read_health(read_toml(path), path)

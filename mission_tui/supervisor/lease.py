@@ -17,9 +17,8 @@ from functools import cache
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import open_to_lock
-from mission_tui.records.runs.attempt import read_launch
+from mission_tui.records.runs.attempt import place_of, read_launch, same_place
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.place import place_of, same_place
 
 __all__ = [
     "Holder",

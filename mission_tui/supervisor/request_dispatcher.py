@@ -9,7 +9,6 @@ from contextlib import aclosing, suppress
 from typing import assert_never
 
 from mission_tui.errors import MissionError, ProtocolError, UsageError
-from mission_tui.ipc.cleanup_requests import Clean, GetTrash, Prune, Remove, Restore
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply
 from mission_tui.ipc.requests import (
     Act,
@@ -17,6 +16,7 @@ from mission_tui.ipc.requests import (
     Apply,
     Bench,
     Check,
+    Clean,
     Clone,
     Compare,
     Evaluate,
@@ -29,6 +29,7 @@ from mission_tui.ipc.requests import (
     GetNamed,
     GetSnapshot,
     GetStrip,
+    GetTrash,
     GetUpgrades,
     GoTo,
     Hello,
@@ -39,8 +40,11 @@ from mission_tui.ipc.requests import (
     Mark,
     Note,
     OperatorRequest,
+    Prune,
     Quote,
+    Remove,
     Rename,
+    Restore,
     Resume,
     Set,
     Shutdown,

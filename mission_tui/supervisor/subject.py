@@ -11,7 +11,7 @@ from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.ipc.request import ContinuingRequest
+from mission_tui.ipc.requests import ContinuingRequest
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.best_checkpoint import best_checkpoint
 from mission_tui.records.runs.checkpoint import list_checkpoints, newest_undamaged

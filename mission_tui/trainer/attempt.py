@@ -10,8 +10,7 @@ from pathlib import Path
 from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import attempt_spec_file, read_spec
-from mission_tui.records.runs.terms_file import read_terms
+from mission_tui.records.runs.spec_file import attempt_spec_file, read_spec, read_terms
 
 __all__ = ["Attempt"]
 

@@ -15,8 +15,7 @@ from msgspec import Struct
 from mission_tui.errors import MissionError
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import Progress
-from mission_tui.ipc.request import AnsweredBy
-from mission_tui.ipc.requests import UNDO_S
+from mission_tui.ipc.requests import UNDO_S, AnsweredBy
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.launching.origin import Origin

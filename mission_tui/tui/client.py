@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import Progress
-from mission_tui.ipc.request import AnsweredBy
+from mission_tui.ipc.requests import AnsweredBy
 
 __all__ = ["FleetClient"]
 

@@ -12,8 +12,7 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.tuning.profile import HostProfile, settings_of, task_of
-from mission_tui.records.host_fingerprint import host_fingerprint
-from mission_tui.records.host_profiles import load_profile, profile_path, versions_here, write_profile
+from mission_tui.records.tuning_files import host_fingerprint, load_profile, profile_path, versions_here, write_profile
 from tests.shell import TINY
 
 WORDS = ("env.vec=workers", "env.n_workers=2", "run.threads=2")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.ipc.cleanup_requests import Clean
 from mission_tui.ipc.replies import CleanReply
+from mission_tui.ipc.requests import Clean
 from mission_tui.supervisor.gpu import watch as gpu
 from mission_tui.supervisor.gpu.watch import GpuWatch
 from tests.nvml import GIB, LIBRARY, ONE, TWO, Machine, needs_gcc

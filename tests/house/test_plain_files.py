@@ -16,13 +16,13 @@ KERNEL = "a file of the kernel, or of the system's own configuration"
 FOREIGN = "a log or an agent that a person named, in a folder of their own"
 OWN = "a file of this user's own configuration or state folder, which may be a link"
 EXCEPTIONS = {
-    "records/files/atomic_group.py": "files without a name, and the folder of this process's own descriptors",
+    "records/files/atomic.py": "files without a name, and the folder of this process's own descriptors",
     "records/root_checks.py": KERNEL,
-    "records/host_fingerprint.py": KERNEL,
-    "records/logs/monitor.py": FOREIGN,
-    "records/logs/progress.py": FOREIGN,
+    "records/tuning_files.py": KERNEL,
+    "records/logs/sb3_files.py": FOREIGN,
+    "records/logs/sb3_files.py": FOREIGN,
     "records/logs/read.py": FOREIGN,
-    "records/logs/recorded.py": FOREIGN,
+    "records/logs/read.py": FOREIGN,
     "records/sb3_run/normalizer_file.py": FOREIGN,
     "records/sb3_run/settings.py": FOREIGN,
     "records/runs/seal.py": "the secret in this user's state folder, with its own checks",

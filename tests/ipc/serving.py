@@ -28,8 +28,7 @@ from mission_tui.ipc.requests import (
     OperatorRequest,
     Watch,
 )
-from mission_tui.ipc.server import Listener, Session, serve_operator
-from mission_tui.ipc.session import STALL_S
+from mission_tui.ipc.server import STALL_S, Listener, Session, serve_operator
 from mission_tui.ipc.sockets import OPERATOR_SOCKET
 from mission_tui.paths import socket_dir
 

@@ -6,7 +6,7 @@ import msgspec
 
 from mission_tui.ipc.framing import encode
 from mission_tui.ipc.replies import SnapshotReply
-from mission_tui.ipc.snapshot_lines import SnapshotLines
+from mission_tui.ipc.server import SnapshotLines
 from tests.ipc.serving import snapshot
 
 

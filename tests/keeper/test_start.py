@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from mission_tui.keeper.proc import boot_id
-from mission_tui.records.runs.attempt import Seal, read_exit
+from mission_tui.records.runs.attempt import Seal, place_of, read_exit
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.place import place_of
 from tests.keeper.conftest import CHECKOUT, KeptRun, alive
 from tests.waiting import until
 

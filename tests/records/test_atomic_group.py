@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.records.files.atomic_group import write_atomic_group
+from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.files.storage import StorageError
 
 CONTENTS = {"report.md": b"# words\n" * 4000, "report.json": b"{}", "curves.csv": b"a,b\n" * 10}

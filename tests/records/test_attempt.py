@@ -11,7 +11,7 @@ import pytest
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.records.runs.attempt import LaunchOrder, read_exit, read_identity, read_launch, write_launch
-from mission_tui.records.runs.terms_file import read_terms, write_terms
+from mission_tui.records.runs.spec_file import read_terms, write_terms
 
 ORDER = LaunchOrder(
     run="20261121-104207-demo-3f9a", attempt=2, argv=("/usr/bin/env", "x y"), cwd="/", env={"A": "Ω=1"}, nonce="00ff"

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mission_tui.records.runs.place import Place, place_of, same_place
+from mission_tui.records.runs.attempt import Place, place_of, same_place
 
 
 def test_a_directory_keeps_its_place_when_it_is_renamed(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from mission_tui.records.logs import LogError
 from mission_tui.records.sb3_run import find_folder, find_settings, rows_of, updates_in_table
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.records.sb3_run.yaml_text import read_yaml
-from mission_tui.records.sb3_run.zip_settings import tables_of_zip
+from mission_tui.records.sb3_run.zip_file import tables_of_zip
 from tests.records.test_sb3_run import MONITOR, PROGRESS
 
 NORMALIZE = ("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize")

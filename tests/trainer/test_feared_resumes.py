@@ -25,8 +25,7 @@ from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict, Term
 from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
-from mission_tui.records.runs.terms_file import write_terms
+from mission_tui.records.runs.spec_file import write_spec, write_terms
 from tests.trainer.harness import Ran, equal, new_run, run_attempt, spec_with
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

@@ -15,9 +15,10 @@ from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
-from mission_tui.ipc import cleanup_requests, replies, requests
+from mission_tui.ipc import replies, requests
+from mission_tui.ipc import requests as cleanup_requests
 from mission_tui.ipc.replies import OperatorReply, Progress
-from mission_tui.ipc.request import AnsweredBy, Request
+from mission_tui.ipc.requests import AnsweredBy, Request
 from tests.tui.fleets import NOW
 from tests.tui.strips import a_strip
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.ipc.cleanup_requests import Clean
-from mission_tui.ipc.requests import Act, Evaluate, Launch, Resume, Undo
+from mission_tui.ipc.requests import Act, Clean, Evaluate, Launch, Resume, Undo
 from mission_tui.tui.actions import ACTIONS, offered
 from tests.tui.fleets import a_fleet
 from tests.tui.stage import staged

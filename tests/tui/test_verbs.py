@@ -7,9 +7,8 @@ import os
 import pytest
 
 from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
-from mission_tui.ipc.cleanup_requests import Clean, Remove, Restore
 from mission_tui.ipc.replies import Accepted, CleanReply, Evaluated, LeftoverRow, Progress, Refused, VerdictReply
-from mission_tui.ipc.requests import Act, Evaluate, GetSnapshot, Resume
+from mission_tui.ipc.requests import Act, Clean, Evaluate, GetSnapshot, Remove, Restore, Resume
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.error import ErrorScreen
 from mission_tui.tui.screens.evaluation import EvaluationScreen

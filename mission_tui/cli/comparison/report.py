@@ -21,7 +21,7 @@ from mission_tui.cli.tables.documents import SCHEMA
 from mission_tui.cli.tables.numbers import inert
 from mission_tui.errors import UsageError
 from mission_tui.fleet.text import clean
-from mission_tui.records.files.atomic_group import write_atomic_group
+from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.files.storage import StorageError
 
 if TYPE_CHECKING:

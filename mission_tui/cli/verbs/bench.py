@@ -69,7 +69,7 @@ def command(
     """
     from mission_tui.cli.tables.bench import bench_facts, bench_result, write_bench
     from mission_tui.cli.tables.documents import SCHEMA, write_document
-    from mission_tui.records.files.atomic_group import write_atomic_group
+    from mission_tui.records.files.atomic import write_atomic_group
 
     share = _share(margin)
     if out is not None:

@@ -40,7 +40,7 @@ def command(session: Session, yes: bool, as_json: bool) -> None:
 
 
 def _clean(session: Session, remove: tuple[str, ...]) -> tuple[LeftoverRow, ...]:
-    from mission_tui.ipc.cleanup_requests import Clean
+    from mission_tui.ipc.requests import Clean
 
     with session.connect() as connection:
         return connection.ask(lambda id_: Clean(id=id_, remove=remove)).stale

@@ -15,8 +15,8 @@ from mission_tui.cli.terminal_output import confirm, write
 from mission_tui.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from mission_tui.ipc.cleanup_requests import Keep
     from mission_tui.ipc.replies import RemovableReply
+    from mission_tui.ipc.requests import Keep
 
 _KEEP = ("best", "last")
 
@@ -60,7 +60,7 @@ def command(session: Session, older: str, keep: str | None, dry: bool, now: bool
 def _prune(
     session: Session, before_t: float, keep: tuple[Keep, ...], *, remove: bool, now: bool = False
 ) -> RemovableReply:
-    from mission_tui.ipc.cleanup_requests import Prune
+    from mission_tui.ipc.requests import Prune
 
     with session.connect() as connection:
         return connection.ask(lambda id_: Prune(id=id_, before_t=before_t, keep=keep, remove=remove, now=now))

@@ -44,7 +44,7 @@ def command(
 
 def _remove(session: Session, runs: tuple[str, ...], *, undo: bool, now: bool, as_json: bool) -> None:
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.ipc.cleanup_requests import Remove, Restore
+    from mission_tui.ipc.requests import Remove, Restore
 
     with session.connect() as connection:
         if undo:
@@ -63,7 +63,7 @@ def _remove(session: Session, runs: tuple[str, ...], *, undo: bool, now: bool, a
 def _list(session: Session, as_json: bool) -> None:
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.removable import removable_facts, removable_table
-    from mission_tui.ipc.cleanup_requests import GetTrash
+    from mission_tui.ipc.requests import GetTrash
 
     with session.connect() as connection:
         reply = connection.ask(lambda id_: GetTrash(id=id_))

@@ -98,7 +98,7 @@ def command(
     from mission_tui.cli.tables.tune import tune_facts, tune_result_of, write_tune
     from mission_tui.cli.verbs.tune_fleet import tune_fleet
     from mission_tui.fleet.tuning.plan import TunePlan
-    from mission_tui.records.host_profiles import profile_path, write_profile
+    from mission_tui.records.tuning_files import profile_path, write_profile
 
     words = (*presets, *files)
     if len(words) != 1:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.journal import FleetEvent
-from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone
+from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone, number
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import Schedule, Spec
 
-__all__ = ["LogError", "TableRow", "TrainingLog"]
+__all__ = ["LogError", "TableRow", "TrainingLog", "settings_in"]
+
+_DIGITS = 6
+"""Event files hold single precision: 0.0003 comes back as 0.0003000000142492354."""
+
+_OFF_THE_LINE = 0.02
+_COMMON = 0.1
 
 
 class LogError(UsageError):
@@ -56,3 +65,66 @@ class TrainingLog:
     def updates_done(self) -> tuple[UpdateDone, ...]:
         """The updates among its records."""
         return tuple(record for record in self.records if isinstance(record, UpdateDone))
+
+
+def settings_in(updates: Sequence[UpdateDone]) -> Settings:
+    """Clip range and learning rate from their columns, the rollout from the steps between rows, the total from the last
+    row, and the epochs from SB3's counter of them.
+    """
+    rates = [(row.timesteps, rate) for row in updates if (rate := _finite(row, "train/learning_rate")) is not None]
+    clip = next((clip for row in updates if (clip := _finite(row, "train/clip_range")) is not None), None)
+    settings = Settings(
+        total_timesteps=max((row.timesteps for row in updates), default=0) or None,
+        rollout=_rollout(updates),
+        learning_rate=_learning_rate(rates),
+        n_epochs=_epochs(updates),
+    )
+    return settings if clip is None else replace(settings, clip_range=_cut(clip))
+
+
+def _finite(row: UpdateDone, tag: str) -> float | None:
+    value = number(row.metrics.get(tag))
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _rollout(updates: Sequence[UpdateDone]) -> int | None:
+    """The most common difference of steps between updates; of a single row, its steps."""
+    gaps = Counter(
+        (later.timesteps - earlier.timesteps) // (later.update - earlier.update)
+        for earlier, later in pairwise(updates)
+        if later.timesteps > earlier.timesteps and later.attempt == earlier.attempt
+    )
+    if gaps:
+        return gaps.most_common(1)[0][0] or None
+    return updates[0].timesteps // max(1, updates[0].update) or None if updates else None
+
+
+def _learning_rate(rates: Sequence[tuple[int, float]]) -> float | Schedule | None:
+    """A number where it never changes, a schedule where it lies on a line over the steps, else unknown."""
+    if not rates:
+        return None
+    (first_steps, first), (last_steps, last) = rates[0], rates[-1]
+    if all(_cut(rate) == _cut(first) for _, rate in rates):
+        return _cut(first)
+    if last_steps <= first_steps or min(first, last) < 0.0:
+        return None
+    slope = (last - first) / (last_steps - first_steps)
+    straight = all(
+        abs(first + slope * (steps - first_steps) - rate) <= _OFF_THE_LINE * max(first, last) for steps, rate in rates
+    )
+    return Schedule(start=_cut(first), end=_cut(last)) if straight else None
+
+
+def _epochs(updates: Sequence[UpdateDone]) -> int | None:
+    """The largest common step of `train/n_updates`: `target_kl` makes some smaller, a lost row makes one larger."""
+    counts = [(row.update, count) for row in updates if (count := _finite(row, "train/n_updates")) is not None]
+    steps = Counter(
+        round((count - before) / (update - earlier))
+        for (earlier, before), (update, count) in pairwise(counts)
+        if count > before and update > earlier
+    )
+    return max((step for step, times in steps.items() if step and times >= _COMMON * steps.total()), default=None)
+
+
+def _cut(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")

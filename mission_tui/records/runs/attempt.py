@@ -14,20 +14,23 @@ from msgspec import Struct, field, structs
 
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.ranges import Bytes, Count, Pid, Seconds, UnixTime, Whole
+from mission_tui.plain_files import Inode, inode_of, same_inode
 from mission_tui.records.files.atomic import read_json, write_atomic
-from mission_tui.records.runs.place import Place
 
 __all__ = [
     "ExitRecord",
     "Identity",
     "LaunchOrder",
     "LeftProcess",
+    "Place",
     "ProcessIdentity",
     "Seal",
     "launch_document",
+    "place_of",
     "read_exit",
     "read_identity",
     "read_launch",
+    "same_place",
     "write_launch",
 ]
 
@@ -157,3 +160,29 @@ def launch_document(order: LaunchOrder) -> bytes:
     """`order` as it is written down: without the values of its secrets."""
     said = {name: value for name, value in order.env.items() if name not in order.withheld}
     return msgspec.json.format(msgspec.json.encode(structs.replace(order, env=said)), indent=2) + b"\n"
+
+
+class Place(Struct, frozen=True):
+    """A directory or file: `device` (`st_dev`) or `filesystem` (`f_fsid`, 0 if it has none), inode, and the inode's
+    generation, which is None where the file system has none.
+    """
+
+    device: int
+    inode: int
+    generation: int | None = None
+    filesystem: int = 0
+
+
+def place_of(path: Path | int) -> Place:
+    """The place of `path`, or of an open descriptor. A link is not followed, nothing blocks. Raises `OSError`."""
+    found = inode_of(path)
+    return Place(found.device, found.inode, found.generation, found.filesystem)
+
+
+def same_place(one: Place, other: Place) -> bool:
+    """Whether both are the same directory or file, also after a reboot that numbered the devices anew."""
+    return same_inode(_inode(one), _inode(other))
+
+
+def _inode(place: Place) -> Inode:
+    return Inode(place.device, place.filesystem, place.inode, place.generation)

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from mission_tui.errors import CheckpointError
 from mission_tui.plain_files import make_folder, names_in, read_plain, remove_tree
-from mission_tui.records.files.atomic import sync_folder, write_atomic
-from mission_tui.records.files.exchange import exchange
+from mission_tui.records.files.atomic import exchange, sync_folder, write_atomic
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.manifest import (
     CheckpointFacts,

@@ -26,9 +26,8 @@ from mission_tui.plain_files import make_folder, open_folder, open_fresh, read_p
 from mission_tui.records.files.atomic import write_all, write_atomic
 from mission_tui.records.files.storage import StorageError, storing
 from mission_tui.records.root_checks import others_may_write
-from mission_tui.records.runs.attempt import LaunchOrder, Seal, launch_document
+from mission_tui.records.runs.attempt import LaunchOrder, Place, Seal, launch_document, place_of, same_place
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
-from mission_tui.records.runs.place import Place, place_of, same_place
 
 __all__ = ["Sealed", "Seals", "digest_of", "has_runs", "orders_of", "root_seal_file", "words_of_change"]
 

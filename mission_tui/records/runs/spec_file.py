@@ -7,13 +7,22 @@ from pathlib import Path
 import tomli_w
 
 from mission_tui.errors import DamagedError
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.fleet.specs.preset import as_tables, from_tables
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.files.atomic import read_json, write_atomic, write_json
 from mission_tui.records.files.toml_file import parse_toml, read_toml
 from mission_tui.records.runs.layout import RunDir
 
-__all__ = ["attempt_spec_file", "parse_spec", "read_attempt_spec", "read_spec", "write_spec"]
+__all__ = [
+    "attempt_spec_file",
+    "parse_spec",
+    "read_attempt_spec",
+    "read_spec",
+    "read_terms",
+    "write_spec",
+    "write_terms",
+]
 
 
 def write_spec(path: Path, spec: Spec) -> None:
@@ -40,3 +49,14 @@ def attempt_spec_file(run: RunDir, attempt: int) -> Path:
 def read_attempt_spec(run: RunDir, attempt: int) -> Spec:
     """What `attempt` trains with. Raises as `read_spec` does."""
     return read_spec(attempt_spec_file(run, attempt))
+
+
+def read_terms(path: Path) -> Terms:
+    """The terms in `path`. Raises `DamagedError` for a file that holds something else."""
+    return read_json(path, Terms) or AS_IT_WAS
+
+
+def write_terms(path: Path, terms: Terms) -> None:
+    """Write `terms` unless they change nothing. Raises `StorageError`."""
+    if terms != AS_IT_WAS:
+        write_json(path, terms)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from mission_tui.errors import UsageError
-from mission_tui.records.logs.event_files import event_files
+from msgspec import structs
 
-__all__ = ["Sb3Folder", "find_folder"]
+from mission_tui.errors import PresetError, UsageError
+from mission_tui.fleet.events.metrics import UpdateDone, mean_value, spoken
+from mission_tui.records.logs.event_files import event_files, read_events
+from mission_tui.records.logs.log import LogError
+from mission_tui.records.logs.read import read_log
+from mission_tui.records.logs.sb3_files import Ended, read_monitors, sample_of
+
+__all__ = ["Sb3Folder", "find_folder", "rows_of", "updates_in_table"]
 
 _TABLES = ("progress.csv", "progress.json")
 _MONITOR = "monitor.csv"
@@ -91,3 +99,143 @@ def _first(inside: Sequence[Path], deeper: Sequence[Path], name: str) -> Path | 
     if len(found) > 1:
         raise UsageError(f"there are several {name}: {found[0]} and {found[1]}; name the folder of one run")
     return found[0] if found else None
+
+
+WINDOW = 100
+"""Episodes that SB3's `rollout/ep_rew_mean` is over."""
+
+MOST_ROWS = 200_000
+
+_ANEW = 2
+"""A log that goes back to fewer steps than so many of its first row begins anew; to more, it goes on from a model."""
+
+_OF_PPO = frozenset(("train/approx_kl", "train/clip_fraction", "train/clip_range", "train/policy_gradient_loss"))
+_OF_OTHERS = frozenset(("train/actor_loss", "train/critic_loss", "train/policy_loss", "train/policy_objective"))
+_OF_OTHERS |= {"rollout/exploration_rate", "train/step_size"}
+"""Of SAC and its kin, A2C, TRPO, DQN and ARS, as Stable-Baselines3 and sb3-contrib write them."""
+
+
+def updates_in_table(folder: Sb3Folder) -> tuple[tuple[UpdateDone, ...], tuple[str, ...]]:
+    """The updates of the log with a row each, all of one attempt, and what of it could not be used.
+
+    Nothing where there is no such log, or none that can be read beside monitors. Raises `LogError` naming the file, and
+    `PresetError` for the log of another algorithm.
+    """
+    damage: list[str] = []
+    readers = [partial(read_log, folder.table)] if folder.table is not None else []
+    readers += [partial(read_events, folder.path, folder.events)] if folder.events else []
+    for at, read in enumerate(readers, 1):
+        try:
+            log = read()
+        except LogError as error:
+            if at == len(readers) and not folder.monitors:
+                raise
+            damage.append(f"{error}; the folder's other logs count")
+            continue
+        updates = log.updates_done
+        _check_algorithm(log.path, updates)
+        return tuple(_counted_on(updates)), (*damage, *log.damage)
+    return (), tuple(damage)
+
+
+def _check_algorithm(path: Path, updates: Sequence[UpdateDone]) -> None:
+    tags = {tag for update in updates for tag in update.metrics}
+    if tags.isdisjoint(_OF_PPO) and not tags.isdisjoint(_OF_OTHERS):
+        raise PresetError(
+            f"{path}: is the log of another algorithm (it has {min(tags & _OF_OTHERS)} and no train/approx_kl); only "
+            "runs of PPO are taken over"
+        )
+
+
+def rows_of(
+    folder: Sb3Folder, table: Sequence[UpdateDone], rollout: int, window: int = WINDOW
+) -> tuple[UpdateDone, ...]:
+    """The run's updates: `table` where it has any, else one for every `rollout` steps of the monitors' episodes, with
+    means over the last `window` of them.
+
+    Times that no log says are 0; where speeds are not known by update, the monitors' average stands for each. Raises
+    `LogError` when there is no row, `OSError`.
+    """
+    episodes = read_monitors(folder.monitors)
+    rows = tuple(_with_episodes(table, episodes)) if table else tuple(_of_monitors(episodes, rollout, window))
+    if not rows:
+        raise LogError(f"{folder.path}: tells of no update and no episode yet")
+    return rows
+
+
+def _counted_on(updates: Sequence[UpdateDone]) -> list[UpdateDone]:
+    """Steps that begin anew, because `learn` was called again, are counted on. Where the training went on from an
+    earlier model, the rows after that one are taken back.
+    """
+    rows: list[UpdateDone] = []
+    before = lost = 0
+    for update in updates:
+        if rows and update.timesteps + before < rows[-1].timesteps:
+            last = rows[-1]
+            if update.timesteps <= _ANEW * updates[0].timesteps:
+                before = last.timesteps
+            else:
+                while rows and rows[-1].timesteps >= update.timesteps + before:
+                    rows.pop()
+                lost += last.update - (rows[-1].update if rows else 0)
+        rows.append(
+            structs.replace(
+                update,
+                seq=len(rows) + 1,
+                attempt=1,
+                update=update.update - lost,
+                timesteps=update.timesteps + before,
+            )
+        )
+    return rows
+
+
+def _with_episodes(table: Sequence[UpdateDone], episodes: Sequence[Ended]) -> Iterator[UpdateDone]:
+    at, pace = 0, _pace_of(episodes)
+    for update in table:
+        begin = at
+        while at < len(episodes) and episodes[at].steps <= update.timesteps:
+            at += 1
+        t = update.t or (episodes[at - 1].t if at else 0.0)
+        ended = sample_of(episodes[begin:at]) if at > begin else update.episodes
+        yield structs.replace(update, t=t, episodes=ended, steps_per_s=update.steps_per_s or pace)
+
+
+def _pace_of(episodes: Sequence[Ended]) -> float:
+    """Steps per second from the monitors' beginning to the last episode's end; 0 where there is no clock.
+
+    Not from one end to another: episodes of equal lengths end together, at the same moment.
+    """
+    if not episodes or episodes[-1].after_s <= 0.0:
+        return 0.0
+    return episodes[-1].steps / episodes[-1].after_s
+
+
+def _of_monitors(episodes: Sequence[Ended], rollout: int, window: int) -> Iterator[UpdateDone]:
+    total = episodes[-1].steps if episodes else 0
+    if total > rollout * MOST_ROWS:
+        raise LogError(
+            f"the monitors tell of {total:,} steps, which are {total // rollout:,} updates of {rollout:,}: say the "
+            "real sizes with --set env.n_envs and --set ppo.n_steps"
+        )
+    at, pace = 0, _pace_of(episodes)
+    for number in range(1, math.ceil(total / rollout) + 1):
+        begin, steps = at, min(number * rollout, total)
+        while at < len(episodes) and episodes[at].steps <= steps:
+            at += 1
+        recent = episodes[max(0, at - window) : at]
+        t = episodes[at - 1].t if at else 0.0
+        means = {"rollout/ep_rew_mean": mean_value(it.r for it in recent)} if recent else {}
+        means |= {"rollout/ep_len_mean": mean_value(it.length for it in recent)} if recent else {}
+        yield UpdateDone(
+            seq=number,
+            attempt=1,
+            update=number,
+            timesteps=steps,
+            t=t,
+            rollout_s=0.0,
+            update_s=0.0,
+            steps_per_s=pace,
+            metrics={tag: spoken(value) for tag, value in means.items()},
+            episodes=sample_of(episodes[begin:at]),
+        )

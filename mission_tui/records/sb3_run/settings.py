@@ -16,12 +16,11 @@ from typing import Any
 from mission_tui.errors import CheckpointError, PresetError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.specs.spec import Schedule
-from mission_tui.records.logs.settings import settings_in
+from mission_tui.records.logs.log import settings_in
 from mission_tui.records.sb3_run.folder import Sb3Folder
 from mission_tui.records.sb3_run.normalizer_file import normalize_of
 from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
-from mission_tui.records.sb3_run.zip_file import settings_of_zip
-from mission_tui.records.sb3_run.zip_settings import tables_of_zip
+from mission_tui.records.sb3_run.zip_file import settings_of_zip, tables_of_zip
 from mission_tui.records.sb3_run.zoo_settings import arguments_table, tables_of_zoo
 
 __all__ = ["FoundSettings", "Tables", "find_settings"]

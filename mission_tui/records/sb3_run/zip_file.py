@@ -6,16 +6,18 @@ Every size is checked before anything is read; serialized objects in the JSON st
 from __future__ import annotations
 
 import json
+import re
 import stat
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mission_tui.errors import CheckpointError
+from mission_tui.errors import CheckpointError, PresetError
+from mission_tui.records.sb3_run.zoo_settings import called
 
-__all__ = ["DATA_BYTES", "FILE_BYTES", "checked_members", "opened_zip", "read_data", "settings_of_zip"]
+__all__ = ["DATA_BYTES", "FILE_BYTES", "checked_members", "opened_zip", "read_data", "settings_of_zip", "tables_of_zip"]
 
 FILE_BYTES = 1 << 30
 """The largest zip that is looked at: weights and two moments of ninety million parameters."""
@@ -25,6 +27,29 @@ DATA_BYTES = 16 << 20
 
 _DATA, _POLICY, _OPTIMIZER = "data", "policy.pth", "policy.optimizer.pth"
 _IGNORED = frozenset({"pytorch_variables.pth", "_stable_baselines3_version", "system_info.txt"})
+_PLAIN = (
+    "n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "normalize_advantage", "ent_coef", "vf_coef",
+    "max_grad_norm", "use_sde", "sde_sample_freq", "target_kl",
+)  # fmt: skip
+_SCHEDULES = ("learning_rate", "clip_range", "clip_range_vf")
+_OF_PPO = frozenset(("n_steps", "clip_range", "n_epochs"))
+_POLICIES = {
+    "ActorCriticPolicy": ("ppo", "MlpPolicy"),
+    "ActorCriticCnnPolicy": ("ppo", "CnnPolicy"),
+    "MultiInputActorCriticPolicy": ("ppo", "MultiInputPolicy"),
+    "MaskableActorCriticPolicy": ("maskable_ppo", "MlpPolicy"),
+    "MaskableActorCriticCnnPolicy": ("maskable_ppo", "CnnPolicy"),
+    "MaskableMultiInputActorCriticPolicy": ("maskable_ppo", "MultiInputPolicy"),
+    "RecurrentActorCriticPolicy": ("recurrent_ppo", "MlpLstmPolicy"),
+    "RecurrentActorCriticCnnPolicy": ("recurrent_ppo", "CnnLstmPolicy"),
+    "RecurrentMultiInputActorCriticPolicy": ("recurrent_ppo", "MultiInputLstmPolicy"),
+}
+"""The algorithm and the name of the policy, by the class that was saved."""
+_MADE_BY = re.compile(r"<function (\w+)\.__init__")
+_NUMBER = r"([-+]?\d{1,20}(?:\.\d{0,20})?(?:e[-+]?\d{1,3})?)"
+_CONSTANT = re.compile(rf"ConstantSchedule\(val={_NUMBER}\)")
+_LINEAR = re.compile(rf"LinearSchedule\(start={_NUMBER}, end={_NUMBER}, end_fraction={_NUMBER}\)")
+_CLASS = re.compile(r"<class '[\w.]*?(\w+)'>")
 
 
 @contextmanager
@@ -85,3 +110,74 @@ def _check_names(members: list[zipfile.ZipInfo], where: str) -> None:
         raise CheckpointError(f"{where} has no {min(missing)}: it is not what `PPO.save` writes")
     if odd := names - {_DATA, _POLICY, _OPTIMIZER} - _IGNORED:
         raise CheckpointError(f"{where} holds {min(odd)[:60]!r}, which `PPO.save` does not write")
+
+
+def tables_of_zip(data: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, dict[str, Any]]:
+    """The settings in `data` of the zip called `where`; what cannot be read as text is added to `notes`.
+
+    Raises `PresetError` for the model of another algorithm.
+    """
+    if missing := _OF_PPO - data.keys():
+        raise PresetError(
+            f"{where}: is no model of PPO (its settings have no {min(missing)}); only those are taken over"
+        )
+    ppo = {name: data[name] for name in _PLAIN if isinstance(data.get(name), int | float)}
+    for name in _SCHEDULES:
+        value = _schedule(data.get(name))
+        if value is not None:
+            ppo[name] = value
+        elif data.get(name) is not None:
+            notes.append(f"{where}: {name} was a function, which is not opened")
+    ppo |= _policy(data, where, notes)
+    env = {"n_envs": data["n_envs"]} if type(data.get("n_envs")) is int else {}
+    # A model that was saved without having learned here, such as an export of ours, has a total of 0.
+    totals = {"total_timesteps": data.get("_total_timesteps") or None, "seed": data.get("seed")}
+    return {"env": env, "ppo": ppo, "run": {name: it for name, it in totals.items() if type(it) is int and it >= 0}}
+
+
+def _schedule(value: object) -> object:
+    """A number, or what the description of a schedule says; None for anything that is not written out."""
+    if isinstance(value, int | float):
+        return value
+    said = str(value.get("value_schedule", "")) if isinstance(value, Mapping) else ""
+    if match := _CONSTANT.search(said):
+        return float(match[1])
+    if (match := _LINEAR.search(said)) and float(match[3]) == 1.0:
+        return {"start": float(match[1]), "end": float(match[2])}
+    if isinstance(value, Mapping) and {"start", "end", "end_fraction"} <= value.keys():
+        return _schedule(
+            {"value_schedule": "LinearSchedule(start={start}, end={end}, end_fraction={end_fraction})".format(**value)}
+        )
+    return None
+
+
+def _policy(data: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    made = data.get("policy_class")
+    match = _MADE_BY.match(str(made.get("__init__", ""))) if isinstance(made, Mapping) else None
+    if match is not None and match[1] in _POLICIES:
+        said["algo"], said["policy"] = _POLICIES[match[1]]
+    elif match is not None:
+        notes.append(f"{where}: its policy is a {match[1]}; say which with --set ppo.policy=package.module:{match[1]}")
+    kwargs = data.get("policy_kwargs")
+    kept: dict[str, Any] = {}
+    for name, value in kwargs.items() if isinstance(kwargs, Mapping) else ():
+        if name.startswith(":") or name == "use_sde":
+            continue
+        read = _described(value)
+        if read is None and value not in (None, "None"):
+            notes.append(f"{where}: policy_kwargs.{name} is more than data, and is not taken over")
+        elif name == "net_arch":
+            said["net_arch"] = read
+        elif read is not None:
+            kept[name] = read
+    return said | ({"policy_kwargs": kept} if kept else {})
+
+
+def _described(value: object) -> object:
+    """Beside something that was pickled everything is written as `str` gave it."""
+    if not isinstance(value, str):
+        return value
+    if match := _CLASS.fullmatch(value):
+        return match[1]
+    return called(value)

@@ -31,8 +31,7 @@ from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules
-from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec, write_spec
-from mission_tui.records.runs.terms_file import read_terms, write_terms
+from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec, read_terms, write_spec, write_terms
 from mission_tui.supervisor.attempts import begin, open_live_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import damaged as file_damaged

@@ -22,7 +22,7 @@ from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules, kept_rules
-from mission_tui.records.runs.terms_file import write_terms
+from mission_tui.records.runs.spec_file import write_terms
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run, rule_files
 from mission_tui.supervisor.launchers.local import attempt_order

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from mission_tui.ipc.cleanup_requests import Clean
 from mission_tui.ipc.replies import CleanReply, LeftoverRow
+from mission_tui.ipc.requests import Clean
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.leftover_files import (
     DeadSocket,

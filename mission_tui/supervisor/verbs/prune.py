@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.ipc.cleanup_requests import Prune
 from mission_tui.ipc.replies import Removable, RemovableReply
+from mission_tui.ipc.requests import Prune
 from mission_tui.records.runs.best_checkpoint import best_checkpoint
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints, newest_verified
 from mission_tui.records.runs.layout import RunDir

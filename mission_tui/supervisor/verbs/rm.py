@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.views.refs import RunRef, resolve
-from mission_tui.ipc.cleanup_requests import GetTrash, Remove, Restore
 from mission_tui.ipc.replies import Accepted, Removable, RemovableReply
+from mission_tui.ipc.requests import GetTrash, Remove, Restore
 from mission_tui.records.runs.trash import KEPT_S, Trashed, restore_from_trash, trashed, tree_bytes
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import load_ended

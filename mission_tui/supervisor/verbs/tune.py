@@ -23,8 +23,8 @@ from mission_tui.ipc.replies import Progress, Tuned
 from mission_tui.ipc.requests import LaunchItem, Tune
 from mission_tui.plain_files import make_folder
 from mission_tui.records.files.append import AppendLog
-from mission_tui.records.host_fingerprint import host_fingerprint
 from mission_tui.records.runs.layout import check_name
+from mission_tui.records.tuning_files import host_fingerprint
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.removal import remove_runs
 from mission_tui.supervisor.starting.caller import Caller
@@ -83,7 +83,7 @@ async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:
 def _journal(core: Core, request: Tune) -> Iterator[tuple[AppendLog, str, TuneBegun, tuple[ProbeDone, ...]]]:
     """The open journal, the tune's name, and what it tells; a new one, or that of the last tune of the preset."""
     preset = request.item.spec.preset
-    from mission_tui.records.tune_journal import newest_tune, tune_journal
+    from mission_tui.records.tuning_files import newest_tune, tune_journal
 
     name = newest_tune(core.root, preset) if request.go_on else check_name(request.name)
     if name is None:
@@ -105,7 +105,7 @@ def _journal(core: Core, request: Tune) -> Iterator[tuple[AppendLog, str, TuneBe
 
 def _begun(log: AppendLog, path: Path, request: Tune, name: str) -> tuple[TuneBegun, tuple[ProbeDone, ...]]:
     from mission_tui.fleet.tuning.record import TuneBegun
-    from mission_tui.records.tune_journal import read_tune
+    from mission_tui.records.tuning_files import read_tune
 
     cores, host, spec = len(os.sched_getaffinity(0)), host_fingerprint(), request.item.spec
     if not request.go_on:

@@ -17,7 +17,7 @@ import msgspec
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.ipc.replies import FleetTuned, Progress
 from mission_tui.ipc.requests import LaunchItem, TuneFleet
-from mission_tui.records.host_fingerprint import host_fingerprint
+from mission_tui.records.tuning_files import host_fingerprint
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.removal import remove_runs
 from mission_tui.supervisor.starting.caller import Caller

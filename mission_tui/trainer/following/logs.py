@@ -16,8 +16,7 @@ from msgspec import structs
 from mission_tui.fleet.events.metrics import UpdateDone, mean_value, spoken
 from mission_tui.records.logs import TableRow
 from mission_tui.records.logs.event_files import event_rows
-from mission_tui.records.logs.monitor import Ended, read_monitors, sample_of
-from mission_tui.records.logs.progress import read_csv, read_json
+from mission_tui.records.logs.sb3_files import Ended, read_csv, read_json, read_monitors, sample_of
 from mission_tui.records.logs.table import complete_rows, updates_of
 from mission_tui.trainer.following.rows import MEAN_OF, Rows
 

@@ -21,7 +21,7 @@ from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.plain_files import read_plain
-from mission_tui.records.files.atomic_group import write_atomic_group
+from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.files.lines import LINE_BYTES
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules, rules_of

@@ -8,8 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from mission_tui.ipc.replies import LogReply
-from mission_tui.ipc.request import AnsweredBy
-from mission_tui.ipc.requests import GetLog
+from mission_tui.ipc.requests import AnsweredBy, GetLog
 
 __all__ = ["LOG_PAGE_BYTES", "LogTail", "Stretch", "Where"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.cleanup_requests import Clean
+from mission_tui.ipc.requests import Clean
 from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.screens.leftovers import LeftoversScreen
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.cleanup_requests import Remove
-from mission_tui.ipc.requests import UNDO_S
+from mission_tui.ipc.requests import UNDO_S, Remove
 from mission_tui.tui.app_context import AppContext, UndoableAction
 from mission_tui.tui.verbs.acting import fitting, names
 

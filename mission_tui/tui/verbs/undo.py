@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from mission_tui.errors import NoSupervisorError, ProtocolError
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.cleanup_requests import Restore
-from mission_tui.ipc.requests import UNDO_S, Undo
+from mission_tui.ipc.requests import UNDO_S, Restore, Undo
 from mission_tui.tui.app_context import AppContext, UndoableAction
 
 __all__ = ["undo"]

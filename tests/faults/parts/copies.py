@@ -24,12 +24,11 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import AttemptEnded, FleetEvent
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import RunSpec, Spec
-from mission_tui.ipc.cleanup_requests import Clean, Prune, Remove, Restore
 from mission_tui.ipc.replies import Accepted, CleanReply, Launched
-from mission_tui.ipc.request import Request
 from mission_tui.ipc.requests import (
     Act,
     Apply,
+    Clean,
     Clone,
     Evaluate,
     Export,
@@ -39,7 +38,11 @@ from mission_tui.ipc.requests import (
     Launch,
     LaunchItem,
     Note,
+    Prune,
+    Remove,
     Rename,
+    Request,
+    Restore,
     Resume,
     Set,
     Shutdown,

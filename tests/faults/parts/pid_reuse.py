@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from mission_tui.errors import MissionError
-from mission_tui.ipc.cleanup_requests import Clean
 from mission_tui.ipc.replies import CleanReply
+from mission_tui.ipc.requests import Clean
 from mission_tui.keeper import proc
 from mission_tui.records.runs.attempt import ProcessIdentity
 from mission_tui.supervisor.ending.leftovers import Leftover, remove_leftover

@@ -18,12 +18,11 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.journal import SettingsAsked
-from mission_tui.ipc.cleanup_requests import Clean, GetTrash, Prune, Remove
 from mission_tui.ipc.replies import Adoptable, AdoptableReply, RemovableReply
-from mission_tui.ipc.request import Request
 from mission_tui.ipc.requests import (
     Act,
     Adopt,
+    Clean,
     Clone,
     Evaluate,
     Export,
@@ -31,9 +30,13 @@ from mission_tui.ipc.requests import (
     GetDetails,
     GetHistory,
     GetLog,
+    GetTrash,
     Mark,
     Note,
+    Prune,
+    Remove,
     Rename,
+    Request,
     Resume,
     Set,
 )

@@ -21,9 +21,8 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import Asked, AttemptEnded, FleetEvent
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import RunSpec, Spec
-from mission_tui.ipc.cleanup_requests import Clean, Remove
 from mission_tui.ipc.replies import CleanReply
-from mission_tui.ipc.requests import Resume, Set, Shutdown
+from mission_tui.ipc.requests import Clean, Remove, Resume, Set, Shutdown
 from mission_tui.keeper.proc import pidfd_inode, read_process
 from mission_tui.paths import socket_dir
 from mission_tui.records.files.append import AppendLog

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.ipc.cleanup_requests import Clean
 from mission_tui.ipc.replies import CleanReply, LeftoverRow
+from mission_tui.ipc.requests import Clean
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.supervisor.ending.leftovers import Leftover, stale_runs
 from mission_tui.supervisor.meters.process_files import vram_of

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mission_tui.ipc.cleanup_requests import Clean
 from mission_tui.ipc.replies import CleanReply, LeftoverRow
+from mission_tui.ipc.requests import Clean
 from mission_tui.paths import socket_dir
 from mission_tui.records.runs.attempt import read_launch
 from tests.supervisor.conftest import Lab, living

@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from mission_tui.ipc.cleanup_requests import Keep, Prune, Restore
 from mission_tui.ipc.replies import RemovableReply
+from mission_tui.ipc.requests import Keep, Prune, Restore
 from mission_tui.records.runs.trash import trashed, tree_bytes
 from tests.supervisor.conftest import Lab, stub_spec
 from tests.waiting import until
