@@ -1,5 +1,8 @@
 """The supervisor's side of the operator plane: hello first, requests and their answers, one typed error for what is
 malformed.
+
+A client that does not read costs one frame on its way, the newest snapshot, and a bounded queue of other answers; one
+that reads nothing for a minute, or asks without reading, is closed. It cannot slow down anybody else.
 """
 
 from __future__ import annotations
@@ -124,7 +127,10 @@ class Session:
 
 
 class SnapshotLines:
-    """One per server."""
+    """Snapshots as lines, each run's view encoded once however many clients watch it; one per server.
+
+    Views are frozen and a run that does not change keeps its very object, so identity says what is encoded already.
+    """
 
     def __init__(self) -> None:
         self._views: dict[str, tuple[RunView, msgspec.Raw]] = {}

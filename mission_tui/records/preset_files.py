@@ -1,4 +1,4 @@
-"""Preset files on disk: which there are, which one a name or path means, and which presets a set launches.
+"""Preset and health files on disk: which there are, which one a name or path means, what a set launches.
 
 The first folder that has a name wins, also when its file is broken: a broken preset is reported, never passed over.
 Which folder that was stays known, because `./presets` may be a stranger's.

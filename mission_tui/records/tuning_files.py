@@ -1,4 +1,8 @@
-"""Host profiles on disk: TOML files, one for each preset and machine, each either the old one or the new one."""
+"""What tuning keeps: host profiles, one TOML file for each preset and machine, and the journal of each tune.
+
+A journal's first line says what is tuned and how, then comes a line for each probe; a torn last line costs that probe.
+The fingerprint tells this machine from another, as far as speeds go.
+"""
 
 from __future__ import annotations
 

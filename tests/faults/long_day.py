@@ -24,7 +24,6 @@ from mission_tui.fleet.compare import RETURN, compare
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc import replies, requests
-from mission_tui.ipc import requests as cleanup_requests
 from mission_tui.tui.terminal.cell_diff import CellDiff, Pen
 from tests.tui import fleets
 from tests.tui.fleets import KL_FINDING, NAN_FINDING, NOW, a_fleet, a_run, ended
@@ -101,7 +100,7 @@ async def _through_the_day(stage: Stage) -> None:
             drawn[0] += bool(CellDiff(update, pen).render_segments(stage.app.console))
 
     setattr(stage.app, "_display", write)  # noqa: B010 - a terminal that is not there
-    stage.client.answers |= {cleanup_requests.Clean: _left_behind, requests.Compare: _compared}
+    stage.client.answers |= {requests.Clean: _left_behind, requests.Compare: _compared}
     second = STEP_S
     second = await _live_through(stage, second, WARM_S)
     _answer(stage, drawn[0], seen)
@@ -132,7 +131,7 @@ async def _drawn(stage: Stage, snapshot: FleetSnapshot) -> None:
     await asyncio.sleep(0.002)
 
 
-def _left_behind(request: cleanup_requests.Clean) -> replies.OperatorReply:
+def _left_behind(request: requests.Clean) -> replies.OperatorReply:
     stale = replies.LeftoverRow(key="1", kind="process", verdict="ours", pid=7)
     return replies.CleanReply(re=request.id, stale=(stale,))
 

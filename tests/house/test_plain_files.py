@@ -20,8 +20,6 @@ EXCEPTIONS = {
     "records/root_checks.py": KERNEL,
     "records/tuning_files.py": KERNEL,
     "records/logs/sb3_files.py": FOREIGN,
-    "records/logs/sb3_files.py": FOREIGN,
-    "records/logs/read.py": FOREIGN,
     "records/logs/read.py": FOREIGN,
     "records/sb3_run/normalizer_file.py": FOREIGN,
     "records/sb3_run/settings.py": FOREIGN,

@@ -16,7 +16,6 @@ from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc import replies, requests
-from mission_tui.ipc import requests as cleanup_requests
 from mission_tui.ipc.replies import OperatorReply, Progress
 from mission_tui.ipc.requests import AnsweredBy, Request
 from tests.tui.fleets import NOW
@@ -115,8 +114,8 @@ class FakeClient:
             case (
                 requests.Act(runs=runs)
                 | requests.Undo(runs=runs)
-                | cleanup_requests.Remove(runs=runs)
-                | cleanup_requests.Restore(runs=runs)
+                | requests.Remove(runs=runs)
+                | requests.Restore(runs=runs)
             ):
                 return replies.Accepted(re=re, runs=runs)
             case requests.Set(run=run, check_only=True):
@@ -137,7 +136,7 @@ class FakeClient:
                 )
             case requests.Apply(run=run):
                 return replies.Accepted(re=re, runs=(run,))
-            case cleanup_requests.Clean():
+            case requests.Clean():
                 return replies.CleanReply(re=re, stale=())
             case requests.GetDetails(run=run):
                 return details(re, self._view(run))

@@ -1,6 +1,7 @@
 """Whole files that are either the old one or the new one, never a part, and reading the JSON ones back.
 
-The way is always the same: temporary sibling, fsync, rename, fsync of the folder.
+The way is always the same: temporary sibling, fsync, rename, fsync of the folder. Files that belong together have no
+name until all of them are written, and a directory is replaced by an exchange of names.
 """
 
 from __future__ import annotations

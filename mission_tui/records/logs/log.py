@@ -1,4 +1,7 @@
-"""What a training log comes to, whatever its format: records, and what is known of the settings behind them."""
+"""What a training log comes to, whatever its format: records, and what they betray of the settings behind them.
+
+What the rows do not say stays unknown.
+"""
 
 from __future__ import annotations
 

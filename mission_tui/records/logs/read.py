@@ -1,4 +1,7 @@
-"""Which format a file or folder is, by what it holds and not by its name, and the log in it."""
+"""Which format a file or folder is, by what it holds and not by its name, and the log in it.
+
+Our own recordings are run directories, a `metrics.jsonl`, and compressed traces with the specs in their first lines.
+"""
 
 from __future__ import annotations
 

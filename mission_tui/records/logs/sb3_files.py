@@ -1,7 +1,8 @@
-"""SB3's `progress.csv` and `progress.json`: columns by tag, in the order of the file.
+"""SB3's `progress.csv` and `progress.json`, columns by tag in the order of the file, and its `monitor.csv`.
 
 Blank is not logged, and only the word nan is NaN. A header that comes again (two programs wrote one file) may bring
-other columns; a last line that was cut short gives what is whole of it.
+other columns; a last line that was cut short gives what is whole of it. A monitor file has one line an episode, after a
+comment with its start time and a header `r,l,t`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The files of one attempt as values.
+"""The files of one attempt as values, and the place that its run directory has on the file system.
 
 `launch.json` says what the keeper is to start, `identity.json` who it started, `exit.json` how that ended. The keeper
 writes the last two without this module; `docs/run-directory.md` is their common contract.

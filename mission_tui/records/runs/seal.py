@@ -1,7 +1,7 @@
 """Which runs are this user's own on this machine: every launch order carries a seal, and so does each runs root.
 
 A seal is an HMAC with a secret that lies outside every runs root (`paths.seal_keys`, 0600), over the order, over the
-specs it is of, and over what the file system calls the run directory (`place`). So nothing that was copied, received,
+specs it is of, and over the place of the run directory (`attempt.Place`). So nothing that was copied, received,
 restored or made by somebody else has one, whatever is written in it. What has none is *foreign*: shown, never acted on.
 """
 

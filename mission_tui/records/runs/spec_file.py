@@ -1,4 +1,6 @@
-"""`spec.toml`: the frozen request of a run, written once and read by everyone after."""
+"""`spec.toml`: the frozen request of a run, written once and read by everyone after; and `attempts/N/terms.json`: on
+what terms an attempt goes on from its checkpoint, absent when all is as it was.
+"""
 
 from __future__ import annotations
 

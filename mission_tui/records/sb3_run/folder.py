@@ -1,4 +1,7 @@
-"""What a run folder of SB3 or its zoo holds: logs, models, statistics and settings, by their usual names."""
+"""What a run folder of SB3 or its zoo holds, by the usual names, and its logs as records of ours.
+
+The table's updates come with the episodes of the monitors, or these alone where there is no table.
+"""
 
 from __future__ import annotations
 

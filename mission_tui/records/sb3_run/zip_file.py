@@ -1,6 +1,7 @@
 """The zip that `PPO.save` writes, as far as it can be looked at without torch: its members, and the JSON in it.
 
-Every size is checked before anything is read; serialized objects in the JSON stay text.
+Every size is checked before anything is read; serialized objects in the JSON stay text, and the
+tables of a preset are made of its words alone.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from mission_tui.fleet.compare import RETURN, compare
 from mission_tui.fleet.events.processes import EnvWorkers, LateWorker
 from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherRoot, Replay, RunView
 from mission_tui.ipc import replies, requests
-from mission_tui.ipc import requests as cleanup_requests
 from mission_tui.ipc.requests import Request
 from mission_tui.tui.launching.preset_choice import PresetChoice
 from tests.faults.hostile.texts import MARK
@@ -69,7 +68,7 @@ def answer_foreign(stage: Stage, text: Text, luck: random.Random, *, refuses: bo
                 sides = [a_side(poison.poisoned(view), 1 + at, 2.0) for at, view in enumerate(_views(stage)[:3])]
                 found = compare(sides, RETURN, by, 200.0)
                 return replies.ComparisonReply(re=request.id, comparison=msgspec.to_builtins(found))
-            case cleanup_requests.Clean():
+            case requests.Clean():
                 ours = replies.LeftoverRow(key="1", kind="process", verdict="ours", pid=7)
                 stale = (ours, replies.LeftoverRow(key="2", kind="file", verdict="unverifiable"))
                 return replies.CleanReply(re=request.id, stale=tuple(poison.poisoned(each) for each in stale))
