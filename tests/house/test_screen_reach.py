@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mission_tui.cli.root import VERBS
 from mission_tui.tui.actions import ACTIONS
-from mission_tui.tui.verbs.command import COMMANDS
+from mission_tui.tui.verbs.palette import COMMANDS
 
 OTHER_NAMES = {"logs": "log", "rm": "remove"}
 """Verbs whose action is called otherwise."""

@@ -243,7 +243,7 @@ async def test_an_evaluation_that_was_left_tells_its_result() -> None:
     """Escape hides the progress; the result then comes as a toast."""
     import asyncio
 
-    from mission_tui.tui.verbs.evaluate import evaluate
+    from mission_tui.tui.verbs.looking import evaluate
 
     async with staged() as stage:
         gate = asyncio.Event()

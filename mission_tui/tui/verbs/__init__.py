@@ -1,4 +1,4 @@
-"""What keys do that act on runs, one file per verb: each is a coroutine that gets the context and the chosen runs."""
+"""What keys do, by subject: each verb is a coroutine that gets the context and the chosen runs."""
 
 from __future__ import annotations
 
@@ -7,43 +7,29 @@ from typing import Any
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.app_context import AppContext
-from mission_tui.tui.verbs.acknowledge import acknowledge
-from mission_tui.tui.verbs.actions import actions
-from mission_tui.tui.verbs.adopt import adopt
-from mission_tui.tui.verbs.apply import apply
-from mission_tui.tui.verbs.away import away
-from mission_tui.tui.verbs.bell import bell
-from mission_tui.tui.verbs.checkpoint import checkpoint
-from mission_tui.tui.verbs.clean import clean
-from mission_tui.tui.verbs.clone import clone
-from mission_tui.tui.verbs.command import command
-from mission_tui.tui.verbs.compare import compare
-from mission_tui.tui.verbs.copy import copy
-from mission_tui.tui.verbs.elsewhere import elsewhere
-from mission_tui.tui.verbs.evaluate import evaluate
-from mission_tui.tui.verbs.freeze import freeze
-from mission_tui.tui.verbs.help import help_
-from mission_tui.tui.verbs.kill import kill
-from mission_tui.tui.verbs.label import label
-from mission_tui.tui.verbs.machine import machine
-from mission_tui.tui.verbs.new import new
-from mission_tui.tui.verbs.note import note
-from mission_tui.tui.verbs.palette import palette
-from mission_tui.tui.verbs.park import park
-from mission_tui.tui.verbs.pause import pause
-from mission_tui.tui.verbs.refresh import refresh
-from mission_tui.tui.verbs.rename import rename
-from mission_tui.tui.verbs.replay import back, coarser, finer, forward, go_to, replay
-from mission_tui.tui.verbs.resume import resume, resume_with
-from mission_tui.tui.verbs.rm import remove
-from mission_tui.tui.verbs.set import set_, set_advice
-from mission_tui.tui.verbs.shell import shell
-from mission_tui.tui.verbs.silence import silence
-from mission_tui.tui.verbs.split import larger, smaller, usual_sizes
-from mission_tui.tui.verbs.stop import stop
-from mission_tui.tui.verbs.suspend import suspend
-from mission_tui.tui.verbs.undo import undo
-from mission_tui.tui.verbs.zoom import longer, shorter
+from mission_tui.tui.verbs.cleaning import clean, remove, undo
+from mission_tui.tui.verbs.findings import acknowledge, apply, silence
+from mission_tui.tui.verbs.labels import adopt, label, note, rename
+from mission_tui.tui.verbs.launch import clone, new
+from mission_tui.tui.verbs.looking import (
+    away,
+    bell,
+    compare,
+    copy,
+    evaluate,
+    help_,
+    larger,
+    longer,
+    machine,
+    refresh,
+    shorter,
+    smaller,
+    usual_sizes,
+)
+from mission_tui.tui.verbs.navigation import back, coarser, elsewhere, finer, forward, go_to, replay, shell, suspend
+from mission_tui.tui.verbs.orders import checkpoint, freeze, kill, park, pause, stop
+from mission_tui.tui.verbs.palette import actions, command, palette
+from mission_tui.tui.verbs.resume import resume, resume_with, set_, set_advice
 
 __all__ = ["VERBS", "Verb"]
 

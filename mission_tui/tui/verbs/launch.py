@@ -1,19 +1,29 @@
-"""Starting runs: what a digit, `P` and the form have in common."""
+"""Starting runs: launch keys, the form (`n`), a new run like another (`N`), and what these have in common."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 from collections.abc import Sequence
+from functools import partial
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.assignment import RUNS_AT_ONCE
-from mission_tui.ipc.requests import UNDO_S, Launch, LaunchItem
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import UNDO_S, Clone, Launch, LaunchItem
 from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.launching.preset_choice import PresetChoice, by_key, members
 from mission_tui.tui.launching.preset_reading import read_presets
+from mission_tui.tui.screens.line_input import LineInputScreen, settings_in
+from mission_tui.tui.verbs.acting import typed
 
-__all__ = ["ask_first", "launch", "launch_keys", "plan"]
+__all__ = ["ask_first", "clone", "launch", "launch_keys", "new", "plan"]
+
+_HELP = (
+    "KEY=VALUE, several with spaces between, or nothing. The new run has the settings, rules and seed of this one and "
+    "begins from scratch; R, then branch, begins one with its weights."
+)
 
 
 async def launch_keys(app_context: AppContext, keys: Sequence[str]) -> None:
@@ -94,3 +104,42 @@ async def launch(app_context: AppContext, items: tuple[LaunchItem, ...]) -> None
     for warning in reply.warnings:
         app_context.toast(warning, "warning")
     app_context.redraw()
+
+
+async def new(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
+    """Open the form; start what it was submitted with."""
+    from mission_tui.tui.screens.launch_form import LaunchForm
+
+    if items := await app_context.ask_user(LaunchForm(app_context)):
+        await launch(app_context, items)
+
+
+async def clone(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
+    """Ask what is to be different, and start it."""
+    view, origin = runs[0], app_context.origin
+
+    async def begin(said: str) -> None:
+        words = settings_in(said)
+        reply = await app_context.ask(
+            lambda id_: Clone(
+                id=id_,
+                run=view.id,
+                assignments=words,
+                cwd=origin.cwd,
+                python=origin.python,
+                environ=origin.environ,
+                limits=origin.limits,
+            )
+        )
+        assert isinstance(reply, Accepted)  # only an exact clone is asked about first
+        app_context.launched(reply.runs)
+        first, *warnings = reply.notes
+        app_context.toast(f"started: {first}; u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
+        for warning in warnings:
+            app_context.toast(warning, "warning")
+        app_context.redraw()
+
+    make = partial(
+        LineInputScreen, f"A new run like {view.name}", _HELP, "starts it", "ppo.learning_rate=1e-4 run.seed=2"
+    )
+    await typed(app_context, make, begin, empty=True)

@@ -1,16 +1,49 @@
-"""`:` and Ctrl-P: find an action, a preset or a run by typing a part of its name."""
+"""By typing: `:` finds actions, presets and runs, `x` what these runs can do, `;` takes a line of the command line.
+
+Verbs that have no key of their own are in the palette by their names.
+"""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
+from functools import partial
+
+from mission_tui.errors import UsageError
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import key_label, offered
 from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.listing.applicable import is_applicable
 from mission_tui.tui.listing.run_status import state_word
+from mission_tui.tui.screens.line_input import LineInputScreen
 from mission_tui.tui.screens.picker import Choice, Picker
-from mission_tui.tui.verbs.command import COMMANDS, type_command
+from mission_tui.tui.verbs.acting import names, typed
 from mission_tui.tui.verbs.launch import ask_first, launch, plan
 
-__all__ = ["palette"]
+__all__ = ["COMMANDS", "actions", "command", "palette"]
+
+COMMANDS: Mapping[str, str] = {
+    "status": "every run in a line, or as JSON",
+    "top": "what each run takes of the machine",
+    "metrics": "a run's rows, for other programs",
+    "wait": "until runs have ended",
+    "judge": "a training of another program by its TensorBoard files",
+    "bench": "how fast presets are, beside each other",
+    "tune": "the fastest way to run a preset on this machine",
+    "export": "a checkpoint as a zip for Stable-Baselines3",
+    "import-checkpoint": "a zip of Stable-Baselines3 as a run",
+    "import-run": "a whole folder of a Stable-Baselines3 run",
+    "prune": "old runs and checkpoints into the trash",
+    "presets": "what can be started, and what is in it",
+    "check": "a preset for mistakes, before it is started",
+    "paths": "where everything is",
+    "doctor": "what this machine lacks",
+    "supervisor": "its state, its log",
+    "service": "go on after a reboot",
+}
+"""Verbs without a key, and what they are for."""
+
+_HELP = "A verb and its options, as after mission-tui in a shell; VERB --help says which there are."
 
 
 async def palette(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
@@ -46,3 +79,41 @@ async def palette(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
                     await ask_first(app_context, preset)
                 else:
                     await launch(app_context, await plan(app_context, preset, (), None, 1))
+
+
+async def command(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
+    """Ask for the line."""
+    await type_command(app_context, "")
+
+
+async def type_command(app_context: AppContext, begun: str) -> None:
+    """Ask for the line that begins so, and carry it out."""
+    from mission_tui.tui.screens.output import OutputScreen
+
+    async def carry_out(said: str) -> None:
+        try:
+            words = shlex.split(said)
+        except ValueError as error:
+            raise UsageError(f"that is no whole line: {str(error).lower()}") from error
+        if words[:1] == ["mission-tui"]:
+            del words[0]
+        if words and app_context.snapshot is not None:
+            app_context.open(OutputScreen(app_context, words, app_context.snapshot.runs_root))
+
+    make = partial(LineInputScreen, "mission-tui", _HELP, "carries it out", "metrics --help")
+    await typed(app_context, make, carry_out, begun)
+
+
+async def actions(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
+    """Offer the actions that need a run; carry out the one that is taken."""
+    one, finding = app_context.shown.chosen(), app_context.shown.finding()
+    choices: list[Choice] = []
+    for action in offered(app_context.shown.PLACE, readonly=app_context.readonly):
+        alone = action.needs == "run" and one is not None
+        meant = (one,) if one is not None and alone else runs
+        if action.menu and action.needs != "none" and any(is_applicable(action.name, view, finding) for view in meant):
+            # The cursor moves on while one marks: nobody may take what is for its run alone for all that are marked.
+            told = f"{names(meant)} alone: {action.help}" if alone and action.changes and len(runs) > 1 else action.help
+            choices.append(Choice(action.call, action.label, told, key_label(action.keys[0])))
+    if call := await app_context.ask_user(Picker(names(runs), choices, typed=False)):
+        await app_context.press(call)

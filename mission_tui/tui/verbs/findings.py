@@ -1,4 +1,4 @@
-"""`a`: do what the chosen finding advises, after the person has seen what would change and what it costs."""
+"""About the chosen finding: `i` acknowledges it, `I` silences its rule, `a` does what it advises once that was seen."""
 
 from __future__ import annotations
 
@@ -7,13 +7,43 @@ from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.specs.spec import LIVE_KEYS
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
-from mission_tui.ipc.requests import Apply
+from mission_tui.ipc.requests import Apply, Mark
 from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.drawing import numbers
 from mission_tui.tui.screens.verdict import Proposal, VerdictScreen
 from mission_tui.tui.verbs.acting import no_finding
 
-__all__ = ["apply"]
+__all__ = ["acknowledge", "apply", "silence"]
+
+
+async def acknowledge(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
+    """Acknowledge an open finding, or open an acknowledged one again."""
+    view, finding = runs[0], app_context.shown.finding()
+    if finding is None:
+        no_finding(app_context, "acknowledge", view)
+    elif finding.state == "cleared":
+        app_context.toast("nothing to acknowledge: this finding is over")
+    elif finding.state == "silenced":
+        app_context.toast(f"{finding.rule} is silenced for {view.name}; I lets it speak again")
+    elif finding.state == "acknowledged":
+        await app_context.ask(lambda id_: Mark(id=id_, run=view.id, mark="open", finding=finding.id))
+        app_context.toast(f"{finding.rule} of {view.name} is open again")
+    else:
+        await app_context.ask(lambda id_: Mark(id=id_, run=view.id, mark="acknowledged", finding=finding.id))
+        app_context.toast(f"{finding.rule} of {view.name} is acknowledged; it speaks again if it gets worse")
+
+
+async def silence(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
+    """Silence the rule of the chosen finding, or let it speak again."""
+    view, finding = runs[0], app_context.shown.finding()
+    if finding is None:
+        no_finding(app_context, "silence", view)
+    elif finding.rule in view.silenced:
+        await app_context.ask(lambda id_: Mark(id=id_, run=view.id, mark="open", rule=finding.rule))
+        app_context.toast(f"{finding.rule} speaks again for {view.name}")
+    else:
+        await app_context.ask(lambda id_: Mark(id=id_, run=view.id, mark="silenced", rule=finding.rule))
+        app_context.toast(f"{finding.rule} is silenced for {view.name}; I on its findings lets it speak again")
 
 
 async def apply(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
