@@ -17,26 +17,21 @@ from textual.screen import Screen
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.requests import UNDO_S
 from mission_tui.tui.actions import ACTIONS
-from mission_tui.tui.app_context import AppContext
-from mission_tui.tui.client import FleetClient
-from mission_tui.tui.drawing.glyphs import draws_unicode
-from mission_tui.tui.drawing.theme import THEME
-from mission_tui.tui.drawing.whole_strips import forget_whole
-from mission_tui.tui.feed import follow
-from mission_tui.tui.launching.origin import Origin
-from mission_tui.tui.launching.preset_choice import LoadPresets, Resolve, SavePreset, save_nothing
-from mission_tui.tui.listing.fleet_view_state import FleetViewState
-from mission_tui.tui.preferences.record import Preferences
-from mission_tui.tui.screens.closed_screens import ClosedScreens
+from mission_tui.tui.client import FleetClient, follow
+from mission_tui.tui.drawing.colours import THEME
+from mission_tui.tui.drawing.glyphs import GlyphFilter, draws_unicode
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from mission_tui.tui.snapshot_arrivals import SnapshotArrivals
-from mission_tui.tui.terminal.cell_diff import Pen, brief
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.fleet_view_state import FleetViewState
+from mission_tui.tui.state.preferences import Preferences
+from mission_tui.tui.state.presets import LoadPresets, Origin, Resolve, SavePreset, save_nothing
 from mission_tui.tui.terminal.driver import MeteredDriver
-from mission_tui.tui.terminal.filters import GlyphFilter
 from mission_tui.tui.terminal.flow import Flow
-from mission_tui.tui.terminal.paste_guard import WINDOW_S, LaunchGate
-from mission_tui.tui.terminal.typed_ahead import TypedAhead
+from mission_tui.tui.terminal.typed_ahead import WINDOW_S, LaunchGate, TypedAhead
+from mission_tui.tui.textual_fixes.cell_diff import Pen, brief
+from mission_tui.tui.textual_fixes.memory import ClosedScreens, forget_whole
 
 __all__ = ["MissionApp"]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from mission_tui.errors import UsageError
-from mission_tui.tui.launching.preset_choice import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
-from mission_tui.tui.loading import load_textual
+from mission_tui.tui.state.presets import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
+from mission_tui.tui.textual_fixes.loading import load_textual
 
 __all__ = ["PresetChoice", "SessionResult", "replay", "run"]
 
@@ -78,7 +78,7 @@ def run(
     _require_terminal(os.environ)
     from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.start import captured_environ
-    from mission_tui.tui.launching.origin import Origin
+    from mission_tui.tui.state.presets import Origin
 
     origin = Origin(str(Path.cwd()), sys.executable, captured_environ(os.environ), captured_limits())
     _prepare(os.environ)

@@ -16,13 +16,11 @@ from textual.geometry import Size
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.entry import SessionResult
-from mission_tui.tui.launching.origin import Origin
-from mission_tui.tui.launching.preset_choice import LoadPresets, Resolve, SavePreset
-from mission_tui.tui.preferences.chosen import chosen
-from mission_tui.tui.preferences.record import Keep, UnsavedPreferences, keep_nothing, preferences_in
-from mission_tui.tui.terminal.hangup import watch_signals, watched_terminal
+from mission_tui.tui.state.preferences import Keep, Preferences, UnsavedPreferences, keep_nothing, preferences_in
+from mission_tui.tui.state.presets import LoadPresets, Origin, Resolve, SavePreset
+from mission_tui.tui.textual_fixes.hangup import watch_signals, watched_terminal
 
-__all__ = ["play", "show"]
+__all__ = ["chosen", "play", "show"]
 
 SIZE_CHECK_S = 1.0
 REMEMBER_S = 15.0
@@ -133,3 +131,22 @@ async def _watch_size(app: MissionApp, terminal_fd: int) -> None:
             size = Size(*os.get_terminal_size(terminal_fd))
             if size and app.is_running and size != app.size:
                 app.post_message(Resize(size, size))
+
+
+def chosen(app: MissionApp) -> Preferences:
+    """In this session, with what it took up from those before; `app` may have ended."""
+    app_context, view_state = app.app_context, app.view_state
+    return Preferences(
+        panes=view_state.panes,
+        sort=view_state.sort,
+        machine_sort=app_context.machine_sort,
+        log_folds=app_context.log_folds,
+        redraws_hz=app.arrivals.pace.rate_hz,
+        strip_s=app_context.zoom.seconds,
+        chart_over=app_context.chart.over,
+        chart_log=app_context.chart.log,
+        chart_smoothing=app_context.chart.factor,
+        chart_kept=app_context.chart.kept,
+        bell=not app_context.alarm.muted,
+        shares=app_context.shares.as_table(),
+    )

@@ -5,27 +5,32 @@ What the first picture does not need is loaded after it, and before a person can
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from textual.app import App
 from textual.timer import Timer
 
-from mission_tui.fleet.events.outcome import ALIVE
-from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.tui.app_context import AppContext
+from mission_tui.errors import MissionError
+from mission_tui.fleet.history.metrics import RETURN, number
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
+from mission_tui.ipc.requests import GetHistory
 from mission_tui.tui.launching.preset_reading import read_presets
-from mission_tui.tui.news.alert import alert_user
-from mission_tui.tui.news.stale_processes import StaleNews
-from mission_tui.tui.queries.best_returns import learn_best
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.news import News, StaleNews, desktop_note, sentences
 from mission_tui.tui.terminal.flow import Flow
-from mission_tui.tui.terminal.pacing import Pace
 
-__all__ = ["SnapshotArrivals"]
+__all__ = ["Pace", "SnapshotArrivals"]
 
 _SETTLED_S = 0.1
 _BEHIND_S = 5.0
 """Behind a sheet every cell is tinted: a changed number there paints all of the screen again, some 10 KB."""
+_RATES_HZ = (0.25, 0.5, 1.0, 2.0, 4.0)
+MOST = 8
+"""So many runs are asked for: the supervisor keeps as many whole histories of ended runs in memory."""
 
 
 class SnapshotArrivals:
@@ -126,3 +131,62 @@ class SnapshotArrivals:
         import mission_tui.tui.verbs  # noqa: F401 - loaded here so that the first key finds it
 
         self._app_context.start(read_presets(self._app_context))
+
+
+def alert_user(app_context: AppContext, app: App[Any], news: Sequence[News]) -> None:
+    """Tell of `news`; the terminal stays quiet where it was asked to, and where there is none."""
+    for sentence in sentences(news):
+        app_context.toast(sentence, "error")
+    if news and not app_context.alarm.muted:
+        app.bell()
+        if app._driver is not None and not app.is_headless:
+            app._driver.write(desktop_note(news))
+
+
+class Pace:
+    """`due` is how long to wait before drawing; times are the caller's monotonic seconds.
+
+    It begins at `rate_hz`, if that is one of the rates, else at the fastest.
+    """
+
+    def __init__(self, rate_hz: float = _RATES_HZ[-1]) -> None:
+        self._at = _RATES_HZ.index(rate_hz) if rate_hz in _RATES_HZ else len(_RATES_HZ) - 1
+        self._drawn = float("-inf")
+
+    @property
+    def rate_hz(self) -> float:
+        """Redraws a second at most."""
+        return _RATES_HZ[self._at]
+
+    def turn(self, by: int) -> float:
+        """One step faster or slower; returns the new rate."""
+        self._at = max(0, min(self._at + by, len(_RATES_HZ) - 1))
+        return self.rate_hz
+
+    def due(self, now: float) -> float:
+        """Seconds until the next picture may be drawn; 0 when it may be now."""
+        return max(0.0, self._drawn + 1 / self.rate_hz - now)
+
+    def drawn(self, now: float) -> None:
+        """A picture was drawn."""
+        self._drawn = now
+
+
+async def learn_best(
+    app_context: AppContext, views: Sequence[RunView], known: dict[str, tuple[float, int]], told: Callable[[], None]
+) -> None:
+    """Put the best return and its update into `known`, by run id, for up to `MOST` runs; `told` after each."""
+    for view in views[:MOST]:
+        if view.id in known:
+            continue
+        run = view.id
+        try:
+            history = await app_context.ask(lambda id_, run=run: GetHistory(id=id_, run=run, series=(RETURN,)))  # type: ignore[misc]
+        except MissionError:
+            # Removed meanwhile, or the supervisor is gone: what is not known is not shown.
+            continue
+        highs = [(number(high), update) for high, update in zip(history.high[RETURN], history.updates, strict=True)]
+        finite = [(high, update) for high, update in highs if high is not None and math.isfinite(high)]
+        if finite:
+            known[run] = max(finite, key=lambda pair: pair[0])
+            told()

@@ -17,7 +17,7 @@ from mission_tui.cli.screen import _choices, _specs
 from mission_tui.cli.session import Session
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.records.preset_files import find_presets, load_preset, preset_on_key
-from mission_tui.tui.launching.preset_choice import by_key, members
+from mission_tui.tui.state.presets import by_key, members
 from tests.shell import Shell
 
 CANARY = """

@@ -53,8 +53,8 @@ async def fall_ill(client: FakeClient) -> None:
 async def main() -> int:
     """Play until it is left."""
     from mission_tui.tui.app import MissionApp
-    from mission_tui.tui.launching.origin import Origin
     from mission_tui.tui.session import play
+    from mission_tui.tui.state.presets import Origin
     from tests.tui.stage import PRESETS, resolve
 
     kind = sys.argv[1] if len(sys.argv) > 1 else ""

@@ -18,8 +18,7 @@ from mission_tui.fleet.specs.preset import resolve as resolve_preset
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.app import MissionApp
-from mission_tui.tui.launching.origin import Origin
-from mission_tui.tui.launching.preset_choice import PresetChoice
+from mission_tui.tui.state.presets import Origin, PresetChoice
 from tests.tui.fake_client import FakeClient, a_spec
 from tests.tui.fleets import a_fleet
 from tests.tui.stylesheets import share_rules

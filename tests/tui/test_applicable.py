@@ -6,9 +6,8 @@ from typing import get_args
 
 from msgspec import structs
 
-from mission_tui.fleet.events.outcome import RunState
-from mission_tui.tui.actions import ACTIONS
-from mission_tui.tui.listing.applicable import STATES, is_applicable
+from mission_tui.fleet.history.outcome import RunState
+from mission_tui.tui.actions import ACTIONS, STATES, is_applicable
 from tests.tui.fleets import KL_FINDING, LIVE, ended
 
 

@@ -15,7 +15,7 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate
 from textual.strip import Strip
 
-from mission_tui.tui.terminal.cell_diff import CellDiff, Pen
+from mission_tui.tui.textual_fixes.cell_diff import CellDiff, Pen
 from tests.tui.fleets import LIVE, a_fleet
 from tests.tui.stage import Stage, staged
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mission_tui.ipc.requests import Act
-from mission_tui.tui.terminal.pacing import Pace
+from mission_tui.tui.snapshot_arrivals import Pace
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import NOW, a_fleet, a_run
 from tests.tui.stage import Clock, Stage, make_app, staged

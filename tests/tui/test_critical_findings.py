@@ -8,7 +8,7 @@ from msgspec import structs
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.tui.news.critical_findings import CriticalFindings, desktop_note, sentences
+from mission_tui.tui.state.news import CriticalFindings, desktop_note, sentences
 from tests.tui.fleets import ENTROPY_FINDING, KL_FINDING, NAN_FINDING, a_fleet, a_run
 from tests.tui.played import terminal
 from tests.tui.stage import staged

@@ -91,14 +91,16 @@ def test_the_first_picture_waits_for_nothing_it_does_not_show() -> None:
         "textual.command",
         "textual.widgets._input",
     }
-    before = "from mission_tui.tui.loading import load_textual; load_textual(); import mission_tui.__main__"
+    before = (
+        "from mission_tui.tui.textual_fixes.loading import load_textual; load_textual(); import mission_tui.__main__"
+    )
     assert not later & loaded_after(f"{before}, mission_tui.cli.screen, mission_tui.tui.session")
 
 
 @pytest.mark.parametrize("stand_ins", ["it._STAND_INS", "dict.fromkeys(it._STAND_INS, ())"])
 def test_what_stood_in_is_seen_by_nobody_else(stand_ins: str) -> None:
     """Whoever wants Textual's palette or a folder gets it; a Textual that takes more is loaded as it is."""
-    load = f"import mission_tui.tui.loading as it; it._STAND_INS = {stand_ins}; it.load_textual()"
+    load = f"import mission_tui.tui.textual_fixes.loading as it; it._STAND_INS = {stand_ins}; it.load_textual()"
     wanted = "import mission_tui.tui.session; from textual.command import CommandPalette; CommandPalette.is_open"
     also = "from platformdirs import user_cache_dir; from mimetypes import guess_type"
     assert {"textual.app", "textual.widgets._option_list"} <= loaded_after(f"{load}; {wanted}; {also}")

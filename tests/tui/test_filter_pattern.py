@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from mission_tui.tui.listing.filter_pattern import FilterPattern, NoExpressionError
+from mission_tui.tui.state.filter_pattern import FilterPattern, NoExpressionError
 
 ENDLESS = r"(\w+)+-$"
 LINE = "a" * 60 + "!"

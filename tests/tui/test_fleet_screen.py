@@ -8,8 +8,8 @@ from textual.widgets import Input
 
 from mission_tui.fleet.views.snapshot import Restart
 from mission_tui.ipc.requests import Act
-from mission_tui.tui.listing.roster import SORTS
 from mission_tui.tui.screens.fleet import FleetScreen
+from mission_tui.tui.state.roster import SORTS
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run, ended
 from tests.tui.play import fleet_of

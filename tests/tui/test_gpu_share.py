@@ -9,7 +9,7 @@ from msgspec import structs
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, Utilisation
 from mission_tui.ipc.requests import GetDetails
-from mission_tui.tui.queries.gpu_share import calm_share
+from mission_tui.tui.widgets.meters import calm_share
 from tests.tui.fake_client import details
 from tests.tui.fleets import ENDED, GPU, LIVE, a_fleet, a_run
 from tests.tui.stage import staged

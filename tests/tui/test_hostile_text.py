@@ -15,10 +15,8 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetDetails, GetLog
 from mission_tui.tui.drawing.glyphs import to_ascii
-from mission_tui.tui.drawing.literal import literal
-from mission_tui.tui.drawing.strips import fit
-from mission_tui.tui.drawing.wrapping import fold, wrap
-from mission_tui.tui.launching.preset_choice import PresetChoice
+from mission_tui.tui.drawing.strips import fit, fold, literal, wrap
+from mission_tui.tui.state.presets import PresetChoice
 from tests.tui.fake_client import details
 from tests.tui.fleets import GPU, NOW, a_fleet, a_run, host
 from tests.tui.stage import Stage, staged

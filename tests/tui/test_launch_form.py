@@ -13,13 +13,12 @@ from mission_tui.fleet.capacity.cost import Cost, Pace
 from mission_tui.fleet.specs.preset_file import SavedPreset, Saving
 from mission_tui.ipc.replies import Quoted, Refused
 from mission_tui.ipc.requests import Check, Launch, LaunchItem, Quote
-from mission_tui.tui.launching.draft import Draft, assignments, followed, meaning, words
-from mission_tui.tui.launching.preset_choice import PresetChoice
-from mission_tui.tui.launching.price import price
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.launch_form import LaunchForm
 from mission_tui.tui.screens.line_input import LineInputScreen
 from mission_tui.tui.screens.smoke import SmokeScreen
+from mission_tui.tui.state.launch_draft import Draft, assignments, followed, meaning, price, words
+from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.form_fields import Presets
 from tests.tui.fake_client import a_spec
 from tests.tui.fleets import NOW

@@ -6,9 +6,9 @@ import pytest
 
 from mission_tui.ipc.replies import Launched
 from mission_tui.ipc.requests import Launch, Undo
-from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.launch_form import LaunchForm
+from mission_tui.tui.state.presets import PresetChoice
 from tests.tui.fleets import a_fleet
 from tests.tui.stage import PRESETS, Stage, staged
 

@@ -8,7 +8,7 @@ import pytest
 from textual.app import App
 from textual.screen import Screen
 
-from mission_tui.tui.terminal.cell_diff import CellDiff
+from mission_tui.tui.textual_fixes.cell_diff import CellDiff
 from tests.tui.stage import staged
 
 MUCH = 300

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.tui.terminal.paste_guard import LaunchGate
+from mission_tui.tui.terminal.typed_ahead import LaunchGate
 
 
 def test_a_single_key_is_released_after_its_moment() -> None:

@@ -13,20 +13,17 @@ from msgspec import structs
 from mission_tui.fleet.events.lineage import SettingChange
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.ipc.replies import AttemptView, HistoryReply
-from mission_tui.tui.plot.axes import side_by_side
 from mission_tui.tui.plot.canvas import Canvas
-from mission_tui.tui.plot.chart_settings import ChartSettings
 from mission_tui.tui.plot.content import Content, content_of, crossed
-from mission_tui.tui.plot.crosshair import Crosshair
-from mission_tui.tui.plot.curve import Curve, curve_of, smoothed
-from mission_tui.tui.plot.frame import frame_for
+from mission_tui.tui.plot.curve import Curve, curve_of, side_by_side, smoothed
+from mission_tui.tui.plot.frame import Crosshair, frame_for
 from mission_tui.tui.plot.legend import legend, signs
 from mission_tui.tui.plot.marks import marks_of
 from mission_tui.tui.plot.picture import painted, picture
-from mission_tui.tui.plot.ruler import OVERS, Over, Ruler, ticks_over
-from mission_tui.tui.plot.scale import Scale, scale_of
-from mission_tui.tui.queries.log_tail import LogTail
-from mission_tui.tui.queries.run_data import EXACT, RunData
+from mission_tui.tui.plot.scale import OVERS, Over, Ruler, Scale, scale_of, ticks_over
+from mission_tui.tui.state.chart_settings import ChartSettings
+from mission_tui.tui.state.log_tail import LogTail
+from mission_tui.tui.state.run_data import EXACT, RunData
 from tests.tui.fake_client import details
 from tests.tui.fleets import KL_FINDING, NOW, a_run
 

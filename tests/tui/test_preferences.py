@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mission_tui.tui.app import MissionApp
-from mission_tui.tui.preferences.chosen import chosen
-from mission_tui.tui.preferences.record import Preferences, UnsavedPreferences, preferences_in
 from mission_tui.tui.screens.machine import MachineScreen
+from mission_tui.tui.session import chosen
+from mission_tui.tui.state.preferences import Preferences, UnsavedPreferences, preferences_in
 from mission_tui.tui.widgets.log_lines import LogLines
 from tests.tui.stage import Stage, staged
 

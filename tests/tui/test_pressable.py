@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.tui.drawing.pressable import key_at
+from mission_tui.tui.drawing.strips import key_at
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.run import RunScreen

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.tui.listing.filter_pattern import FilterPattern
-from mission_tui.tui.listing.fleet_view_state import FleetViewState
-from mission_tui.tui.listing.roster import SORTS, list_rows
+from mission_tui.tui.state.filter_pattern import FilterPattern
+from mission_tui.tui.state.fleet_view_state import FleetViewState
+from mission_tui.tui.state.roster import SORTS, list_rows
 from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run, queued
 
 

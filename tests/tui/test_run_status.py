@@ -12,12 +12,12 @@ from mission_tui.fleet.events.outcome import RunState
 from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunView
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
-from mission_tui.tui.listing import run_status
-from mission_tui.tui.listing.row_fingerprint import row_fingerprint
-from mission_tui.tui.news.away import while_away
+from mission_tui.tui.state import run_status
+from mission_tui.tui.state.away import while_away
+from mission_tui.tui.state.roster import row_fingerprint
+from mission_tui.tui.widgets.detail import tab_line
 from mission_tui.tui.widgets.pane import framed, inside
 from mission_tui.tui.widgets.run_table import COLUMNS
-from mission_tui.tui.widgets.tab_line import tab_line
 from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, LIVE, NAN_FINDING, NOW, a_fleet, a_run, ended, queued
 
 

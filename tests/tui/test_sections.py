@@ -10,15 +10,15 @@ from mission_tui.fleet.events.processes import EnvWorkers, LateWorker, Pids, Pla
 from mission_tui.fleet.views.snapshot import HeldResources
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.drawing.glyphs import to_ascii
-from mission_tui.tui.listing.key_metrics import metric_title
-from mission_tui.tui.queries.metric_summaries import MetricSummary, metric_tags
+from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.screens.evaluation import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import config, settings
 from mission_tui.tui.sections.episodes import episodes, stacked
 from mission_tui.tui.sections.health import health
-from mission_tui.tui.sections.learn import learn
+from mission_tui.tui.sections.tabs import learn
 from mission_tui.tui.sections.usage import usage_lines
+from mission_tui.tui.state.history import MetricSummary, metric_tags
 from tests.tui.fake_client import a_spec, details
 from tests.tui.fleets import BUSY, ENDED, GIB, KL_FINDING, LIVE, NOW, a_run, queued
 

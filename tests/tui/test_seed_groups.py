@@ -11,7 +11,7 @@ from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act
-from mission_tui.tui.listing.group_cells import GROUP_CELLS
+from mission_tui.tui.widgets.group_cells import GROUP_CELLS
 from tests.tui.fleets import LIVE, a_fleet, a_run, ended, queued
 from tests.tui.stage import staged
 

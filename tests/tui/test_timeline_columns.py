@@ -8,7 +8,7 @@ import pytest
 
 from mission_tui.fleet.strips.cells import Cell
 from mission_tui.fleet.strips.strip import Span
-from mission_tui.tui.queries.timeline_columns import (
+from mission_tui.tui.state.timeline import (
     axis_of,
     busy_columns,
     busy_over,

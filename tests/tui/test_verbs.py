@@ -8,12 +8,11 @@ import pytest
 
 from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.replies import Accepted, CleanReply, Evaluated, LeftoverRow, Progress, Refused, VerdictReply
-from mission_tui.ipc.requests import Act, Clean, Evaluate, GetSnapshot, Remove, Restore, Resume
-from mission_tui.tui.screens.confirm import ConfirmScreen
-from mission_tui.tui.screens.error import ErrorScreen
+from mission_tui.ipc.requests import Act, Evaluate, GetSnapshot, Resume
+from mission_tui.tui.screens.confirm import ConfirmScreen, LeftoversScreen
 from mission_tui.tui.screens.evaluation import EvaluationScreen
 from mission_tui.tui.screens.fleet import FleetScreen
-from mission_tui.tui.screens.leftovers import LeftoversScreen
+from mission_tui.tui.screens.sheet import ErrorScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
 from tests.tui.fake_client import evaluation
 from tests.tui.fleets import ENDED, LIVE, a_fleet

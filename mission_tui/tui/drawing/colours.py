@@ -9,6 +9,7 @@ import os
 
 from msgspec import Struct
 from rich.style import Style
+from textual.theme import Theme
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.outcome import RunState
@@ -29,6 +30,7 @@ __all__ = [
     "PAUSED",
     "QUIET",
     "SHADES",
+    "THEME",
     "TRACK",
     "UPDATE",
     "WARN",
@@ -121,3 +123,20 @@ def outcome_style(outcome: str) -> Style:
 def severity_style(severity: Severity) -> Style:
     """The colour of a finding."""
     return _SEVERITIES[severity]
+
+
+THEME = Theme(
+    name="mission",
+    primary=PALETTE.primary,
+    secondary=PALETTE.live,
+    accent=PALETTE.key,
+    warning=PALETTE.warn,
+    error=PALETTE.alarm,
+    success=PALETTE.good,
+    foreground=PALETTE.ink,
+    background=PALETTE.ground,
+    surface=PALETTE.surface,
+    panel=PALETTE.panel,
+    dark=PALETTE is DARK,
+    variables={"line": PALETTE.line, "quiet": PALETTE.quiet},
+)

@@ -9,12 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rich.cells import get_character_cell_size
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
 
-from mission_tui.fleet.events.findings import Severity
-from mission_tui.fleet.events.outcome import RunState
-from mission_tui.tui.drawing.literal import literal
+from mission_tui.fleet.history.outcome import RunState
+from mission_tui.fleet.views.findings import Severity
+from mission_tui.tui.drawing.strips import literal
 
-__all__ = ["ASCII", "OUTCOME_SHAPES", "SEVERITY_SHAPES", "STATE_SHAPES", "draws_unicode", "speaks_utf8", "to_ascii"]
+__all__ = [
+    "ASCII",
+    "OUTCOME_SHAPES",
+    "SEVERITY_SHAPES",
+    "STATE_SHAPES",
+    "GlyphFilter",
+    "draws_unicode",
+    "speaks_utf8",
+    "to_ascii",
+]
 
 STATE_SHAPES: Mapping[RunState, str] = {
     "queued": "◌",
@@ -84,3 +96,16 @@ def speaks_utf8(environ: Mapping[str, str]) -> bool:
         if value := environ.get(name):
             return "utf-8" in value.lower() or "utf8" in value.lower()
     return False
+
+
+class GlyphFilter(LineFilter):
+    """Makes text literal (a second time, for text that Textual's own widgets draw) and, if asked to, ASCII."""
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._write = to_ascii if ascii_only else literal
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The same segments with safe text."""
+        write = self._write
+        return [Segment(write(text), style, control) for text, style, control in segments]

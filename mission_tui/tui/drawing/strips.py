@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
 from io import StringIO
 from typing import Literal
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
@@ -14,15 +16,38 @@ from rich.text import Text
 from textual.strip import Strip
 
 from mission_tui.tui.drawing.colours import INK
-from mission_tui.tui.drawing.literal import literal
 
-__all__ = ["Part", "fit", "fit_middle", "join", "line", "rendered", "words"]
+__all__ = [
+    "Part",
+    "clause",
+    "fit",
+    "fit_middle",
+    "fold",
+    "join",
+    "key_at",
+    "line",
+    "literal",
+    "rendered",
+    "words",
+    "wrap",
+]
 
 Part = tuple[str, Style]
 
 _MIDDLE_FROM = 8
 _CONSOLE = Console(file=StringIO(), markup=False, emoji=False, highlight=False, legacy_windows=False, _environ={})
 """Renders tables to segments and never writes; without markup, so foreign text in a cell stays text."""
+_CLAUSE_END = re.compile(r"[:;,] ")
+_HIDDEN = "·"
+_NAMED: Mapping[str, str] = {
+    "Esc": "escape",
+    "Enter": "enter",
+    "Tab": "tab",
+    "PgDn": "pagedown",
+    "F5": "f5",
+    "?": "question_mark",
+}
+_HINT = re.compile(r"\S+(?: \S+)*")
 
 
 def fit(text: str, width: int, align: Literal["left", "right"] = "left") -> str:
@@ -87,3 +112,76 @@ def rendered(renderable: RenderableType, width: int) -> list[Strip]:
         Strip(segments).adjust_cell_length(width).simplify()
         for segments in _CONSOLE.render_lines(renderable, options, pad=True, new_lines=False)
     ]
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """`text` made literal and folded at spaces."""
+    if not text:
+        return []
+    lines: list[str] = []
+    current = ""
+    for word in literal(text).split(" "):
+        grown = f"{current} {word}" if current else word
+        if cell_len(grown) <= width:
+            current = grown
+            continue
+        if current:
+            lines.append(current)
+        # Of several spaces in a row, those that would begin a line are dropped with it: the word between them is empty.
+        *full, current = (chop_cells(word, width) if width > 1 else [word]) or [""]
+        lines.extend(full)
+    return [*lines, current] if current else lines
+
+
+def clause(text: str, width: int) -> str:
+    """`text` made literal, or as many of its first clauses as fit; where not even one does, cut with an ellipsis."""
+    text = literal(text)
+    if cell_len(text) <= width:
+        return text
+    ends = [found.start() for found in _CLAUSE_END.finditer(text)]
+    whole = [text[:end] for end in ends if cell_len(text[:end]) <= width]
+    return whole[-1] if whole else chop_cells(text, max(2, width) - 1)[0] + "…"
+
+
+def fold(text: str, width: int, most: int) -> list[str]:
+    """`text` made literal and cut every `width` cells into at most `most` lines, as a terminal would show it."""
+    text = literal(text[: width * most + 1] if width > 0 else "")
+    if cell_len(text) <= width:
+        return [text]
+    folded = chop_cells(text, max(2, width))[:most]
+    if len(text) <= width * most:
+        return folded
+    # By cells and not by characters: the last character may be a mark without a width of its own.
+    return [*folded[:-1], chop_cells(folded[-1], max(2, width) - 1)[0] + "…"]
+
+
+def literal(text: str) -> str:
+    """`text` with control characters as their Unicode pictures, invisible ones as a middle dot, tabs as spaces."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _picture(char) for char in text)
+
+
+def _picture(char: str) -> str:
+    code = ord(char)
+    if char == "\t":
+        return " "
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "\u2421"
+    return " " if unicodedata.category(char) == "Zs" else _HIDDEN
+
+
+def key_at(hints: str, place: int) -> str | None:
+    """The key, by Textual's name, with which the hint at `place` (cells from its left end) begins; None for no key."""
+    for hint in _HINT.finditer(hints):
+        if hint.start() <= place < hint.end():
+            return _key(hint.group().partition(" ")[0])
+    return None
+
+
+def _key(word: str) -> str | None:
+    if word.startswith("Ctrl-"):
+        return f"ctrl+{word.removeprefix('Ctrl-').lower()}"
+    return word if len(word) == 1 and word.isascii() and word.isalnum() else _NAMED.get(word)

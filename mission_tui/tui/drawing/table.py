@@ -14,8 +14,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.literal import literal
-from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.strips import Part, fit, line, literal
 
 __all__ = ["Column", "ordered", "table"]
 

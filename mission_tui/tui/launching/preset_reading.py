@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.state.app_context import AppContext
 
 __all__ = ["read_presets"]
 

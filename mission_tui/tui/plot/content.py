@@ -11,13 +11,12 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.drawing import numbers
 from mission_tui.tui.drawing.strips import Part
-from mission_tui.tui.plot.axes import Sided, side_by_side
-from mission_tui.tui.plot.chart_settings import ChartSettings
-from mission_tui.tui.plot.curve import Curve, curve_of
+from mission_tui.tui.plot.curve import Curve, Sided, curve_of, side_by_side
 from mission_tui.tui.plot.marks import Marks, marks_of
 from mission_tui.tui.plot.picture import Scene
-from mission_tui.tui.plot.ruler import Over, Ruler
-from mission_tui.tui.queries.run_data import EXACT, RunData
+from mission_tui.tui.plot.scale import Over, Ruler
+from mission_tui.tui.state.chart_settings import ChartSettings
+from mission_tui.tui.state.run_data import EXACT, RunData
 
 __all__ = ["Content", "Entry", "content_of", "crossed"]
 

@@ -11,12 +11,11 @@ from textual.strip import Strip
 
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line
-from mission_tui.tui.plot.axes import Side
 from mission_tui.tui.plot.canvas import DOTS_ACROSS, DOTS_UP, Canvas
-from mission_tui.tui.plot.ruler import Over, ticks_over
-from mission_tui.tui.plot.scale import Scale
+from mission_tui.tui.plot.curve import Side
+from mission_tui.tui.plot.scale import Over, Ruler, Scale, ticks_over
 
-__all__ = ["Frame", "down_of", "frame_for", "framed", "numbers_beside"]
+__all__ = ["Crosshair", "Frame", "down_of", "frame_for", "framed", "numbers_beside"]
 
 LABEL = 8
 """Cells of the numbers beside an axis."""
@@ -115,3 +114,31 @@ def _below(frame: Frame, over: Over, signs: Iterable[tuple[int, Part]], width: i
                 rule[at] = char, style
     edge: list[Part] = [(" " * LABEL + "└", colours.LINE), *rule, ("┘" if frame.right else "", colours.LINE)]
     return [line(edge, width), line([("".join(words), colours.QUIET)], width)]
+
+
+class Crosshair:
+    """`update` is None while there is none."""
+
+    def __init__(self) -> None:
+        self.update: int | None = None
+
+    def turn(self, ruler: Ruler | None) -> None:
+        """Take it away, or put it on the newest update."""
+        self.update = ruler.updates[-1] if self.update is None and ruler is not None and ruler.updates else None
+
+    def point(self, ruler: Ruler, place: float) -> None:
+        """Put it on the update whose end lies nearest to `place`."""
+        if ruler.updates:
+            nearest = min(range(len(ruler.places)), key=lambda at: abs(ruler.places[at] - place))
+            self.update = ruler.updates[nearest]
+
+    def step(self, ruler: Ruler, frame: Frame, by: int) -> None:
+        """Move it by at least `by` columns, to the end of a bucket; at either end of the run it stays."""
+        if self.update is None or not ruler.updates or by == 0:
+            return
+        at = ruler.bucket(self.update)
+        at = len(ruler.updates) - 1 if at is None else at
+        wanted, way = frame.column(ruler.places[at]) + by, 1 if by > 0 else -1
+        while 0 <= at + way < len(ruler.updates) and (wanted - frame.column(ruler.places[at])) * way > 0:
+            at += way
+        self.update = ruler.updates[at]

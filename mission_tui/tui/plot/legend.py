@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
+from mission_tui.tui.actions import ACTIONS, key_label
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
-from mission_tui.tui.drawing.literal import literal
-from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line
-from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.listing.key_metrics import metric_title
+from mission_tui.tui.drawing.metrics import hue, letter, metric_title
+from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line, literal, wrap
 from mission_tui.tui.plot.content import Content, Entry
-from mission_tui.tui.plot.hues import hue, letter
 from mission_tui.tui.plot.marks import Marks
 from mission_tui.tui.plot.picture import MARKS
+from mission_tui.tui.state.chart_settings import ChartSettings
 
-__all__ = ["legend", "signs"]
+__all__ = ["controls", "legend", "signs"]
 
 _VALUE, _VALUE_AT, _VALUE_ALONE, _PLACE, _TITLE, _TITLE_LEAST = 8, 13, 17, 14, 22, 6
 """Cells of a value and of each word for a place, so that lines do not jump when they change, and the most of a name."""
+_ACTIONS = {action.name: action for action in ACTIONS}
+_AWAY = "Esc", "screen.back"
 
 
 def legend(content: Content, width: int) -> list[Strip]:
@@ -125,3 +126,39 @@ def signs(marks: Marks, width: int) -> list[Strip]:
         gravest = marks.bands[-1].severity
         parts += [(f" {SEVERITY_SHAPES[gravest]}░ ", colours.severity_style(gravest)), ("finding ", colours.QUIET)]
     return [line(parts, width)] if parts else []
+
+
+def controls(settings: ChartSettings, *, kept: bool, reading: bool, width: int) -> list[Part]:
+    """As many as fit `width` cells, those that change most first; `kept`: the chosen metric stays; `reading`: there is
+    a crosshair.
+    """
+    parts: list[Part] = []
+    room = width
+    for names, words in _words(settings, kept=kept, reading=reading):
+        said = [*_keys(names, reading=reading), (f" {words}  ", colours.INK)]
+        cells = 1 + sum(cell_len(text) for text, _ in said)
+        if cells <= room:
+            room -= cells
+            parts += [(" ", colours.QUIET), *said]
+    return parts
+
+
+def _words(settings: ChartSettings, *, kept: bool, reading: bool) -> Iterator[tuple[tuple[str, ...], str]]:
+    if reading:
+        yield ("left", "right"), "move"
+        yield ("crosshair",), "ends it"
+    yield ("x axis",), f"over {settings.over}"
+    yield ("log scale",), "logarithmic" if settings.log else "linear"
+    soft = f"EMA {settings.factor:g}, ~{1 / (1 - settings.factor):.0f} updates" if settings.factor else "raw"
+    yield ("rougher", "smoother"), soft
+    yield ("keep metric",), "drop" if kept else "keep"
+    if not reading:
+        yield ("crosshair",), "values"
+
+
+def _keys(names: Sequence[str], *, reading: bool) -> Iterator[Part]:
+    for name in names:
+        label, call = key_label(_ACTIONS[name].keys[0]), _ACTIONS[name].call
+        if reading and name == "crosshair":
+            label, call = _AWAY
+        yield label, colours.KEY + Style(meta={"@click": call})

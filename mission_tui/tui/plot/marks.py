@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeGuard
 from mission_tui.fleet.events.findings import GRAVITY, Severity
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
-from mission_tui.tui.plot.ruler import Ruler
+from mission_tui.tui.plot.scale import Ruler
 
 __all__ = ["Band", "Judged", "Mark", "MarkKind", "Marks", "marks_of"]
 

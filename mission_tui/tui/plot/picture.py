@@ -11,14 +11,13 @@ from textual.strip import Strip
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.drawing.metrics import faint, hue, letter
 from mission_tui.tui.drawing.strips import Part
-from mission_tui.tui.plot.axes import Sided
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
-from mission_tui.tui.plot.curve import Sample
+from mission_tui.tui.plot.curve import Sample, Sided
 from mission_tui.tui.plot.frame import Frame, down_of, framed, numbers_beside
-from mission_tui.tui.plot.hues import faint, hue, letter
 from mission_tui.tui.plot.marks import MarkKind, Marks
-from mission_tui.tui.plot.ruler import Ruler
+from mission_tui.tui.plot.scale import Ruler
 
 __all__ = ["MARKS", "Scene", "painted", "picture"]
 

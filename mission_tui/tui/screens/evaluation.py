@@ -10,12 +10,11 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
-from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, line
-from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.screens.still_open import still_open
+from mission_tui.tui.screens.sheet import Sheet, still_open
+from mission_tui.tui.state.app_context import AppContext
 
 __all__ = ["EvaluationScreen", "result_rows"]
 

@@ -15,35 +15,33 @@ from textual.widget import Widget
 
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import Place, bindings
-from mission_tui.tui.app_context import AppContext
-from mission_tui.tui.cursor_moves import Move
+from mission_tui.tui.actions import Move, Place, bindings
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line
-from mission_tui.tui.listing.empty_state import empty_state
-from mission_tui.tui.listing.fleet_view_state import FleetViewState
-from mission_tui.tui.listing.roster import SORTS
-from mission_tui.tui.queries.run_data import RunDataLoader
 from mission_tui.tui.screens.arrangement import (
     LEAST_HEIGHT,
     LEAST_WIDTH,
     Arrangement,
+    ListAndDetail,
     arrange,
     timeline_rows,
     wants_panes,
 )
-from mission_tui.tui.screens.list_and_detail import ListAndDetail
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
-from mission_tui.tui.widgets.away_lines import AwayLines
+from mission_tui.tui.sections.empty_state import empty_state
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.fleet_view_state import FleetViewState
+from mission_tui.tui.state.roster import SORTS
+from mission_tui.tui.state.run_data import RunDataLoader
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.footer import Footer, hints
 from mission_tui.tui.widgets.header import Header
+from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.meters import Meters
+from mission_tui.tui.widgets.notices import AwayLines, ReplayLine
 from mission_tui.tui.widgets.pane_grid import PaneGrid, columns_for
-from mission_tui.tui.widgets.replay_line import ReplayLine
 from mission_tui.tui.widgets.run_table import RunTable
-from mission_tui.tui.widgets.scroll_lines import ScrollLines
 from mission_tui.tui.widgets.timeline import Timeline
 
 __all__ = ["FleetScreen"]

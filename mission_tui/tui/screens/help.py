@@ -10,11 +10,10 @@ from textual.strip import Strip
 
 from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, offered
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.strips import Part, line
-from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.launching.preset_choice import PresetChoice, by_key
-from mission_tui.tui.queries.gpu_share import NORMAL
+from mission_tui.tui.drawing.strips import Part, line, wrap
 from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.state.presets import PresetChoice, by_key
+from mission_tui.tui.widgets.meters import NORMAL
 
 __all__ = ["HelpScreen"]
 

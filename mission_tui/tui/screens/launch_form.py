@@ -15,22 +15,19 @@ from textual.strip import Strip
 from textual.widgets import Input, Static, TextArea
 
 from mission_tui.ipc.requests import LaunchItem
-from mission_tui.tui.app_context import AppContext
-from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.launching.draft import Draft
-from mission_tui.tui.launching.form_completions import about, devices, offers
-from mission_tui.tui.launching.launch_preview import LaunchPreview
-from mission_tui.tui.launching.preset_choice import PresetChoice
+from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.launching.preset_reading import read_presets
 from mission_tui.tui.screens.picker import Choice
-from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.screens.smoke import SmokeScreen
-from mission_tui.tui.screens.still_open import still_open
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.launch_draft import Draft
+from mission_tui.tui.state.launch_preview import LaunchPreview
+from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.verbs.save_preset import save_preset
+from mission_tui.tui.widgets.completions import OfferLine, about, devices, offers
 from mission_tui.tui.widgets.form_fields import Changes, Field, Presets, Selector
-from mission_tui.tui.widgets.offer_line import OfferLine
-from mission_tui.tui.widgets.scroll_lines import ScrollLines
+from mission_tui.tui.widgets.lines import ScrollLines
 
 __all__ = ["LaunchForm"]
 

@@ -11,8 +11,7 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.screens.sheet import Sheet
 
 __all__ = ["LineInputScreen", "settings_in"]

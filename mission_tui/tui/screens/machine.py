@@ -11,17 +11,16 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import Place, bindings
-from mission_tui.tui.app_context import AppContext
-from mission_tui.tui.cursor_moves import Move
+from mission_tui.tui.actions import Move, Place, bindings
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.preferences.shares import Split, split_of
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from mission_tui.tui.sections.machine import RUN_SORTS, machine_lines, runs_on
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.preferences import Split, split_of
 from mission_tui.tui.widgets.footer import Footer, hints
 from mission_tui.tui.widgets.header import Header
-from mission_tui.tui.widgets.scroll_lines import ScrollLines
+from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.split_container import SplitContainer
 from mission_tui.tui.widgets.timeline import Timeline
 

@@ -13,12 +13,10 @@ from textual.strip import Strip
 
 from mission_tui.errors import UsageError
 from mission_tui.run_module import module_words
-from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.screens.still_open import still_open
+from mission_tui.tui.drawing.strips import line, wrap
+from mission_tui.tui.screens.sheet import Sheet, still_open
+from mission_tui.tui.state.app_context import AppContext
 
 __all__ = ["OutputScreen"]
 

@@ -14,14 +14,11 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Input
 
-from mission_tui.tui.cursor_moves import Move
+from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.literal import literal
-from mission_tui.tui.drawing.strips import fit, line
-from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.drawing.strips import fit, line, literal, wrap
 from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.widgets.lines import Lines
-from mission_tui.tui.widgets.scroll_lines import ScrollLines
+from mission_tui.tui.widgets.lines import Lines, ScrollLines
 
 __all__ = ["Choice", "Choices", "Picker"]
 

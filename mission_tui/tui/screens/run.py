@@ -10,32 +10,30 @@ from textual.binding import BindingType
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import Place, bindings
-from mission_tui.tui.app_context import AppContext
-from mission_tui.tui.cursor_moves import Move
-from mission_tui.tui.listing.filter_pattern import FilterPattern
-from mission_tui.tui.listing.fleet_view_state import RUN_TABS
-from mission_tui.tui.queries.config_diff_target import ConfigDiffTarget
-from mission_tui.tui.queries.copy_text import copy_lines, lines_of
-from mission_tui.tui.queries.gpu_share import calm_share
-from mission_tui.tui.queries.log_search import LogSearch
-from mission_tui.tui.queries.run_data import RunDataLoader
+from mission_tui.tui.actions import Move, Place, bindings
 from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
+from mission_tui.tui.screens.sheet import still_open
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
-from mission_tui.tui.screens.still_open import still_open
-from mission_tui.tui.sections.difference import held_against
+from mission_tui.tui.sections.config import held_against
 from mission_tui.tui.sections.tabs import section
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.config_diff_target import ConfigDiffTarget
+from mission_tui.tui.state.copy_text import copy_lines, lines_of
+from mission_tui.tui.state.filter_pattern import FilterPattern
+from mission_tui.tui.state.fleet_view_state import RUN_TABS
+from mission_tui.tui.state.run_data import RunDataLoader
 from mission_tui.tui.widgets.curves import ChartAct, Curves
+from mission_tui.tui.widgets.detail import tab_line
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.findings import Findings
 from mission_tui.tui.widgets.footer import Footer, hints
 from mission_tui.tui.widgets.header import Header
-from mission_tui.tui.widgets.log_lines import LogLines
+from mission_tui.tui.widgets.lines import ScrollLines
+from mission_tui.tui.widgets.log_lines import LogLines, LogSearch
+from mission_tui.tui.widgets.meters import calm_share
 from mission_tui.tui.widgets.metric_list import MetricList
-from mission_tui.tui.widgets.replay_line import ReplayLine
+from mission_tui.tui.widgets.notices import ReplayLine
 from mission_tui.tui.widgets.run_head import RunHead
-from mission_tui.tui.widgets.scroll_lines import ScrollLines
-from mission_tui.tui.widgets.tab_line import tab_line
 
 __all__ = ["RunScreen"]
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeVar
+import traceback
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.strip import Strip
 
-from mission_tui.tui.cursor_moves import Move
+from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.literal import literal
-from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.widgets.hint_line import HintLine
-from mission_tui.tui.widgets.scroll_lines import ScrollLines
+from mission_tui.tui.drawing.strips import key_at, line, literal, wrap
+from mission_tui.tui.widgets.lines import ScrollLines
 
-__all__ = ["Sheet"]
+__all__ = ["ErrorScreen", "HintLine", "Sheet", "still_open"]
 
 Answer = TypeVar("Answer")
 
@@ -94,3 +95,38 @@ class Sheet(ModalScreen[Answer], inherit_bindings=False):
     def action_turn_away(self) -> None:
         """Back one layer, without an answer."""
         self.dismiss(None)
+
+
+class HintLine(ScrollLines):
+    """`said` gives the words; hints in them are two blanks apart and begin with their key."""
+
+    def __init__(self, said: Callable[[], str], *, id: str) -> None:  # noqa: A002 - Textual's own parameter name
+        super().__init__(lambda width: [line([(said(), colours.QUIET)], width)], id=id)
+        self._said = said
+
+    def on_click(self, event: events.Click) -> None:
+        """A click presses the key."""
+        if (key := key_at(self._said(), event.x)) is not None:
+            self.app.simulate_key(key)
+
+
+def still_open(screen: Screen[Any]) -> bool:
+    """False as soon as it was left: for a while it is attached without its widgets, and none of them can be drawn."""
+    return screen.is_attached and screen in screen.app.screen_stack
+
+
+class ErrorScreen(Sheet[None]):
+    """Also written to Textual's log, for those who run with its console."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__("Something went wrong in the screen; all runs go on", "Esc back")
+        self._said = traceback.format_exception(error)
+
+    def on_mount(self) -> None:
+        """Leave a trace."""
+        self.log.error("".join(self._said))
+
+    def lines(self, width: int) -> list[Strip]:
+        """The error, then where it came from, newest first."""
+        said = [text for block in reversed(self._said) for raw in block.splitlines() for text in wrap(raw, width)]
+        return [line([(text, colours.ALARM if at == 0 else colours.QUIET)], width) for at, text in enumerate(said)]

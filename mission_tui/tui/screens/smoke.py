@@ -11,12 +11,10 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.ipc.replies import Checked, Progress
 from mission_tui.ipc.requests import Check, LaunchItem
-from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.drawing import colours, numbers
-from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.screens.still_open import still_open
+from mission_tui.tui.drawing.strips import line, wrap
+from mission_tui.tui.screens.sheet import Sheet, still_open
+from mission_tui.tui.state.app_context import AppContext
 
 __all__ = ["SmokeScreen", "figure_rows"]
 

@@ -11,12 +11,12 @@ from textual.screen import Screen
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import Place
-from mission_tui.tui.listing.run_status import open_findings
+from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.split_container import SplitContainer
 
 if TYPE_CHECKING:
-    from mission_tui.tui.app_context import AppContext
+    from mission_tui.tui.state.app_context import AppContext
 
 __all__ = ["SnapshotScreen"]
 

@@ -15,8 +15,7 @@ from textual.strip import Strip
 from mission_tui.fleet.resume.verdict import Change, Grade
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.strips import Part, line
-from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.drawing.strips import Part, line, wrap
 from mission_tui.tui.screens.sheet import Sheet
 
 __all__ = ["Choice", "Proposal", "VerdictScreen"]

@@ -12,9 +12,7 @@ from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
 from mission_tui.tui.drawing import colours, numbers
-from mission_tui.tui.drawing.literal import literal
-from mission_tui.tui.drawing.strips import line, rendered, words
-from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.drawing.strips import line, literal, rendered, words, wrap
 
 __all__ = ["checkpoints"]
 

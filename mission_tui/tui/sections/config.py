@@ -13,10 +13,10 @@ from mission_tui.fleet.specs.preset import as_tables
 from mission_tui.fleet.specs.spec import Spec, part_words
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.drawing import colours, numbers
-from mission_tui.tui.drawing.strips import fit, line
-from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.drawing.strips import fit, line, wrap
+from mission_tui.tui.state.config_diff_target import OF_A_COMMAND, Other
 
-__all__ = ["config", "settings"]
+__all__ = ["config", "held_against", "settings"]
 
 _FIRST = ("env", "ppo", "run", "keep", "model", "host")
 
@@ -85,3 +85,71 @@ def _word(value: object) -> str | None:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_word(item) or numbers.DASH for item in value) + "]"
     return str(value)
+
+
+_HINT = "v only what differs from its preset as it is now, then from another run"
+_HINT_OF_A_COMMAND = "v only what differs from another run"
+_NAMES, _LEAST = 28, 10
+_LEFT_OUT = ("run.seed",)
+"""No setting: every run has its own."""
+
+
+def held_against(details: DetailsReply, other: Other | None, width: int) -> list[Strip]:
+    """Every setting, or what differs from `other`; each with what the next key shows."""
+    if other is not None:
+        return difference(details, other, width)
+    hint = _HINT_OF_A_COMMAND if details.view.preset == OF_A_COMMAND else _HINT
+    return [line([(f" {hint}", colours.QUIET)], width), *config(details, width)]
+
+
+def difference(details: DetailsReply, other: Other, width: int) -> list[Strip]:
+    """A line per setting that differs, with both values whole: a long one goes on below itself."""
+    hint = "v every setting again" if other.run else "v against another run, then every setting again"
+    if other.spec is None:
+        said = [(f"{other.name}: {other.trouble}", colours.ALARM), (hint, colours.QUIET)]
+        return [line([(f" {text}", style)], width) for words, style in said for text in wrap(words, width - 2)]
+    own, others = _values(details, other)
+    rows = [
+        (name, own.get(name), others.get(name))
+        for name in own | others
+        if name not in _LEFT_OUT and own.get(name) != others.get(name)
+    ]
+    head = f"{len(rows)} of {len(own | others)} settings differ from {other.name}" if rows else ""
+    head = head or f"nothing differs from {other.name}; the seed is left out"
+    strips = [line([(f" {text}", colours.BOLD)], width) for text in wrap(head, width - 2)]
+    if rows:
+        strips += _table(rows, width)
+    return [*strips, line([(f" {hint}", colours.QUIET)], width)]
+
+
+def _table(rows: list[tuple[str, str | None, str | None]], width: int) -> list[Strip]:
+    names = min(_NAMES, max(cell_len(name) for name, *_ in rows))
+    values = max(_LEAST, (width - names - 7) // 2)
+    titles = f" {fit('setting', names)}  {fit('this run', values)}  {fit('there', values)}"
+    strips = [line([(titles, colours.QUIET)], width)]
+    for name, here, there in rows:
+        here_lines, there_lines = wrap(here or numbers.DASH, values), wrap(there or numbers.DASH, values)
+        for at in range(max(len(here_lines), len(there_lines))):
+            parts = (it[at] if at < len(it) else "" for it in ([name], here_lines, there_lines))
+            title, mine, its = (fit(text, cells) for text, cells in zip(parts, (names, values, values), strict=True))
+            strips.append(line([(f" {title}  ", colours.INK), (f"{mine}  ", colours.KEY), (its, colours.INK)], width))
+    return strips
+
+
+def _values(details: DetailsReply, other: Other) -> tuple[dict[str, str], dict[str, str]]:
+    """What was asked for; against a run what really runs, where that is known of both."""
+    assert other.spec is not None
+    sides = [_both(details.spec, details.effective), _both(other.spec, other.effective)]
+    known: list[dict[str, str]] = [{}, {}]
+    for name in dict.fromkeys(name for side in sides for name in side):
+        pairs = [side.get(name, (None, None)) for side in sides]
+        ran = all(value is not None for _, value in pairs)
+        for into, (asked, effective) in zip(known, pairs, strict=True):
+            value = effective if ran or (asked is None and other.run) else asked
+            if value is not None:
+                into[name] = value
+    return known[0], known[1]
+
+
+def _both(spec: Spec, effective: Mapping[str, Any]) -> dict[str, tuple[str | None, str | None]]:
+    return {name: (asked, ran) for name, asked, ran, _ in settings(spec, effective)}

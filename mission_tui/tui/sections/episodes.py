@@ -15,8 +15,7 @@ from mission_tui.fleet.views.abilities import ABILITIES
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.drawing import colours, numbers
-from mission_tui.tui.drawing.strips import Part, fit, line
-from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.drawing.strips import Part, fit, line, wrap
 
 __all__ = ["LABEL", "episodes", "stacked"]
 

@@ -1,21 +1,87 @@
-"""What the health rules say about a run, in the short form: open findings, those that are over, and the readings."""
+"""One finding in words: what is, since when, why in this run's settings, what to do, and the rows that show it."""
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from textual.strip import Strip
 
-from mission_tui.fleet.events.outcome import ALIVE, OVER
+from mission_tui.fleet.history.metrics import Metric
+from mission_tui.fleet.history.outcome import ALIVE, OVER
+from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.drawing import colours, numbers
-from mission_tui.tui.drawing.literal import literal
-from mission_tui.tui.drawing.strips import Part, fit, line
-from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.listing.run_status import finding_span, open_findings
-from mission_tui.tui.sections.finding import finding_rows
+from mission_tui.tui.drawing.metrics import column_title
+from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap
 from mission_tui.tui.sections.readings import reading_lines
+from mission_tui.tui.state.run_status import finding_span, finding_word, open_findings, severity_shape
 
-__all__ = ["calm", "health"]
+__all__ = ["calm", "evidence_rows", "finding_lines", "health"]
+
+_LABEL_CELLS = 9
+_PLACES = ("update", "timesteps")
+
+
+def finding_lines(finding: Finding, width: int, now: float, *, over: bool = False) -> list[Strip]:
+    """Everything about `finding`; `over`: its run is."""
+    inside = width - 2
+    rows = [*finding_rows(finding, inside, now, over=over), [], *evidence_rows(finding, inside)]
+    return [line([(" ", colours.INK), *parts], width) for parts in rows]
+
+
+def finding_rows(finding: Finding, width: int, now: float, *, over: bool = False) -> list[list[Part]]:
+    """Sentence, time, cause and advice; what is no longer open is quiet."""
+    word, style = finding_word(finding)
+    rows: list[list[Part]] = [
+        [(f"{severity_shape(finding)} {text}" if at == 0 else f"  {text}", style)]
+        for at, text in enumerate(wrap(finding.sentence, width - 2))
+    ]
+    lasted = f"{finding_span(finding, now, over=over)}{_length(finding, over=over)}"
+    rows.append([(f"  {word}", style), (f"  {lasted}", colours.QUIET)])
+    rows += _labelled("cause", finding.cause, width)
+    return rows + (_labelled("advice", finding.proposal, width) if finding.proposal else [])
+
+
+def _length(finding: Finding, *, over: bool) -> str:
+    updates = finding.last_update - finding.first_update + 1
+    if finding.state == "cleared" or updates <= 1:
+        return ""
+    return ", to its last update" if over else f"; {numbers.count(updates)} updates so far"
+
+
+def _labelled(label: str, said: str, width: int) -> list[list[Part]]:
+    return [
+        [(f"  {label if at == 0 else '':<{_LABEL_CELLS - 2}}", colours.QUIET), (text, colours.INK)]
+        for at, text in enumerate(wrap(said, width - _LABEL_CELLS))
+    ]
+
+
+def evidence_rows(finding: Finding, width: int) -> list[list[Part]]:
+    """The evidence as a table, newest row last; columns that do not fit are left out from the right.
+
+    The column that the curve shows stands first, for it is the last one to be missed.
+    """
+    columns: list[str] = []
+    for row in finding.evidence:
+        columns += [name for name in row if name not in columns]
+    columns.sort(key=lambda name: (name not in _PLACES, name != finding.signal))
+    rows: list[list[Part]] = [[] for _ in range(len(finding.evidence) + 1)]
+    for name in columns:
+        cells = [column_title(name), *(_cell(name, row.get(name)) for row in finding.evidence)]
+        needed = 2 + max(cell_len(cell) for cell in cells)
+        width -= needed
+        if width < 0:
+            break
+        styles = (colours.QUIET, *(colours.BOLD if name == finding.signal else colours.INK for _ in finding.evidence))
+        for parts, cell, style in zip(rows, cells, styles, strict=True):
+            parts.append((fit(cell, needed, "right"), style))
+    return rows if columns else []
+
+
+def _cell(name: str, metric: Metric | None) -> str:
+    if name in _PLACES and isinstance(metric, float | int):
+        return numbers.count(int(metric)) if name == "update" else numbers.compact(float(metric))
+    return numbers.reading(metric)
 
 
 def health(view: RunView, details: DetailsReply | None, width: int, now: float) -> list[Strip]:

@@ -6,8 +6,7 @@ from textual.strip import Strip
 
 from mission_tui.ipc.replies import AuditEntry, DetailsReply
 from mission_tui.tui.drawing import colours, numbers
-from mission_tui.tui.drawing.strips import Part, fit, line
-from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.drawing.strips import Part, fit, line, wrap
 
 __all__ = ["journal"]
 

@@ -17,12 +17,10 @@ from mission_tui.fleet.events.processes import Usage, worker_sentences
 from mission_tui.fleet.views.machine_sharing import share_of
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, other_sentence
 from mission_tui.tui.drawing import colours, numbers
-from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.sparkline import spark
-from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap
 from mission_tui.tui.drawing.table import Column, ordered, table
-from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.listing import run_status
+from mission_tui.tui.state import run_status
 
 __all__ = ["GPU_COLUMNS", "RUN_COLUMNS", "RUN_SORTS", "Use", "machine_lines", "runs_on"]
 

@@ -13,8 +13,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
-from mission_tui.tui.drawing.strips import Part, fit, line
-from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.drawing.strips import Part, fit, line, wrap
 
 __all__ = ["flags", "limits_on_curve", "reading_lines", "readings_of"]
 

@@ -21,7 +21,7 @@ from mission_tui.fleet.strips.strip import Strip as MachineStrip
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import LEVELS
 from mission_tui.tui.drawing.strips import Part, fit, line
-from mission_tui.tui.queries.timeline_columns import (
+from mission_tui.tui.state.timeline import (
     Axis,
     LaneState,
     axis_of,

@@ -6,6 +6,7 @@ What changes meanwhile is drawn once it has caught up, as it is by then. Keys ar
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context, copy_context
@@ -14,11 +15,22 @@ from typing import Any
 from textual.app import App
 
 from mission_tui.tui.terminal.driver import MeteredDriver
-from mission_tui.tui.terminal.write_window import WriteWindow
 
-__all__ = ["Flow"]
+__all__ = ["Flow", "WriteWindow"]
 
 _LOOK_S = 0.25
+_LEAST, _FIRST, _MOST = 2 << 10, 8 << 10, 64 << 10
+"""On the way: fewer than the least would be no picture, and more than the most nobody would wait for."""
+_QUICK_S, _SLOW_S = 0.15, 0.4
+"""How long a mark may have queued: below the one more may be on the way, above the other less (as in TCP Vegas)."""
+_MARK_S = 2.0
+_LATE_S = 1.0
+_LOST_S = 10.0
+"""A mark that is not answered for so long may have been lost; were all of them waited for, nothing would be drawn."""
+_TRIES, _MORE_TRIES = 4, 30
+"""Marks without an answer after which no more are written, to a terminal that never answered and to one that did."""
+_TRIPS = 20
+_MOST_REST_S = 5.0
 
 
 class Flow:
@@ -102,3 +114,71 @@ class Flow:
         assert self._loop is not None
         with suppress(RuntimeError):  # the loop has ended, and with it the screen
             self._loop.call_soon_threadsafe(what, context=self._context)
+
+
+class WriteWindow:
+    """Times are monotonic seconds of the caller, sizes characters. `window` is how much may be on the way."""
+
+    def __init__(self) -> None:
+        self.window = _FIRST
+        self._written = 0
+        self._arrived = 0
+        self._marks: deque[tuple[int, float]] = deque()
+        self._newest: tuple[int, float] = (0, float("-inf"))
+        self._trips: deque[float] = deque(maxlen=_TRIPS)
+        self._unanswered = 0
+        self._rest_until = float("-inf")
+
+    def wrote(self, size: int) -> None:
+        """So much was written."""
+        self._written += size
+
+    def wants_mark(self, now: float) -> bool:
+        """Whether the terminal is to be asked for a sign once it has come so far."""
+        if self._unanswered >= (_MORE_TRIES if self._trips else _TRIES) or (self._marks and not self._trips):
+            return False
+        size, t = self._newest
+        more = self._written - size
+        return more > 0 and (more >= self.window // 2 or now - t >= _MARK_S or (self._slow and not self._marks))
+
+    def marked(self, now: float) -> None:
+        """A mark was written."""
+        self._newest = self._written, now
+        self._marks.append(self._newest)
+
+    def answered(self, now: float) -> None:
+        """The terminal has come to the oldest mark that it has not answered yet."""
+        if not self._marks:
+            return
+        size, t = self._marks.popleft()
+        carried, self._arrived, self._unanswered = size - self._arrived, size, 0
+        self._trips.append(now - t)
+        queued = now - t - min(self._trips)
+        if queued < _QUICK_S and carried >= self.window // 4:
+            self.window = min(_MOST, 2 * self.window)
+        elif queued > _SLOW_S:
+            self.window = max(_LEAST, self.window // 2)
+        self._rest_until = now + min(_MOST_REST_S, queued)
+
+    def full(self, now: float) -> bool:
+        """Whether nothing more may be written, not even what a key asks for."""
+        self._write_off(now)
+        return bool(self._trips and self._marks) and self._written - self._arrived >= self.window
+
+    def rest_s(self, now: float) -> float:
+        """How long a picture that nobody asked for has to wait yet; nothing where the line keeps up."""
+        if self.full(now):
+            return _QUICK_S
+        if self._trips and self._marks and (self._slow or now - self._marks[0][1] > min(self._trips) + _LATE_S):
+            return _QUICK_S
+        return max(0.0, self._rest_until - now)
+
+    @property
+    def _slow(self) -> bool:
+        """Pictures that nobody asked for then go one at a time."""
+        return self.window < _FIRST
+
+    def _write_off(self, now: float) -> None:
+        while self._marks and now - self._marks[0][1] > _LOST_S:
+            self._arrived, _ = self._marks.popleft()
+            self._unanswered += 1

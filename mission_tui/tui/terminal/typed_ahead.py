@@ -15,13 +15,15 @@ from textual.app import App
 from textual.events import Key
 from textual.screen import Screen
 
-__all__ = ["HOLD_S", "TypedAhead"]
+__all__ = ["HOLD_S", "WINDOW_S", "LaunchGate", "TypedAhead"]
 
 HOLD_S = 2.0
 """No longer are keys kept for a sheet that does not come; then they are dropped: nobody knows for whom they were."""
 _MOST = 64
 
 Pass = Callable[[Key], Awaitable[None]]
+WINDOW_S = 0.15
+_MOST_AT_ONCE = 2
 
 
 class TypedAhead:
@@ -115,3 +117,23 @@ class TypedAhead:
 
 def _again(event: Key) -> Key:
     return Key(event.key, event.character)
+
+
+class LaunchGate:
+    """Collects launch keys that follow each other within `WINDOW_S`. Times are the caller's monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._held: list[str] = []
+        self._last = float("-inf")
+
+    def press(self, key: str, now: float) -> None:
+        """Take a key; it is held until the window after it has passed."""
+        self._held.append(key)
+        self._last = now
+
+    def release(self, now: float) -> tuple[tuple[str, ...], int]:
+        """The keys to act on and the number ignored; both empty while the window of the newest key is still open."""
+        if not self._held or now - self._last < WINDOW_S:
+            return (), 0
+        held, self._held = tuple(self._held), []
+        return (held, 0) if len(held) <= _MOST_AT_ONCE else ((), len(held))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.app_context import AppContext
+from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.verbs.cleaning import clean, remove, undo
 from mission_tui.tui.verbs.findings import acknowledge, apply, silence
 from mission_tui.tui.verbs.labels import adopt, label, note, rename

@@ -8,10 +8,10 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act, ActVerb
-from mission_tui.tui.app_context import AppContext
-from mission_tui.tui.listing.applicable import STATES
-from mission_tui.tui.listing.run_status import state_word
+from mission_tui.tui.actions import STATES
 from mission_tui.tui.screens.line_input import LineInputScreen
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.run_status import state_word
 
 __all__ = ["able", "act", "fitting", "names", "no_finding", "typed"]
 

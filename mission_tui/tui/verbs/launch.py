@@ -12,10 +12,10 @@ from mission_tui.fleet.specs.assignment import RUNS_AT_ONCE
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import UNDO_S, Clone, Launch, LaunchItem
-from mission_tui.tui.app_context import AppContext
-from mission_tui.tui.launching.preset_choice import PresetChoice, by_key, members
 from mission_tui.tui.launching.preset_reading import read_presets
 from mission_tui.tui.screens.line_input import LineInputScreen, settings_in
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.presets import PresetChoice, by_key, members
 from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["ask_first", "clone", "launch", "launch_keys", "new", "plan"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import GetSnapshot, GetUpgrades
-from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.launching.preset_reading import read_presets
 from mission_tui.tui.screens.away import AwayScreen
 from mission_tui.tui.screens.evaluation import EvaluationScreen
+from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.widgets.split_container import SplitContainer
 from mission_tui.tui.widgets.timeline import Timeline
 

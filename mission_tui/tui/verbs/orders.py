@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.screens.confirm import ConfirmScreen
+from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.verbs.acting import act, fitting, names
 
 __all__ = ["checkpoint", "freeze", "kill", "park", "pause", "stop"]

@@ -11,12 +11,11 @@ from functools import partial
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import key_label, offered
-from mission_tui.tui.app_context import AppContext
-from mission_tui.tui.listing.applicable import is_applicable
-from mission_tui.tui.listing.run_status import state_word
+from mission_tui.tui.actions import is_applicable, key_label, offered
 from mission_tui.tui.screens.line_input import LineInputScreen
 from mission_tui.tui.screens.picker import Choice, Picker
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.run_status import state_word
 from mission_tui.tui.verbs.acting import names, typed
 from mission_tui.tui.verbs.launch import ask_first, launch, plan
 

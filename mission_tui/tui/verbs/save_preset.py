@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from mission_tui.fleet.specs.preset_file import Saving
-from mission_tui.tui.app_context import AppContext
-from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.launching.preset_reading import read_presets
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.line_input import LineInputScreen
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["save_preset"]

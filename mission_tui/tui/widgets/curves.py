@@ -11,20 +11,20 @@ from textual.message import Message
 from textual.timer import Timer
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.cursor_moves import Move
+from mission_tui.tui.actions import Move
+from mission_tui.tui.drawing.metrics import MOST_CURVES
 from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.plot.chart_settings import ChartSettings
 from mission_tui.tui.plot.content import Content, content_of, crossed
-from mission_tui.tui.plot.controls import controls
-from mission_tui.tui.plot.crosshair import Crosshair
-from mission_tui.tui.plot.hues import MOST
-from mission_tui.tui.preferences.shares import Shares, Split, split_of
-from mission_tui.tui.queries.metric_summaries import metric_tags
-from mission_tui.tui.queries.run_data import EXACT, RunData
+from mission_tui.tui.plot.frame import Crosshair
+from mission_tui.tui.plot.legend import controls
 from mission_tui.tui.sections.readings import flags, limits_on_curve, readings_of
+from mission_tui.tui.state.chart_settings import ChartSettings
+from mission_tui.tui.state.history import metric_tags
+from mission_tui.tui.state.preferences import Shares, Split, split_of
+from mission_tui.tui.state.run_data import EXACT, RunData
 from mission_tui.tui.widgets.chart import Chart
+from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.metric_list import MetricList
-from mission_tui.tui.widgets.scroll_lines import ScrollLines
 from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
 
 __all__ = ["ChartAct", "Curves"]
@@ -173,7 +173,7 @@ class Curves(SplitContainer):
         match what:
             case "keep":
                 if not self._settings.pin(self.query_one(MetricList).tag):
-                    return f"{MOST} metrics are on the chart: drop one of them first"
+                    return f"{MOST_CURVES} metrics are on the chart: drop one of them first"
             case "over":
                 self._settings.turn_over()
             case "log":

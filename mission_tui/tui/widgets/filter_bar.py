@@ -11,8 +11,8 @@ from textual.message import Message
 
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import fit, line
-from mission_tui.tui.listing.filter_pattern import FilterPattern, NoExpressionError
-from mission_tui.tui.widgets.scroll_lines import ScrollLines
+from mission_tui.tui.state.filter_pattern import FilterPattern, NoExpressionError
+from mission_tui.tui.widgets.lines import ScrollLines
 
 if TYPE_CHECKING:
     from textual.widgets import Input

@@ -9,11 +9,11 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from mission_tui.fleet.events.findings import Finding
-from mission_tui.tui.cursor_moves import Move
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, fit, line
-from mission_tui.tui.listing.run_status import finding_word, severity_shape
+from mission_tui.tui.state.run_status import finding_word, severity_shape
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["FindingList"]

@@ -11,12 +11,10 @@ from rich.style import Style
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import Action, Place, key_label, offered
+from mission_tui.tui.actions import Action, Place, is_applicable, key_label, offered
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.literal import literal
-from mission_tui.tui.drawing.strips import Part, line
-from mission_tui.tui.launching.preset_choice import PresetChoice, by_key
-from mission_tui.tui.listing.applicable import is_applicable
+from mission_tui.tui.drawing.strips import Part, line, literal
+from mission_tui.tui.state.presets import PresetChoice, by_key
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Footer", "Hint", "fitting", "hints"]

@@ -6,7 +6,7 @@ Its first row says what is in sight and which keys go further. Foreign text thro
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
 
 from rich.cells import cell_len
@@ -14,15 +14,15 @@ from rich.style import Style
 from textual.message import Message
 from textual.strip import Strip
 
-from mission_tui.tui.cursor_moves import Move
+from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing import colours, numbers
-from mission_tui.tui.drawing.strips import Part, fit, line
-from mission_tui.tui.drawing.wrapping import fold
-from mission_tui.tui.listing.filter_pattern import FilterPattern
-from mission_tui.tui.queries.log_tail import Stretch, Where
+from mission_tui.tui.drawing.strips import Part, fit, fold, line
+from mission_tui.tui.state.filter_pattern import FilterPattern
+from mission_tui.tui.state.log_tail import LogTail, Stretch, Where
+from mission_tui.tui.state.run_data import RunDataLoader
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["LogLines"]
+__all__ = ["LogLines", "LogSearch"]
 
 _ERROR = r"\b(\w*error|\w*exception|traceback|fatal|panic|segmentation fault|core dumped|out of memory|killed)\b"
 """What programs write when they break: where one jumps to while nothing is searched."""
@@ -204,3 +204,51 @@ class LogLines(Lines):
     def wheel(self, by: int) -> None:
         """The wheel scrolls."""
         self._scroll(3 * by)
+
+
+_PAGE_BYTES = 1 << 18
+"""What the supervisor gives at most."""
+_MOST_BYTES = 4 << 20
+
+
+class LogSearch:
+    """`busy` while pages are asked for; meanwhile the log stays as it is, and `draw` then shows what there is."""
+
+    def __init__(self, loader: RunDataLoader, tell: Callable[[str], None], draw: Callable[[], None]) -> None:
+        self._loader, self._tell, self._draw = loader, tell, draw
+        self._from = 0
+        self._line = 0
+        self.busy = False
+
+    def jump(self, log: LogLines, tail: LogTail, by: int) -> None:
+        """To the line before or after; one before that is not among the known ones is looked for in earlier pages."""
+        why_not = log.jump(by)
+        self.busy = bool(why_not) and by < 0 and tail.start > 0
+        if self.busy:
+            self._from, self._line = tail.start, tail.stretch.first
+            self._loader.request_log("earlier", _PAGE_BYTES)
+        elif why_not:
+            self._tell(why_not)
+
+    def answered(self, log: LogLines) -> None:
+        """Go on unless a new line has what is wanted, or nothing is left to look at."""
+        data = self._loader.data
+        if not self.busy or data is None:
+            return
+        tail, first = data.log, data.log.stretch.first
+        # The page before ended within the line that was the first one.
+        new = tail.lines[: max(0, self._line - first) + 1]
+        self._line = first
+        far = self._from - tail.start >= _MOST_BYTES
+        self.busy = not (any(log.search_pattern.among(new)) or data.trouble or far or tail.start == 0)
+        if self.busy:
+            self._loader.request_log("earlier", _PAGE_BYTES)
+            return
+        self._draw()
+        if why_not := log.jump(-1):
+            looked = f"in the {numbers.size(self._from - tail.start)} before"
+            self._tell(f"{why_not} {looked}; < looks further back" if tail.start else why_not)
+
+    def give_up(self) -> None:
+        """The person does something else."""
+        self.busy = False

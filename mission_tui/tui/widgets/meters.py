@@ -11,16 +11,16 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunGain, recent_gains
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.marginal_gain.recent import recent_gains
+from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunGain, RunView
+from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.drawing import colours, numbers
-from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.sparkline import spark
-from mission_tui.tui.drawing.strips import fit, line
-from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.queries.gpu_share import NORMAL, lone_share
+from mission_tui.tui.drawing.strips import fit, line, literal, wrap
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["Meters"]
+__all__ = ["NORMAL", "Meters", "calm_share"]
 
 _TALL = 30
 _SPARK_FROM = 70
@@ -30,6 +30,9 @@ _SCARCE_BYTES = 2 << 30
 _FULL_SHOWN_S = 30 * 86400.0
 _FULL_SOON_S = 2 * 86400.0
 _MOST_LOST = 4
+NORMAL = "10-25% is normal for one MLP run"
+_NORMAL_PERCENT = 25.0
+_LEAST_PERCENT = 1.0
 
 
 class Meters(Lines):
@@ -200,3 +203,25 @@ def _of(used: int | None, total: int | None) -> str:
 def _fill_style(used: int | None, total: int | None) -> Style:
     nearly_full = used is not None and total is not None and used > 0.92 * total
     return colours.WARN if nearly_full else colours.INK
+
+
+def lone_share(snapshot: FleetSnapshot, gpu: int = 0) -> float | None:
+    """Mean percent of a GPU while a single run is alive and leaves most of it idle; None in any other case.
+
+    A GPU that does nothing at all is not in use, and then there is nothing to explain.
+    """
+    mean = snapshot.gpus[gpu].util.mean if gpu < len(snapshot.gpus) else None
+    alone = sum(view.state in ALIVE for view in snapshot.runs) == 1
+    return mean if alone and mean is not None and _LEAST_PERCENT <= mean <= _NORMAL_PERCENT else None
+
+
+def calm_share(snapshot: FleetSnapshot | None, view: RunView, details: DetailsReply) -> str:
+    """The sentence for `view`, if it is that run and trains on that GPU; else nothing."""
+    device = str(details.effective.get("run", {}).get("device", ""))
+    name, _, index = device.partition(":")
+    if snapshot is None or name != "cuda" or view.state not in ALIVE or "Mlp" not in details.spec.ppo.policy:
+        return ""
+    mean = lone_share(snapshot, int(index) if index.isdigit() else 0)
+    if mean is None:
+        return ""
+    return f"GPU {mean:.0f}% busy on average: {NORMAL}, most of its time goes into the environments. No finding."

@@ -11,14 +11,13 @@ from textual.strip import Strip
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.cursor_moves import Move
+from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.drawing.metrics import hue, letter, metric_title
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line
-from mission_tui.tui.listing.key_metrics import metric_title
-from mission_tui.tui.plot.hues import hue, letter
-from mission_tui.tui.queries.metric_summaries import MetricSummary, metric_tags
+from mission_tui.tui.state.history import MetricSummary, metric_tags
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["MetricList"]

@@ -15,12 +15,10 @@ from textual.strip import Strip
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
-from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.metrics import key_metrics
 from mission_tui.tui.drawing.sparkline import bar, spark
-from mission_tui.tui.drawing.strips import Part, fit, join, line, rendered, words
-from mission_tui.tui.drawing.wrapping import clause
-from mission_tui.tui.listing import run_status
-from mission_tui.tui.listing.key_metrics import key_metrics
+from mission_tui.tui.drawing.strips import Part, clause, fit, join, line, literal, rendered, words
+from mission_tui.tui.state import run_status
 
 __all__ = ["PANE_HEIGHT", "framed", "inside"]
 

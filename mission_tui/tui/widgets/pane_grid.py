@@ -11,7 +11,7 @@ from textual.strip import Strip
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing.colours import QUIET
 from mission_tui.tui.drawing.strips import join, line
-from mission_tui.tui.listing.row_fingerprint import row_fingerprint
+from mission_tui.tui.state.roster import row_fingerprint
 from mission_tui.tui.widgets.lines import Lines
 from mission_tui.tui.widgets.pane import PANE_HEIGHT, framed, inside
 from mission_tui.tui.widgets.run_table import RunTable

@@ -6,11 +6,9 @@ from rich.cells import cell_len
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
-from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.sparkline import bar
-from mission_tui.tui.drawing.strips import Part, fit, line
-from mission_tui.tui.drawing.wrapping import wrap
-from mission_tui.tui.listing import run_status
+from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap
+from mission_tui.tui.state import run_status
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["RunHead"]

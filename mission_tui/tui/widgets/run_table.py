@@ -16,10 +16,9 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit, line
-from mission_tui.tui.listing import run_status
-from mission_tui.tui.listing.group_cells import GROUP_CELLS, group_shape
-from mission_tui.tui.listing.roster import Row, members
-from mission_tui.tui.listing.row_fingerprint import row_fingerprint
+from mission_tui.tui.state import run_status
+from mission_tui.tui.state.roster import Row, members, row_fingerprint
+from mission_tui.tui.widgets.group_cells import GROUP_CELLS, group_shape
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["COLUMNS", "RunTable"]

@@ -7,7 +7,7 @@ from textual.containers import Container
 from textual.message import Message
 from textual.widget import Widget
 
-from mission_tui.tui.preferences.shares import Shares, Split
+from mission_tui.tui.state.preferences import Shares, Split
 
 __all__ = ["SplitContainer", "give_columns"]
 

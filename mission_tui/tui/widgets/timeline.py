@@ -8,11 +8,11 @@ from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.strips.attribution import attribute, duty_sentence
 from mission_tui.fleet.strips.strip import Strip
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.tui.app_context import AppContext
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.queries.timeline_query import TimelineQuery
 from mission_tui.tui.sections.timeline import columns_for, rows_for, timeline
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.timeline import TimelineQuery
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Timeline"]

@@ -10,7 +10,7 @@ from typing import Any
 import pyte
 from textual.strip import Strip
 
-from mission_tui.tui.terminal.cell_diff import CellDiff, Pen
+from mission_tui.tui.textual_fixes.cell_diff import CellDiff, Pen
 from tests.tui.stage import Stage
 
 __all__ = ["Emulator", "hidden"]

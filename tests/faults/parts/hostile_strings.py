@@ -16,8 +16,8 @@ import traceback
 from collections.abc import Iterable, Iterator
 
 from mission_tui.tui.actions import ACTIONS, Action, Place, offered
-from mission_tui.tui.news.critical_findings import desktop_note
-from mission_tui.tui.screens.error import ErrorScreen
+from mission_tui.tui.screens.sheet import ErrorScreen
+from mission_tui.tui.state.news import desktop_note
 from tests.faults.campaign.part import Part, Tell, Violation, chance
 from tests.faults.hostile.emulator import Emulator, hidden
 from tests.faults.hostile.reach import Reach, parts

@@ -1,1 +1,0 @@
-"""What a person is told without asking: new findings, what happened meanwhile, what dead runs left behind."""

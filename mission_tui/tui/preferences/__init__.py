@@ -1,1 +1,0 @@
-"""What a person chose about the look of the screen, found again the next time."""

@@ -1,0 +1,200 @@
+"""The app context: what a verb may use to carry out a key: the supervisor, and ways to notify and ask the user.
+
+Nothing here waits in the screen's own loop: every verb and every question to the supervisor is a worker of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from msgspec import Struct
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
+from mission_tui.ipc.replies import Progress
+from mission_tui.ipc.requests import UNDO_S, AnsweredBy
+from mission_tui.tui.client import FleetClient
+from mission_tui.tui.drawing.strips import literal
+from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
+from mission_tui.tui.state.away import ReturnNotice
+from mission_tui.tui.state.chart_settings import ChartSettings
+from mission_tui.tui.state.news import CriticalFindings
+from mission_tui.tui.state.preferences import Preferences, Shares
+from mission_tui.tui.state.presets import LoadPresets, Origin, PresetChoice, Resolve, SavePreset, save_nothing
+from mission_tui.tui.state.replay_seek import ReplaySeek
+from mission_tui.tui.state.timeline import Zoom
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from mission_tui.tui.app import MissionApp
+
+__all__ = ["AppContext", "UndoableAction"]
+
+Answer = TypeVar("Answer")
+Severity = Literal["information", "warning", "error"]
+
+ONE_ACTION_S = 0.5
+"""What is told within so long of each other belongs together."""
+_NONE_YET = Preferences()
+
+
+class UndoableAction(Struct, frozen=True):
+    """What `u` takes back: `runs` that were launched, or moved to the trash, at monotonic `t`."""
+
+    how: Literal["launched", "removed"]
+    runs: tuple[str, ...]
+    t: float
+
+
+class AppContext:
+    """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `undo_stack` `u` takes
+    back, `zoom` how far back the strip goes, `chart` how charts of runs are drawn, `shares` how screens are split,
+    `machine_sort` and `log_folds` what the next machine screen and log take up; `preferences` is what was found when it
+    began. After `expect_sheet` keys wait for what the next answer shows. `heard` is set as soon as there is a snapshot,
+    or word that none comes.
+
+    Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at.
+    """
+
+    def __init__(
+        self,
+        app: MissionApp,
+        client: FleetClient,
+        load_presets: LoadPresets,
+        resolve: Resolve,
+        origin: Origin,
+        *,
+        readonly: bool = False,
+        home: str = "",
+        last_seen_t: float | None = None,
+        preferences: Preferences = _NONE_YET,
+        save_preset: SavePreset = save_nothing,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._app = app
+        self._client = client
+        self.load_presets = load_presets
+        self.resolve = resolve
+        self.save_preset = save_preset
+        self.origin = origin
+        self.readonly = readonly
+        self.home = home
+        self.clock = clock
+        self.presets: tuple[PresetChoice, ...] = ()
+        self.snapshot: FleetSnapshot | None = None
+        self.banner: str | None = None
+        self.alarm = CriticalFindings(muted=not preferences.bell)
+        self.coming_back = ReturnNotice(last_seen_t)
+        self.preferences = preferences
+        self.zoom = Zoom(preferences.strip_s)
+        self.chart = ChartSettings.found(
+            preferences.chart_kept, preferences.chart_over, preferences.chart_smoothing, log=preferences.chart_log
+        )
+        self.shares = Shares(preferences.shares)
+        self.machine_sort, self.log_folds = preferences.machine_sort, preferences.log_folds
+        self.undo_stack: list[UndoableAction] = []
+        self.replay_seek = ReplaySeek(self)
+        self.expect_sheet = app.typed.expect
+        self.heard = asyncio.Event()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Carry out `work` beside the screen. A `MissionError` becomes a toast, anything else a modal."""
+        self._app.run_worker(self._guarded(work), exit_on_error=False)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except MissionError as error:
+            self.toast(str(error), "error")
+        except Exception as error:  # noqa: BLE001 - the edge of a task: shown with its trace, and the screen lives on
+            from mission_tui.tui.screens.sheet import ErrorScreen
+
+            self._app.push_screen(ErrorScreen(error))
+
+    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
+        """The supervisor's answer. Raises the `MissionError` that a refusal or a lost link stands for."""
+        return await self._client.ask(make)
+
+    def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncIterator[Answer | Progress]:
+        """Progress of a long request, then its answer; raises like `ask`."""
+        return self._client.stream(make)
+
+    def toast(self, sentence: str, severity: Severity = "information", seconds: float | None = None) -> None:
+        """A toast. Foreign text in `sentence` is shown as it is.
+
+        What was told of an earlier deed gives way to it, unless that warned: each line more would cover one below.
+        """
+        if severity == "information":
+            for earlier in list(self._app._notifications):
+                if earlier.severity == severity and earlier.time_left < earlier.timeout - ONE_ACTION_S:
+                    self._app._unnotify(earlier)
+        timeout = seconds or {"information": 4.0, "warning": 8.0, "error": 10.0}[severity]
+        self._app.notify(literal(sentence), severity=severity, timeout=timeout, markup=False)
+
+    def clear(self) -> None:
+        """Take away all toasts: what they say is no longer so."""
+        self._app.clear_notifications()
+
+    async def ask_user(self, screen: Screen[Answer]) -> Answer | None:
+        """Put a question over the screen and wait for the person's answer; None when they turned away."""
+        return await self._app.push_screen_wait(screen)
+
+    def open(self, screen: Screen[Any]) -> None:
+        """Put `screen` over the present one."""
+        self._app.push_screen(screen)
+
+    def open_run(self, view: RunView, tab: str) -> None:
+        """Open a run at one of its tabs."""
+        self._app.open_run(view, tab)
+
+    def copy(self, text: str) -> None:
+        """Put `text` on the terminal's clipboard."""
+        self._app.copy_to_clipboard(text)
+
+    def switch_root(self, root: str, replay_t: float | None = None) -> None:
+        """Show another runs root instead of this one, or one as it was at unix time `replay_t`."""
+        self._app.leave_for(root, replay_t)
+
+    def suspend(self, meanwhile: Callable[[], object] | None = None) -> None:
+        """Give the terminal back to the shell and stop; or lend it for as long as `meanwhile` takes."""
+        if meanwhile is None:
+            self._app.action_suspend_process()
+        else:
+            with self._app.suspend():
+                meanwhile()
+
+    async def press(self, call: str) -> None:
+        """Carry out a Textual action as if its key had been pressed on the present screen."""
+        await self._app.run_action(call)
+
+    @property
+    def shown(self) -> SnapshotScreen:
+        """The screen with runs on it that is seen, or lies under a question: its place, its chosen run and finding."""
+        return next(screen for screen in reversed(self._app.screen_stack) if isinstance(screen, SnapshotScreen))
+
+    def arrived(self, snapshot: FleetSnapshot) -> None:
+        """A snapshot came as the answer to a question."""
+        self._app.arrived(snapshot)
+
+    def redraw(self) -> None:
+        """Show the newest snapshot again, because what surrounds it changed."""
+        self._app.arrivals.redraw_screens()
+
+    def launched(self, runs: tuple[str, ...]) -> None:
+        """Remember `runs` of one launch for `u`, and have the first of them chosen: it is what the next key means."""
+        self.undo_stack.append(UndoableAction("launched", runs, self.clock()))
+        self._app.await_run(runs[0])
+
+    def undoable(self) -> UndoableAction | None:
+        """The newest deed that `u` may still take back."""
+        self.undo_stack = [action for action in self.undo_stack if self.clock() - action.t < UNDO_S]
+        return self.undo_stack[-1] if self.undo_stack else None
+
+    def view(self, run: str) -> RunView | None:
+        """A run of the newest snapshot."""
+        runs = self.snapshot.runs if self.snapshot else ()
+        return next((view for view in runs if view.id == run), None)

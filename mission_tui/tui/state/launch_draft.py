@@ -1,0 +1,221 @@
+"""A launch as it stands in the form: what was typed, as `--set` words, and what that means in numbers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.style import Style
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.capacity.cost import Cost, Pace, first_update_s, whole_run_s
+from mission_tui.fleet.specs.algorithm import engine_of
+from mission_tui.fleet.specs.assignment import factors
+from mission_tui.fleet.specs.completion import doubtful_env
+from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
+from mission_tui.fleet.specs.spec import LARGEST_SEED, Schedule, Spec, rollout_size
+from mission_tui.ipc.replies import Quoted
+from mission_tui.ipc.requests import LaunchItem
+from mission_tui.tui.drawing import colours, numbers
+
+__all__ = ["ELSEWHERE", "Draft", "Said", "assignments", "followed", "heading", "meaning", "price", "words"]
+
+_MOST_RUNS = 64
+_LAST_SEED = LARGEST_SEED
+_MOST_PRIORITY = 1000
+ELSEWHERE = (
+    "Seeds that do not count up: run.seed=1,7 in the changes. Not from here but with mission-tui launch: several "
+    "presets at once (A B), a file in no presets folder (--preset FILE), a command of your own (-- CMD), staying until "
+    "they have ended (--wait)."
+)
+
+Said = tuple[str, Style]
+"""A sentence, and how it is written."""
+
+_DIFFERING = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """The fields of the form as they were typed; `device` None leaves it to the preset."""
+
+    changes: str = ""
+    copies: str = "1"
+    seeds: str = ""
+    first_seed: str = ""
+    device: str | None = None
+    priority: str = ""
+    name: str = ""
+    group: str = ""
+    after: str = ""
+
+    @property
+    def runs_of_each(self) -> int:
+        """Raises `UsageError` for what is no number of runs."""
+        return _number(self.copies, "runs of each", 1, _MOST_RUNS)
+
+
+def assignments(text: str) -> tuple[str, ...]:
+    """One `key=value` per line; blank lines and lines that begin with `#` say nothing."""
+    lines = (line.strip() for line in text.splitlines())
+    return tuple(line for line in lines if line and not line.startswith("#"))
+
+
+def words(draft: Draft) -> tuple[str, ...]:
+    """All settings of the form as `--set` words. Raises `UsageError` for what is no number, or is said twice."""
+    typed, fields = assignments(draft.changes), tuple(_of_fields(draft))
+    said = {word.partition("=")[0].strip() for word in typed}
+    for word in fields:
+        key = word.partition("=")[0]
+        if key in said:
+            raise UsageError(f"{key} is in the changes and in a field of its own: leave one of the two empty")
+    return (*typed, *fields)
+
+
+def followed(draft: Draft) -> tuple[str, ...]:
+    """The runs that have to end first."""
+    return tuple(filter(None, re.split(r"[,\s]+", draft.after)))
+
+
+def heading(items: Sequence[LaunchItem], settings: Sequence[str], copies: int) -> str:
+    """How many runs that makes, and by what they are many."""
+    if len(items) == 1:
+        return "1 run"
+    presets = len({item.spec.preset for item in items})
+    by = [f"{presets} presets"] if presets > 1 else []
+    by += [f"{count} of {key}" for key, count in factors(settings).items()]
+    by += [f"{copies} of each"] if copies > 1 else []
+    return f"{len(items)} runs ({' x '.join(by)}); the first:"
+
+
+def meaning(items: Sequence[LaunchItem], settings: Sequence[str] = (), copies: int = 1) -> list[str]:
+    """The numbers that decide a run, for the first of `items`, after what differs between several."""
+    spec, first = items[0].spec, heading(items, settings, copies)
+    if spec.run.command is not None:
+        return [f"{first}  {shlex.join(spec.run.command)}", "a command: its exit code says how it ended"]
+    plan = plan_batch(spec)
+    rollout = rollout_size(spec)
+    shape = f"{spec.env.n_envs} x {spec.ppo.n_steps:,} = {rollout:,}"
+    pressure = f"update pressure {update_pressure(spec):.1f}"
+    lines = [
+        f"{first}  {spec.env.id}, {_seed(spec)}, {_budget(spec, rollout)}",
+        f"rollout {shape}   batch {plan.batch_size:,}   epochs {plan.n_epochs}",
+        f"gradient steps {plan.gradient_steps:,} an update   {_rate(spec)}   {pressure}",
+    ]
+    if spec.ppo.algo != "ppo":
+        lines.append(f"{spec.ppo.algo} of sb3-contrib   engine {engine_of(spec)}")
+    if plan.proposed_learning_rate is not None:
+        lines.append(f"a learning rate of {plan.proposed_learning_rate:.3g} would hold the update pressure")
+    if doubt := doubtful_env(spec):
+        lines.append(f"{doubt} Ctrl-T tries it")
+    return lines
+
+
+def _of_fields(draft: Draft) -> Iterator[str]:
+    first = _number(draft.first_seed, "from", 0, _LAST_SEED) if draft.first_seed else None
+    if draft.seeds:
+        many = _number(draft.seeds, "seeds", 1, _MOST_RUNS)
+        begin = 1 if first is None else first
+        yield f"run.seed={','.join(map(str, range(begin, min(begin + many, _LAST_SEED + 1))))}"
+    elif first is not None:
+        yield f"run.seed={first}"
+    if draft.device is not None:
+        yield f"run.device={draft.device}"
+    if draft.priority:
+        yield f"keep.limits.priority={_number(draft.priority, 'priority', -_MOST_PRIORITY, _MOST_PRIORITY)}"
+
+
+def _number(text: str, field: str, least: int, most: int) -> int:
+    text = text.strip()
+    if not re.fullmatch(r"[+-]?\d{1,12}", text, re.ASCII):
+        raise UsageError(f"{field}: {text or 'nothing'} is no number; give one from {least} to {most}")
+    if not least <= (number := int(text)) <= most:
+        near = min(max(number, least), most)
+        raise UsageError(f"{field}: a number from {least} to {most}; the nearest valid value is {near}")
+    return number
+
+
+def _seed(spec: Spec) -> str:
+    return "its own seed" if spec.run.seed is None else f"seed {spec.run.seed}"
+
+
+def _budget(spec: Spec, rollout: int) -> str:
+    if spec.run.total_timesteps is None:
+        return f"for {numbers.duration(spec.run.duration_s)}"
+    return f"{spec.run.total_timesteps:,} steps in {-(-spec.run.total_timesteps // rollout):,} updates"
+
+
+def _rate(spec: Spec) -> str:
+    rate = spec.ppo.learning_rate
+    return f"learning rate {rate.start:g} to {rate.end:g}" if isinstance(rate, Schedule) else f"learning rate {rate:g}"
+
+
+def price(items: Sequence[LaunchItem], quoted: Quoted, cores: int | None, now: float) -> Iterator[Said]:
+    """For the first of `items`, and for all of them together, on a machine of `cores` at unix time `now`."""
+    first, spec = quoted.costs[0], items[0].spec
+    if quoted.decided and not quoted.refused:
+        yield _beginning(quoted.costs)
+    yield f"{_memory(first)}   {_cores(first.cores, cores)}", colours.INK
+    if spec.run.command is None:
+        yield from ((text, colours.INK) for text in _times(spec, first.pace, now))
+    if len(quoted.costs) > 1:
+        yield _together(quoted.costs), colours.INK
+    for warning in quoted.warnings:
+        yield f"▲ {warning}", colours.WARN
+
+
+def _memory(cost: Cost) -> str:
+    ram = f"memory {numbers.size(cost.ram_bytes)} ({_source(seen=cost.ram_seen)})"
+    if cost.vram_bytes is None:
+        return f"{ram}   GPU memory none"
+    return f"{ram}   GPU memory {numbers.size(cost.vram_bytes)} ({_source(seen=cost.vram_seen)})"
+
+
+def _source(*, seen: bool) -> str:
+    return "seen before" if seen else "estimate"
+
+
+def _cores(count: int, cores: int | None) -> str:
+    return f"cores {count}" if cores is None else f"cores {count} of {cores}"
+
+
+def _times(spec: Spec, pace: Pace | None, now: float) -> Iterator[str]:
+    if pace is None:
+        whole = f"trains for {numbers.duration(whole)}" if (whole := whole_run_s(spec, None)) is not None else ""
+        yield "   ".join(filter(None, (whole, "never run here: no speed is known; Ctrl-T tries it and says")))
+        return
+    first = numbers.duration(first_update_s(spec, pace))
+    whole = numbers.duration(whole_run_s(spec, pace))
+    yield f"first update after {first}   whole run {whole}"
+    others = len(pace.differs) - _DIFFERING
+    differs = ", ".join(pace.differs[:_DIFFERING]) + (f" and {others} more" if others > 0 else "")
+    but = f", but it had {differs}" if differs else ""
+    yield f"at {numbers.rate(pace.steps_per_s)} steps/s, as {pace.name} {numbers.ago(pace.t, now)}{but}"
+
+
+def _together(costs: Sequence[Cost]) -> str:
+    vram = [cost.vram_bytes for cost in costs if cost.vram_bytes is not None]
+    gpu = f", {numbers.size(sum(vram))} of GPU memory" if vram else ""
+    ram = numbers.size(sum(cost.ram_bytes for cost in costs))
+    return f"all {len(costs)} at once: {ram} of memory{gpu}, {sum(cost.cores for cost in costs)} cores"
+
+
+def _beginning(costs: Sequence[Cost]) -> Said:
+    waiting = [cost for cost in costs if cost.waits]
+    if not waiting:
+        every = "begins" if len(costs) == 1 else f"all {len(costs)} begin"
+        return f"✓ {every} now{_where(costs)}", colours.GOOD
+    if len(costs) == 1:
+        return f"◌ {waiting[0].waits}", colours.WARN
+    going = len(costs) - len(waiting)
+    begin = f"{going} begin now, " if going else ""
+    return f"◌ {begin}{len(waiting)} queued: the first {waiting[0].waits}", colours.WARN
+
+
+def _where(costs: Sequence[Cost]) -> str:
+    gpus = sorted({cost.gpu for cost in costs if cost.gpu is not None})
+    if not gpus:
+        return ""
+    return f" on GPU {', '.join(map(str, gpus))}"

@@ -1,0 +1,180 @@
+"""What stands in the launch form, reckoned out while it is typed: the runs that it makes, then what they would cost.
+
+An answer to what was typed before is worth nothing; a price of before stays, greyed, until the new one is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.specs.own_code import own_code, own_code_words
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.ipc.replies import Quoted
+from mission_tui.ipc.requests import LaunchItem, Quote
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.launch_draft import ELSEWHERE, Draft, Said, followed, meaning, price, words
+from mission_tui.tui.state.presets import PresetChoice
+from mission_tui.tui.verbs.launch import plan
+
+__all__ = ["LaunchPreview"]
+
+_SETTLED_S = 0.05
+"""Reckoned out is what stands there once nobody has typed for so long: a burst of keys is one question."""
+
+_PAUSE_S = 0.15
+"""The supervisor is asked after so much longer."""
+
+Deed = Callable[[tuple[LaunchItem, ...]], object]
+
+
+class LaunchPreview:
+    """`changed` is called when there is something new to say; `settings` are the `--set` words of what stands there."""
+
+    def __init__(self, app_context: AppContext, changed: Callable[[], None]) -> None:
+        self._app_context = app_context
+        self._changed = changed
+        self._items: tuple[LaunchItem, ...] = ()
+        self._copies = 1
+        self._trouble: str | None = None
+        self._quoted: Quoted | None = None
+        self._silent = ""
+        self._file = self._shown = ""
+        self._fresh = False
+        self._typed = self._known = 0
+        self._asked: tuple[PresetChoice | None, Draft] | None = None
+        self._deed: tuple[Deed, bool] | None = None
+        self._one_by_one = asyncio.Lock()
+        self.settings: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> Spec | None:
+        """The first of the runs that stood there last."""
+        return self._items[0].spec if self._items else None
+
+    def begin(self, preset: PresetChoice | None, draft: Draft) -> None:
+        """Reckon out what stands there now, unless that is what stood there before."""
+        asked = preset, draft
+        if asked != self._asked:
+            self._asked, self._deed, self._fresh = asked, None, False
+            self._typed += 1
+            self._app_context.start(self._resolve(self._typed, preset, draft))
+
+    def then(self, deed: Deed, *, refused_too: bool = False) -> None:
+        """Do `deed` to the runs that stand there, once it is known what is wrong with them; nothing to none.
+
+        Those of which it is known that a launch would be `refused` are none, unless `refused_too`. Of a preset of the
+        working folder it has to stand there first what it names: a key typed ahead does not start it.
+        """
+        preset = self._asked[0] if self._asked is not None else None
+        if preset is not None and preset.from_folder != self._shown:
+            return
+        self._deed = deed, refused_too
+        self._act()
+
+    def _act(self) -> None:
+        if self._deed is None or self._known != self._typed:
+            return
+        (deed, refused_too), self._deed = self._deed, None
+        if self._trouble is None and self._items and (refused_too or not self._refused):
+            deed(self._items)
+
+    def again(self) -> None:
+        """Ask for the price once more: what is free, and who waits, changes by itself."""
+        if self._known == self._typed and self._trouble is None and self._items:
+            self._app_context.start(self._quote(self._typed))
+
+    def end(self) -> None:
+        """Nobody wants to know any more."""
+        self._typed += 1
+
+    def said(self) -> list[Said]:
+        """What is wrong, or the numbers that will run, and what they cost."""
+        if self._trouble is not None:
+            return [(f"✗ {self._trouble}", colours.ALARM)]
+        if not self._items:
+            return [("checking…", colours.QUIET)]
+        said = [(f"✗ {self._refused}", colours.ALARM)] if self._refused else []
+        said += self._origin()
+        said += [(text, colours.INK) for text in meaning(self._items, self.settings, self._copies)]
+        return [*said, *self._price(), (ELSEWHERE, colours.QUIET)]
+
+    def _origin(self) -> list[Said]:
+        """What a preset of the working folder names, before anything of it has run."""
+        self._shown = self._file
+        if not self._file:
+            return []
+        code = own_code_words(dict.fromkeys(found for item in self._items for found in own_code(item.spec)))
+        names = f"names code of its own: {code}" if code else "names no code of its own"
+        return [(f"comes from {self._file} of this folder, and {names}", colours.WARN)]
+
+    @property
+    def _refused(self) -> str:
+        return self._quoted.refused if self._quoted is not None and self._fresh else ""
+
+    def _price(self) -> list[Said]:
+        quoted, snapshot = self._quoted, self._app_context.snapshot
+        if quoted is None or len(quoted.costs) != len(self._items):
+            return [(f"what it costs is not known: {self._silent}" if self._silent else "…", colours.QUIET)]
+        cores, now = (snapshot.host.cores, snapshot.t) if snapshot else (None, 0.0)
+        said = list(price(self._items, quoted, cores, now))
+        return said if self._fresh else [(text, colours.QUIET) for text, _ in said]
+
+    async def _resolve(self, typed: int, preset: PresetChoice | None, draft: Draft) -> None:
+        await asyncio.sleep(_SETTLED_S)
+        async with self._one_by_one:
+            if typed != self._typed:
+                return
+            items = await self._reckon(typed, preset, draft)
+        if items:
+            await asyncio.sleep(_PAUSE_S)
+            await self._quote(typed)
+
+    async def _reckon(self, typed: int, preset: PresetChoice | None, draft: Draft) -> tuple[LaunchItem, ...]:
+        """The runs that are meant now, or what is wrong; none where that is not asked any more."""
+        items: tuple[LaunchItem, ...] = ()
+        trouble, settings, copies = None, self.settings, self._copies
+        try:
+            settings, copies = words(draft), draft.runs_of_each
+            if preset is None:
+                trouble = "there is no preset that can be used"
+            else:
+                name, group = draft.name or None, draft.group or None
+                items = await plan(self._app_context, preset, settings, name, copies, group, followed(draft))
+        except MissionError as error:
+            trouble = str(error)
+        if typed != self._typed:
+            return ()
+        self._trouble, self.settings, self._copies = trouble, settings, copies
+        self._items = items or self._items
+        self._file = preset.from_folder if preset is not None else ""
+        self._known = self._known if items else typed
+        self._changed()
+        self._act()
+        return items
+
+    async def _quote(self, typed: int) -> None:
+        if typed != self._typed:
+            return
+        items, origin = self._items, self._app_context.origin
+        quoted, silent = None, ""
+        try:
+            quoted = await self._app_context.ask(
+                lambda id_: Quote(
+                    id=id_,
+                    items=items,
+                    cwd=origin.cwd,
+                    python=origin.python,
+                    environ=origin.environ,
+                    limits=origin.limits,
+                )
+            )
+        except MissionError as error:
+            silent = str(error)
+        if typed == self._typed:
+            self._known = typed
+            self._quoted, self._silent, self._fresh = quoted, silent, quoted is not None
+            self._changed()
+            self._act()

@@ -1,0 +1,158 @@
+"""What a person chose about the look of the screen, as a plain table that outlives the session and may come damaged.
+
+The table has only what was chosen. Who gives it in and takes it back keeps it; nothing here reads or writes a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+from textual.geometry import Region
+
+from mission_tui.tui.drawing.metrics import MOST_CURVES
+from mission_tui.tui.plot.scale import Over
+
+__all__ = [
+    "Changes",
+    "Keep",
+    "Preferences",
+    "Shares",
+    "Split",
+    "UnsavedPreferences",
+    "keep_nothing",
+    "preferences_in",
+    "split_of",
+]
+
+Changes = Mapping[str, object]
+"""By name what was chosen since; None for what is as it comes again."""
+Keep = Callable[[Changes], None]
+
+Word = Annotated[str, Meta(max_length=200)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+_STEP = 0.05
+"""Of the whole; a row of a small terminal."""
+
+
+class Preferences(msgspec.Struct, frozen=True):
+    """Each default is how the screen comes. Sizes are shares, so that a terminal of another size is split alike.
+
+    `panes` None lets the width decide; `strip_s` is how far back the strip goes (seconds); `chart_smoothing` the weight
+    of what was before, per update; `shares` are by the name of a split.
+    """
+
+    panes: bool | None = None
+    sort: Word = "age"
+    machine_sort: Word = "age"
+    log_folds: bool = True
+    redraws_hz: float = 4.0
+    strip_s: float = 300.0
+    chart_over: Over = "timesteps"
+    chart_log: bool = False
+    chart_smoothing: Share = 0.0
+    chart_kept: Annotated[tuple[Word, ...], Meta(max_length=MOST_CURVES - 1)] = ()
+    bell: bool = True
+    shares: dict[str, Share] = {}
+
+
+def _table(preferences: Preferences) -> dict[str, object]:
+    """What differs from how the screen comes."""
+    usual, chosen = msgspec.to_builtins(Preferences()), msgspec.to_builtins(preferences)
+    return {name: value for name, value in chosen.items() if value != usual[name]}
+
+
+def preferences_in(table: Mapping[str, object]) -> Preferences:
+    """What `table` says; what is unknown or no sensible value is left as it comes."""
+    chosen: dict[str, Any] = {}
+    for field in msgspec.structs.fields(Preferences):
+        if field.name in table:
+            with suppress(msgspec.ValidationError):
+                chosen[field.name] = msgspec.convert(table[field.name], field.type)
+    return Preferences(**chosen)
+
+
+class UnsavedPreferences:
+    """Tells `keep` what was chosen since it was last told, so that two screens at once keep what each of them chose."""
+
+    def __init__(self, found: Preferences, keep: Keep) -> None:
+        self._told = _table(found)
+        self._keep = keep
+
+    def save(self, preferences: Preferences) -> None:
+        """Have what is new in `preferences` kept; may take as long as keeping takes."""
+        table = _table(preferences)
+        names = self._told.keys() | table.keys()
+        changed = {name: table.get(name) for name in names if table.get(name) != self._told.get(name)}
+        if changed:
+            self._told = table
+            self._keep(changed)
+
+
+def keep_nothing(_changes: Changes) -> None:
+    """Forget what was chosen when the session ends."""
+
+
+class Split(Struct, frozen=True):
+    """The part called `name` has `cells` of `whole`, rows or with `sideways` columns, and may have `least` to `most`.
+
+    `edge` is its end that stays, `grip` the border that moves, in cells of the screen.
+    """
+
+    name: str
+    cells: int
+    whole: int
+    least: int
+    most: int
+    edge: int
+    grip: Region
+    sideways: bool = False
+
+    def reaching(self, x: int, y: int) -> int:
+        """The cells of the part if its border lay at that place."""
+        return abs((x if self.sideways else y) - self.edge)
+
+
+def split_of(
+    name: str, part: Region, grip: Region, whole: int, *, least: int, other_least: int, sideways: bool = False
+) -> Split:
+    """The split between `part` and what is beyond `grip`, which keeps `other_least` cells of `whole`."""
+    cells, first, last = (part.width, part.x, part.right) if sideways else (part.height, part.y, part.bottom)
+    after = (grip.x if sideways else grip.y) > first
+    return Split(name, cells, whole, least, max(least, whole - other_least), first if after else last, grip, sideways)
+
+
+class Shares:
+    """The shares that were chosen, by the name of their part; of others there is none."""
+
+    def __init__(self, found: Mapping[str, float]) -> None:
+        self._of = dict(found)
+
+    def as_table(self) -> dict[str, float]:
+        """The shares that were chosen."""
+        return dict(self._of)
+
+    def cells(self, name: str, whole: int, least: int, other_least: int) -> int | None:
+        """What a part was given of `whole`, which leaves `other_least`; None where nothing was chosen, or can be."""
+        if name not in self._of or whole < least + other_least:
+            return None
+        return max(least, min(round(self._of[name] * whole), whole - other_least))
+
+    def step(self, split: Split, by: int) -> bool:
+        """One step more for the part, or with -1 less; false at the end of the way."""
+        return self.give(split, split.cells + by * max(1, round(_STEP * split.whole)))
+
+    def give(self, split: Split, cells: int) -> bool:
+        """Give the part so many cells, as far as may be; false if it has them."""
+        cells = max(split.least, min(cells, split.most))
+        if cells == split.cells:
+            return False
+        self._of[split.name] = cells / split.whole
+        return True
+
+    def forget(self) -> None:
+        """All as it comes."""
+        self._of.clear()

@@ -1,0 +1,133 @@
+"""Which runs the fleet screen lists and in which order: filtered, sorted, seeds together, live before ended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from itertools import compress
+from typing import Any
+
+from msgspec import Struct, structs
+
+from mission_tui.fleet.events.metrics import number
+from mission_tui.fleet.events.outcome import ALIVE
+from mission_tui.fleet.views.seed_group import SeedGroup, group_key, seed_groups
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
+from mission_tui.tui.state.filter_pattern import FilterPattern
+from mission_tui.tui.state.run_status import alarms, share_done, state_word
+
+__all__ = ["SORTS", "Roster", "Row", "leader", "list_rows", "members", "row_fingerprint"]
+
+SORTS = ("age", "run", "state", "done", "return", "st/s", "health", "ETA")
+"""What a list can be sorted by; `age` is the snapshot's own order. The others are column titles."""
+
+
+Row = RunView | SeedGroup
+
+
+class Roster(Struct, frozen=True):
+    """The listed rows: those with a living trainer, then those that wait or have ended. A group is one row."""
+
+    live: tuple[Row, ...] = ()
+    rest: tuple[Row, ...] = ()
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows from top to bottom."""
+        return self.live + self.rest
+
+    @property
+    def runs(self) -> tuple[RunView, ...]:
+        """All listed runs from top to bottom, those of a group at its place."""
+        return tuple(view for row in self.rows for view in members(row))
+
+    def index(self, id_: str | None) -> int | None:
+        """The row that `id_` is or whose group it is in."""
+        rows = enumerate(self.rows)
+        return next((at for at, row in rows if row.id == id_ or any(view.id == id_ for view in members(row))), None)
+
+
+def members(row: Row) -> tuple[RunView, ...]:
+    """The runs of a row."""
+    return row.members if isinstance(row, SeedGroup) else (row,)
+
+
+def leader(row: Row) -> RunView:
+    """The run that stands for a row: of a group the one in the worst health, the first among equals."""
+    return min(members(row), key=_severity_rank)
+
+
+def list_rows(
+    snapshot: FleetSnapshot,
+    pattern: FilterPattern | None = None,
+    sort: str = "age",
+    *,
+    opened: Collection[str] = (),
+    live_apart: bool = True,
+) -> Roster:
+    """The runs of `snapshot` that `pattern` finds, each part ordered by `sort` (one of `SORTS`).
+
+    Runs that differ by their seed alone are one row, but for groups whose id is in `opened`; with `live_apart` (there
+    are panes for them) also while one of them lives.
+    """
+    found = list(snapshot.runs)
+    if pattern is not None:
+        found = list(compress(found, pattern.among(map(_searched, found))))
+    if sort != "age":
+        found.sort(key=_sort_key(sort, snapshot.t))
+    closed = {
+        key: group
+        for key, group in seed_groups(found).items()
+        if group.id not in opened and not (live_apart and group.live)
+    }
+    rows: dict[str, Row] = {}
+    for view in found:
+        row = closed.get(group_key(view), view)
+        rows.setdefault(row.id, row)
+    live = [row for row in rows.values() if any(view.state in ALIVE for view in members(row))]
+    return Roster(tuple(live), tuple(row for row in rows.values() if row not in live))
+
+
+def _searched(view: RunView) -> str:
+    words = (view.name, view.id, view.preset, state_word(view), view.group or "", view.env_id, view.kind or "")
+    return " ".join((*words, *view.labels))
+
+
+def _sort_key(sort: str, now: float) -> Callable[[RunView], tuple[bool, Any]]:
+    """Names rise, numbers fall (the most advanced, fastest, worst first), unknown values come last."""
+
+    def falling(value: float | None) -> tuple[bool, Any]:
+        return (value is None or value != value, -(value or 0.0))
+
+    def key(view: RunView) -> tuple[bool, Any]:
+        match sort:
+            case "run":
+                return (False, view.name)
+            case "state":
+                return (False, state_word(view))
+            case "done":
+                return falling(share_done(view))
+            case "return":
+                return falling(number(view.metrics.get("rollout/ep_rew_mean")))
+            case "st/s":
+                return falling(view.pace)
+            case "health":
+                return (False, [_severity_rank(view), view.name])
+            case _:
+                left = view.eta_s if view.state in ALIVE else None if view.ended_t is None else now - view.ended_t
+                return (left is None, left or 0.0)
+
+    return key
+
+
+def _severity_rank(view: RunView) -> int:
+    if set(view.flags) - {"failed-duty"} or view.outcome in ("failed", "lost"):
+        return 0
+    asking = alarms(view)
+    if not asking and view.failed_duties:
+        return 2
+    return 3 if not asking else 1 if asking[0].severity == "critical" else 2
+
+
+def row_fingerprint(view: RunView) -> RunView:
+    """`view` without what neither a pane nor a line of the list shows."""
+    return structs.replace(view, connected=True, heartbeat_t=None, phase_t=None, size_bytes=None, usage=None)

@@ -1,0 +1,231 @@
+"""What is known of one run beyond its view, and the asking for it.
+
+Only what is on the screen is asked for, never twice at once, and again only when it may have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct, field
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.outcome import ALIVE
+from mission_tui.fleet.history.series import EPISODES
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.replies import DetailsReply, HistoryReply
+from mission_tui.ipc.request import AnsweredBy
+from mission_tui.ipc.requests import GetDetails, GetHistory
+from mission_tui.tui.state.history import (
+    MOST_COURSES,
+    PHASE_SERIES,
+    POINTS,
+    MetricSummary,
+    metric_summaries,
+    metric_tags,
+    stretch,
+)
+from mission_tui.tui.state.log_tail import LOG_PAGE_BYTES, LogTail, Where
+
+__all__ = ["EXACT", "RunData", "RunDataClient", "RunDataLoader"]
+
+_PACE_S = 1.0
+_DETAILS_PACE_S = 5.0
+_COURSES_PACE_S = 5.0
+"""The supervisor goes through all that it has of the run."""
+_MARKS_PACE_S = 30.0
+"""Evaluations come without a word in the view."""
+
+EXACT = "exact"
+"""The history that holds the values of one update alone."""
+
+Answer = TypeVar("Answer")
+
+
+class RunData(Struct):
+    """Answers about one run so far, histories by tag or finding; `trouble` is why the newest question failed."""
+
+    run: str
+    log: LogTail
+    details: DetailsReply | None = None
+    history: dict[str, HistoryReply] = field(default_factory=dict)
+    summaries: Mapping[str, MetricSummary] = field(default_factory=dict)
+    trouble: str | None = None
+
+
+Keep = Callable[[RunData, Answer], bool]
+"""Puts an answer into the dossier; True when that changed it."""
+
+
+class RunDataClient(Protocol):
+    """What a loader needs of the context."""
+
+    @property
+    def clock(self) -> Callable[[], float]: ...
+
+    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer: ...
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None: ...
+
+
+class RunDataLoader:
+    """Asks about the run a screen shows. `changed` is called when the run data has something new."""
+
+    def __init__(self, client: RunDataClient, changed: Callable[[], None]) -> None:
+        self._client = client
+        self._changed = changed
+        self._asked: dict[str, tuple[object, float]] = {}
+        self._open: set[str] = set()
+        self._next_page: tuple[Where, int] | None = None
+        self.data: RunData | None = None
+
+    def data_of(self, view: RunView) -> RunData:
+        """The run data of `view`'s run; a new, empty one when another run was shown before."""
+        if self.data is None or self.data.run != view.id:
+            self.data = RunData(view.id, LogTail(view.id))
+            self._asked.clear()
+            self._open.clear()
+        return self.data
+
+    def request(self, view: RunView, tab: str, metric: str | None = None, points: int = 500) -> None:
+        """Ask for what `tab` shows of `view`, if it may have changed and the last asking is long enough ago."""
+        data = self.data_of(view)
+        run = data.run
+        if metric is not None or tab in ("config", "checkpoints", "health", "journal"):
+            stamp = (view.state, view.attempt, view.last_checkpoint, view.changes, view.note, view.labels)
+            again_s = {"checkpoints": _DETAILS_PACE_S, "journal": _DETAILS_PACE_S, "learn": _MARKS_PACE_S}.get(tab)
+            if self._due("details", stamp, again_s):
+                self._ask("details", lambda id_: GetDetails(id=id_, run=run), _keep_details)
+        if tab == "episodes" and self._due(EPISODES, (view.update, view.attempt, points), None, _COURSES_PACE_S):
+            self._ask(
+                EPISODES,
+                lambda id_: GetHistory(id=id_, run=run, series=(EPISODES,), points=points),
+                lambda kept, reply: _keep_history(kept, EPISODES, reply),
+            )
+        if tab == "log":
+            if not data.log.detached and self._due(
+                "log", (view.attempt, view.state), _PACE_S if view.state in ALIVE else None
+            ):
+                self._ask("log", data.log.later(), lambda kept, page: kept.log.take(page))
+        elif metric is not None and self._due(metric, (view.update, view.attempt, points), None):
+            self._ask(
+                metric,
+                lambda id_: GetHistory(id=id_, run=run, series=(metric,), points=points),
+                lambda kept, reply: _keep_history(kept, metric, reply),
+            )
+
+    def request_summaries(self, view: RunView) -> None:
+        """Ask how all metrics of `view` went, over the whole run."""
+        self.data_of(view)
+        tags = (*metric_tags(view)[:MOST_COURSES], *PHASE_SERIES) if view.update else ()
+        if tags and self._due("courses", (view.update, view.attempt), None, _COURSES_PACE_S):
+            self._ask(
+                "courses",
+                lambda id_: GetHistory(id=id_, run=view.id, series=tags, points=POINTS),
+                _keep_courses,
+            )
+
+    def request_evidence(self, view: RunView, finding: Finding, points: int = 500) -> None:
+        """Ask for the stretch of the curve that shows `finding`, which is in the run data under the finding's id."""
+        if not finding.signal:
+            return
+        self.data_of(view)
+        first, last = stretch(finding)
+        if self._due(finding.id, (finding.last_update, last or view.update, points), None):
+            signals = (finding.signal,)
+            self._ask(
+                finding.id,
+                lambda id_: GetHistory(
+                    id=id_, run=view.id, series=signals, from_update=first, to_update=last, points=points
+                ),
+                lambda kept, reply: _keep_history(kept, finding.id, reply),
+            )
+
+    def request_exact(self, view: RunView, update: int, tags: tuple[str, ...]) -> None:
+        """Ask once for what `tags` were at `update`, which is in the run data as `EXACT`; at once, unless it was just
+        refused.
+        """
+        self.data_of(view)
+        stamp, now = (update, tags), self._client.clock()
+        if EXACT in self._open:
+            return
+        if EXACT in self._asked:
+            before, asked_t = self._asked[EXACT]
+            if before == stamp or (not isinstance(before, tuple) and now - asked_t < _PACE_S):
+                return
+        self._asked[EXACT] = (stamp, now)
+        self._ask(
+            EXACT,
+            lambda id_: GetHistory(id=id_, run=view.id, series=tags, from_update=update, to_update=update, points=1),
+            lambda kept, reply: _keep_history(kept, EXACT, reply),
+        )
+
+    def request_log(self, where: Where, limit: int = LOG_PAGE_BYTES) -> None:
+        """Ask for another page of the log, up to `limit` bytes: at once, or after the answer that is awaited."""
+        self._next_page = where, limit
+        self._turn_page()
+
+    def _turn_page(self) -> None:
+        if self.data is None or self._next_page is None or "log" in self._open:
+            return
+        make = self.data.log.page(*self._next_page)
+        self._next_page = None
+        if make is not None:
+            self._ask("log", make, lambda kept, page: kept.log.take(page))
+
+    def _due(self, kind: str, stamp: object, again_s: float | None, pace_s: float = _PACE_S) -> bool:
+        """At first, when `stamp` changed, and after `again_s` whatever happened; not while an answer is open."""
+        if kind in self._open:
+            return False
+        now = self._client.clock()
+        if kind in self._asked:
+            asked_stamp, asked_t = self._asked[kind]
+            changed = asked_stamp != stamp and now - asked_t >= pace_s
+            if not changed and (again_s is None or now - asked_t < again_s):
+                return False
+        self._asked[kind] = (stamp, now)
+        return True
+
+    def _ask(self, kind: str, make: Callable[[int], AnsweredBy[Answer]], keep: Keep[Answer]) -> None:
+        assert self.data is not None
+        self._open.add(kind)
+        self._client.start(self._answer(self.data, kind, make, keep))
+
+    async def _answer(
+        self, data: RunData, kind: str, make: Callable[[int], AnsweredBy[Answer]], keep: Keep[Answer]
+    ) -> None:
+        changed = True
+        try:
+            answer = await self._client.ask(make)
+        except MissionError as error:
+            trouble: str | None = str(error)
+        else:
+            trouble = None
+            changed = keep(data, answer) or data.trouble is not None
+        if data is not self.data:
+            return
+        self._open.discard(kind)
+        data.trouble = trouble
+        if trouble is not None:
+            self._asked[kind] = (object(), self._client.clock())
+        self._turn_page()
+        if changed:
+            self._changed()
+
+
+def _keep_details(data: RunData, reply: DetailsReply) -> bool:
+    changed = data.details != reply
+    data.details = reply
+    return changed
+
+
+def _keep_courses(data: RunData, reply: HistoryReply) -> bool:
+    data.summaries = metric_summaries(reply)
+    return True
+
+
+def _keep_history(data: RunData, metric: str, reply: HistoryReply) -> bool:
+    data.history[metric] = reply
+    return True

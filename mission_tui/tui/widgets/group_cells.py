@@ -1,0 +1,112 @@
+"""What the list says of a group of seeds in each of its columns: medians, the band, and the worst of its members."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from rich.style import Style
+
+from mission_tui.fleet.views.seed_group import SeedGroup
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.sparkline import spark
+from mission_tui.tui.drawing.strips import Part
+from mission_tui.tui.state import run_status
+from mission_tui.tui.state.roster import leader
+
+__all__ = ["GROUP_CELLS", "group_shape"]
+
+_LEAST_SPARK = 6
+
+
+def group_shape(group: SeedGroup) -> tuple[str, Style]:
+    """The shape of a member that lives, else of the worst."""
+    lead = (group.live or (leader(group),))[0]
+    return run_status.shape(lead), run_status.state_style(lead)
+
+
+def _name(group: SeedGroup, _now: float, _width: int) -> Part:
+    return f"{group.name} x{len(group.members)}", colours.INK if group.live else colours.QUIET
+
+
+def _state(group: SeedGroup, _now: float, width: int) -> Part:
+    if group.live:
+        part = f"{len(group.live)}/{len(group.members)}"
+        return part + " live" * (len(part) + 5 <= width), colours.LIVE
+    words = {run_status.state_word(view) for view in group.members}
+    if len(words) == 1:
+        return next(iter(words)), run_status.state_style(group.members[0])
+    waiting = any(view.state == "queued" for view in group.members)
+    return "queued" if waiting else "ended", colours.QUIET
+
+
+def _done(group: SeedGroup, _now: float, _width: int) -> Part:
+    shares = [share for view in group.members if (share := run_status.share_done(view)) is not None]
+    return numbers.percent(min(shares) if len(shares) == len(group.members) else None), colours.INK
+
+
+def _return(group: SeedGroup, _now: float, _width: int) -> Part:
+    return numbers.reading(group.band[1] if group.band else None), colours.INK
+
+
+def _curve(group: SeedGroup, _now: float, width: int) -> Part:
+    """The curve of the medians, and the band of the newest returns; where there is no room for both, the band."""
+    style = colours.LIVE if group.live else colours.QUIET
+    if group.band is None:
+        return "", style
+    band = _band(group.band[0], group.band[2], width)
+    room = width - len(band) - 1
+    if room < _LEAST_SPARK:
+        return band, style
+    last = min((view.update or 0) for view in group.members)
+    return f"{spark(group.medians, room, last=last)} {band}", style
+
+
+def _band(low: float, high: float, width: int) -> str:
+    """`5.18..6.37` in at most `width` cells where fewer digits bring that about: a figure without its end is a lie."""
+    said = f"{numbers.reading(low)}..{numbers.reading(high)}"
+    for digits in (3, 2, 1):
+        if len(said) <= width or not (math.isfinite(low) and math.isfinite(high)):
+            break
+        largest = max(abs(low), abs(high))
+        places = max(0, digits - 1 - math.floor(math.log10(largest))) if largest else 0
+        said = "..".join(_rounded(end, places) for end in (low, high))
+    return said
+
+
+def _rounded(value: float, places: int) -> str:
+    if abs(value) >= 1000:
+        return f"{'-' * (value < 0)}{numbers.compact(abs(value))}"
+    return f"{value:.{places}f}"
+
+
+def _speed(group: SeedGroup, _now: float, _width: int) -> Part:
+    return numbers.rate(group.pace), colours.INK
+
+
+def _health(group: SeedGroup, _now: float, _width: int) -> Part:
+    text, style = run_status.badge(leader(group))
+    return f" {text}", style
+
+
+def _left(group: SeedGroup, now: float, _width: int) -> Part:
+    """Until the last of them is done; of a group that is over, since then."""
+    if group.live:
+        known = [view.eta_s for view in group.live]
+        etas = [eta for eta in known if eta is not None]
+        return numbers.duration(max(etas) if len(etas) == len(known) else None), colours.INK
+    ends = [view.ended_t for view in group.members if view.ended_t is not None]
+    return numbers.ago(max(ends, default=None), now), colours.QUIET
+
+
+GROUP_CELLS: Mapping[str, Callable[[SeedGroup, float, int], Part]] = {
+    "run": _name,
+    "state": _state,
+    "done": _done,
+    "return": _return,
+    "": _curve,
+    "st/s": _speed,
+    "health": _health,
+    "ETA": _left,
+}
+"""By the title of the column."""

@@ -1,0 +1,144 @@
+"""In a replay, where between the first run and now the picture lies, and the keys that move it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual import events
+from textual.strip import Strip
+
+from mission_tui.fleet.views.snapshot import FleetSnapshot
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import Part, key_at, line, literal, wrap
+from mission_tui.tui.state.away import Away
+from mission_tui.tui.widgets.lines import Lines
+
+__all__ = ["AwayLines", "ReplayLine"]
+
+_LEAST_BAR = 8
+_MOST_BAR = 80
+_BLANK: Part = (" ", colours.INK)
+_HINT = "w all of it  Esc close"
+_MOST_SENTENCE = 2
+_LONGEST_NAME = 20
+
+
+class ReplayLine(Lines):
+    """Hidden in the present."""
+
+    def __init__(self) -> None:
+        super().__init__(id="replay")
+        self.display = False
+        self._snapshot: FleetSnapshot | None = None
+        self._step = ""
+
+    @property
+    def rows(self) -> int:
+        """How many rows it takes."""
+        return int(self.display)
+
+    def update(self, snapshot: FleetSnapshot | None, step: str) -> None:
+        """Show where `snapshot` lies; one key goes `step`."""
+        self._snapshot, self._step = snapshot, step
+        shown = snapshot is not None and snapshot.replay is not None
+        if self.display != shown:
+            self.display = shown
+        self.redraw()
+
+    def redraw(self) -> None:
+        """The span of the files as a bar, with the moment on it."""
+        snapshot, width = self._snapshot, self.size.width
+        if snapshot is None or snapshot.replay is None:
+            return
+        first, last = snapshot.replay.since, snapshot.replay.until
+        before = "nothing before " if snapshot.t <= first else ""
+        start, end = f" {before}{numbers.clock(first, last)} ", f" {numbers.clock(last, last)}"
+        keys = [
+            [_key(",", "back in time"), _BLANK, _key(".", "forward in time"), (f" {self._step} back, on", colours.INK)],
+            [_key("H", "replay"), (" now", colours.INK)],
+            [_key("(", "finer"), _BLANK, _key(")", "coarser"), (" step", colours.INK)],
+            [_key("g", "go to"), (" time", colours.INK)],
+        ]
+        fixed = cell_len(start) + cell_len(end)
+        while keys and width - fixed - _cells(keys) < _LEAST_BAR:
+            keys.pop()
+        room = max(2, min(_MOST_BAR, width - fixed - _cells(keys) - 1))
+        share = (snapshot.t - first) / (last - first) if last > first else 1.0
+        at = round(share * (room - 1))
+        parts: list[Part] = [
+            (start, colours.QUIET),
+            ("─" * at, colours.LINE),
+            ("●", colours.WARN),
+            ("─" * (room - 1 - at), colours.LINE),
+            (end, colours.QUIET),
+        ]
+        for hint in keys:
+            parts += [("  ", colours.INK), *hint]
+        self.show([line(parts, width)])
+
+
+def _key(label: str, action: str) -> Part:
+    return label, colours.KEY + Style(meta={"@click": f"app.do({action!r})"})
+
+
+def _cells(keys: list[list[Part]]) -> int:
+    return sum(2 + sum(cell_len(text) for text, _ in hint) for hint in keys)
+
+
+class AwayLines(Lines):
+    """Hidden while there is nothing to tell."""
+
+    def __init__(self) -> None:
+        super().__init__(id="away")
+        self.display = False
+        self.rows = 0
+        self._away: Away | None = None
+        self._best: Mapping[str, tuple[float, int]] = {}
+
+    def update(self, away: Away | None, best: Mapping[str, tuple[float, int]], width: int) -> None:
+        """Show `away` in `width` cells, with the best returns that are known by now."""
+        self._away, self._best = away, dict(best)
+        self.rows = len(self._lines(width))
+        if self.display != (self.rows > 0):
+            self.display = self.rows > 0
+        self.styles.height = self.rows
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Fold the sentence for the present width."""
+        self.show(self._lines(self.size.width))
+
+    def _lines(self, width: int) -> list[Strip]:
+        if self._away is None or width < 2:
+            return []
+        said = wrap(self._away.sentence, width - 2)[:_MOST_SENTENCE]
+        strips = [line([(f" {text}", colours.WARN)], width) for text in said]
+        best = self._best_parts(width - cell_len(_HINT) - 4)
+        gap = width - 2 - sum(cell_len(text) for text, _ in best) - cell_len(_HINT)
+        return [
+            *strips,
+            line([(" ", colours.INK), *best, (" " * max(1, gap), colours.INK), (_HINT, colours.QUIET)], width),
+        ]
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a hint presses its key."""
+        begin = self.size.width - 1 - cell_len(_HINT)
+        if event.y == self.rows - 1 and (key := key_at(_HINT, event.x - begin)) is not None:
+            self.app.simulate_key(key)
+
+    def _best_parts(self, room: int) -> list[Part]:
+        """`best return cart-9a10 500  heavy-3f9a 12.4`, as many as fit."""
+        assert self._away is not None
+        parts: list[Part] = [("best return", colours.QUIET)]
+        for view in self._away.worth_a_look:
+            if view.id not in self._best:
+                continue
+            name = literal(view.name)
+            name = name if cell_len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+            more: list[Part] = [(f"  {name} ", colours.INK), (numbers.reading(self._best[view.id][0]), colours.BOLD)]
+            if sum(cell_len(text) for text, _ in parts + more) > room:
+                break
+            parts += more
+        return parts if len(parts) > 1 else []
