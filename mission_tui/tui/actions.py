@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
-from textual.binding import Binding
 
 from mission_tui.fleet.history.outcome import ALIVE, OVER, RunState
 from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.state.presets import LAUNCH_KEYS
 
-__all__ = ["ACTIONS", "STATES", "Action", "Move", "Place", "bindings", "is_applicable", "key_label", "offered"]
+__all__ = ["ACTIONS", "LAUNCH_KEYS", "STATES", "Action", "Move", "Place", "is_applicable", "key_label", "offered"]
+
+LAUNCH_KEYS = (*"1234567890", "P")
+"""The keys a preset may carry."""
 
 Place = Literal["fleet", "run", "machine"]
 Needs = Literal["none", "run", "marked"]
@@ -279,17 +280,6 @@ def key_label(key: str) -> str:
 def offered(place: Place, *, readonly: bool) -> Iterator[Action]:
     """The actions of a place, in the table's order."""
     return (action for action in ACTIONS if place in action.places and not (readonly and action.changes))
-
-
-def bindings(place: Place) -> list[Binding]:
-    """The key bindings of a place. Launch keys carry their key to the action."""
-    bound: list[Binding] = []
-    for action in ACTIONS:
-        if place in action.places:
-            for key in action.keys:
-                call = f"app.launch({key!r})" if action.name == "launch" else action.call
-                bound.append(Binding(key, call, action.label, show=False))
-    return bound
 
 
 def is_applicable(action: str, view: RunView, finding: Finding | None = None) -> bool:

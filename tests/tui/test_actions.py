@@ -11,10 +11,11 @@ from msgspec import structs
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import ACTIONS, Place, bindings, key_label, offered
+from mission_tui.tui.actions import ACTIONS, Place, key_label, offered
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.machine import MachineScreen
 from mission_tui.tui.screens.run import RunScreen
+from mission_tui.tui.screens.snapshot_screen import bindings
 from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.verbs import VERBS
 from mission_tui.tui.widgets.footer import fitting, hints

@@ -16,10 +16,7 @@ from mission_tui.fleet.events.metrics import number
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.plot.scale import Scale, scale_of
 
-__all__ = ["FACTORS", "Curve", "Sample", "Side", "Sided", "curve_of", "side_by_side", "smoothed"]
-
-FACTORS = (0.0, 0.5, 0.8, 0.9, 0.97, 0.99, 0.997, 0.999)
-"""Weights of what was before, per update; 0 is no smoothing. One of 0.99 remembers about 100 updates."""
+__all__ = ["Curve", "Sample", "Side", "Sided", "curve_of", "side_by_side", "smoothed"]
 
 
 class Sample(Struct, frozen=True):

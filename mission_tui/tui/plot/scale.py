@@ -8,14 +8,14 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Literal, get_args
 
 from msgspec import Struct
 
 from mission_tui.ipc.replies import AttemptView, HistoryReply
 from mission_tui.tui.drawing import numbers
+from mission_tui.tui.state.chart_settings import Over
 
-__all__ = ["OVERS", "Over", "Ruler", "Scale", "scale_of", "ticks_over"]
+__all__ = ["Ruler", "Scale", "scale_of", "ticks_over"]
 
 _HEADROOM = 0.04
 _LEAST_DECADES = 0.02
@@ -107,9 +107,6 @@ def _words(value: float, step: float) -> str:
     words = f"{value:,.{digits}f}"
     return words if len(words) <= _WORD else numbers.reading(value)
 
-
-Over = Literal["timesteps", "updates", "run time", "clock"]
-OVERS: tuple[Over, ...] = get_args(Over)
 
 _NICE_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
 

@@ -23,10 +23,11 @@ from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
 from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, numbers_beside
-from mission_tui.tui.plot.scale import Over, Scale, scale_of
+from mission_tui.tui.plot.scale import Scale, scale_of
 from mission_tui.tui.screens.sheet import HintLine, still_open
 from mission_tui.tui.sections.comparison import HUES, comparison
 from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.chart_settings import Over
 from mission_tui.tui.widgets.lines import Lines, ScrollLines
 
 __all__ = ["CompareScreen", "Overlay"]

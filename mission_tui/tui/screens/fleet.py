@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import Move, Place, bindings
+from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.screens.arrangement import (
@@ -27,7 +27,7 @@ from mission_tui.tui.screens.arrangement import (
     timeline_rows,
     wants_panes,
 )
-from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
+from mission_tui.tui.screens.snapshot_screen import SnapshotScreen, bindings
 from mission_tui.tui.sections.empty_state import empty_state
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.fleet_view_state import FleetViewState

@@ -11,10 +11,10 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import Move, Place, bindings
+from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
+from mission_tui.tui.screens.snapshot_screen import SnapshotScreen, bindings
 from mission_tui.tui.sections.machine import RUN_SORTS, machine_lines, runs_on
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.preferences import Split, split_of

@@ -10,10 +10,10 @@ from textual.binding import BindingType
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import Move, Place, bindings
+from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
 from mission_tui.tui.screens.sheet import still_open
-from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
+from mission_tui.tui.screens.snapshot_screen import SnapshotScreen, bindings
 from mission_tui.tui.sections.config import held_against
 from mission_tui.tui.sections.tabs import section
 from mission_tui.tui.state.app_context import AppContext

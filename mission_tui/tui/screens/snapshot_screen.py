@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
+from textual.binding import Binding
 from textual.reactive import reactive
 from textual.screen import Screen
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
-from mission_tui.tui.actions import Place
+from mission_tui.tui.actions import ACTIONS, Place
 from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.split_container import SplitContainer
@@ -18,7 +19,18 @@ from mission_tui.tui.widgets.split_container import SplitContainer
 if TYPE_CHECKING:
     from mission_tui.tui.state.app_context import AppContext
 
-__all__ = ["SnapshotScreen"]
+__all__ = ["SnapshotScreen", "bindings"]
+
+
+def bindings(place: Place) -> list[Binding]:
+    """The key bindings of a place. Launch keys carry their key to the action."""
+    bound: list[Binding] = []
+    for action in ACTIONS:
+        if place in action.places:
+            for key in action.keys:
+                call = f"app.launch({key!r})" if action.name == "launch" else action.call
+                bound.append(Binding(key, call, action.label, show=False))
+    return bound
 
 
 class SnapshotScreen(Screen[None], inherit_bindings=False):

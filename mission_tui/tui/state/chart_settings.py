@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
 from mission_tui.tui.drawing.metrics import MOST_CURVES
-from mission_tui.tui.plot.curve import FACTORS
-from mission_tui.tui.plot.scale import OVERS, Over
 
-__all__ = ["ChartSettings"]
+__all__ = ["FACTORS", "OVERS", "ChartSettings", "Over"]
+
+Over = Literal["timesteps", "updates", "run time", "clock"]
+OVERS: tuple[Over, ...] = get_args(Over)
+
+FACTORS = (0.0, 0.5, 0.8, 0.9, 0.97, 0.99, 0.997, 0.999)
+"""Weights of what was before, per update; 0 is no smoothing. One of 0.99 remembers about 100 updates."""
 
 
 class ChartSettings(Struct):

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from textual.geometry import Region
 
 from mission_tui.tui.drawing.metrics import MOST_CURVES
-from mission_tui.tui.plot.scale import Over
+from mission_tui.tui.state.chart_settings import Over
 
 __all__ = [
     "Changes",

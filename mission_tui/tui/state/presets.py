@@ -10,12 +10,12 @@ from msgspec import Struct, field
 from mission_tui.errors import UsageError
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.tui.actions import LAUNCH_KEYS
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset_file import SavedPreset, Saving
 
 __all__ = [
-    "LAUNCH_KEYS",
     "LoadPresets",
     "Origin",
     "PresetChoice",
@@ -25,9 +25,6 @@ __all__ = [
     "members",
     "save_nothing",
 ]
-
-LAUNCH_KEYS = (*"1234567890", "P")
-"""The keys a preset may carry."""
 
 
 class PresetChoice(Struct, frozen=True):
