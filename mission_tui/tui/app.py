@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rich.console import RenderableType
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.events import Event, Key, Resize
 from textual.filter import LineFilter, NoColor
@@ -23,7 +22,7 @@ from mission_tui.tui.drawing.glyphs import GlyphFilter, draws_unicode
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from mission_tui.tui.snapshot_arrivals import SnapshotArrivals
-from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.app_context import AppContext, HostApp
 from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.state.preferences import Preferences
 from mission_tui.tui.state.presets import LoadPresets, Origin, Resolve, SavePreset, save_nothing
@@ -44,7 +43,7 @@ _ONLY_LOOKS = "this screen is read-only: nothing is changed from here"
 _ACTIONS = {action.name: action for action in ACTIONS}
 
 
-class MissionApp(App[int], inherit_bindings=False):
+class MissionApp(HostApp, inherit_bindings=False):
     """The application; its result is the process's exit code. `next_root` is what the person left for, if anything;
     `next_replay_t` the moment (unix s) at which they want to see it.
     """
@@ -160,6 +159,20 @@ class MissionApp(App[int], inherit_bindings=False):
             "a replay shows what was, and nothing acts on it: H goes to now" if past else _ONLY_LOOKS
         )
         return True
+
+    def redraw_screens(self) -> None:
+        """Draw again what does not come with a snapshot."""
+        self.arrivals.redraw_screens()
+
+    def expect_sheet(self) -> int:
+        """Keep keys for a sheet that is to come."""
+        return self.typed.expect()
+
+    def show_error(self, error: Exception) -> None:
+        """Over everything, and the session goes on."""
+        from mission_tui.tui.screens.sheet import ErrorScreen
+
+        self.push_screen(ErrorScreen(error))
 
     def await_run(self, run_id: str) -> None:
         """Have the fleet choose a run as soon as it is listed."""

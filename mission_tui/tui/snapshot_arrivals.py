@@ -17,7 +17,6 @@ from mission_tui.fleet.history.metrics import RETURN, number
 from mission_tui.fleet.history.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.requests import GetHistory
-from mission_tui.tui.launching.preset_reading import read_presets
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.news import News, StaleNews, desktop_note, sentences
@@ -130,7 +129,7 @@ class SnapshotArrivals:
     def _prepare_for_keys(self) -> None:
         import mission_tui.tui.verbs  # noqa: F401 - loaded here so that the first key finds it
 
-        self._app_context.start(read_presets(self._app_context))
+        self._app_context.start(self._app_context.read_presets())
 
 
 def alert_user(app_context: AppContext, app: App[Any], news: Sequence[News]) -> None:

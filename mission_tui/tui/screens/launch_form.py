@@ -16,7 +16,6 @@ from textual.widgets import Input, Static, TextArea
 
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.tui.drawing.strips import line, wrap
-from mission_tui.tui.launching.preset_reading import read_presets
 from mission_tui.tui.screens.picker import Choice
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.screens.smoke import SmokeScreen
@@ -108,7 +107,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
 
     async def _await_presets(self) -> None:
         """The form may be open before they have been read."""
-        await read_presets(self._app_context)
+        await self._app_context.read_presets()
         if still_open(self):
             self._list_presets(None)
 

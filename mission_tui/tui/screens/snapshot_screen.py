@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
-
 from textual import on
 from textual.binding import Binding
 from textual.reactive import reactive
-from textual.screen import Screen
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import ACTIONS, Place
+from mission_tui.tui.state.app_context import AppContext, RunsScreen
 from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.split_container import SplitContainer
-
-if TYPE_CHECKING:
-    from mission_tui.tui.state.app_context import AppContext
 
 __all__ = ["SnapshotScreen", "bindings"]
 
@@ -33,11 +28,10 @@ def bindings(place: Place) -> list[Binding]:
     return bound
 
 
-class SnapshotScreen(Screen[None], inherit_bindings=False):
+class SnapshotScreen(RunsScreen, inherit_bindings=False):
     """A new snapshot draws the screen; `redraw` draws it again when something beside the snapshot changed."""
 
     AUTO_FOCUS = ""
-    PLACE: ClassVar[Place]
     _app_context: AppContext
 
     snapshot: reactive[FleetSnapshot | None] = reactive(None, init=False, repaint=False)

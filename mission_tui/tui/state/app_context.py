@@ -8,17 +8,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from msgspec import Struct
+from textual.app import App
+from textual.screen import Screen
 
 from mission_tui.errors import MissionError
+from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import Progress
-from mission_tui.ipc.requests import UNDO_S, AnsweredBy
+from mission_tui.ipc.request import AnsweredBy
+from mission_tui.ipc.requests import UNDO_S
+from mission_tui.tui.actions import Place
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.drawing.strips import literal
-from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from mission_tui.tui.state.away import ReturnNotice
 from mission_tui.tui.state.chart_settings import ChartSettings
 from mission_tui.tui.state.news import CriticalFindings
@@ -27,12 +31,7 @@ from mission_tui.tui.state.presets import LoadPresets, Origin, PresetChoice, Res
 from mission_tui.tui.state.replay_seek import ReplaySeek
 from mission_tui.tui.state.timeline import Zoom
 
-if TYPE_CHECKING:
-    from textual.screen import Screen
-
-    from mission_tui.tui.app import MissionApp
-
-__all__ = ["AppContext", "UndoableAction"]
+__all__ = ["AppContext", "HostApp", "RunsScreen", "UndoableAction"]
 
 Answer = TypeVar("Answer")
 Severity = Literal["information", "warning", "error"]
@@ -50,6 +49,52 @@ class UndoableAction(Struct, frozen=True):
     t: float
 
 
+class RunsScreen(Screen[None], inherit_bindings=False):
+    """A screen with runs on it, as verbs ask it."""
+
+    PLACE: ClassVar[Place]
+
+    def chosen(self) -> RunView | None:
+        """The run that actions on one run apply to."""
+        raise NotImplementedError
+
+    def finding(self) -> Finding | None:
+        """The finding that actions on one finding apply to."""
+        raise NotImplementedError
+
+
+class HostApp(App[int], inherit_bindings=False):
+    """What the context needs of the app beyond Textual's own."""
+
+    def arrived(self, snapshot: FleetSnapshot) -> None:
+        """A snapshot came, asked for or not."""
+        raise NotImplementedError
+
+    def redraw_screens(self) -> None:
+        """Draw again what does not come with a snapshot."""
+        raise NotImplementedError
+
+    def expect_sheet(self) -> int:
+        """From now on keys are for a sheet that is to come."""
+        raise NotImplementedError
+
+    def await_run(self, run_id: str) -> None:
+        """Have the fleet choose a run as soon as it is listed."""
+        raise NotImplementedError
+
+    def open_run(self, view: RunView, tab: str) -> None:
+        """Open a run over the present screen."""
+        raise NotImplementedError
+
+    def show_error(self, error: Exception) -> None:
+        """Show an error of the screen itself, with its trace."""
+        raise NotImplementedError
+
+    def leave_for(self, root: str, replay_t: float | None = None) -> None:
+        """Leave, to be followed by the screen of another runs root, or by what it showed at `replay_t`."""
+        raise NotImplementedError
+
+
 class AppContext:
     """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `undo_stack` `u` takes
     back, `zoom` how far back the strip goes, `chart` how charts of runs are drawn, `shares` how screens are split,
@@ -62,7 +107,7 @@ class AppContext:
 
     def __init__(
         self,
-        app: MissionApp,
+        app: HostApp,
         client: FleetClient,
         load_presets: LoadPresets,
         resolve: Resolve,
@@ -98,7 +143,7 @@ class AppContext:
         self.machine_sort, self.log_folds = preferences.machine_sort, preferences.log_folds
         self.undo_stack: list[UndoableAction] = []
         self.replay_seek = ReplaySeek(self)
-        self.expect_sheet = app.typed.expect
+        self.expect_sheet = app.expect_sheet
         self.heard = asyncio.Event()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -111,9 +156,7 @@ class AppContext:
         except MissionError as error:
             self.toast(str(error), "error")
         except Exception as error:  # noqa: BLE001 - the edge of a task: shown with its trace, and the screen lives on
-            from mission_tui.tui.screens.sheet import ErrorScreen
-
-            self._app.push_screen(ErrorScreen(error))
+            self._app.show_error(error)
 
     async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
         """The supervisor's answer. Raises the `MissionError` that a refusal or a lost link stands for."""
@@ -172,9 +215,9 @@ class AppContext:
         await self._app.run_action(call)
 
     @property
-    def shown(self) -> SnapshotScreen:
+    def shown(self) -> RunsScreen:
         """The screen with runs on it that is seen, or lies under a question: its place, its chosen run and finding."""
-        return next(screen for screen in reversed(self._app.screen_stack) if isinstance(screen, SnapshotScreen))
+        return next(screen for screen in reversed(self._app.screen_stack) if isinstance(screen, RunsScreen))
 
     def arrived(self, snapshot: FleetSnapshot) -> None:
         """A snapshot came as the answer to a question."""
@@ -182,7 +225,12 @@ class AppContext:
 
     def redraw(self) -> None:
         """Show the newest snapshot again, because what surrounds it changed."""
-        self._app.arrivals.redraw_screens()
+        self._app.redraw_screens()
+
+    async def read_presets(self) -> None:
+        """Load the presets in a thread, because a folder on a network disk may take its time."""
+        self.presets = await asyncio.to_thread(self.load_presets)
+        self.redraw()
 
     def launched(self, runs: tuple[str, ...]) -> None:
         """Remember `runs` of one launch for `u`, and have the first of them chosen: it is what the next key means."""

@@ -12,7 +12,6 @@ from mission_tui.fleet.specs.assignment import RUNS_AT_ONCE
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import UNDO_S, Clone, Launch, LaunchItem
-from mission_tui.tui.launching.preset_reading import read_presets
 from mission_tui.tui.screens.line_input import LineInputScreen, settings_in
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.presets import PresetChoice, by_key, members
@@ -30,7 +29,7 @@ async def launch_keys(app_context: AppContext, keys: Sequence[str]) -> None:
     """Start the presets that carry `keys`, together, so that one `u` takes them back; a stranger's is asked about."""
     if not app_context.presets:
         # Pressed on the very first picture: what the keys mean is read after that.
-        await read_presets(app_context)
+        await app_context.read_presets()
     carried = by_key(app_context.presets)
     items: list[LaunchItem] = []
     asked: list[PresetChoice] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import GetSnapshot, GetUpgrades
-from mission_tui.tui.launching.preset_reading import read_presets
 from mission_tui.tui.screens.away import AwayScreen
 from mission_tui.tui.screens.evaluation import EvaluationScreen
 from mission_tui.tui.state.app_context import AppContext
@@ -90,7 +89,7 @@ async def help_(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
 
 async def refresh(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Read all of it again."""
-    await read_presets(app_context)
+    await app_context.read_presets()
     reply = await app_context.ask(lambda id_: GetSnapshot(id=id_))
     app_context.arrived(reply.snapshot)
     app_context.toast("refreshed", seconds=2.0)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from mission_tui.fleet.specs.preset_file import Saving
-from mission_tui.tui.launching.preset_reading import read_presets
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.line_input import LineInputScreen
 from mission_tui.tui.state.app_context import AppContext
@@ -37,7 +36,7 @@ async def save_preset(app_context: AppContext, preset: PresetChoice, words: Sequ
             if not await app_context.ask_user(ConfirmScreen(question, facts, "save it")):
                 return
             saved = await asyncio.to_thread(app_context.save_preset, saving, True)
-        await read_presets(app_context)
+        await app_context.read_presets()
         app_context.toast(f"{saved.name} is saved as {saved.path}")
         names.append(saved.name)
 
