@@ -15,7 +15,7 @@ from mission_tui.ipc.replies import HistoryReply, LogReply
 from mission_tui.ipc.request import AnsweredBy
 from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
 from mission_tui.tui.screens.run import RunScreen
-from mission_tui.tui.state.copy_text import MOST_BYTES
+from mission_tui.tui.screens.run_tabs import MOST_BYTES
 from tests.tui.fake_client import a_spec, details
 from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run, queued
 from tests.tui.stage import Stage, staged

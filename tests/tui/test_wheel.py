@@ -7,7 +7,7 @@ from textual.events import MouseScrollDown, MouseScrollUp
 from textual.geometry import Offset
 from textual.widget import Widget
 
-from mission_tui.tui.screens.picker import Choices
+from mission_tui.tui.widgets.choices import Choices
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.finding_list import FindingList
 from mission_tui.tui.widgets.form_fields import Presets

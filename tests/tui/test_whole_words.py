@@ -10,9 +10,10 @@ from msgspec import structs
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.tui.drawing.strips import clause
 from mission_tui.tui.screens.compare import Overlay
-from mission_tui.tui.screens.picker import Choices, Picker
+from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.sections.tabs import learn
 from mission_tui.tui.state.presets import PresetChoice
+from mission_tui.tui.widgets.choices import Choices
 from mission_tui.tui.widgets.group_cells import GROUP_CELLS
 from tests.tui.fleets import KL_FINDING, LIVE, NOW, a_fleet, ended
 from tests.tui.sides import a_side

@@ -16,14 +16,14 @@ from textual.widgets import Input, Static, TextArea
 
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.tui.drawing.strips import line, wrap
-from mission_tui.tui.screens.picker import Choice
+from mission_tui.tui.screens.save_preset import save_preset
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.screens.smoke import SmokeScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import Draft
 from mission_tui.tui.state.launch_preview import LaunchPreview
 from mission_tui.tui.state.presets import PresetChoice
-from mission_tui.tui.verbs.save_preset import save_preset
+from mission_tui.tui.widgets.choices import Choice
 from mission_tui.tui.widgets.completions import OfferLine, about, devices, offers
 from mission_tui.tui.widgets.form_fields import Changes, Field, Presets, Selector
 from mission_tui.tui.widgets.lines import ScrollLines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 from textual import on
@@ -10,11 +11,13 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 from textual.widgets import Input
 
+from mission_tui.errors import MissionError
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.state.app_context import AppContext
 
-__all__ = ["LineInputScreen", "settings_in"]
+__all__ = ["LineInputScreen", "settings_in", "typed"]
 
 
 class LineInputScreen(Sheet[str]):
@@ -56,3 +59,28 @@ class LineInputScreen(Sheet[str]):
 def settings_in(text: str) -> tuple[str, ...]:
     """The ``KEY=VALUE`` words of a line, also where `--set` was typed before them."""
     return tuple(word.removeprefix("--set=") for word in text.split() if word != "--set")
+
+
+async def typed(
+    app_context: AppContext,
+    make: Callable[[str, str], LineInputScreen],
+    attempt: Callable[[str], Awaitable[None]],
+    text: str = "",
+    *,
+    empty: bool = False,
+) -> None:
+    """Ask for a line, begun as `text`, and `attempt` it; what is refused is asked again with the reason beside it.
+
+    `make` takes the text and the reason. An empty line is attempted only if `empty` is something to say.
+    """
+    trouble = ""
+    while True:
+        said = await app_context.ask_user(make(text, trouble))
+        if said is None or not (said or empty):
+            return
+        try:
+            await attempt(said)
+        except MissionError as error:
+            text, trouble = said, str(error)
+        else:
+            return

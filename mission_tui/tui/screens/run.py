@@ -12,13 +12,12 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
+from mission_tui.tui.screens.run_tabs import ConfigDiffTarget, copy_lines, lines_of
 from mission_tui.tui.screens.sheet import still_open
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen, bindings
 from mission_tui.tui.sections.config import held_against
 from mission_tui.tui.sections.tabs import section
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.config_diff_target import ConfigDiffTarget
-from mission_tui.tui.state.copy_text import copy_lines, lines_of
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.fleet_view_state import RUN_TABS
 from mission_tui.tui.state.run_data import RunDataLoader

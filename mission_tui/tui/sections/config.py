@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.cells import cell_len
@@ -14,9 +15,11 @@ from mission_tui.fleet.specs.spec import Spec, part_words
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import fit, line, wrap
-from mission_tui.tui.state.config_diff_target import OF_A_COMMAND, Other
 
 __all__ = ["config", "held_against", "settings"]
+
+OF_A_COMMAND = "command"
+"""What the preset of a run is called that was launched by its command line: there is none to hold it against."""
 
 _FIRST = ("env", "ppo", "run", "keep", "model", "host")
 
@@ -92,6 +95,18 @@ _HINT_OF_A_COMMAND = "v only what differs from another run"
 _NAMES, _LEAST = 28, 10
 _LEFT_OUT = ("run.seed",)
 """No setting: every run has its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """`name` says in words what it is, `run` whether it is one: of a preset nothing runs, and `effective` is empty."""
+
+    name: str
+    spec: Spec | None
+    effective: Mapping[str, Any] = field(default_factory=dict)
+    run: bool = False
+    trouble: str = ""
+    """Why there is nothing to hold against it; empty where there is a spec."""
 
 
 def held_against(details: DetailsReply, other: Other | None, width: int) -> list[Strip]:

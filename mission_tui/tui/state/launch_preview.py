@@ -16,8 +16,8 @@ from mission_tui.ipc.requests import LaunchItem, Quote
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import ELSEWHERE, Draft, Said, followed, meaning, price, words
+from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.state.presets import PresetChoice
-from mission_tui.tui.verbs.launch import plan
 
 __all__ = ["LaunchPreview"]
 
@@ -142,7 +142,7 @@ class LaunchPreview:
                 trouble = "there is no preset that can be used"
             else:
                 name, group = draft.name or None, draft.group or None
-                items = await plan(self._app_context, preset, settings, name, copies, group, followed(draft))
+                items = await plan(self._app_context.resolve, preset, settings, name, copies, group, followed(draft))
         except MissionError as error:
             trouble = str(error)
         if typed != self._typed:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
-from mission_tui.errors import MissionError
 from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act, ActVerb
 from mission_tui.tui.actions import STATES
-from mission_tui.tui.screens.line_input import LineInputScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.run_status import state_word
 
-__all__ = ["able", "act", "fitting", "names", "no_finding", "typed"]
+__all__ = ["able", "act", "fitting", "names", "no_finding"]
 
 
 def able(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
@@ -44,31 +42,6 @@ async def act(app_context: AppContext, verb: ActVerb, runs: Sequence[RunView]) -
     app_context.toast(f"{verb} accepted for {names(runs)}")
     for note in reply.notes:
         app_context.toast(note, "warning")
-
-
-async def typed(
-    app_context: AppContext,
-    make: Callable[[str, str], LineInputScreen],
-    attempt: Callable[[str], Awaitable[None]],
-    text: str = "",
-    *,
-    empty: bool = False,
-) -> None:
-    """Ask for a line, begun as `text`, and `attempt` it; what is refused is asked again with the reason beside it.
-
-    `make` takes the text and the reason. An empty line is attempted only if `empty` is something to say.
-    """
-    trouble = ""
-    while True:
-        said = await app_context.ask_user(make(text, trouble))
-        if said is None or not (said or empty):
-            return
-        try:
-            await attempt(said)
-        except MissionError as error:
-            text, trouble = said, str(error)
-        else:
-            return
 
 
 def no_finding(app_context: AppContext, verb: str, view: RunView) -> None:

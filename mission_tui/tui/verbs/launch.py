@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import secrets
 from collections.abc import Sequence
 from functools import partial
 
-from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.specs.assignment import RUNS_AT_ONCE
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import UNDO_S, Clone, Launch, LaunchItem
-from mission_tui.tui.screens.line_input import LineInputScreen, settings_in
+from mission_tui.tui.screens.line_input import LineInputScreen, settings_in, typed
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.presets import PresetChoice, by_key, members
-from mission_tui.tui.verbs.acting import typed
+from mission_tui.tui.state.launch_plan import plan
+from mission_tui.tui.state.presets import PresetChoice, by_key
 
-__all__ = ["ask_first", "clone", "launch", "launch_keys", "new", "plan"]
+__all__ = ["ask_first", "clone", "launch", "launch_keys", "new"]
 
 _HELP = (
     "KEY=VALUE, several with spaces between, or nothing. The new run has the settings, rules and seed of this one and "
@@ -42,7 +38,7 @@ async def launch_keys(app_context: AppContext, keys: Sequence[str]) -> None:
         elif preset.from_folder:
             asked.append(preset)
         else:
-            items += await plan(app_context, preset, (), None, 1)
+            items += await plan(app_context.resolve, preset, (), None, 1)
     if items:
         await launch(app_context, tuple(items))
     if asked:
@@ -55,37 +51,6 @@ async def ask_first(app_context: AppContext, preset: PresetChoice) -> None:
 
     if items := await app_context.ask_user(LaunchForm(app_context, preset.name)):
         await launch(app_context, items)
-
-
-async def plan(
-    app_context: AppContext,
-    preset: PresetChoice,
-    assignments: Sequence[str],
-    name: str | None,
-    copies: int,
-    group: str | None = None,
-    after: tuple[str, ...] = (),
-) -> tuple[LaunchItem, ...]:
-    """One item per run of `preset` with `assignments`, `copies` times; several are a group, and those of one name
-    numbered. They begin once the runs `after` have ended. Raises `MissionError`.
-    """
-    specs = [
-        spec
-        for member in members(preset)
-        for spec in await asyncio.to_thread(app_context.resolve, member, assignments)
-        for _ in range(copies)
-    ]
-    if not specs:
-        raise MissionError(f"preset '{preset.name}' makes no run: its launch list is empty")
-    many = len(specs) > 1
-    if len(specs) > RUNS_AT_ONCE:
-        raise UsageError(f"this makes {len(specs)} runs at once, and {RUNS_AT_ONCE} is the most: give fewer values")
-    if group is None and many:
-        group = f"{name or preset.name.rpartition(':')[2]}-{secrets.token_hex(2)}"
-    names = [f"{name}-{at}" if many and name is not None else name for at in range(1, len(specs) + 1)]
-    return tuple(
-        LaunchItem(spec=spec, name=each, group=group, after=after) for spec, each in zip(specs, names, strict=True)
-    )
 
 
 async def launch(app_context: AppContext, items: tuple[LaunchItem, ...]) -> None:

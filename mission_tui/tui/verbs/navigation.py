@@ -10,11 +10,11 @@ from functools import partial
 from mission_tui.errors import UsageError
 from mission_tui.fleet.time_words import BACK_S, parse_moment
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.screens.line_input import LineInputScreen
-from mission_tui.tui.screens.picker import Choice, Picker
+from mission_tui.tui.screens.line_input import LineInputScreen, typed
+from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.sections.empty_state import home_relative
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.verbs.acting import typed
+from mission_tui.tui.widgets.choices import Choice
 
 __all__ = ["back", "coarser", "elsewhere", "finer", "forward", "go_to", "replay", "shell", "suspend"]
 

@@ -12,12 +12,14 @@ from functools import partial
 from mission_tui.errors import UsageError
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import is_applicable, key_label, offered
-from mission_tui.tui.screens.line_input import LineInputScreen
-from mission_tui.tui.screens.picker import Choice, Picker
+from mission_tui.tui.screens.line_input import LineInputScreen, typed
+from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.state.run_status import state_word
-from mission_tui.tui.verbs.acting import names, typed
-from mission_tui.tui.verbs.launch import ask_first, launch, plan
+from mission_tui.tui.verbs.acting import names
+from mission_tui.tui.verbs.launch import ask_first, launch
+from mission_tui.tui.widgets.choices import Choice
 
 __all__ = ["COMMANDS", "actions", "command", "palette"]
 
@@ -77,7 +79,7 @@ async def palette(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
                 if preset.from_folder:
                     await ask_first(app_context, preset)
                 else:
-                    await launch(app_context, await plan(app_context, preset, (), None, 1))
+                    await launch(app_context, await plan(app_context.resolve, preset, (), None, 1))
 
 
 async def command(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:

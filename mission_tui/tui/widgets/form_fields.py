@@ -15,7 +15,7 @@ from textual.widgets import Input, TextArea
 from mission_tui.fleet.specs.completion import Completion
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.screens.picker import Choice, Choices
+from mission_tui.tui.widgets.choices import Choice, Choices
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Changes", "Field", "Presets", "Selector"]

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+
+from textual.screen import Screen
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import GetDetails
-from mission_tui.tui.screens.picker import Choice, Picker
+from mission_tui.tui.drawing import numbers
+from mission_tui.tui.drawing.strips import literal
+from mission_tui.tui.screens.picker import Picker
+from mission_tui.tui.sections.config import OF_A_COMMAND, Other
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.run_status import state_word
+from mission_tui.tui.widgets.choices import Choice
+from mission_tui.tui.widgets.findings import Findings
+from mission_tui.tui.widgets.lines import ScrollLines
+from mission_tui.tui.widgets.log_lines import LogLines
+from mission_tui.tui.widgets.metric_list import MetricList
 
-__all__ = ["OF_A_COMMAND", "ConfigDiffTarget", "Other"]
+__all__ = ["MOST_BYTES", "ConfigDiffTarget", "copy_lines", "lines_of"]
 
-OF_A_COMMAND = "command"
-"""What the preset of a run is called that was launched by its command line: there is none to hold it against."""
-
-
-@dataclass(frozen=True, slots=True)
-class Other:
-    """`name` says in words what it is, `run` whether it is one: of a preset nothing runs, and `effective` is empty."""
-
-    name: str
-    spec: Spec | None
-    effective: Mapping[str, Any] = field(default_factory=dict)
-    run: bool = False
-    trouble: str = ""
-    """Why there is nothing to hold against it; empty where there is a spec."""
+MOST_BYTES = 48 << 10
+"""Encoded for the terminal a third more; many terminals drop a longer sequence without a word."""
 
 
 class ConfigDiffTarget:
@@ -76,3 +71,37 @@ class ConfigDiffTarget:
         except MissionError as error:
             return Other(run.name, None, run=True, trouble=str(error))
         return Other(run.name, details.spec, details.effective, run=True)
+
+
+def lines_of(screen: Screen[None], tab: str) -> tuple[str, list[str]]:
+    """What `tab` has to copy, in words, and its lines."""
+    match tab:
+        case "log":
+            return screen.query_one(LogLines).to_copy()
+        case "learn":
+            lines = screen.query_one(MetricList).to_copy()
+            return f"{len(lines)} metrics", lines
+        case _:
+            chosen = "#readings" if screen.query_one(Findings).finding is None else "#finding-text"
+            lines = screen.query_one(chosen if tab == "health" else "#section", ScrollLines).text()
+            return f"{numbers.count(len(lines))} lines of {tab}", lines
+
+
+def copy_lines(app_context: AppContext, what: str, lines: list[str]) -> None:
+    """Put `lines` on the terminal's clipboard and say so; of too many the last."""
+    kept: list[str] = []
+    size_bytes = 0
+    for text in reversed([literal(text) for text in lines]):
+        grown = size_bytes + len(text.encode(errors="replace")) + 1
+        if grown > MOST_BYTES:
+            break
+        kept.append(text)
+        size_bytes = grown
+    if not kept:
+        app_context.toast(
+            "nothing to copy here" if not lines else "its last line is too long for the terminal's clipboard"
+        )
+        return
+    app_context.copy("\n".join(reversed(kept)) + "\n")
+    cut = "" if len(kept) == len(lines) else f", the last {numbers.count(len(kept))} of them,"
+    app_context.toast(f"copied {what}{cut} ({numbers.size(size_bytes)}) to the terminal's clipboard")

@@ -8,10 +8,9 @@ from functools import partial
 
 from mission_tui.fleet.specs.preset_file import Saving
 from mission_tui.tui.screens.confirm import ConfirmScreen
-from mission_tui.tui.screens.line_input import LineInputScreen
+from mission_tui.tui.screens.line_input import LineInputScreen, typed
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.presets import PresetChoice
-from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["save_preset"]
 
