@@ -16,7 +16,7 @@ from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import fit, line, wrap
 
-__all__ = ["config", "held_against", "settings"]
+__all__ = ["OF_A_COMMAND", "Other", "config", "held_against", "settings"]
 
 OF_A_COMMAND = "command"
 """What the preset of a run is called that was launched by its command line: there is none to hold it against."""
