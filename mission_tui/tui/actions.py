@@ -1,4 +1,8 @@
-"""The one table of what a key does. Bindings, footer, help, palette and the `x` menu are all read from it."""
+"""The one table of what a key does. Bindings, footer, help, palette and the `x` menu are all read from it.
+
+Which actions mean something for a run as it stands is said here too: hints and menus leave out the others, and their
+keys say why not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the screen needs of a supervisor, as a protocol, and the real one behind it.
+"""What the screen needs of a supervisor, as a protocol, and following it for as long as the screen lives.
 
 The screen never sees a socket: it iterates over snapshots until the link is lost, and asks; each call connects anew if
 need be, so losing the supervisor is an exception to show and never a state to repair.

@@ -1,4 +1,4 @@
-"""One session of the screen: the app with a real supervisor behind it, and the terminal's end foreseen."""
+"""One session of the screen: the app with a real supervisor behind it, the terminal's end foreseen, choices kept."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Snapshots as they come become pictures: the newest one, no more often than pace and terminal allow, and never later.
 
-What the first picture does not need is loaded after it, and before a person can have pressed a key.
+What is news in them is told: by toasts, by the bell, and by the terminal's own notification. What the first picture
+does not need is loaded after it, and before a person can have pressed a key.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SETTLED_S = 0.1
 _BEHIND_S = 5.0
 """Behind a sheet every cell is tinted: a changed number there paints all of the screen again, some 10 KB."""
 _RATES_HZ = (0.25, 0.5, 1.0, 2.0, 4.0)
-MOST = 8
+_MOST_RUNS = 8
 """So many runs are asked for: the supervisor keeps as many whole histories of ended runs in memory."""
 
 
@@ -63,7 +64,7 @@ class SnapshotArrivals:
             self._app_context.toast(sentence, "warning")
         self._newest = snapshot
         if snapshot.replay is None:
-            alert_user(self._app_context, self._app, self._app_context.alarm.update(snapshot))
+            _alert(self._app_context, self._app, self._app_context.alarm.update(snapshot))
         if self._timer is None:
             self._draw_in(max(self.pace.due(self._app_context.clock()), self._flow.rest_s()))
 
@@ -90,7 +91,7 @@ class SnapshotArrivals:
         back = self._app_context.coming_back
         if back.away is not None:
             self._app_context.start(
-                learn_best(self._app_context, back.away.worth_a_look, back.best, self.redraw_screens)
+                _learn_best(self._app_context, back.away.worth_a_look, back.best, self.redraw_screens)
             )
 
     def _draw_in(self, due_s: float) -> None:
@@ -132,7 +133,7 @@ class SnapshotArrivals:
         self._app_context.start(self._app_context.read_presets())
 
 
-def alert_user(app_context: AppContext, app: App[Any], news: Sequence[News]) -> None:
+def _alert(app_context: AppContext, app: App[Any], news: Sequence[News]) -> None:
     """Tell of `news`; the terminal stays quiet where it was asked to, and where there is none."""
     for sentence in sentences(news):
         app_context.toast(sentence, "error")
@@ -171,11 +172,11 @@ class Pace:
         self._drawn = now
 
 
-async def learn_best(
+async def _learn_best(
     app_context: AppContext, views: Sequence[RunView], known: dict[str, tuple[float, int]], told: Callable[[], None]
 ) -> None:
-    """Put the best return and its update into `known`, by run id, for up to `MOST` runs; `told` after each."""
-    for view in views[:MOST]:
+    """Put the best return and its update into `known`, by run id, for up to `_MOST_RUNS` runs; `told` after each."""
+    for view in views[:_MOST_RUNS]:
         if view.id in known:
             continue
         run = view.id

@@ -1,6 +1,7 @@
 """The palette: Okabe and Ito's colour-blind-safe hues on a dark ground, and darkened ones on a light ground.
 
-`MISSION_TUI_THEME` says which, once, when this is imported. Colour never says anything alone.
+`MISSION_TUI_THEME` says which, once, when this is imported. Colour never says anything alone. Textual's theme has them
+too, for the few widgets that are its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The handful of metrics a pane or detail shows beside the return, with the short names people say aloud."""
+"""Metrics as they are shown: the handful beside the return, the names people say aloud, and each curve's colour."""
 
 from __future__ import annotations
 

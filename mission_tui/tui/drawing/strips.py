@@ -1,4 +1,8 @@
-"""Lines of the screen as Textual strips: styled parts cut to a width, and Rich renderables rendered once and kept."""
+"""Lines of the screen as Textual strips: styled parts cut to a width, folded at words, and safe to show.
+
+Every fixed-width cell, toast and log line passes through `literal`: nothing in foreign text can move the cursor,
+reorder a line or hide. Markup never comes into play, because nothing in this room parses it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """One metric of a run as it is drawn: its buckets as means and spans, smoothed if asked, and what cannot be drawn.
 
-A blank is passed over; what is no number, and on a logarithmic scale what is not positive, is a gap, and counted.
+A blank is passed over; what is no number, and on a logarithmic scale what is not positive, is a gap, and counted. Two
+axes have numbers beside the picture; a curve that fits neither has its own scale.
 """
 
 from __future__ import annotations

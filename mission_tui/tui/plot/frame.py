@@ -1,4 +1,7 @@
-"""The axes of a chart: how a width and a height are shared out, and the numbers and signs beside the dots."""
+"""The axes of a chart: how a width and a height are shared out, the numbers and signs beside the dots, the crosshair.
+
+The crosshair is an update of the run, so that it stays where it is when the axis changes.
+"""
 
 from __future__ import annotations
 

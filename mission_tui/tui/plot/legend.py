@@ -1,4 +1,4 @@
-"""What stands around the picture: which curve is which, its newest value and its axis, the crosshair, and the signs."""
+"""What stands around the picture: which curve is which, its newest value and its axis, and the line of keys below."""
 
 from __future__ import annotations
 

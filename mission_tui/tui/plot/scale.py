@@ -1,4 +1,7 @@
-"""Values as places on an axis: straight or logarithmic, with the round numbers that are written beside it."""
+"""Values as places on an axis, straight or logarithmic, and a run's updates, steps and moments as places on another.
+
+A ruler turns updates, timesteps and moments into places on its axis by the buckets of one history.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the rows of the fleet screen are shared out between panes, list and detail. Pure arithmetic of a size."""
+"""How the rows of the fleet screen are shared out between panes, list and detail; and these two beside each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A yes-or-no question before something that cannot be taken back."""
+"""Yes-or-no questions before something that cannot be taken back; one lists what dead runs left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the settings of a run are held against: nothing, its preset as it is now, or another run that was picked."""
+"""What keys do within the tabs of a run: hold its settings against its preset or another run, and copy what is shown.
+
+Copied are whole lines as one reads them, and what they are. Nothing hidden goes along.
+"""
 
 from __future__ import annotations
 

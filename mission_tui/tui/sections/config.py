@@ -1,4 +1,7 @@
-"""What a run was asked to be and what really runs: each setting with the value read back, and why it differs."""
+"""What a run was asked to be and what really runs, each setting with the reason; and what is not the same elsewhere.
+
+Elsewhere is its preset as it is now, or another run.
+"""
 
 from __future__ import annotations
 

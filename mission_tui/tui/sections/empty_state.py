@@ -1,4 +1,4 @@
-"""What an empty list says: how to begin, in the words of the presets that are there."""
+"""What an empty list says: how to begin, in the words of the presets there, and where else runs go on. Pure."""
 
 from __future__ import annotations
 

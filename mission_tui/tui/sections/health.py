@@ -1,4 +1,4 @@
-"""One finding in words: what is, since when, why in this run's settings, what to do, and the rows that show it."""
+"""What the health rules say about a run in short, and one finding in words: since when, why, and what to do."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What each tab of a run shows in its short form. A section is loaded when its tab is first shown: the first picture
-needs none but `learn`.
+"""What each tab of a run shows in its short form, and of them `learn`: curves, vitals, progress, what is wrong.
+
+The other sections are loaded when their tab is first shown: the first picture needs none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What one run takes of the machine: how its time is split, what all its processes use, and which these are. Pure."""
+"""What one run takes of the machine: how its time is split, what its processes and env workers use. Pure.
+
+Bars are lengths, so that the slow one is seen without colours; the shape before a late one says so as well.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is asked about runs beyond their views, and what is made of the answers."""
+"""What the screen knows, was told and asks for; the app context, by which all of it is reached. Nothing here draws."""

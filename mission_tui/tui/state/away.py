@@ -1,6 +1,7 @@
-"""What happened while nobody looked: counted from one snapshot, for the moment of coming back.
+"""What happened while nobody looked: counted from one snapshot, for the moment of coming back, and whether it was read.
 
-A count is of what the journals say, in a stretch of time that does not move while it is read.
+A count is of what the journals say, in a stretch of time that does not move while it is read. It is counted anew for a
+few seconds: a supervisor that was started for this screen resumes and judges meanwhile.
 """
 
 from __future__ import annotations

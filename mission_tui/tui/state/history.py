@@ -1,4 +1,7 @@
-"""How each metric of a run went: a few points of its whole course, its least and its greatest value. Pure."""
+"""What is made of a run's history: the course of each metric, and the stretch of one that shows a finding. Pure.
+
+A resume from before an incident writes the same updates anew, and then the history is no longer the one it was seen in.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A launch as it stands in the form: what was typed, as `--set` words, and what that means in numbers."""
+"""A launch as it stands in the form: what was typed, as `--set` words, what that means in numbers, what it costs."""
 
 from __future__ import annotations
 

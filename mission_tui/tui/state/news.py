@@ -1,4 +1,7 @@
-"""Which critical findings are news: each is told once, never what was there when the screen was opened. Pure."""
+"""What is news in a snapshot: critical findings that were not there before, and what dead runs left behind. Pure.
+
+Each is told once, and of findings never what was there when the screen was opened.
+"""
 
 from __future__ import annotations
 

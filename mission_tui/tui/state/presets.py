@@ -1,4 +1,8 @@
-"""A preset as the screen offers it. The command line fills these in, because this room reads no preset files."""
+"""A preset as the screen offers it, and the shell that launches come from.
+
+The command line fills presets in, because this room reads no preset files. The shell is captured before Textual is
+imported.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The strip as last answered, and the asking for it: how far back one looks, and how often that may have changed.
+"""The strip as last answered, the asking for it, and its columns: cells and phases on one axis.
 
-It is asked for no more often than a column of it takes, never twice at once, and only by who shows it.
+It is asked for no more often than a column of it takes, never twice at once, and only by who shows it. Columns lie on
+whole multiples of their width, so that the past keeps its place in them while time goes on.
 """
 
 from __future__ import annotations

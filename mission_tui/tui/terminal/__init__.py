@@ -1,1 +1,1 @@
-"""What is written to the terminal and how fast, which keys come from it, and how its end is noticed."""
+"""What is written to the terminal and how fast, and which keys come from it."""

@@ -1,7 +1,9 @@
 """What is written to the terminal for a change of the picture: the changed cells and, of their styles, what differs.
 
 Textual (8.2.8) writes a line from its widget's left edge up to the change, and ends the style after every piece of text
-to begin nearly the same one again: of a picture of 16 runs those were six of seven bytes.
+to begin nearly the same one again: of a picture of 16 runs those were six of seven bytes. It paints a screen that comes
+up three times over, because its widgets refresh when they learn their sizes, and all of it for a layout that moved
+nothing. What is kept is true of the terminal; what is not sure is not kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Letting go of closed screens and toasts, which Textual would keep with their widgets and what these had drawn.
+"""Letting go of what Textual (8.2.8) would keep: closed screens, toasts, and strips that were cut into themselves.
 
 Without it each opening of every screen cost 15 MB, up to a hundred; a launch form was kept for good, and so was the
-place of a toast that was taken away.
+place of a toast that was taken away. Textual remembers in every strip what that was cut into. What is drawn in one
+piece is cut into itself: a circle that only the garbage collector undoes, 60,000 objects from one collection to the
+next, and more memory for each record.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the launch form offers to complete in each of its fields, and what it says about a field otherwise."""
+"""What the launch form offers to complete in each of its fields, and the line that says what Tab would take."""
 
 from __future__ import annotations
 

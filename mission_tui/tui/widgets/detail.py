@@ -1,4 +1,4 @@
-"""The chosen run below the list: a line of tabs and the short form of the shown one."""
+"""The chosen run below the list: the rule that names it and its tabs, and the short form of the shown one."""
 
 from __future__ import annotations
 

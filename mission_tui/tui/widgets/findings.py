@@ -1,4 +1,7 @@
-"""The findings of a run: the list, the chosen one on its curve and in words, and every value beside its limits."""
+"""The findings of a run: the list, the chosen one on its curve and in words, and every value beside its limits.
+
+On the curve are the threshold, what the rule looked at, and the incident as a shaded band.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The base of every drawn widget: a list of ready strips of which only the changed ones are painted again."""
+"""The base of every drawn widget: a list of ready strips of which only the changed ones are painted again.
+
+Of those that scroll a window is shown: content is built for a width, and kept while scrolled.
+"""
 
 from __future__ import annotations
 

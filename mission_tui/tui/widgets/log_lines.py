@@ -1,6 +1,7 @@
 """A run's output: follows its end until the person scrolls up; searched, folded or cut, and copied as whole lines.
 
-Its first row says what is in sight and which keys go further. Foreign text throughout: nothing in it is interpreted.
+Its first row says what is in sight and which keys go further. Foreign text throughout: nothing in it is interpreted. A
+line further back is looked for page after page, up to a bound for each key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""In a replay, where between the first run and now the picture lies, and the keys that move it."""
+"""Lines that come and go above the list: what happened while nobody looked, and where in a replay the picture lies."""
 
 from __future__ import annotations
 
