@@ -58,7 +58,7 @@ def test_inks_stay_apart_from_the_chosen_row_with_256_and_with_16_colours(palett
 
 def test_the_setting_chooses_the_palette() -> None:
     """Once, for the whole program."""
-    said = "from mission_tui.tui.drawing import colours as c, theme as t; print(c.PALETTE is c.LIGHT, t.THEME.dark)"
+    said = "from mission_tui.tui.drawing import colours as c; print(c.PALETTE is c.LIGHT, c.THEME.dark)"
     environ = os.environ | {"MISSION_TUI_THEME": "light"}
     done = subprocess.run([sys.executable, "-c", said], env=environ, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "False"]
