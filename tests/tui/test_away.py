@@ -10,7 +10,7 @@ from msgspec import structs
 from mission_tui.fleet.views.snapshot import AutoRestart, RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
-from mission_tui.tui.state.away import GRACE_S, Away, while_away
+from mission_tui.tui.state.news import GRACE_S, Away, while_away
 from tests.tui.fleets import ENDED, LIVE, NAN_FINDING, NOW, a_fleet, a_run, ended
 from tests.tui.stage import Stage, staged
 

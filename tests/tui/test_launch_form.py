@@ -13,10 +13,9 @@ from mission_tui.fleet.capacity.cost import Cost, Pace
 from mission_tui.fleet.specs.preset_file import SavedPreset, Saving
 from mission_tui.ipc.replies import Quoted, Refused
 from mission_tui.ipc.requests import Check, Launch, LaunchItem, Quote
-from mission_tui.tui.screens.confirm import ConfirmScreen
+from mission_tui.tui.screens.form_sheets import SmokeScreen
 from mission_tui.tui.screens.launch_form import LaunchForm
-from mission_tui.tui.screens.line_input import LineInputScreen
-from mission_tui.tui.screens.smoke import SmokeScreen
+from mission_tui.tui.screens.questions import ConfirmScreen, LineInputScreen
 from mission_tui.tui.state.launch_draft import Draft, assignments, followed, meaning, price, words
 from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.form_fields import Presets

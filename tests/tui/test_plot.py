@@ -21,8 +21,8 @@ from mission_tui.tui.plot.legend import legend, signs
 from mission_tui.tui.plot.marks import marks_of
 from mission_tui.tui.plot.picture import painted, picture
 from mission_tui.tui.plot.scale import Ruler, Scale, scale_of, ticks_over
-from mission_tui.tui.state.chart_settings import OVERS, ChartSettings, Over
 from mission_tui.tui.state.log_tail import LogTail
+from mission_tui.tui.state.preferences import OVERS, ChartSettings, Over
 from mission_tui.tui.state.run_data import EXACT, RunData
 from tests.tui.fake_client import details
 from tests.tui.fleets import KL_FINDING, NOW, a_run

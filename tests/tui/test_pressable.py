@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mission_tui.tui.drawing.strips import key_at
-from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.fleet import FleetScreen
+from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.screens.run import RunScreen
 from tests.tui.stage import Stage, staged
 

@@ -13,7 +13,7 @@ from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunView
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
 from mission_tui.tui.state import run_status
-from mission_tui.tui.state.away import while_away
+from mission_tui.tui.state.news import while_away
 from mission_tui.tui.state.roster import row_fingerprint
 from mission_tui.tui.widgets.detail import tab_line
 from mission_tui.tui.widgets.pane import framed, inside

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot, StaleRun, stale_sentence
 from mission_tui.ipc.replies import LeftoverRow
-from mission_tui.tui.screens.confirm import LeftoversScreen
+from mission_tui.tui.screens.questions import LeftoversScreen
 from mission_tui.tui.state.news import StaleNews
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import GIB, a_fleet

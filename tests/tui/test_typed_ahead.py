@@ -10,7 +10,7 @@ from textual.events import Key
 from textual.widgets import Input
 
 from mission_tui.ipc.requests import Act, Apply, Clone, Note
-from mission_tui.tui.screens.confirm import ConfirmScreen
+from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.terminal.typed_ahead import HOLD_S
 from tests.tui.stage import Stage, staged

@@ -15,7 +15,7 @@ from mission_tui.tui.plot.curve import Curve, Sided, curve_of, side_by_side
 from mission_tui.tui.plot.marks import Marks, marks_of
 from mission_tui.tui.plot.picture import Scene
 from mission_tui.tui.plot.scale import Ruler
-from mission_tui.tui.state.chart_settings import ChartSettings, Over
+from mission_tui.tui.state.preferences import ChartSettings, Over
 from mission_tui.tui.state.run_data import EXACT, RunData
 
 __all__ = ["Content", "Entry", "content_of", "crossed"]

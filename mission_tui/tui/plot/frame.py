@@ -17,7 +17,7 @@ from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.plot.canvas import DOTS_ACROSS, DOTS_UP, Canvas
 from mission_tui.tui.plot.curve import Side
 from mission_tui.tui.plot.scale import Ruler, Scale, ticks_over
-from mission_tui.tui.state.chart_settings import Over
+from mission_tui.tui.state.preferences import Over
 
 __all__ = ["Crosshair", "Frame", "down_of", "frame_for", "framed", "numbers_beside"]
 

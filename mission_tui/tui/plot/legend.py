@@ -16,7 +16,7 @@ from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line, literal,
 from mission_tui.tui.plot.content import Content, Entry
 from mission_tui.tui.plot.marks import Marks
 from mission_tui.tui.plot.picture import MARKS
-from mission_tui.tui.state.chart_settings import ChartSettings
+from mission_tui.tui.state.preferences import ChartSettings
 
 __all__ = ["controls", "legend", "signs"]
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from mission_tui.ipc.replies import AttemptView, HistoryReply
 from mission_tui.tui.drawing import numbers
-from mission_tui.tui.state.chart_settings import Over
+from mission_tui.tui.state.preferences import Over
 
 __all__ = ["Ruler", "Scale", "scale_of", "ticks_over"]
 

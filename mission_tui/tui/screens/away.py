@@ -9,7 +9,7 @@ from textual.strip import Strip
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, line, wrap
 from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.state.away import Away, Happening
+from mission_tui.tui.state.news import Away, Happening
 from mission_tui.tui.state.run_status import shape, state_style, state_word
 
 __all__ = ["AwayScreen"]

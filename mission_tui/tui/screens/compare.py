@@ -27,7 +27,7 @@ from mission_tui.tui.plot.scale import Scale, scale_of
 from mission_tui.tui.screens.sheet import HintLine, still_open
 from mission_tui.tui.sections.comparison import HUES, comparison
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.chart_settings import Over
+from mission_tui.tui.state.preferences import Over
 from mission_tui.tui.widgets.lines import Lines, ScrollLines
 
 __all__ = ["CompareScreen", "Overlay"]

@@ -16,9 +16,8 @@ from textual.widgets import Input, Static, TextArea
 
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.tui.drawing.strips import line, wrap
-from mission_tui.tui.screens.save_preset import save_preset
+from mission_tui.tui.screens.form_sheets import SmokeScreen, save_preset
 from mission_tui.tui.screens.sheet import Sheet, still_open
-from mission_tui.tui.screens.smoke import SmokeScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import Draft
 from mission_tui.tui.state.launch_preview import LaunchPreview

@@ -21,14 +21,11 @@ from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.request import AnsweredBy
 from mission_tui.ipc.requests import UNDO_S
 from mission_tui.tui.actions import Place
-from mission_tui.tui.client import FleetClient
+from mission_tui.tui.client import FleetClient, ReplaySeek
 from mission_tui.tui.drawing.strips import literal
-from mission_tui.tui.state.away import ReturnNotice
-from mission_tui.tui.state.chart_settings import ChartSettings
-from mission_tui.tui.state.news import CriticalFindings
-from mission_tui.tui.state.preferences import Preferences, Shares
+from mission_tui.tui.state.news import CriticalFindings, ReturnNotice
+from mission_tui.tui.state.preferences import ChartSettings, Preferences, Shares
 from mission_tui.tui.state.presets import LoadPresets, Origin, PresetChoice, Resolve, SavePreset, save_nothing
-from mission_tui.tui.state.replay_seek import ReplaySeek
 from mission_tui.tui.state.timeline import Zoom
 
 __all__ = ["AppContext", "HostApp", "RunsScreen", "UndoableAction"]

@@ -1,24 +1,42 @@
-"""What is news in a snapshot: critical findings that were not there before, and what dead runs left behind. Pure.
+"""What a person is told without asking: what happened meanwhile, new critical findings, what dead runs left. Pure.
 
-Each is told once, and of findings never what was there when the screen was opened.
+Each is told once, and of findings never what was there when the screen was opened. What happened while nobody looked
+is what the journals say of a stretch of time that does not move while it is read; it is counted anew for a few
+seconds, because a supervisor that was started for this screen resumes and judges meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from mission_tui.fleet.events.findings import Finding
+from msgspec import Struct
+
+from mission_tui.fleet.history.outcome import ALIVE, OVER, After
+from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.fleet.views.stale import stale_sentence
 from mission_tui.tui.drawing import numbers
 from mission_tui.tui.drawing.strips import literal
 
-__all__ = ["CriticalFindings", "News", "StaleNews", "desktop_note", "sentences"]
+__all__ = [
+    "GRACE_S",
+    "Away",
+    "CriticalFindings",
+    "Happening",
+    "News",
+    "ReturnNotice",
+    "StaleNews",
+    "desktop_note",
+    "sentences",
+    "while_away",
+]
 
 News = tuple[RunView, Finding]
 
 _NAMED = 3
 _NOTE_LETTERS = 200
+GRACE_S = 10.0
+"""A supervisor that was started for this screen resumes and judges for so long what it found."""
 
 
 class CriticalFindings:
@@ -80,3 +98,127 @@ class StaleNews:
         ]
         holding = f", holding {' and '.join(sizes)}" if sizes else ""
         return f"{stale_sentence(snapshot.stale)}{holding}: X shows and removes them"
+
+
+class Happening(Struct, frozen=True):
+    """One run and what became of it meanwhile: when it ended, when it began by itself, which findings opened."""
+
+    view: RunView
+    ended_t: float | None
+    restarts: tuple[float, ...]
+    reboots: tuple[float, ...]
+    findings: tuple[Finding, ...]
+
+
+class Away(Struct, frozen=True):
+    """Everything after `since_t` and until one came back at `until_t` (unix s). `more`: there is more than is shown."""
+
+    since_t: float
+    until_t: float
+    happenings: tuple[Happening, ...]
+    more: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """`While you were away since 21:40 (8h22): 2 ended (1 failed), 1 restart, 1 finding`."""
+        return f"{self.title}: {', '.join(self._parts())}"
+
+    @property
+    def title(self) -> str:
+        """`While you were away since 21:40 (8h22)`."""
+        since = numbers.clock(self.since_t, self.until_t)
+        return f"While you were away since {since} ({numbers.duration(self.until_t - self.since_t)})"
+
+    def _parts(self) -> Iterator[str]:
+        over = [it.view for it in self.happenings if it.ended_t is not None]
+        if over:
+            kinds = {
+                "failed": sum(view.outcome == "failed" for view in over),
+                "lost": sum(view.outcome == "lost" for view in over),
+                "parked": sum(view.state == "parked" for view in over),
+            }
+            told = ", ".join(f"{count} {word}" for word, count in kinds.items() if count)
+            yield f"{len(over)}{' or more' if self.more else ''} ended" + (f" ({told})" if told else "")
+        if restarts := sum(len(it.restarts) for it in self.happenings):
+            yield f"{restarts} restart{_s(restarts)}"
+        if reboots := sum(len(it.reboots) for it in self.happenings):
+            yield f"{reboots} resumed after a reboot"
+        if findings := [finding for it in self.happenings for finding in it.findings]:
+            still = sum(finding.state == "open" for finding in findings)
+            over_by_now = "" if still == len(findings) else f" ({still} open)" if still else " (over)"
+            yield f"{len(findings)} finding{_s(len(findings))}{over_by_now}"
+
+    @property
+    def worth_a_look(self) -> tuple[RunView, ...]:
+        """Runs whose return one wants to know: those something happened to, the last ended first, then the others."""
+        return tuple(it.view for it in sorted(self.happenings, key=lambda it: it.ended_t or 0.0, reverse=True))
+
+
+def while_away(snapshot: FleetSnapshot, since_t: float | None, until_t: float) -> Away | None:
+    """What happened in `snapshot` after `since_t` (None: nobody was here before); None when nothing did."""
+    if since_t is None:
+        return None
+    found = [_happening(view, snapshot.t, since_t, until_t) for view in snapshot.runs]
+    told = tuple(it for it in found if it.ended_t is not None or it.restarts or it.reboots or it.findings)
+    over = [it for it in found if it.view.state in OVER]
+    unseen = snapshot.ended_total > len(over) and all(it.ended_t is not None for it in over)
+    return Away(since_t, until_t, told, more=unseen) if told else None
+
+
+def _happening(view: RunView, now: float, since_t: float, until_t: float) -> Happening:
+    def within(t: float | None) -> bool:
+        return t is not None and since_t < t <= until_t + GRACE_S
+
+    def began(after: After) -> tuple[float, ...]:
+        return tuple(each.t for each in view.again if each.after == after and within(each.t))
+
+    return Happening(
+        view=view,
+        ended_t=view.ended_t if view.state in OVER and within(view.ended_t) else None,
+        restarts=began("failure"),
+        reboots=began("reboot"),
+        findings=tuple(
+            finding
+            for finding in view.findings
+            if finding.severity != "info"
+            and finding.state in ("open", "cleared")
+            and within(_opened_t(finding, view, now))
+        ),
+    )
+
+
+def _opened_t(finding: Finding, view: RunView, now: float) -> float:
+    """When a finding opened; where it carries no time, reckoned back from the newest update."""
+    if finding.first_t > 0:
+        return finding.first_t
+    update_length_s = (view.rollout_s or 0.0) + (view.update_s or 0.0)
+    newest_t = now if view.state in ALIVE else view.ended_t or now
+    return newest_t - max(0, (view.update or 0) - finding.first_update) * update_length_s
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
+class ReturnNotice:
+    """`since_t` (unix s) is the last moment of an earlier look, None for the first one ever."""
+
+    def __init__(self, since_t: float | None) -> None:
+        self._since_t = since_t
+        self._came_t: float | None = None
+        self.away: Away | None = None
+        self.best: dict[str, tuple[float, int]] = {}
+        self.shown = True
+
+    def update(self, snapshot: FleetSnapshot) -> bool:
+        """Take in a snapshot; whether it told something new of the time away."""
+        self._came_t = snapshot.t if self._came_t is None else self._came_t
+        if snapshot.t > self._came_t + GRACE_S:
+            return False
+        before, self.away = self.away, while_away(snapshot, self._since_t, self._came_t)
+        return self.away != before
+
+    def close(self) -> bool:
+        """It was read; false when there was nothing to close."""
+        was, self.shown = self.shown and self.away is not None, False
+        return was

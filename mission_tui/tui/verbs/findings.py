@@ -11,7 +11,7 @@ from mission_tui.ipc.requests import Apply, Mark
 from mission_tui.tui.drawing import numbers
 from mission_tui.tui.screens.verdict import Proposal, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.verbs.acting import no_finding
+from mission_tui.tui.verbs.orders import no_finding
 
 __all__ = ["acknowledge", "apply", "silence"]
 

@@ -7,10 +7,9 @@ from functools import partial
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Adoptable
 from mission_tui.ipc.requests import Adopt, GetAdoptable, Label, Note, Rename
-from mission_tui.tui.screens.confirm import ConfirmScreen
-from mission_tui.tui.screens.line_input import LineInputScreen, typed
+from mission_tui.tui.screens.questions import ConfirmScreen, LineInputScreen, typed
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.verbs.acting import names
+from mission_tui.tui.verbs.orders import names
 
 __all__ = ["adopt", "label", "note", "rename"]
 

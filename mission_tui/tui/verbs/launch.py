@@ -8,7 +8,7 @@ from functools import partial
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import UNDO_S, Clone, Launch, LaunchItem
-from mission_tui.tui.screens.line_input import LineInputScreen, settings_in, typed
+from mission_tui.tui.screens.questions import LineInputScreen, settings_in, typed
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.state.presets import PresetChoice, by_key

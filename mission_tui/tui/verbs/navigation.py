@@ -10,8 +10,8 @@ from functools import partial
 from mission_tui.errors import UsageError
 from mission_tui.fleet.time_words import BACK_S, parse_moment
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.screens.line_input import LineInputScreen, typed
 from mission_tui.tui.screens.picker import Picker
+from mission_tui.tui.screens.questions import LineInputScreen, typed
 from mission_tui.tui.sections.empty_state import home_relative
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.widgets.choices import Choice

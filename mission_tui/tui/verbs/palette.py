@@ -12,13 +12,13 @@ from functools import partial
 from mission_tui.errors import UsageError
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import is_applicable, key_label, offered
-from mission_tui.tui.screens.line_input import LineInputScreen, typed
 from mission_tui.tui.screens.picker import Picker
+from mission_tui.tui.screens.questions import LineInputScreen, typed
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.state.run_status import state_word
-from mission_tui.tui.verbs.acting import names
 from mission_tui.tui.verbs.launch import ask_first, launch
+from mission_tui.tui.verbs.orders import names
 from mission_tui.tui.widgets.choices import Choice
 
 __all__ = ["COMMANDS", "actions", "command", "palette"]

@@ -10,10 +10,10 @@ from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import UNDO_S, Resume, Set
-from mission_tui.tui.screens.line_input import LineInputScreen, settings_in, typed
+from mission_tui.tui.screens.questions import LineInputScreen, settings_in, typed
 from mission_tui.tui.screens.verdict import Choice, Proposal, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.verbs.acting import fitting, no_finding
+from mission_tui.tui.verbs.orders import fitting, no_finding
 
 __all__ = ["resume", "resume_with", "set_", "set_advice"]
 

@@ -17,10 +17,9 @@ from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.plot.content import Content, content_of, crossed
 from mission_tui.tui.plot.frame import Crosshair
 from mission_tui.tui.plot.legend import controls
-from mission_tui.tui.sections.readings import flags, limits_on_curve, readings_of
-from mission_tui.tui.state.chart_settings import ChartSettings
+from mission_tui.tui.sections.health import flags, limits_on_curve, readings_of
 from mission_tui.tui.state.history import metric_tags
-from mission_tui.tui.state.preferences import Shares, Split, split_of
+from mission_tui.tui.state.preferences import ChartSettings, Shares, Split, split_of
 from mission_tui.tui.state.run_data import EXACT, RunData
 from mission_tui.tui.widgets.chart import Chart
 from mission_tui.tui.widgets.lines import ScrollLines

@@ -22,8 +22,7 @@ from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, numbers_beside
 from mission_tui.tui.plot.scale import Scale, scale_of
-from mission_tui.tui.sections.health import calm, finding_lines
-from mission_tui.tui.sections.readings import reading_lines
+from mission_tui.tui.sections.health import calm, finding_lines, reading_lines
 from mission_tui.tui.state.filter_pattern import FilterPattern as Sought
 from mission_tui.tui.state.history import Points, evidence_points, evidence_start, points_of, rewritten
 from mission_tui.tui.state.preferences import Shares, Split, split_of

@@ -12,7 +12,7 @@ from textual.strip import Strip
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, key_at, line, literal, wrap
-from mission_tui.tui.state.away import Away
+from mission_tui.tui.state.news import Away
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["AwayLines", "ReplayLine"]

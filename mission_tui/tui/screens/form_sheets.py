@@ -1,22 +1,27 @@
-"""A smoke run of what stands in the form: each step and what came of it, then memory, speed and hours."""
+"""Over the launch form: Ctrl-T tries what stands there for a few updates, Ctrl-O saves it as a preset of one's own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
+from mission_tui.fleet.specs.preset_file import Saving
 from mission_tui.ipc.replies import Checked, Progress
 from mission_tui.ipc.requests import Check, LaunchItem
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import line, wrap
+from mission_tui.tui.screens.questions import ConfirmScreen, LineInputScreen, typed
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.presets import PresetChoice
 
-__all__ = ["SmokeScreen", "figure_rows"]
+__all__ = ["SmokeScreen", "figure_rows", "save_preset"]
 
 LONGEST_STEP_S = 120.0
 _MARKS: dict[str, tuple[str, Style]] = {
@@ -26,6 +31,10 @@ _MARKS: dict[str, tuple[str, Style]] = {
     "skipped": ("-", colours.QUIET),
 }
 _NAME = 12
+_HELP = (
+    "Its name, and after a space the digit that is to launch it, if any. It goes into your own folder of presets, with "
+    "the settings as they stand in the form; name, group and number of runs are not part of a preset."
+)
 
 
 class SmokeScreen(Sheet[None]):
@@ -114,3 +123,30 @@ def _step(step: CheckStep, width: int) -> list[Strip]:
     said = wrap(step.detail, max(10, width - _NAME - 2)) or [""]
     first = [(f"{mark} ", style), (f"{step.name:<{_NAME}}", ink), (said[0], ink)]
     return [line(first, width), *(line([(" " * (_NAME + 2), ink), (more, ink)], width) for more in said[1:])]
+
+
+async def save_preset(app_context: AppContext, preset: PresetChoice, words: Sequence[str]) -> str | None:
+    """Ask for the name, again where it can be none, and before anything is written over; the name of what was saved,
+    None where nothing was.
+    """
+    names: list[str] = []
+
+    async def save(said: str) -> None:
+        name, _, key = said.partition(" ")
+        saving = Saving(preset.ref or preset.name, name, tuple(words), key.strip() or None)
+        saved = await asyncio.to_thread(app_context.save_preset, saving, False)
+        if saved.there:
+            question, facts = f"Save {name} all the same?", (f"{saved.there}.",)
+            if not await app_context.ask_user(ConfirmScreen(question, facts, "save it")):
+                return
+            saved = await asyncio.to_thread(app_context.save_preset, saving, True)
+        await app_context.read_presets()
+        app_context.toast(f"{saved.name} is saved as {saved.path}")
+        names.append(saved.name)
+
+    await typed(
+        app_context,
+        partial(LineInputScreen, f"Save {preset.name} with these changes", _HELP, "saves it", "calm 5"),
+        save,
+    )
+    return names[0] if names else None
