@@ -17,7 +17,6 @@ __all__ = [
     "DETAIL_LEAST",
     "LEAST_HEIGHT",
     "LEAST_WIDTH",
-    "PANES_FROM",
     "Arrangement",
     "ListAndDetail",
     "arrange",
@@ -27,7 +26,7 @@ __all__ = [
 
 LEAST_WIDTH = 40
 LEAST_HEIGHT = 10
-PANES_FROM = 120
+_PANES_FROM = 120
 BESIDE_FROM = 160
 
 _DETAIL = 7
@@ -97,7 +96,7 @@ def arrange(
 
 def wants_panes(width: int, panes: bool | None) -> bool:
     """Whether live runs are to be panes: as the person chose, else as the width has it."""
-    return panes if panes is not None else width >= PANES_FROM
+    return panes if panes is not None else width >= _PANES_FROM
 
 
 def _grown(detail: int, rows: int, listed: int) -> int:

@@ -21,7 +21,7 @@ from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.presets import PresetChoice
 
-__all__ = ["SmokeScreen", "figure_rows", "save_preset"]
+__all__ = ["SmokeScreen", "save_preset"]
 
 LONGEST_STEP_S = 120.0
 _MARKS: dict[str, tuple[str, Style]] = {
@@ -91,7 +91,7 @@ class SmokeScreen(Sheet[None]):
             return [line([(text, colours.QUIET)], width) for text in wrap(f"{self._doing}…", width)]
         rows = [strip for step in self._checked.steps for strip in _step(step, width)]
         if self._checked.figures is not None:
-            for name, value in figure_rows(self._checked.figures):
+            for name, value in _figure_rows(self._checked.figures):
                 rows.append(line([(f"  {name:<{_NAME}}", colours.QUIET), (value, colours.INK)], width))
         return rows
 
@@ -106,7 +106,7 @@ class SmokeScreen(Sheet[None]):
         return self._trouble or "tried, and it would run"
 
 
-def figure_rows(figures: CheckFigures) -> Iterator[tuple[str, str]]:
+def _figure_rows(figures: CheckFigures) -> Iterator[tuple[str, str]]:
     """Memory, VRAM, speed and time, as name and value."""
     workers = f", {figures.n_workers} workers among it" if figures.n_workers else ""
     yield "memory", f"{numbers.size(figures.memory_bytes)}{workers}"

@@ -17,9 +17,9 @@ from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, fit, line, wrap
 
-__all__ = ["LABEL", "episodes", "stacked"]
+__all__ = ["episodes", "stacked"]
 
-LABEL = 6
+_LABEL = 6
 """Cells left of the columns."""
 _LEAST, _MOST = 5, 24
 _NAME = 20
@@ -50,7 +50,7 @@ def episodes(view: RunView, history: HistoryReply | None, trouble: str, width: i
         return [line([(f" {text}", colours.QUIET)], width) for text in wrap(said, width - 2)]
     figures = _figures(view, counts, ended, width)
     rows = max(_LEAST, min(_MOST, height - len(figures) - 2))
-    drawn = stacked(counts, history.episodes, width - LABEL - 1, rows)
+    drawn = stacked(counts, history.episodes, width - _LABEL - 1, rows)
     strips = [line([(_axis(at, rows), colours.QUIET), *parts], width) for at, parts in enumerate(drawn)]
     return [*strips, _ruler(history, width), line([], width), *figures]
 
@@ -113,15 +113,15 @@ def _fill(at: int) -> tuple[str, Style]:
 
 def _axis(at: int, rows: int) -> str:
     label = {0: "100%", rows // 2: "50%", rows - 1: "0%"}.get(at, "")
-    return f"{label:>{LABEL - 1}} "
+    return f"{label:>{_LABEL - 1}} "
 
 
 def _ruler(history: HistoryReply, width: int) -> Strip:
     """The updates that the stack goes over."""
     first = max(1, history.updates[0] - _bucket(history) + 1)
     left, right = f"update {numbers.count(first)}", numbers.count(history.updates[-1])
-    room = width - LABEL - 1 - len(left) - len(right)
-    return line([(f"{'':{LABEL}}{left}{' ' * max(1, room)}{right}", colours.QUIET)], width)
+    room = width - _LABEL - 1 - len(left) - len(right)
+    return line([(f"{'':{_LABEL}}{left}{' ' * max(1, room)}{right}", colours.QUIET)], width)
 
 
 def _bucket(history: HistoryReply) -> int:

@@ -22,7 +22,6 @@ from mission_tui.tui.state.run_status import finding_span, finding_word, open_fi
 
 __all__ = [
     "calm",
-    "evidence_rows",
     "finding_lines",
     "flags",
     "health",
@@ -43,7 +42,7 @@ _REMARK = (
 def finding_lines(finding: Finding, width: int, now: float, *, over: bool = False) -> list[Strip]:
     """Everything about `finding`; `over`: its run is."""
     inside = width - 2
-    rows = [*finding_rows(finding, inside, now, over=over), [], *evidence_rows(finding, inside)]
+    rows = [*finding_rows(finding, inside, now, over=over), [], *_evidence_rows(finding, inside)]
     return [line([(" ", colours.INK), *parts], width) for parts in rows]
 
 
@@ -74,7 +73,7 @@ def _labelled(label: str, said: str, width: int) -> list[list[Part]]:
     ]
 
 
-def evidence_rows(finding: Finding, width: int) -> list[list[Part]]:
+def _evidence_rows(finding: Finding, width: int) -> list[list[Part]]:
     """The evidence as a table, newest row last; columns that do not fit are left out from the right.
 
     The column that the curve shows stands first, for it is the last one to be missed.

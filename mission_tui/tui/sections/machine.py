@@ -22,7 +22,7 @@ from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap
 from mission_tui.tui.drawing.table import Column, ordered, table
 from mission_tui.tui.state import run_status
 
-__all__ = ["GPU_COLUMNS", "RUN_COLUMNS", "RUN_SORTS", "Use", "machine_lines", "runs_on"]
+__all__ = ["RUN_COLUMNS", "RUN_SORTS", "Use", "machine_lines", "runs_on"]
 
 _CURVE = 60
 
@@ -64,7 +64,7 @@ def _slowed(row: _Gpu) -> Style:
     return colours.WARN if row.meters.slowed else colours.QUIET
 
 
-GPU_COLUMNS: tuple[Column[_Gpu], ...] = (
+_GPU_COLUMNS: tuple[Column[_Gpu], ...] = (
     Column("GPU", 4, lambda row: f"GPU{row.at}", left=True),
     Column("name", 8, lambda row: row.meters.name, left=True, rank=5, style=lambda _: colours.QUIET),
     Column("now", 4, lambda row: percent(row.meters.util.now), rank=6),
@@ -148,7 +148,7 @@ def machine_lines(
     strips += [line([(fit(f" {sentence}", width), colours.INK)], width) for sentence in told]
     if snapshot.gpus:
         gpus = [_Gpu(at, meters) for at, meters in enumerate(snapshot.gpus)]
-        strips += [Strip.blank(width), *table(GPU_COLUMNS, gpus, width)]
+        strips += [Strip.blank(width), *table(_GPU_COLUMNS, gpus, width)]
     else:
         note = snapshot.host.gpu_note or "no GPU"
         if note.startswith("no GPU"):

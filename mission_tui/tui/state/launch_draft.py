@@ -20,7 +20,7 @@ from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.tui.drawing import colours, numbers
 
-__all__ = ["ELSEWHERE", "Draft", "Said", "assignments", "followed", "heading", "meaning", "price", "words"]
+__all__ = ["ELSEWHERE", "Draft", "Said", "assignments", "followed", "meaning", "price", "words"]
 
 _MOST_RUNS = 64
 _LAST_SEED = LARGEST_SEED
@@ -79,7 +79,7 @@ def followed(draft: Draft) -> tuple[str, ...]:
     return tuple(filter(None, re.split(r"[,\s]+", draft.after)))
 
 
-def heading(items: Sequence[LaunchItem], settings: Sequence[str], copies: int) -> str:
+def _heading(items: Sequence[LaunchItem], settings: Sequence[str], copies: int) -> str:
     """How many runs that makes, and by what they are many."""
     if len(items) == 1:
         return "1 run"
@@ -92,7 +92,7 @@ def heading(items: Sequence[LaunchItem], settings: Sequence[str], copies: int) -
 
 def meaning(items: Sequence[LaunchItem], settings: Sequence[str] = (), copies: int = 1) -> list[str]:
     """The numbers that decide a run, for the first of `items`, after what differs between several."""
-    spec, first = items[0].spec, heading(items, settings, copies)
+    spec, first = items[0].spec, _heading(items, settings, copies)
     if spec.run.command is not None:
         return [f"{first}  {shlex.join(spec.run.command)}", "a command: its exit code says how it ended"]
     plan = plan_batch(spec)

@@ -18,7 +18,6 @@ from mission_tui.tui.drawing.metrics import MOST_CURVES
 
 __all__ = [
     "OVERS",
-    "Changes",
     "ChartSettings",
     "Keep",
     "Over",

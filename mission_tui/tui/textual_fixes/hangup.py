@@ -15,9 +15,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["HUNG_UP", "watch_signals", "watched_terminal"]
+__all__ = ["watch_signals", "watched_terminal"]
 
-HUNG_UP = 129
+_HUNG_UP = 129
 _GRACE_S = 1.2
 
 
@@ -60,16 +60,16 @@ def watched_terminal(terminal_fd: int, leave: Callable[[int], None]) -> Iterator
 def _end(loop: asyncio.AbstractEventLoop, leave: Callable[[int], None]) -> None:
     _replace_terminal()
     try:
-        loop.call_soon_threadsafe(leave, HUNG_UP)
+        loop.call_soon_threadsafe(leave, _HUNG_UP)
     except RuntimeError:
         return  # the loop has ended by itself meanwhile
     threading.Event().wait(_GRACE_S)
-    os._exit(HUNG_UP)
+    os._exit(_HUNG_UP)
 
 
 def _hung_up(leave: Callable[[int], None]) -> None:
     _replace_terminal()
-    leave(HUNG_UP)
+    leave(_HUNG_UP)
 
 
 def _replace_terminal() -> None:
