@@ -11,9 +11,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from mission_tui.fleet.history.outcome import ALIVE, OVER, RunState
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.outcome import ALIVE, OVER, RunState
 from mission_tui.fleet.views.abilities import refusal
-from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 
 __all__ = ["ACTIONS", "LAUNCH_KEYS", "STATES", "Action", "Move", "Place", "is_applicable", "key_label", "offered"]

@@ -14,8 +14,8 @@ from textual.app import App
 from textual.timer import Timer
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.metrics import RETURN, number
-from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.events.metrics import RETURN, number
+from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen

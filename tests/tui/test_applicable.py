@@ -6,7 +6,7 @@ from typing import get_args
 
 from msgspec import structs
 
-from mission_tui.fleet.history.outcome import RunState
+from mission_tui.fleet.events.outcome import RunState
 from mission_tui.tui.actions import ACTIONS, STATES, is_applicable
 from tests.tui.fleets import KL_FINDING, LIVE, ended
 

@@ -13,8 +13,8 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-from mission_tui.fleet.history.outcome import RunState
-from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.outcome import RunState
 from mission_tui.tui.drawing.strips import literal
 
 __all__ = [

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual.strip import Strip
 
+from mission_tui.fleet.events.findings import Finding, Severity
+from mission_tui.fleet.events.metrics import Metric
+from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.health.readings import Reading, readings
 from mission_tui.fleet.health.settings import settings_of
-from mission_tui.fleet.history.metrics import Metric
-from mission_tui.fleet.history.outcome import ALIVE, OVER
-from mission_tui.fleet.views.findings import Finding, Severity
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.drawing import colours, numbers

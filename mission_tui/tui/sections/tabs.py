@@ -14,9 +14,9 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.history.metrics import Metric, number
-from mission_tui.fleet.history.outcome import OVER
-from mission_tui.fleet.marginal_gain import gain_sentence
+from mission_tui.fleet.events.marginal_gain import gain_sentence
+from mission_tui.fleet.events.metrics import Metric, number
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.metrics import key_metrics, metric_title

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from textual.strip import Strip
 
-from mission_tui.fleet.history.outcome import ALIVE
-from mission_tui.fleet.views.env_workers import SLOW_TIMES, EnvWorkers, worker_sentences
+from mission_tui.fleet.events.outcome import ALIVE
+from mission_tui.fleet.events.processes import SLOW_TIMES, EnvWorkers, worker_sentences
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import spark

@@ -15,7 +15,7 @@ from textual.app import App
 from textual.screen import Screen
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.request import AnsweredBy

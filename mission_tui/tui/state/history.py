@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, structs
 
-from mission_tui.fleet.history.metrics import Metric, number
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import Metric, number
 from mission_tui.fleet.views.snapshot import SERIES, RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 

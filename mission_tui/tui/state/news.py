@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from mission_tui.fleet.history.outcome import ALIVE, OVER, After
-from mission_tui.fleet.views.findings import Finding
-from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
-from mission_tui.fleet.views.stale import stale_sentence
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.outcome import ALIVE, OVER, After
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, stale_sentence
 from mission_tui.tui.drawing import numbers
 from mission_tui.tui.drawing.strips import literal
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.strips.cells import WIDTHS, Cell
 from mission_tui.fleet.strips.strip import Lane, Span, StandState, Strip
 from mission_tui.ipc.requests import GetStrip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError
-from mission_tui.fleet.specs.setting_change import LIVE_KEYS
+from mission_tui.fleet.specs.spec import LIVE_KEYS
 from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply

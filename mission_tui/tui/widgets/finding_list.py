@@ -9,7 +9,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, fit, line

@@ -11,9 +11,8 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.history.outcome import ALIVE
-from mission_tui.fleet.marginal_gain.recent import recent_gains
-from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunGain, RunView
+from mission_tui.fleet.events.outcome import ALIVE
+from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunGain, RunView, recent_gains
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import spark
