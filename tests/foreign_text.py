@@ -15,12 +15,12 @@ from pathlib import Path
 __all__ = ["command_line_complaints", "complaints"]
 
 _DOORS = {
-    "Segment": {"strips.py", "filters.py", "cell_diff.py", "line_cache.py"},
+    "Segment": {"strips.py", "glyphs.py", "cell_diff.py"},
     "Strip": {"strips.py", "cell_diff.py"},
     "Text": {"strips.py"},
     "Console": {"strips.py"},
     "notify": {"app_context.py"},
-    "bell": {"alert.py"},
+    "bell": {"snapshot_arrivals.py"},
     "copy_to_clipboard": {"app_context.py"},
     "run_action": {"app_context.py"},
     "print": set(),
@@ -34,7 +34,7 @@ _WIDGETS = {"Input", "TextArea", "Static"}
 _TITLES = {"border_title", "border_subtitle", "tooltip", "sub_title"}
 _WRITERS = {("sys", "stdout"), ("sys", "stderr"), ("sys", "__stdout__"), ("sys", "__stderr__")}
 _MAY_WRITE = {"entry.py", "driver.py"}
-_DRIVES = {"alert.py", "flow.py", "driver.py"}
+_DRIVES = {"snapshot_arrivals.py", "flow.py", "driver.py"}
 _CALL = re.compile(r"^\s*(app|screen|focused)\.\w+\(")
 
 
