@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.verbs.cleaning import clean, remove, undo
 from mission_tui.tui.verbs.findings import acknowledge, apply, silence
 from mission_tui.tui.verbs.labels import adopt, label, note, rename
@@ -27,15 +24,14 @@ from mission_tui.tui.verbs.looking import (
     usual_sizes,
 )
 from mission_tui.tui.verbs.navigation import back, coarser, elsewhere, finer, forward, go_to, replay, shell, suspend
-from mission_tui.tui.verbs.orders import checkpoint, freeze, kill, park, pause, stop
+from mission_tui.tui.verbs.orders import ORDERS, Verb
 from mission_tui.tui.verbs.palette import actions, command, palette
 from mission_tui.tui.verbs.resume import resume, resume_with, set_, set_advice
 
-__all__ = ["VERBS", "Verb"]
-
-Verb = Callable[[AppContext, tuple[RunView, ...]], Coroutine[Any, Any, None]]
+__all__ = ["VERBS"]
 
 VERBS: Mapping[str, Verb] = {
+    **ORDERS,
     "acknowledge": acknowledge,
     "actions": actions,
     "adopt": adopt,
@@ -43,7 +39,6 @@ VERBS: Mapping[str, Verb] = {
     "away": away,
     "back in time": back,
     "bell": bell,
-    "checkpoint": checkpoint,
     "clean": clean,
     "clone": clone,
     "command": command,
@@ -54,10 +49,8 @@ VERBS: Mapping[str, Verb] = {
     "evaluate": evaluate,
     "finer": finer,
     "forward in time": forward,
-    "freeze": freeze,
     "go to": go_to,
     "help": help_,
-    "kill": kill,
     "larger": larger,
     "label": label,
     "longer": longer,
@@ -65,8 +58,6 @@ VERBS: Mapping[str, Verb] = {
     "new": new,
     "note": note,
     "palette": palette,
-    "park": park,
-    "pause": pause,
     "refresh": refresh,
     "remove": remove,
     "rename": rename,
@@ -79,7 +70,6 @@ VERBS: Mapping[str, Verb] = {
     "shorter": shorter,
     "silence": silence,
     "smaller": smaller,
-    "stop": stop,
     "suspend": suspend,
     "undo": undo,
     "usual sizes": usual_sizes,

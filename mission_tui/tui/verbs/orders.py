@@ -5,7 +5,8 @@ And what all verbs share: one request about the runs it can apply to, what was a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
@@ -15,37 +16,19 @@ from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.run_status import state_word
 
-__all__ = ["able", "checkpoint", "fitting", "freeze", "kill", "names", "no_finding", "park", "pause", "stop"]
+__all__ = ["ORDERS", "Verb", "able", "fitting", "names", "no_finding"]
+
+Verb = Callable[[AppContext, tuple[RunView, ...]], Coroutine[Any, Any, None]]
 
 
-async def pause(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
-    """Pause the running ones of `runs`."""
-    if running := fitting(app_context, "pause", runs):
-        await act(app_context, "pause", running)
+def _order(verb: ActVerb) -> Verb:
+    """Ask it of those runs in whose state it means something; a second `s` on a stopping run changes nothing."""
 
+    async def give(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
+        if fit := fitting(app_context, verb, runs):
+            await act(app_context, verb, fit)
 
-async def freeze(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
-    """Freeze the running and paused ones of `runs`."""
-    if running := fitting(app_context, "freeze", runs):
-        await act(app_context, "freeze", running)
-
-
-async def park(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
-    """Park the live and waiting ones of `runs`."""
-    if live := fitting(app_context, "park", runs):
-        await act(app_context, "park", live)
-
-
-async def checkpoint(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
-    """Ask the running and paused ones of `runs` for a checkpoint."""
-    if running := fitting(app_context, "checkpoint", runs):
-        await act(app_context, "checkpoint", running)
-
-
-async def stop(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
-    """Stop the live and queued ones of `runs`; a second `s` on a stopping run changes nothing."""
-    if stoppable := fitting(app_context, "stop", runs):
-        await act(app_context, "stop", stoppable)
+    return give
 
 
 async def kill(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
@@ -68,6 +51,11 @@ def _loss(view: RunView) -> str:
     if view.last_checkpoint is None:
         return "has no checkpoint; everything learned so far is lost"
     return f"everything after checkpoint {view.last_checkpoint} is lost"
+
+
+_AT_ONCE: tuple[ActVerb, ...] = ("checkpoint", "freeze", "park", "pause", "stop")
+ORDERS: Mapping[str, Verb] = {"kill": kill, **{verb: _order(verb) for verb in _AT_ONCE}}
+"""By action name."""
 
 
 def able(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
