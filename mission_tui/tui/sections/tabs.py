@@ -78,7 +78,7 @@ def _answered(tab: str, view: RunView, data: RunData, width: int, height: int, n
 
                 return checkpoints(details, width, now)
             case "journal":
-                from mission_tui.tui.sections.journal import journal
+                from mission_tui.tui.sections.checkpoints import journal
 
                 return journal(details, width, now)
     return [line([(f" {data.trouble or 'asking…'}", colours.QUIET)], width)]
