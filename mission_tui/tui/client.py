@@ -13,8 +13,7 @@ from typing import Protocol, TypeVar
 from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import Progress
-from mission_tui.ipc.request import AnsweredBy
-from mission_tui.ipc.requests import GoTo
+from mission_tui.ipc.requests import AnsweredBy, GoTo
 
 __all__ = ["FleetClient", "ReplaySeek", "follow"]
 

@@ -23,7 +23,7 @@ from msgspec import structs
 from mission_tui.fleet.compare import RETURN, compare
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
-from mission_tui.ipc import cleanup_requests, replies, requests
+from mission_tui.ipc import replies, requests
 from mission_tui.tui.textual_fixes.cell_diff import CellDiff, Pen
 from tests.tui import fleets
 from tests.tui.fleets import KL_FINDING, NAN_FINDING, NOW, a_fleet, a_run, ended

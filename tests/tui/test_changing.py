@@ -8,8 +8,7 @@ from textual.widgets import Input
 
 from mission_tui.fleet.events.lineage import SettingChange
 from mission_tui.ipc import replies
-from mission_tui.ipc.request import Request
-from mission_tui.ipc.requests import Clone, GetDetails, GetHistory, Label, Note, Rename, Resume, Set
+from mission_tui.ipc.requests import Clone, GetDetails, GetHistory, Label, Note, Rename, Request, Resume, Set
 from mission_tui.tui.screens.questions import LineInputScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
 from tests.tui.fake_client import details, history

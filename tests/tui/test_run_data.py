@@ -10,8 +10,7 @@ import pytest
 
 from mission_tui.errors import MissionError
 from mission_tui.ipc.replies import Refused
-from mission_tui.ipc.request import AnsweredBy, Request
-from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
+from mission_tui.ipc.requests import AnsweredBy, GetDetails, GetHistory, GetLog, Request
 from mission_tui.tui.state.run_data import RunDataLoader
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import LIVE, a_fleet, a_run, ended

@@ -12,8 +12,7 @@ from msgspec import structs
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import HistoryReply, LogReply
-from mission_tui.ipc.request import AnsweredBy
-from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
+from mission_tui.ipc.requests import AnsweredBy, GetDetails, GetHistory, GetLog
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.screens.run_tabs import MOST_BYTES
 from tests.tui.fake_client import a_spec, details

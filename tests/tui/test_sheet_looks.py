@@ -16,7 +16,7 @@ from textual.widgets import Input
 from mission_tui.fleet.compare import RETURN, compare
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import CleanReply, ComparisonReply, OperatorReply
-from mission_tui.ipc.requests import Compare
+from mission_tui.ipc.requests import Clean, Compare
 from mission_tui.tui.screens.sheet import ErrorScreen
 from tests.tui.fake_client import FakeClient, Respond
 from tests.tui.fleets import LIVE, NOW, a_fleet

@@ -18,8 +18,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import Progress
-from mission_tui.ipc.request import AnsweredBy
-from mission_tui.ipc.requests import UNDO_S
+from mission_tui.ipc.requests import UNDO_S, AnsweredBy
 from mission_tui.tui.actions import Place
 from mission_tui.tui.client import FleetClient, ReplaySeek
 from mission_tui.tui.drawing.strips import literal

@@ -16,8 +16,7 @@ from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.history.series import EPISODES
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
-from mission_tui.ipc.request import AnsweredBy
-from mission_tui.ipc.requests import GetDetails, GetHistory
+from mission_tui.ipc.requests import AnsweredBy, GetDetails, GetHistory
 from mission_tui.tui.state.history import (
     MOST_COURSES,
     PHASE_SERIES,

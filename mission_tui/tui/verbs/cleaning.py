@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from mission_tui.errors import NoSupervisorError, ProtocolError
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.cleanup_requests import Clean, Remove, Restore
-from mission_tui.ipc.requests import UNDO_S, Undo
+from mission_tui.ipc.requests import UNDO_S, Clean, Remove, Restore, Undo
 from mission_tui.tui.screens.questions import LeftoversScreen
 from mission_tui.tui.state.app_context import AppContext, UndoableAction
 from mission_tui.tui.verbs.orders import fitting, names

@@ -12,8 +12,8 @@ from msgspec import structs
 from mission_tui.fleet.compare import RETURN, compare
 from mission_tui.fleet.events.processes import EnvWorkers, LateWorker
 from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherRoot, Replay, RunView
-from mission_tui.ipc import cleanup_requests, replies, requests
-from mission_tui.ipc.request import Request
+from mission_tui.ipc import replies, requests
+from mission_tui.ipc.requests import Request
 from mission_tui.tui.state.presets import PresetChoice
 from tests.faults.hostile.texts import MARK
 from tests.tui.fleets import BUSY, ENDED, KL_FINDING, NAN_FINDING, NOW, a_fleet, queued
