@@ -287,13 +287,6 @@ def _age(run: RunHistory) -> tuple[float, str]:
     return run.journal.created_t, run.id
 
 
-def _ref(run: RunHistory) -> RunRef:
-    journal = run.journal
-    return RunRef(
-        run.id, journal.name, run.state not in ("ended", "parked"), journal.group or "", bool(journal.foreign)
-    )
-
-
 def _newest(paid: Iterable[tuple[str, MarginalGain]]) -> tuple[tuple[str, MarginalGain], ...]:
     """By when it happened, not by when it was applied: a fleet that is rebuilt shows the same."""
     return tuple(sorted(paid, key=lambda each: (-each[1].t, each[0]))[:SHOWN_PAID])

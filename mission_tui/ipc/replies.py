@@ -7,9 +7,8 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from mission_tui.fleet.capacity.cost import Cost
-from mission_tui.fleet.events.lineage import SettingChange
 from mission_tui.fleet.events.metrics import Metric
-from mission_tui.fleet.events.provenance import Provenance
+from mission_tui.fleet.events.provenance import Provenance, SettingChange
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.spec import Spec

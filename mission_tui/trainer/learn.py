@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.findings import CHECKPOINT, EVALUATION
-from mission_tui.fleet.events.lineage import diff_of
+from mission_tui.fleet.events.provenance import diff_of
 from mission_tui.records.files.storage import StorageError
 from mission_tui.trainer.budget import Budget, Stopwatch
 from mission_tui.trainer.building.spaces import short

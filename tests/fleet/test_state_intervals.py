@@ -14,7 +14,7 @@ from mission_tui.fleet.events.journal import (
     RunThawed,
 )
 from mission_tui.fleet.events.outcome import Stopped
-from mission_tui.fleet.history.journal_state import MOST, StateIntervals
+from mission_tui.fleet.history.journal_state import MOST_STATE_CHANGES, StateIntervals
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.strips.strip import StateInterval
 
@@ -66,5 +66,5 @@ def test_a_clock_that_was_set_back_turns_nothing_round() -> None:
     for at in range(10_000):
         intervals.add("paused" if at % 2 else "running", float(at))
     stands = intervals.between(0.0, 10_000.0)
-    assert len(stands) == MOST // 2
+    assert len(stands) == MOST_STATE_CHANGES // 2
     assert stands[-1] == StateInterval("paused", 9_999.0, 10_000.0)

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 from textual.widgets import Input
 
-from mission_tui.fleet.events.lineage import SettingChange
+from mission_tui.fleet.events.provenance import SettingChange
 from mission_tui.ipc import replies
 from mission_tui.ipc.requests import Clone, GetDetails, GetHistory, Label, Note, Rename, Request, Resume, Set
 from mission_tui.tui.screens.questions import LineInputScreen

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.lineage import SettingChange
+from mission_tui.fleet.events.provenance import SettingChange
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetDetails, GetLog

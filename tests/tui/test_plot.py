@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from mission_tui.fleet.events.lineage import SettingChange
 from mission_tui.fleet.events.metrics import Metric
+from mission_tui.fleet.events.provenance import SettingChange
 from mission_tui.ipc.replies import AttemptView, HistoryReply
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.content import Content, content_of, crossed

@@ -15,10 +15,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mission_tui.fleet.capacity.headroom import Headroom, QueuedRun
+from mission_tui.fleet.capacity.cost import Claim
+from mission_tui.fleet.capacity.headroom import Gpu, Headroom, QueuedRun, choose, scarce
 from mission_tui.fleet.capacity.machine import Assessment, Machine, assess, busy_cores
-from mission_tui.fleet.capacity.placement import Gpu, choose, scarce
-from mission_tui.fleet.capacity.reservation import Claim
 from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["Admit", "Wait", "assess_combined", "decide_queue", "never_fits", "size_of"]
@@ -57,7 +56,7 @@ def _decide(run: QueuedRun, headroom: Headroom, kept: dict[str, str]) -> Admit |
     """What becomes of `run`. `kept` says what is kept (a GPU's UUID, "" the whole machine), and for whom."""
     if _MACHINE in kept:
         return Wait(f"waits behind {kept[_MACHINE]}")
-    if lack := machine_shortage(run, headroom):
+    if lack := _machine_shortage(run, headroom):
         kept[_MACHINE] = _in_short(run, lack)
         return Wait(lack)
     gpus, need = headroom.gpus_of(run), run.claim.vram_bytes
@@ -67,11 +66,11 @@ def _decide(run: QueuedRun, headroom: Headroom, kept: dict[str, str]) -> Admit |
     if able and not open_:
         return Wait(f"waits behind {kept[able[0].uuid]}")
     if gpus and choose(headroom.capped(open_), need, headroom.caps.runs_per_gpu) is None:
-        lack, wanted = gpu_shortage(run, open_, headroom), scarce(headroom.capped(open_))
+        lack, wanted = _gpu_shortage(run, open_, headroom), scarce(headroom.capped(open_))
         if wanted is not None:
             kept[wanted.uuid] = _in_short(run, lack)
         return Wait(lack)
-    if lack := own_limit_shortage(run, headroom, open_):
+    if lack := _own_limit_shortage(run, headroom, open_):
         return Wait(lack)
     chosen = headroom.choose_for(run, open_)
     return Admit("" if chosen is None else chosen.uuid)
@@ -114,7 +113,7 @@ def _beyond(need: int, what: str, total: int | None, has: str, cap: int | None, 
         yield f"needs about {size_of(need, up=True)} of {what} and {LIMITS_FILE} {gives} {size_of(cap)}"
 
 
-def machine_shortage(run: QueuedRun, headroom: Headroom) -> str:
+def _machine_shortage(run: QueuedRun, headroom: Headroom) -> str:
     """What the machine as a whole cannot give `run` now; empty when there is enough."""
     caps, need = headroom.caps, run.claim.ram_bytes
     if caps.runs is not None and headroom.runs >= caps.runs:
@@ -134,7 +133,7 @@ def machine_shortage(run: QueuedRun, headroom: Headroom) -> str:
     return ""
 
 
-def gpu_shortage(run: QueuedRun, gpus: Sequence[Gpu], headroom: Headroom) -> str:
+def _gpu_shortage(run: QueuedRun, gpus: Sequence[Gpu], headroom: Headroom) -> str:
     """Why none of `gpus` has room for `run`."""
     caps, need = headroom.caps, run.claim.vram_bytes
     most = caps.runs_per_gpu
@@ -149,7 +148,7 @@ def gpu_shortage(run: QueuedRun, gpus: Sequence[Gpu], headroom: Headroom) -> str
     return f"waits for {size_of(need, up=True)} of GPU memory: {most_free}; run.device = 'cpu' needs none"
 
 
-def own_limit_shortage(run: QueuedRun, headroom: Headroom, gpus: Sequence[Gpu]) -> str:
+def _own_limit_shortage(run: QueuedRun, headroom: Headroom, gpus: Sequence[Gpu]) -> str:
     """Which of its own limits keeps `run` from beginning although the machine could carry it."""
     own = run.limits
     if headroom.disk_free is not None and headroom.disk_free < own.disk_free:

@@ -20,7 +20,6 @@ __all__ = [
     "SPARE_SHARE",
     "Assessment",
     "Machine",
-    "Memory",
     "assess",
     "busy_cores",
     "estimate_memory",

@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.lineage import Origin
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.outcome import After, Outcome
 from mission_tui.fleet.events.processes import Peak, Placement
+from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.ranges import Bytes, Count, UnixTime, Whole
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Terms
 

@@ -68,7 +68,7 @@ LARGE_ERROR = 1.0
 """Values that miss by more than this have a loss above 1, which outweighs that of the policy."""
 
 
-def value_error_of(row: Row) -> float | None:
+def _value_error_of(row: Row) -> float | None:
     """Root of the value loss: by how much values miss returns, in units of the rewards that are trained on."""
     loss = row.metrics.get("train/value_loss")
     return math.sqrt(loss) if loss is not None and 0.0 <= loss < math.inf else None
@@ -76,13 +76,13 @@ def value_error_of(row: Row) -> float | None:
 
 def is_large(row: Row, settings: Settings) -> bool:
     """Whether rewards are too large as they are: not known to be normalised, and values miss by more than a unit."""
-    error = value_error_of(row)
+    error = _value_error_of(row)
     return error is not None and error > LARGE_ERROR and settings.normalize_reward is not True
 
 
 def reward_scale_sentence(row: Row, settings: Settings) -> str:
     """By how much values miss, and whether rewards are normalised; "" when neither is known."""
-    error = value_error_of(row)
+    error = _value_error_of(row)
     how = {True: "rewards are normalised", False: "rewards are not normalised", None: ""}[settings.normalize_reward]
     missed = f"values miss returns by about {rounded(error)} (root of the value loss)" if error is not None else ""
     return ", and ".join(part for part in (missed, how) if part)

@@ -20,7 +20,7 @@ from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.health.trust_region import radius_of
 from mission_tui.fleet.specs.thresholds import Limits
 
-__all__ = ["FEWEST_SPEEDS", "Reading", "Standing", "readings"]
+__all__ = ["Reading", "readings"]
 
 Standing = Literal["ok", "warning", "critical"]
 

@@ -28,10 +28,10 @@ from mission_tui.fleet.events.journal import (
     SettingsAsked,
     Verb,
 )
-from mission_tui.fleet.events.lineage import Origin
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.outcome import After, Failed, Outcome, RunState, Stopped
 from mission_tui.fleet.events.processes import Peak, Placement, RunFlag
+from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.strips.strip import StandState, StateInterval
 
 __all__ = ["JournalState", "StateIntervals"]
@@ -44,7 +44,7 @@ AGAIN = 16
 
 PAYOFFS = 16
 """So many times that the run joined or left the others are remembered."""
-MOST = 256
+MOST_STATE_CHANGES = 256
 """Changes that are remembered; the newest ones."""
 _STANDS: dict[RunState, StandState] = {"queued": "queued", "paused": "paused", "frozen": "frozen", "parked": "parked"}
 
@@ -245,7 +245,7 @@ class StateIntervals:
     """Takes in states in the order of the journal, whatever its clock did."""
 
     def __init__(self) -> None:
-        self._changes: deque[tuple[float, StandState | None]] = deque(maxlen=MOST)
+        self._changes: deque[tuple[float, StandState | None]] = deque(maxlen=MOST_STATE_CHANGES)
 
     def add(self, state: RunState, t: float) -> None:
         """From unix time `t` on the run is in `state`."""

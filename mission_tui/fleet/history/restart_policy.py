@@ -20,7 +20,6 @@ from mission_tui.fleet.specs.spec import RestartKeep
 
 __all__ = [
     "ASKED",
-    "CRASH_LOOP",
     "REBOOTS",
     "GiveUp",
     "Row",

@@ -40,7 +40,6 @@ from mission_tui.fleet.events.journal import (
     RunThawed,
     SettingsAsked,
 )
-from mission_tui.fleet.events.lineage import Origin, SettingChange, diff_of
 from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     DutyFailed,
@@ -66,6 +65,7 @@ from mission_tui.fleet.events.observations import (
 )
 from mission_tui.fleet.events.outcome import Lost, Phase, RunState
 from mission_tui.fleet.events.processes import EnvWorkers, Pids, RunFlag, Usage
+from mission_tui.fleet.events.provenance import Origin, SettingChange, diff_of
 from mission_tui.fleet.history.journal_state import JournalState, StateIntervals
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, fold_record
 from mission_tui.fleet.specs.spec import Spec
@@ -303,7 +303,7 @@ def _resumed(run_id: str, journal: JournalState, event: AttemptStarting) -> Orig
     return Origin("resumed", run_id, journal.name, event.checkpoint, diff_of(event.changes), after)
 
 
-MOST = 16
+MOST_DIFF_LINES = 16
 """Lines of a change that are shown: one for each setting that can be changed, and some."""
 
 
@@ -316,7 +316,7 @@ def setting_changes(run: RunHistory) -> tuple[SettingChange, ...]:
 
 def _cleaned(diff: tuple[str, ...]) -> tuple[str, ...]:
     """A trainer may be anybody's, and so may be what it writes."""
-    return tuple(clean(line) for line in diff[:MOST])
+    return tuple(clean(line) for line in diff[:MOST_DIFF_LINES])
 
 
 def not_taken(run: RunHistory) -> list[SettingsAsked]:

@@ -199,7 +199,7 @@ class _Comparison:
 
     def _verdict(self, bare: MarginalGain, base: SteadyPeriod, before: _Cells, after: _Cells) -> MarginalGain:
         less, more = (before, after) if self._came else (after, before)
-        gain = gain_interval(less.sums, more.sums)
+        gain = _gain_interval(less.sums, more.sums)
         if gain is None:
             return structs.replace(bare, verdict="noisy")
         spoiled = self._spoiled(base, before.whole_s, after.whole_s)
@@ -238,7 +238,7 @@ class GainInterval:
     high: float
 
 
-def gain_interval(before: Sequence[float], after: Sequence[float]) -> GainInterval | None:
+def _gain_interval(before: Sequence[float], after: Sequence[float]) -> GainInterval | None:
     """The gain of the mean of `after` over that of `before`, three values each or more; None where one of them stood
     still.
     """

@@ -161,7 +161,7 @@ def _changes(sides: Sides) -> Iterator[Change]:
     before, after = _values(sides.was, sides.plan_was), _values(sides.now, sides.plan_now)
     for name, value in after.items():
         if name in contradictions:
-            ruling = Ruling("refuse", contradictions[name], remedies=nearest(sides.now, name))
+            ruling = Ruling("refuse", contradictions[name], remedies=_nearest(sides.now, name))
         elif before[name] != value or _forced(sides, name):
             ruling = _settled(sides, name, RULES.get(name, _KEPT)(sides))
         else:
@@ -262,7 +262,7 @@ def _said(value: Any) -> str:
             return clean(str(value))
 
 
-def nearest(spec: Spec, name: str) -> tuple[Remedy, ...]:
+def _nearest(spec: Spec, name: str) -> tuple[Remedy, ...]:
     """The remedy that gives field `name` of the contradictory `spec` its nearest valid value; none where none is."""
     rollout = rollout_size(spec)
     match name:

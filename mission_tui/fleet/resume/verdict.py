@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, structs
 
-__all__ = ["AS_IT_WAS", "WARM_UP_UPDATES", "Change", "Grade", "Remedy", "RemedyName", "ResumeVerdict", "Terms"]
+__all__ = ["AS_IT_WAS", "WARM_UP_UPDATES", "Change", "Grade", "Remedy", "ResumeVerdict", "Terms"]
 
 
 WARM_UP_UPDATES = 10

@@ -19,7 +19,7 @@ from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import TABLES, describe, members
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["KNOWN_ENVS", "Completion", "complete", "doubtful_env"]
+__all__ = ["Completion", "complete", "doubtful_env"]
 
 KNOWN_ENVS = (
     "MissionGym-v0",

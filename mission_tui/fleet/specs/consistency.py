@@ -18,7 +18,7 @@ from mission_tui.fleet.specs.secrecy import is_secret
 from mission_tui.fleet.specs.sizes import nearby_divisors, plan_batch
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec, rollout_size
 
-__all__ = ["LARGEST_ROLLOUT", "TRAINERS_OWN", "Violation", "cautions", "violations"]
+__all__ = ["LARGEST_ROLLOUT", "TRAINERS_OWN", "cautions", "violations"]
 
 LARGEST_ROLLOUT = 2**31 - 1
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?", re.ASCII)
@@ -40,7 +40,7 @@ class Violation:
 
 def violations(spec: Spec) -> Iterator[Violation]:
     """Everything that keeps `spec` from being trained, whatever the machine."""
-    for keys, sentence in complaints(spec):
+    for keys, sentence in _program_complaints(spec):
         yield Violation(keys, sentence)
     if spec.run.command is None:
         yield from _of_training(spec)
@@ -183,7 +183,7 @@ def _cautions(spec: Spec) -> Iterator[str]:
         yield f"ppo.ent_coef = {spec.ppo.ent_coef:g} outweighs the policy loss; usual values are 0 to 0.2"
 
 
-def complaints(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
+def _program_complaints(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
     """Keys that contradict each other, and a sentence with what is valid instead."""
     yield from _environment(spec.run)
     if spec.run.command is not None:

@@ -23,7 +23,6 @@ from mission_tui.fleet.specs.thresholds import HealthKeep, Limits
 __all__ = [
     "PROFILES",
     "HealthFile",
-    "Profile",
     "contradictions",
     "layers_below",
     "profile_for",

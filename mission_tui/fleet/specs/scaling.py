@@ -20,7 +20,7 @@ from mission_tui.fleet.specs.sizes import (
 )
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 
-__all__ = ["ScaledRow", "Scaling", "scaling_of"]
+__all__ = ["scaling_of"]
 
 
 @dataclass(frozen=True, slots=True)

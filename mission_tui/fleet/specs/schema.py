@@ -98,10 +98,10 @@ def fit(type_: inspect.Type, value: object, place: Place, default: object = NODE
         return [fit(chosen.item_type, item, place.item(index)) for index, item in enumerate(value)]
     if isinstance(chosen, inspect.DictType) and isinstance(value, dict):
         if isinstance(chosen.value_type, inspect.AnyType):
-            return plain(value, place)
+            return _plain(value, place)
         return {name: fit(chosen.value_type, item, place.at(name)) for name, item in value.items()}
     if isinstance(chosen, SCALARS):
-        return fit_scalar(chosen, value, place, wanted, _example(default))
+        return _fit_scalar(chosen, value, place, wanted, _example(default))
     raise place.misfit(value, wanted)
 
 
@@ -168,7 +168,7 @@ class TypedText:
     text: str
 
 
-def fit_scalar(type_: inspect.Type, value: object, place: Place, wanted: str, example: str = "") -> object:
+def _fit_scalar(type_: inspect.Type, value: object, place: Place, wanted: str, example: str = "") -> object:
     """`value` as `type_` (one of `SCALARS`).
 
     Raises `PresetError` saying what was `wanted` (with an `example` such as the default), or the nearest valid value.
@@ -189,7 +189,7 @@ def fit_scalar(type_: inspect.Type, value: object, place: Place, wanted: str, ex
     return _text(value, place)
 
 
-def plain(value: object, place: Place, depth: int = 0) -> object:
+def _plain(value: object, place: Place, depth: int = 0) -> object:
     """`value` for a table whose keys are not ours (`kwargs`): text, finite numbers, truth values, lists and tables.
 
     Anything else could not travel as TOML and as JSON, and is refused.
@@ -198,11 +198,11 @@ def plain(value: object, place: Place, depth: int = 0) -> object:
         raise place.refuse(f"{place.key[:60]} is nested deeper than {_DEEPEST} levels")
     if isinstance(value, TypedText):
         truth = _TRUTH.get(value.value.lower()) if isinstance(value.value, str) else None
-        return plain(value.value if truth is None else truth, place, depth)
+        return _plain(value.value if truth is None else truth, place, depth)
     if isinstance(value, dict):
-        return {_text(name, place): plain(item, place.at(name), depth + 1) for name, item in value.items()}
+        return {_text(name, place): _plain(item, place.at(name), depth + 1) for name, item in value.items()}
     if isinstance(value, list):
-        return [plain(item, place.item(index), depth + 1) for index, item in enumerate(value)]
+        return [_plain(item, place.item(index), depth + 1) for index, item in enumerate(value)]
     if isinstance(value, str):
         return _text(value, place)
     if isinstance(value, bool) or (isinstance(value, int) and -(2**63) <= value < 2**63):

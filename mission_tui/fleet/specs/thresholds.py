@@ -12,14 +12,9 @@ from msgspec import Meta, Struct
 
 __all__ = [
     "Act",
-    "ActionsAtBoundLimits",
-    "CheckpointAgeLimits",
     "ClipFractionLimits",
     "DrawdownLimits",
     "EntropyCollapseLimits",
-    "ExplainedVarianceLimits",
-    "GradNormLimits",
-    "HangLimits",
     "HealthKeep",
     "KlCreepLimits",
     "KlPersistentLimits",
@@ -30,13 +25,9 @@ __all__ = [
     "PlateauLimits",
     "PolicyFrozenLimits",
     "PolicyStdLimits",
-    "RatioLimits",
-    "ResumeProbeLimits",
     "RewardOscillationLimits",
     "RuleLimits",
     "StallLimits",
-    "ThroughputLimits",
-    "ValueLossLimits",
 ]
 
 Act = Literal["off", "notify", "checkpoint", "pause", "stop"]

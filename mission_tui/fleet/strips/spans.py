@@ -16,7 +16,7 @@ from mission_tui.fleet.events.outcome import PHASES, Phase
 from mission_tui.fleet.strips.cells import WIDTHS
 from mission_tui.fleet.strips.strip import Span
 
-__all__ = ["SPAN_LEVELS", "SpanAccumulator", "SpanHistory", "thinned"]
+__all__ = ["SpanHistory", "thinned"]
 
 SPAN_LEVELS = ((0.1, 900.0), (1.0, 7_200.0), (10.0, 86_400.0))
 """Width of the buckets and for how long their spans are kept, both in seconds; finest first."""

@@ -50,7 +50,7 @@ def view_of(run: RunHistory) -> RunView:
         description=_description(spec),
         outcome=cast("Word", outcome_word(outcome)) if outcome else None,
         kind=outcome.kind if isinstance(outcome, Failed) else None,
-        cause="; ".join(filter(None, (status_sentence(journal), clean(observed.waits)))) or None,
+        cause="; ".join(filter(None, (_status_sentence(journal), clean(observed.waits)))) or None,
         flags=_flags(journal, observed.flags, failed),
         attempt=journal.attempt,
         phase=observed.phase,
@@ -197,7 +197,7 @@ def _brief(value: float | None) -> Metric | None:
     return None if value is None else spoken(float(f"{value:.5g}"))
 
 
-def status_sentence(journal: JournalState) -> str | None:
+def _status_sentence(journal: JournalState) -> str | None:
     """The sentence; None for a run that trains, or waits for nothing but its turn."""
     if journal.outcome is not None:
         cause = journal.gave_up or journal.outcome.cause

@@ -11,11 +11,11 @@ from typing import Literal
 from msgspec import Struct, field
 
 from mission_tui.fleet.events.findings import FailedDuty, Finding
-from mission_tui.fleet.events.lineage import Origin, SettingChange
 from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.outcome import After, FailureKind, Phase, RunState
 from mission_tui.fleet.events.processes import EnvWorkers, Pids, Placement, RunFlag, Usage
+from mission_tui.fleet.events.provenance import Origin, SettingChange
 from mission_tui.fleet.views.abilities import ABILITIES, Ability
 
 __all__ = [

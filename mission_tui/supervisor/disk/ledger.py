@@ -24,7 +24,7 @@ from pathlib import Path
 
 import msgspec
 
-from mission_tui.fleet.capacity.reservation import Claim, Reservations, Reserved
+from mission_tui.fleet.capacity.cost import Claim, Reservations, Reserved
 from mission_tui.records.files.atomic import write_all
 from mission_tui.supervisor.identity import boot_id, read_stat
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import mission_tui
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events.journal import FleetEvent, RunCreated
-from mission_tui.fleet.events.lineage import Origin
+from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Spec
 from mission_tui.plain_files import make_folder, names_in, read_given, remove_tree
 from mission_tui.records.files.append import AppendLog

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.events.lineage import Origin, diff_of
+from mission_tui.fleet.events.provenance import Origin, diff_of
 from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.spec import Spec

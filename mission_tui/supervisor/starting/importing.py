@@ -18,8 +18,8 @@ import msgspec
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FindingChanged, FleetEvent
-from mission_tui.fleet.events.lineage import Origin
 from mission_tui.fleet.events.outcome import Outcome
+from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import Importing, LaunchItem
 from mission_tui.records.files.storage import storing

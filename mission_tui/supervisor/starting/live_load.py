@@ -13,10 +13,19 @@ from msgspec import structs
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.capacity.admission import assess_combined, size_of
-from mission_tui.fleet.capacity.headroom import Headroom, MachineLimits, QueuedRun
+from mission_tui.fleet.capacity.cost import Claim, claim_for, claim_with_usage, outstanding_ram, outstanding_vram
+from mission_tui.fleet.capacity.headroom import (
+    DUTY,
+    Gpu,
+    Headroom,
+    MachineLimits,
+    QueuedRun,
+    choices,
+    choose,
+    gpu_for,
+    scarce,
+)
 from mission_tui.fleet.capacity.machine import MIB, SPARE_SHARE, Machine
-from mission_tui.fleet.capacity.placement import DUTY, Gpu, choices, choose, gpu_for, scarce
-from mission_tui.fleet.capacity.reservation import Claim, claim_for, claim_with_usage, outstanding_ram, outstanding_vram
 from mission_tui.fleet.events.processes import Placement
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import GpuMeters

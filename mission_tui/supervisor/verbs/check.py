@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from mission_tui.errors import MissionError
+from mission_tui.fleet.capacity.cost import claim_for
 from mission_tui.fleet.capacity.machine import MIB
-from mission_tui.fleet.capacity.reservation import claim_for
 from mission_tui.fleet.specs.checking import SMOKE_STEPS, CheckFigures, CheckStep, unreached
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import Spec

@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.events.lineage import Origin, diff_of
-from mission_tui.fleet.events.provenance import sources_of
+from mission_tui.fleet.events.provenance import Origin, diff_of, sources_of
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.consistency import cautions

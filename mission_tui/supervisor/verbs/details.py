@@ -38,8 +38,8 @@ from mission_tui.fleet.events.journal import (
     RunThawed,
     SettingsAsked,
 )
-from mission_tui.fleet.events.lineage import diff_of
 from mission_tui.fleet.events.outcome import outcome_word
+from mission_tui.fleet.events.provenance import diff_of
 from mission_tui.fleet.history.run import NOTE_CHARS
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import AttemptView, AuditEntry, CheckpointView, DetailsReply

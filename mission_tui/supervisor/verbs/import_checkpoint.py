@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.events.lineage import IMPORTED, Origin
 from mission_tui.fleet.events.outcome import Stopped
+from mission_tui.fleet.events.provenance import IMPORTED, Origin
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import ImportCheckpoint

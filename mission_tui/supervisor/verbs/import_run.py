@@ -12,8 +12,8 @@ import msgspec
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.lineage import IMPORTED, Origin
 from mission_tui.fleet.events.outcome import Finished, Outcome, Stopped
+from mission_tui.fleet.events.provenance import IMPORTED, Origin
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import ImportRun

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from mission_tui.fleet.capacity.placement import gpu_for
+from mission_tui.fleet.capacity.headroom import gpu_for
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.strips.cells import Cell, CellHistory

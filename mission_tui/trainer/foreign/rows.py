@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 from msgspec import structs
 
-from mission_tui.fleet.events.lineage import IMPORTED
 from mission_tui.fleet.events.metrics import (
     EvaluationDone,
     MetricRecord,
@@ -22,6 +21,7 @@ from mission_tui.fleet.events.metrics import (
     UpdateDone,
     spoken,
 )
+from mission_tui.fleet.events.provenance import IMPORTED
 
 __all__ = ["evaluations_of", "records_of"]
 

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue, never_fits, size_of
-from mission_tui.fleet.capacity.headroom import PRIORITY_S, Headroom, MachineLimits, QueuedRun
-from mission_tui.fleet.capacity.placement import Gpu
-from mission_tui.fleet.capacity.reservation import Claim
+from mission_tui.fleet.capacity.cost import Claim
+from mission_tui.fleet.capacity.headroom import PRIORITY_S, Gpu, Headroom, MachineLimits, QueuedRun
 from mission_tui.fleet.specs.spec import LimitsKeep
 
 GIB = 1 << 30

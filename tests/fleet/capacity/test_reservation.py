@@ -7,8 +7,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.capacity.admission import assess_combined
-from mission_tui.fleet.capacity.machine import KEEPER_BYTES, MIB, Machine, assess
-from mission_tui.fleet.capacity.reservation import (
+from mission_tui.fleet.capacity.cost import (
     CONTEXT_BYTES,
     Claim,
     claim_for,
@@ -16,6 +15,7 @@ from mission_tui.fleet.capacity.reservation import (
     outstanding_ram,
     outstanding_vram,
 )
+from mission_tui.fleet.capacity.machine import KEEPER_BYTES, MIB, Machine, assess
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 
 SPEC = Spec(preset="p", env=EnvSpec(id="MissionGym-v0"), run=RunSpec(total_timesteps=10_000))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mission_tui.cli.tables.top_csv import strip_rows
 from mission_tui.fleet.strips.cells import Cell
-from mission_tui.fleet.strips.rows import strip_rows
 from mission_tui.fleet.strips.strip import GpuTrack, Lane, Span, Strip
 
 T = 1_795_257_600.0
