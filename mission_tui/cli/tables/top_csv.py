@@ -1,4 +1,8 @@
-"""`mission-tui top --csv`: the strip as a series, a line per GPU, host and run for every stretch of time."""
+"""`mission-tui top --csv`: the strip as a series, a line per GPU, host and run for every stretch of time.
+
+Its rows have one width: whole multiples of it since the epoch, so that rows of strips asked one after the other
+continue each other. A busy cell counts in the row in which its middle lies, so a peak is in one row and never lost.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What a run is going to cost: memory, cores, and time at the pace that runs like it had on this machine. Pure.
+"""What a run takes of the machine: what it claims and was promised, as supervisors of all runs roots and users tell
+each other, and what it is going to cost: memory, cores, and time at the pace that runs like it had on this machine.
+Pure.
+
+A run's claim is its estimate until it has done an update, and from then on what was seen. Only what is still to be
+taken counts against others: what is held already shows in the machine's own meters.
 
 A pace is only ever one that was seen; where nothing like the run has trained here, time is not known.
 """

@@ -1,7 +1,11 @@
-"""A run that is queued for the machine, and what the machine can still give, within the limits of all runs together.
+"""A run that is queued for the machine, what the machine can still give within the limits of all runs together, and
+which GPU the run trains on.
 
-Those stand in `limits.toml`, of the user and of whoever looks after the machine. The tighter of two files holds; what
-is absent is not limited.
+The limits stand in `limits.toml`, of the user and of whoever looks after the machine. The tighter of two files holds;
+what is absent is not limited.
+
+The GPU is the one that the run's spec and its shell name, else the calmest of those with room for it. Free memory is
+what nobody holds and no run was promised. What is not known never counts against a GPU.
 """
 
 from __future__ import annotations

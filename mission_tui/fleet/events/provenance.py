@@ -1,4 +1,8 @@
-"""What an attempt was launched from (code, packages, machine), and what of it is no longer the same at another."""
+"""What an attempt was launched from (code, packages, machine), and what of it is no longer the same at another.
+
+Lineage is which checkpoint of which run a run, or its newest attempt, comes from, what was changed on the way, and what
+was set while it trained.
+"""
 
 from __future__ import annotations
 
