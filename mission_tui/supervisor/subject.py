@@ -17,11 +17,12 @@ from mission_tui.records.runs.best_checkpoint import best_checkpoint
 from mission_tui.records.runs.checkpoint import list_checkpoints, newest_undamaged
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_spec
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.interpreter import as_module
 from mission_tui.supervisor.starting.variables import recover_variables
-from mission_tui.supervisor.targets import require, resolve_run
+from mission_tui.supervisor.targets import require
 from mission_tui.supervisor.tasks import Task
 
 __all__ = ["Subject", "caller_for", "caller_of", "named_checkpoint", "subject_of"]

@@ -22,11 +22,10 @@ from mission_tui.ipc.requests import (
     Set,
     Undo,
 )
-from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 
-__all__ = ["check_runs_are_ours", "check_seen", "live_targets", "require", "resolve_run", "the_finding"]
+__all__ = ["check_runs_are_ours", "check_seen", "live_targets", "require", "the_finding"]
 
 Objection = Callable[[LiveRun], str | None]
 

@@ -21,19 +21,25 @@ from mission_tui.plain_files import make_folder
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.rules_snapshot import check_rules, kept_rules
 from mission_tui.records.runs.spec_file import write_terms
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.run_directory import create_run, rule_files
+from mission_tui.supervisor.disk.run_directory import create_run
 from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.starting.another_attempt import Plan, check_place, damaged_changes, plan_attempt
-from mission_tui.supervisor.starting.caller import Caller, with_spec_env
+from mission_tui.supervisor.starting.caller import with_spec_env
 from mission_tui.supervisor.starting.interpreter import needs_no_preflight, preflight
-from mission_tui.supervisor.starting.launching import begin_first_attempt, check_new_names, new_run_dir, with_seed
+from mission_tui.supervisor.starting.launching import (
+    begin_first_attempt,
+    check_new_names,
+    new_run_dir,
+    rules_for,
+    with_seed,
+)
 from mission_tui.supervisor.subject import named_checkpoint
-from mission_tui.supervisor.targets import require, resolve_run
+from mission_tui.supervisor.targets import require
 
-__all__ = ["branch", "rules_for"]
+__all__ = ["branch"]
 
 
 async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
@@ -96,15 +102,6 @@ def _take_along(checkpoint: Path, terms: Terms, making: RunDir) -> None:
         shutil.copytree(checkpoint, making.origin / checkpoint.name, symlinks=True)
     verify_checkpoint(making.origin / checkpoint.name)
     write_terms(making.attempt(1).terms, terms)
-
-
-def rules_for(core: Core, source: RunDir, was: Spec, now: Spec, caller: Caller) -> list[Path]:
-    """The rules as the source's newest attempt had them, unless others are asked for; checked."""
-    newest = core.store.run(source.id).spec or was
-    if (now.env.id, now.env.config) == (newest.env.id, newest.env.config) and source.snapshot.is_dir():
-        check_rules(source.snapshot)
-        return kept_rules(source.snapshot)
-    return rule_files(now.env, caller.cwd)
 
 
 def _seeded(spec: Spec, assignments: tuple[str, ...]) -> Spec:

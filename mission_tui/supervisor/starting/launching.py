@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from msgspec import structs
 
@@ -26,7 +27,9 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir, check_name, new_run_id
+from mission_tui.records.runs.rules_snapshot import check_rules, kept_rules
 from mission_tui.supervisor.attempts import begin, open_live_run
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run, remove_run, rule_files
 from mission_tui.supervisor.launchers.local import attempt_order
@@ -34,7 +37,6 @@ from mission_tui.supervisor.starting.caller import VISIBLE, Caller, absolute_pat
 from mission_tui.supervisor.starting.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.starting.live_load import check_machine, claims_of, coming_claims, headroom_now, queued_run
 from mission_tui.supervisor.starting.run_queue import queued_runs
-from mission_tui.supervisor.targets import resolve_run
 
 __all__ = [
     "begin_first_attempt",
@@ -44,6 +46,7 @@ __all__ = [
     "foreseen",
     "new_run_dir",
     "reserved",
+    "rules_for",
     "with_seed",
     "would_wait",
 ]
@@ -217,3 +220,12 @@ def foreseen(
 
 def _visible(spec: Spec, visible: str | None) -> str | None:
     return spec.run.env.get(VISIBLE, visible)
+
+
+def rules_for(core: Core, source: RunDir, was: Spec, now: Spec, caller: Caller) -> list[Path]:
+    """The rules as the source's newest attempt had them, unless others are asked for; checked."""
+    newest = core.store.run(source.id).spec or was
+    if (now.env.id, now.env.config) == (newest.env.id, newest.env.config) and source.snapshot.is_dir():
+        check_rules(source.snapshot)
+        return kept_rules(source.snapshot)
+    return rule_files(now.env, caller.cwd)

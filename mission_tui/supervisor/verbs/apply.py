@@ -18,6 +18,7 @@ from mission_tui.ipc.requests import Apply
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.requester import requester
@@ -30,7 +31,7 @@ from mission_tui.supervisor.starting.another_attempt import (
     verdict_first,
 )
 from mission_tui.supervisor.starting.live_load import refresh_reservations
-from mission_tui.supervisor.targets import check_seen, require, resolve_run, the_finding
+from mission_tui.supervisor.targets import check_seen, require, the_finding
 from mission_tui.supervisor.watching.finding_actions import keep_last_good
 
 __all__ = ["apply", "last_good"]

@@ -25,10 +25,10 @@ from mission_tui.ipc.requests import Clone
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import kept_rules
 from mission_tui.records.runs.spec_file import read_attempt_spec
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.starting.branching import rules_for
 from mission_tui.supervisor.starting.caller import Caller, absolute_paths, check_program, with_spec_env
 from mission_tui.supervisor.starting.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.starting.launching import (
@@ -36,10 +36,10 @@ from mission_tui.supervisor.starting.launching import (
     check_new_names,
     new_run_dir,
     reserved,
+    rules_for,
     with_seed,
 )
 from mission_tui.supervisor.subject import caller_for, caller_of
-from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["clone"]
 

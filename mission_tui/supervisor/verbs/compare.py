@@ -9,8 +9,8 @@ import msgspec
 
 from mission_tui.ipc.replies import ComparisonReply
 from mission_tui.ipc.requests import Compare
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["compare"]
 

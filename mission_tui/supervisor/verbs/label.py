@@ -7,8 +7,8 @@ from mission_tui.fleet.events.journal import RunLabelled
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Label
 from mission_tui.records.runs.layout import NAME
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["label"]
 

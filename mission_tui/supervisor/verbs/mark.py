@@ -9,8 +9,9 @@ from mission_tui.fleet.history.journal_state import JournalState
 from mission_tui.fleet.specs.thresholds import Limits
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.targets import resolve_run, the_finding
+from mission_tui.supervisor.targets import the_finding
 
 __all__ = ["mark"]
 

@@ -8,8 +8,8 @@ from mission_tui.fleet.history.run import NOTE_CHARS
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Note
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["note"]
 

@@ -15,12 +15,12 @@ from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem, Quote
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.caller import VISIBLE, Caller, absolute_paths, check_program, with_spec_env
 from mission_tui.supervisor.starting.launching import check_new, check_new_names, foreseen
 from mission_tui.supervisor.starting.run_queue import gain_shortage, waits_for_others
 from mission_tui.supervisor.starting.throughput_estimate import estimate_paces
-from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["quote"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from mission_tui.fleet.events.journal import RunRenamed
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Rename
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.launching import check_new_names
-from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["rename"]
 

@@ -13,6 +13,7 @@ from mission_tui.ipc.requests import Resume
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.freezing import thaw_run
 from mission_tui.supervisor.run import LiveRun
@@ -30,7 +31,7 @@ from mission_tui.supervisor.starting.live_load import refresh_reservations
 from mission_tui.supervisor.starting.restart_attempt import start_again
 from mission_tui.supervisor.starting.variables import supply
 from mission_tui.supervisor.subject import caller_for, named_checkpoint
-from mission_tui.supervisor.targets import check_seen, resolve_run
+from mission_tui.supervisor.targets import check_seen
 
 __all__ = ["resume"]
 

@@ -11,11 +11,11 @@ from mission_tui.fleet.views.refs import RunRef, resolve
 from mission_tui.ipc.replies import Accepted, Removable, RemovableReply
 from mission_tui.ipc.requests import GetTrash, Remove, Restore
 from mission_tui.records.runs.trash import KEPT_S, Trashed, restore_from_trash, trashed, tree_bytes
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import load_ended
 from mission_tui.supervisor.disk.run_on_disk import read_run
 from mission_tui.supervisor.ending.removal import free, name_in_trash, objection, to_trash
-from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["in_trash", "remove", "restore"]
 

@@ -8,9 +8,9 @@ import time
 from mission_tui.errors import UsageError
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import UNDO_S, Undo
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.removal import undo_launch
-from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["undo"]
 
