@@ -59,42 +59,24 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.requester import requested_by
 from mission_tui.supervisor.targets import check_runs_are_ours
 from mission_tui.supervisor.tasks import tasks_at_work
+from mission_tui.supervisor.verbs.acts import checkpoint, freeze, kill, park, pause, shutdown, stop
 from mission_tui.supervisor.verbs.adopt import adopt, adoptable
+from mission_tui.supervisor.verbs.annotations import label, mark, note, rename
 from mission_tui.supervisor.verbs.apply import apply
 from mission_tui.supervisor.verbs.bench import bench
-from mission_tui.supervisor.verbs.check import check
-from mission_tui.supervisor.verbs.checkpoint import checkpoint
-from mission_tui.supervisor.verbs.clean import clean
-from mission_tui.supervisor.verbs.clone import clone
+from mission_tui.supervisor.verbs.check import check, quote, upgrades
+from mission_tui.supervisor.verbs.cleanup import clean, in_trash, prune, remove, restore, undo
 from mission_tui.supervisor.verbs.compare import compare
 from mission_tui.supervisor.verbs.details import details
-from mission_tui.supervisor.verbs.evaluate import evaluate
-from mission_tui.supervisor.verbs.export import export
-from mission_tui.supervisor.verbs.freeze import freeze
+from mission_tui.supervisor.verbs.evaluate import evaluate, export
 from mission_tui.supervisor.verbs.history import history
-from mission_tui.supervisor.verbs.import_checkpoint import import_checkpoint
-from mission_tui.supervisor.verbs.import_run import import_run
-from mission_tui.supervisor.verbs.kill import kill
-from mission_tui.supervisor.verbs.label import label
-from mission_tui.supervisor.verbs.launch import launch
+from mission_tui.supervisor.verbs.importing import import_checkpoint, import_run
+from mission_tui.supervisor.verbs.launch import clone, launch
 from mission_tui.supervisor.verbs.log import log
-from mission_tui.supervisor.verbs.mark import mark
-from mission_tui.supervisor.verbs.note import note
-from mission_tui.supervisor.verbs.park import park
-from mission_tui.supervisor.verbs.pause import pause
-from mission_tui.supervisor.verbs.prune import prune
-from mission_tui.supervisor.verbs.quote import quote
-from mission_tui.supervisor.verbs.rename import rename
 from mission_tui.supervisor.verbs.resume import resume
-from mission_tui.supervisor.verbs.rm import in_trash, remove, restore
 from mission_tui.supervisor.verbs.set import set_
-from mission_tui.supervisor.verbs.shutdown import shutdown
-from mission_tui.supervisor.verbs.stop import stop
 from mission_tui.supervisor.verbs.strip import strip
-from mission_tui.supervisor.verbs.tune import tune
-from mission_tui.supervisor.verbs.tune_fleet import tune_fleet
-from mission_tui.supervisor.verbs.undo import undo
-from mission_tui.supervisor.verbs.upgrades import upgrades
+from mission_tui.supervisor.verbs.tune import tune, tune_fleet
 
 __all__ = ["RequestDispatcher"]
 

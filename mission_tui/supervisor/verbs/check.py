@@ -1,23 +1,28 @@
-"""Check: what a launch would look at, and then a smoke run in the run's own Python, with no run made of it."""
+"""Check, quote and upgrades: whether a preset trains, what a launch would cost, and what has changed under live runs since."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
-from mission_tui.errors import MissionError
-from mission_tui.fleet.capacity.cost import claim_for
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.capacity.admission import Admit, Wait
+from mission_tui.fleet.capacity.cost import Cost, Pace, claim_for, cost_of
+from mission_tui.fleet.capacity.headroom import QueuedRun
 from mission_tui.fleet.capacity.machine import MIB
 from mission_tui.fleet.specs.checking import SMOKE_STEPS, CheckFigures, CheckStep, unreached
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
-from mission_tui.ipc.replies import Checked, Progress
-from mission_tui.ipc.requests import Check
+from mission_tui.ipc.replies import Checked, Progress, Quoted, Upgrade, UpgradesReply
+from mission_tui.ipc.requests import Check, GetUpgrades, LaunchItem, Quote
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import trainer_environ
 from mission_tui.supervisor.starting.caller import (
@@ -29,10 +34,13 @@ from mission_tui.supervisor.starting.caller import (
     with_spec_env,
 )
 from mission_tui.supervisor.starting.interpreter import as_module
-from mission_tui.supervisor.starting.launching import check_new, would_wait
+from mission_tui.supervisor.starting.launching import check_new, check_new_names, foreseen, would_wait
+from mission_tui.supervisor.starting.run_queue import gain_shortage, waits_for_others
+from mission_tui.supervisor.starting.throughput_estimate import estimate_paces
+from mission_tui.supervisor.subject import caller_of
 from mission_tui.supervisor.tasks import Task, TaskError, run_task
 
-__all__ = ["check"]
+__all__ = ["check", "quote", "upgrades"]
 
 _DETAIL_CHARACTERS = 1000
 _SPARE_S = 30.0
@@ -128,3 +136,65 @@ def _place(spec: Spec, caller: Caller) -> tuple[str, ...]:
     check_program(spec, home)
     started = home.python if spec.run.command is None else program(spec.run, home, 1)[0]
     return (f"{started} in {home.cwd}",)
+
+
+async def quote(core: Core, request: Quote) -> Quoted:
+    """The costs of every item, and why all would be refused, if they would. An environment is not tried here.
+
+    Raises `MissionError` only where nothing can be said at all: the machine's own limits cannot be read.
+    """
+    await core.measure()
+    items = [structs.replace(item, spec=absolute_paths(item.spec, request.cwd)) for item in request.items]
+    specs = [item.spec for item in items]
+    caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
+    visible = caller.environ.get(VISIBLE)
+    warnings: tuple[str, ...] = ()
+    held: Sequence[str] = ()
+    refused = ""
+    try:
+        core.check_room()
+        check_new_names(core, [item.name for item in items if item.name is not None])
+        held = [_held(core, item) for item in items]
+        for spec in specs:
+            check_program(spec, with_spec_env(spec, caller))
+        warnings = check_new(core, specs, visible)
+    except MissionError as error:
+        refused = str(error)
+    warnings = (*warnings, *(f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec)))
+    decided = foreseen(core, specs, visible, held)
+    costs = tuple(
+        _cost(core, spec, *taken, pace)
+        for spec, taken, pace in zip(specs, decided, estimate_paces(core, specs), strict=True)
+    )
+    return Quoted(re=request.id, costs=costs, refused=refused, warnings=tuple(dict.fromkeys(warnings)))
+
+
+def _held(core: Core, item: LaunchItem) -> str:
+    """What the run would wait for beside room. Raises `UsageError` for a run to follow that is not there."""
+    waits = waits_for_others(core, tuple(resolve_run(core, ref) for ref in item.after))
+    gain = item.spec.keep.limits.marginal_gain
+    if waits or gain is None:
+        return waits
+    return gain_shortage(core, gain, time.time()) or ""
+
+
+def _cost(core: Core, spec: Spec, run: QueuedRun, turn: Admit | Wait, pace: Pace | None) -> Cost:
+    uuids = [gpu.uuid for gpu in core.gpu.gpus]
+    gpu = uuids.index(turn.gpu) if isinstance(turn, Admit) and turn.gpu in uuids else None
+    waits = turn.why if isinstance(turn, Wait) else ""
+    return cost_of(run.claim, core.peaks.of(spec), pace, gpu=gpu, waits=waits)
+
+
+async def upgrades(core: Core, request: GetUpgrades) -> UpgradesReply:
+    """Look with the interpreter, folder and environment of each live run; those launched alike are one look."""
+    found = [one for one in await asyncio.gather(*(_of(core, run_id) for run_id in tuple(core.live))) if one]
+    return UpgradesReply(re=request.id, upgrades=tuple(one for one in found if one.changes), looked=len(found))
+
+
+async def _of(core: Core, run_id: str) -> Upgrade | None:
+    """What changed under the run; None where that cannot be known."""
+    run, attempt = core.run_dir(run_id), core.store.run(run_id).journal.attempt
+    with suppress(UsageError):
+        changes = await core.provenance.upgraded(run, attempt, caller_of(core, run, attempt))
+        return None if changes is None else Upgrade(run=run_id, name=core.name_of(run_id), changes=changes)
+    return None

@@ -1,4 +1,4 @@
-"""Evaluate: a short process plays episodes with a checkpoint and writes the result beside the run."""
+"""Evaluate and export: a short process plays episodes with a checkpoint, or writes it as an ordinary SB3 zip."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import secrets
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from mission_tui.errors import MissionError, NeedsAcceptError
+from mission_tui.errors import MissionError, NeedsAcceptError, UsageError
 from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.views.episode_picture import Canvas, picture
-from mission_tui.ipc.replies import Evaluated, Progress
-from mission_tui.ipc.requests import Evaluate
+from mission_tui.ipc.replies import Evaluated, Exported, Progress
+from mission_tui.ipc.requests import Evaluate, Export
 from mission_tui.records.runs.checkpoint import list_checkpoints
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.subject import Subject, subject_of
 from mission_tui.supervisor.tasks import Task, TaskError, run_task
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "export"]
 
 
 async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | Evaluated]:
@@ -99,3 +100,16 @@ async def _check_sources(core: Core, subject: Subject) -> None:
                 f"{change.name} is {change.now} now and was {change.was} when {subject.run.id} was trained: its "
                 "returns may mean another task; --accept evaluates all the same"
             )
+
+
+async def export(core: Core, request: Export) -> Exported:
+    """Write the zip at the absolute `path`. Raises `MissionError` with what the process said."""
+    path = Path(request.path)
+    if not path.is_absolute():
+        raise UsageError(f"the export's path must be absolute, not '{path}'")
+    subject = await subject_of(core, request.run, request.checkpoint, "export")
+    words = ("--checkpoint", subject.checkpoint, str(path))
+    task = subject.task("mission_tui.trainer.export", str(subject.run.path), *words)
+    async for _ in run_task(task):
+        pass
+    return Exported(re=request.id, path=str(path), checkpoint=subject.checkpoint)

@@ -1,18 +1,51 @@
-"""Launch: all of the asked runs get a directory and a keeper, or none does and the reason is said."""
+"""Launch and clone: new runs. All of the asked ones get a directory and a keeper, or none does and the reason is said."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.events.provenance import Origin, diff_of, sources_of
+from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.specs.consistency import cautions
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.replies import Launched
-from mission_tui.ipc.requests import Launch
+from mission_tui.ipc.replies import Accepted, Launched, VerdictReply
+from mission_tui.ipc.requests import Clone, Launch
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.rules_snapshot import kept_rules
+from mission_tui.records.runs.spec_file import read_attempt_spec
+from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.disk.run_directory import create_run
+from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.own_limits import said_of_limits
-from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.starting.launching import begin_runs
+from mission_tui.supervisor.starting.caller import Caller, absolute_paths, check_program, with_spec_env
+from mission_tui.supervisor.starting.interpreter import needs_no_preflight, preflight
+from mission_tui.supervisor.starting.launching import (
+    begin_first_attempt,
+    begin_runs,
+    check_new_names,
+    new_run_dir,
+    reserved,
+    rules_for,
+    with_seed,
+)
+from mission_tui.supervisor.subject import caller_for, caller_of
 
-__all__ = ["launch"]
+__all__ = ["clone", "launch"]
+
+_MOST = 16
+"""Differences that the new run remembers as its origin."""
+_COMMAND = "MISSION_TUI_COMMAND"
+_YOURS = "clone without --exact uses yours"
 
 
 async def launch(core: Core, request: Launch) -> Launched:
@@ -31,3 +64,129 @@ def _queued(views: Sequence[RunView]) -> Iterator[str]:
             names.setdefault(view.cause, []).append(view.name)
     for cause, waiting in names.items():
         yield f"{waiting[0]} {cause}" if len(waiting) == 1 else f"{', '.join(waiting)}: each {cause}"
+
+
+async def clone(core: Core, request: Clone) -> Accepted | VerdictReply:
+    """Make and start the new run, or say what an exact one would not have any more and was not accepted.
+
+    Raises `MissionError` with nothing made.
+    """
+    run_id = resolve_run(core, request.run)
+    if request.exact:
+        return await _exactly(core, run_id, request)
+    was = core.store.run(run_id).spec
+    if was is None:
+        raise MissionError(f"cannot clone {core.store.view(run_id).name}: its spec cannot be read")
+    caller = caller_for(core, run_id, request)
+    now = with_seed(absolute_paths(change(was, request.assignments), caller.cwd) if request.assignments else was)
+    rules = rules_for(core, core.run_dir(run_id), was, now, caller)
+    changes = judge_resume(was, now, ResumeFacts(0)).changes
+    made, lacking = await _made(core, run_id, request, now, rules, caller, changes)
+    note = core.store.view(made).origins[0].sentence
+    return Accepted(re=request.id, runs=(made,), notes=(note, *lacking, *cautions(now)))
+
+
+async def _exactly(core: Core, run_id: str, request: Clone) -> Accepted | VerdictReply:
+    if request.assignments:
+        raise UsageError("an exact clone has the settings of its run: leave out --set, or --exact")
+    begun = await original_launch(core, run_id, request)
+    if begun.changes and not request.accept:
+        verdict = ResumeVerdict("note", begun.changes)
+        return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=True)
+    made, lacking = await _made(core, run_id, request, with_seed(begun.spec), begun.rules, begun.caller, begun.changes)
+    said = tuple(f"{it.name}: {it.was} -> {it.now}" for it in begun.changes)
+    same = () if said else ("nothing that is recorded of it has changed since",)
+    return Accepted(re=request.id, runs=(made,), notes=(*same, *said, *lacking))
+
+
+async def _made(
+    core: Core,
+    source_id: str,
+    request: Clone,
+    spec: Spec,
+    rules: list[Path],
+    caller: Caller,
+    changes: tuple[Change, ...],
+) -> tuple[str, tuple[str, ...]]:
+    """The new run, started, and what the machine lacks for it."""
+    core.check_room()
+    async with reserved(core, (spec,), caller.environ) as lacking:
+        if request.name is not None:
+            check_new_names(core, [request.name])
+        home = with_spec_env(spec, caller)
+        check_program(spec, home)
+        inexact = "" if needs_no_preflight(spec) else (await preflight(spec, home)).continued(spec)
+        source_name = core.store.view(source_id).name
+        run = new_run_dir(core, request.name or f"{source_name[:24]}-clone")
+        order = attempt_order(core.root, run, 1, spec, caller, None)
+        origin = Origin("cloned", source_id, source_name, diff=diff_of(changes)[:_MOST])
+        name = request.name or run.id[16:]
+        made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, None, origin=origin)
+        created = await asyncio.to_thread(made)
+        begin_first_attempt(core, run, spec, order, created)
+    return run.id, (*lacking, *filter(None, (inexact,)))
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalLaunch:
+    """What the run's first attempt was launched with; `changes` are all that such a launch now would not have."""
+
+    spec: Spec
+    rules: list[Path]
+    caller: Caller
+    changes: tuple[Change, ...]
+
+
+async def original_launch(core: Core, run_id: str, request: Clone) -> OriginalLaunch:
+    """How the run began, held against now. Raises `MissionError` when that cannot be read, or be had any more."""
+    run = core.run_dir(run_id)
+    spec = await asyncio.to_thread(read_attempt_spec, run, 1)
+    environ = request.environ or {}
+    caller, withheld = _caller(core, run, environ)
+    if caller.limits is None:
+        # Begun by an earlier version, which recorded none.
+        caller = replace(caller, limits=request.limits)
+    name = core.store.view(run_id).name
+    if shutil.which(caller.python) is None:
+        raise UsageError(f"cannot clone {name} exactly: its Python {caller.python} is gone; {_YOURS}")
+    if not await asyncio.to_thread(Path(caller.cwd).is_dir):
+        raise UsageError(f"cannot clone {name} exactly: its folder {caller.cwd} is gone; {_YOURS}")
+    since = await core.provenance.every_difference(run, 1, with_spec_env(spec, caller), sources_of(spec))
+    own = (*_on_its_way(core, run_id, spec), *_weights(core, run_id), *withheld)
+    return OriginalLaunch(spec, await asyncio.to_thread(_rules, run), caller, (*own, *since))
+
+
+def _caller(core: Core, run: RunDir, environ: Mapping[str, str]) -> tuple[Caller, tuple[Change, ...]]:
+    """Who launched the first attempt; secrets that nobody remembers are those of who asks now, which is said."""
+    caller = caller_of(core, run, 1)
+    forgotten = sorted(caller.secrets - caller.environ.keys())
+    known = {name: environ[name] for name in forgotten if name in environ}
+    words = {_COMMAND: environ[_COMMAND]} if _COMMAND in environ else {}
+    why = "its value was a secret and never written down"
+    changes = tuple(
+        Change(f"variable {name}", "set", "as in your shell" if name in known else "not set", "note", why)
+        for name in forgotten
+    )
+    return replace(caller, environ={**caller.environ, **known, **words}), changes
+
+
+def _rules(run: RunDir) -> list[Path]:
+    """The rules of the first attempt: kept with the last attempt that had them once others took their place."""
+    kept = (run.attempt(number).path / run.snapshot.name for number in run.attempts())
+    folder = next((folder for folder in kept if folder.is_dir()), run.snapshot)
+    return kept_rules(folder) if folder.is_dir() else []
+
+
+def _on_its_way(core: Core, run_id: str, first: Spec) -> Iterator[Change]:
+    newest = core.store.run(run_id).spec
+    why = "it was changed on its way; a clone begins as it began"
+    for made in () if newest is None else judge_resume(first, newest, ResumeFacts(0)).changes:
+        if made.was != made.now:
+            yield Change(made.name, made.now, made.was, "note", why)
+
+
+def _weights(core: Core, run_id: str) -> Iterator[Change]:
+    for origin in core.store.view(run_id).origins:
+        if origin.kind in ("branch", "imported"):
+            was = f"{origin.name} at {origin.checkpoint}" if origin.checkpoint else origin.name
+            yield Change("weights", was, "none", "note", "it began with weights; an exact clone begins from scratch")

@@ -34,13 +34,9 @@ from mission_tui.supervisor.disk.run_on_disk import read_fleet
 from mission_tui.supervisor.ending import leftovers, outcome
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.verbs.checkpoint import checkpoint
-from mission_tui.supervisor.verbs.kill import kill
+from mission_tui.supervisor.verbs.acts import checkpoint, kill, park, pause, stop
 from mission_tui.supervisor.verbs.launch import launch
-from mission_tui.supervisor.verbs.park import park
-from mission_tui.supervisor.verbs.pause import pause
 from mission_tui.supervisor.verbs.resume import resume
-from mission_tui.supervisor.verbs.stop import stop
 from mission_tui.supervisor.watching.telemetry_handler import TelemetryHandler
 from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder
 from tests.faults.simulated import SupervisorKilledError, World

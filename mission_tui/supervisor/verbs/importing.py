@@ -11,18 +11,22 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from mission_tui.errors import MissionError
+from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FindingChanged, FleetEvent
-from mission_tui.fleet.events.outcome import Outcome
-from mission_tui.fleet.events.provenance import Origin
+from mission_tui.fleet.events.outcome import Finished, Outcome, Stopped
+from mission_tui.fleet.events.provenance import IMPORTED, Origin
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.ipc.requests import Importing, LaunchItem
+from mission_tui.fleet.text import clean
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import ImportCheckpoint, Importing, ImportRun, LaunchItem
 from mission_tui.records.files.storage import storing
+from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.records.runs.layout import RunDir, check_name, supervisor_dir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import load_ended
@@ -34,7 +38,7 @@ from mission_tui.supervisor.starting.interpreter import as_module
 from mission_tui.supervisor.starting.launching import new_run_dir
 from mission_tui.supervisor.tasks import Task, run_task
 
-__all__ = ["NAME_CHARS", "Import", "importing_run"]
+__all__ = ["import_checkpoint", "import_run"]
 
 LIMIT_S = 300.0
 NAME_CHARS = 80
@@ -116,3 +120,70 @@ async def importing_run(core: Core, request: Importing, stem: str) -> AsyncGener
 
 def _found(finding: Finding, seq: int, t: float) -> FleetEvent:
     return FindingChanged(seq, t, finding)
+
+
+async def import_checkpoint(core: Core, request: ImportCheckpoint) -> Accepted:
+    """Make the run. Raises `MissionError` with nothing made, `UsageError` without the word that the file is trusted."""
+    file = Path(request.path)
+    if not request.trusted:
+        raise UsageError(
+            f"{file.name} may come from anybody, and reading it has to trust torch's loader with your account: "
+            "say --trust if you know who made it; only its tensors and numbers are taken, in a confined process"
+        )
+    if not file.is_absolute():
+        raise UsageError(f"the path of the zip must be absolute, not '{file}'")
+    async with importing_run(core, request, f"{request.item.spec.preset[:24]}-imported") as importing:
+        notes = await _checkpoint_imported(importing, file)
+    return Accepted(re=request.id, runs=(importing.run.id,), notes=notes)
+
+
+async def _checkpoint_imported(importing: Import, file: Path) -> tuple[str, ...]:
+    """The run on disk and known; what is to be said about it."""
+    work = importing.work
+    words = ["--snapshot", str(work.snapshot)] if work.snapshot.is_dir() else []
+    checkpoints = str(work.checkpoints)
+    module = "mission_tui.trainer.foreign.import_checkpoint"
+    result = await importing.read(module, str(file), checkpoints, "--run", importing.run.id, *words)
+    checkpoint = await asyncio.to_thread(newest_verified, work.checkpoints)
+    if checkpoint is None:
+        raise MissionError(f"the import of {file.name} left no checkpoint that can be read back")
+    origin = Origin("imported", "", clean(file.name, NAME_CHARS), checkpoint.name)
+    await importing.make(origin, Stopped(checkpoint.name, IMPORTED))
+    name = importing.core.store.view(importing.run.id).name
+    said = (clean(str(note), 200) for note in result.get("notes", ()))
+    return (f"{name} stands at {checkpoint.name}; evaluate it, resume it or branch from it", *said)
+
+
+async def import_run(core: Core, request: ImportRun) -> Accepted:
+    """Make the run. Raises `MissionError` with nothing made."""
+    folder = Path(request.path)
+    if not folder.is_absolute():
+        raise UsageError(f"the path of the folder must be absolute, not '{folder}'")
+    async with importing_run(core, request, f"{request.item.spec.preset[:24]}-imported") as importing:
+        notes = await _run_imported(importing, folder, models=request.trusted)
+    return Accepted(re=request.id, runs=(importing.run.id,), notes=notes)
+
+
+async def _run_imported(importing: Import, folder: Path, *, models: bool) -> tuple[str, ...]:
+    """The run on disk and known; what is to be said about it."""
+    words = (str(folder), str(importing.work.path), "--run", importing.run.id, *(("--models",) if models else ()))
+    result = await importing.read("mission_tui.trainer.foreign.import_run", *words)
+    checkpoint = None
+    if models:
+        checkpoint = await asyncio.to_thread(newest_verified, importing.work.checkpoints)
+        if checkpoint is None:
+            raise MissionError(f"the import of {folder.name} left no checkpoint that can be read back")
+    name = None if checkpoint is None else checkpoint.name
+    findings = msgspec.convert(result.get("findings", []), list[Finding])
+    outcome: Outcome = Finished(name, IMPORTED) if result.get("finished") else Stopped(name, IMPORTED)
+    await importing.make(Origin("imported", "", clean(folder.name, NAME_CHARS), name or ""), outcome, findings)
+    said = (clean(str(note), 300) for note in result.get("notes", ()))
+    return (_summary(importing, result.get("updates"), len(findings), name), *said)
+
+
+def _summary(importing: Import, updates: object, findings: int, checkpoint: str | None) -> str:
+    name = importing.core.store.view(importing.run.id).name
+    what = f"{name} has {updates} updates and {findings} finding{'' if findings == 1 else 's'}"
+    if checkpoint is None:
+        return f"{what}; look at it, judge it or compare it: it has no weights"
+    return f"{what}, and stands at {checkpoint}; evaluate it, resume it or branch from it"

@@ -1,0 +1,170 @@
+"""What an `Act` asks of runs: stop, kill, park, pause, freeze, checkpoint; and the shutdown of the supervisor."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mission_tui.ipc.replies import Accepted, CheckpointOutcome
+from mission_tui.ipc.requests import Act, Shutdown
+from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ending.freezing import freeze_run
+from mission_tui.supervisor.ending.ladder import kill_now, stop_gracefully
+from mission_tui.supervisor.run import AskedCheckpoint, LiveRun
+from mission_tui.supervisor.starting.restart_rules import call_off_restarts, waiting_for_restart
+from mission_tui.supervisor.targets import live_targets
+
+__all__ = ["checkpoint", "freeze", "kill", "park", "pause", "shutdown", "stop"]
+
+LONGEST_WAIT_S = 100.0
+"""Before a client would give up on an answer."""
+
+
+async def stop(core: Core, request: Act) -> Accepted:
+    """Ask the runs to save and stop; a run that is stopping already goes on doing so, and stays stopped."""
+    waiting = waiting_for_restart(core, request.runs)
+    runs, notes = live_targets(core, request.runs, "stop", lambda _run: None, waiting)
+    call_off_restarts(core, waiting, "stop")
+    for run in runs:
+        run.applying = ""
+        if "stop" in core.store.run(run.id).journal.asked:
+            notes.append(f"{core.store.view(run.id).name} is stopping already")
+            continue
+        core.record_verb(run, "stop")
+        stop_gracefully(core, run)
+    return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))
+
+
+async def kill(core: Core, request: Act) -> Accepted:
+    """Kill the runs through their keepers. Asking again kills again."""
+
+    def objection(run: LiveRun) -> str | None:
+        if "unverifiable" not in core.store.view(run.id).flags:
+            return None
+        identity = core.launcher.find(run.dir, run.attempt).identity
+        pids = f" (keeper {identity.keeper.pid}, trainer {identity.trainer.pid})" if identity is not None else ""
+        return f"nothing proves that its processes{pids} are still its own; look at them and end them yourself"
+
+    waiting = waiting_for_restart(core, request.runs)
+    runs, notes = live_targets(core, request.runs, "kill", objection, waiting)
+    call_off_restarts(core, waiting, "kill")
+    for run in runs:
+        core.record_verb(run, "kill")
+        kill_now(core, run)
+    return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))
+
+
+async def park(core: Core, request: Act) -> Accepted:
+    """Ask the runs to save and make room. A run is parked when its trainer has saved and is gone."""
+
+    def objection(run: LiveRun) -> str | None:
+        return "it is stopping" if core.store.run(run.id).state == "stopping" else None
+
+    waiting = waiting_for_restart(core, request.runs)
+    runs, notes = live_targets(core, request.runs, "park", objection, waiting)
+    call_off_restarts(core, waiting, "park")
+    for run in runs:
+        run.applying = ""
+        core.record_verb(run, "park")
+        stop_gracefully(core, run)
+    return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))
+
+
+async def pause(core: Core, request: Act) -> Accepted:
+    """Ask the runs to pause. A run is paused when its trainer says so."""
+
+    def objection(run: LiveRun) -> str | None:
+        state = core.store.run(run.id).state
+        if state in ("paused", "frozen", "stopping"):
+            return f"it is {state}"
+        return None if run.link is not None else "its trainer is not connected; try again in a moment"
+
+    runs, notes = live_targets(core, request.runs, "pause", objection)
+    for run in runs:
+        core.record_verb(run, "pause")
+        run.wants_pause = True
+        if run.link is not None:
+            run.link.send(Order("pause"))
+    return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes))
+
+
+async def freeze(core: Core, request: Act) -> Accepted:
+    """Freeze the runs; notes name processes that did not stop. A run is frozen when it was seen to be."""
+
+    def objection(run: LiveRun) -> str | None:
+        state = core.store.run(run.id).state
+        if state in ("frozen", "stopping") or run.freezes:
+            return f"it is {state if state == 'stopping' else 'frozen'}"
+        return None if run.trainer is not None else "its trainer is not known yet; try again in a moment"
+
+    runs, notes = live_targets(core, request.runs, "freeze", objection)
+    for run in runs:
+        core.record_verb(run, "freeze")
+    for run, stand in zip(runs, await asyncio.gather(*(freeze_run(core, run) for run in runs)), strict=True):
+        if stand is not None and stand.running:
+            pids = ", ".join(map(str, stand.running))
+            notes.append(f"{core.store.view(run.id).name}: processes {pids} did not stop; they stop when they can")
+    return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes))
+
+
+async def checkpoint(core: Core, request: Act) -> Accepted:
+    """Ask the runs for a checkpoint, and wait for what comes of it as long as was asked; it shows in snapshots too."""
+
+    def objection(run: LiveRun) -> str | None:
+        state = core.store.run(run.id).state
+        if state == "stopping":
+            return "it is stopping, which saves one anyway"
+        if state == "frozen":
+            return "it is frozen; resume it first"
+        return None if run.link is not None else "its trainer is not connected; try again in a moment"
+
+    runs, notes = live_targets(core, request.runs, "checkpoint", objection)
+    asked: list[tuple[LiveRun, AskedCheckpoint]] = []
+    for run in runs:
+        event = core.record_verb(run, "checkpoint")
+        if request.wait_s > 0:
+            order = AskedCheckpoint(event.seq, event.t, asyncio.get_running_loop().create_future())
+            run.asked_checkpoints.append(order)
+            asked.append((run, order))
+        if run.link is not None:
+            run.link.send(Order("checkpoint", number=event.seq))
+    wait_s = min(request.wait_s, LONGEST_WAIT_S)
+    outcomes = await asyncio.gather(*(_outcome(core, run, order, wait_s) for run, order in asked))
+    return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes), checkpoints=tuple(outcomes))
+
+
+async def _outcome(core: Core, run: LiveRun, order: AskedCheckpoint, wait_s: float) -> CheckpointOutcome:
+    """What comes of `order` within `wait_s`, or before the run ends."""
+    gone = asyncio.create_task(run.gone.wait())
+    waits: set[asyncio.Future[object]] = {gone, order.answer}  # type: ignore[arg-type]
+    try:
+        await asyncio.wait(waits, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+        if order in run.asked_checkpoints:
+            run.asked_checkpoints.remove(order)
+    answer: CheckpointAnswered | None = order.answer.result() if order.answer.done() else None
+    if answer is None:
+        newest = core.store.view(run.id).last_checkpoint if run.id in core.store.run_ids() else None
+        left = f"; its newest checkpoint is {newest}" if newest else "; it has no checkpoint"
+        over = "it ended before one was written" if run.gone.is_set() else f"none was written within {wait_s:g} s"
+        later = "" if run.gone.is_set() else ": its next update boundary has not come, and it saves there"
+        return CheckpointOutcome(run.id, None, f"{over}{later}{left}")
+    return CheckpointOutcome(run.id, answer.checkpoint, answer.why)
+
+
+async def shutdown(core: Core, request: Shutdown) -> Accepted:
+    """Leave once the answer is said. With `with_runs`, the answer comes when every run has saved and ended."""
+    runs = [run for run in core.live.values() if not (request.with_runs and run.unseen)]
+    unseen = [f"{core.name_of(run.id)} goes on: {run.unseen}" for run in core.live.values() if run.unseen]
+    if request.with_runs:
+        call_off_restarts(core, waiting_for_restart(core, core.store.live_ids()), "stop")
+        for run in runs:
+            run.applying = ""
+            if "stop" not in core.store.run(run.id).journal.asked:
+                core.record_verb(run, "stop")
+                stop_gracefully(core, run)
+        await asyncio.gather(*(run.gone.wait() for run in runs))
+    core.request_exit("asked to")
+    notes = tuple(unseen) if request.with_runs or not runs else (f"{len(runs)} runs go on",)
+    return Accepted(re=request.id, runs=tuple(run.id for run in runs) if request.with_runs else (), notes=notes)

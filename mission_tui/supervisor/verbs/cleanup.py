@@ -1,0 +1,289 @@
+"""Clean, prune, remove, restore and undo: what dead runs left behind, and ended runs on their way to the trash and back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import structs
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.views.refs import RunRef, resolve
+from mission_tui.ipc.replies import Accepted, CleanReply, LeftoverRow, Removable, RemovableReply
+from mission_tui.ipc.requests import UNDO_S, Clean, GetTrash, Prune, Remove, Restore, Undo
+from mission_tui.records.runs.best_checkpoint import best_checkpoint
+from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints, newest_verified
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.trash import KEPT_S, Trashed, restore_from_trash, trashed, tree_bytes
+from mission_tui.supervisor.catalog import resolve_run
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.disk.adoption import load_ended
+from mission_tui.supervisor.disk.run_on_disk import read_run
+from mission_tui.supervisor.ending.leftover_files import (
+    DeadSocket,
+    LeftoverFile,
+    find_dead_sockets,
+    find_leftover_files,
+    remove_dead_socket,
+    remove_leftover_file,
+)
+from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers, find_stale, remove_leftover
+from mission_tui.supervisor.ending.removal import free, name_in_trash, objection, to_trash, undo_launch
+from mission_tui.supervisor.identity import open_process
+from mission_tui.supervisor.meters.process_files import vram_of
+
+__all__ = ["clean", "in_trash", "prune", "remove", "restore", "undo"]
+
+DEATH_S = 3.0
+
+
+async def remove(core: Core, request: Remove) -> Accepted:
+    """Move the runs to the trash, or free their bytes at once. Raises `UsageError` with nothing moved."""
+    lying = trashed(core.root) if request.now else []
+    chosen: dict[str, None] = {}
+    thrown: dict[Path, Trashed] = {}
+    for ref in request.runs:
+        if request.now and not _known(core, ref):
+            thrown |= {item.path: item for item in _meant(core, ref, lying)}
+        else:
+            chosen[_removable(core, ref)] = None
+    for run_id in chosen:
+        item = to_trash(core, run_id)
+        if request.now:
+            thrown[item.path] = item
+    for item in thrown.values():
+        await free(core, item)
+    ids = dict.fromkeys([*chosen, *(item.run for item in thrown.values())])
+    return Accepted(re=request.id, runs=tuple(ids))
+
+
+async def restore(core: Core, request: Restore) -> Accepted:
+    """Put the runs back, and checkpoints of runs that are there. Raises `UsageError` with nothing moved."""
+    lying = trashed(core.root)
+    wanted = {item.path: item for ref in request.runs for item in _meant(core, ref, lying)}
+    for item in wanted.values():
+        core.fleet.run_restored(item.run, item.checkpoint)
+        restore_from_trash(core.root, item)
+        if item.checkpoint is None:
+            load_ended(core, read_run(core.run_dir(item.run)))
+    return Accepted(re=request.id, runs=tuple(dict.fromkeys(item.run for item in wanted.values())))
+
+
+async def in_trash(core: Core, request: GetTrash) -> RemovableReply:
+    """What lies in the trash, with its bytes."""
+    lying = trashed(core.root)
+    sizes = await asyncio.to_thread(lambda: [tree_bytes(item.path) for item in lying])
+    items = tuple(
+        Removable(
+            run=item.run,
+            name=name_in_trash(core, item),
+            checkpoint=item.checkpoint,
+            size_bytes=size,
+            trashed_t=item.t,
+        )
+        for item, size in zip(lying, sizes, strict=True)
+    )
+    return RemovableReply(re=request.id, items=items, kept_s=KEPT_S)
+
+
+def _removable(core: Core, ref: str) -> str:
+    """The ended run that `ref` means. Raises `UsageError` that names it when it cannot go."""
+    run_id = resolve_run(core, ref)
+    if (against := objection(core, run_id)) is not None:
+        raise UsageError(f"cannot remove {core.store.view(run_id).name}: {against}")
+    return run_id
+
+
+def _known(core: Core, ref: str) -> bool:
+    try:
+        return bool(core.store.resolve(ref))
+    except UsageError:
+        return False
+
+
+def _meant(core: Core, ref: str, lying: Sequence[Trashed]) -> list[Trashed]:
+    """What of `lying` the words mean: a run, or the checkpoints of one. Raises `UsageError`."""
+    names = {item.run: name_in_trash(core, item) for item in lying}
+    if not names:
+        raise UsageError(f"no run matches '{ref}': the trash is empty")
+    (run_id,) = resolve(ref, [RunRef(run, name, live=False) for run, name in names.items()])
+    return [item for item in lying if item.run == run_id]
+
+
+async def prune(core: Core, request: Prune) -> RemovableReply:
+    """What ended before the time given, listed with its bytes; with `remove` it has gone. Raises `StorageError`."""
+    items: list[Removable] = []
+    for run_id in core.store.run_ids():
+        await asyncio.sleep(0)
+        run = core.run_dir(run_id)
+        if not run.path.is_dir() or not _is_due(core, run_id, request.before_t):
+            continue
+        # Whose it is, only the whole of it tells.
+        core.fetch(run_id)
+        if not _is_due(core, run_id, request.before_t):
+            continue
+        name = core.name_of(run_id)
+        for checkpoint, size in await asyncio.to_thread(_found, run, request):
+            item = Removable(run=run_id, name=name, checkpoint=checkpoint, size_bytes=size)
+            if request.remove:
+                # Somebody may have resumed or removed it while its files were read.
+                if not run.path.is_dir() or not _is_due(core, run_id, request.before_t):
+                    break
+                item = await _moved(core, item, request)
+            items.append(item)
+    return RemovableReply(re=request.id, items=tuple(items), kept_s=KEPT_S)
+
+
+def _is_due(core: Core, run_id: str, before_t: float) -> bool:
+    """Whether the run ended before `before_t`, and nobody means to go on with it.
+
+    One that is foreign goes by its name alone, with `rm`: when it ended, and as what, is what somebody else wrote.
+    """
+    known = core.store.run(run_id)
+    if known.journal.foreign:
+        return False
+    ended_t = known.journal.ended_t
+    old = known.state in OVER and known.state != "parked" and ended_t is not None and ended_t < before_t
+    return old and objection(core, run_id) is None
+
+
+def _found(run: RunDir, request: Prune) -> list[tuple[str | None, int]]:
+    """What of the run would go: all of it, or checkpoints by name; with its bytes."""
+    if not request.keep:
+        return [(None, tree_bytes(run.path))]
+    manifests = list_checkpoints(run.checkpoints)
+    kept = set(_kept(run, manifests, best="best" in request.keep))
+    return [
+        (manifest.name, tree_bytes(run.checkpoints / manifest.name))
+        for manifest in manifests
+        if manifest.name not in kept
+    ]
+
+
+def _kept(run: RunDir, manifests: list[Manifest], *, best: bool) -> Iterator[str]:
+    """The newest checkpoint and the newest that verifies, always; and with `best` that of the highest mean return."""
+    if len(manifests) < 2:
+        yield from (manifest.name for manifest in manifests)
+        return
+    yield manifests[-1].name
+    newest = newest_verified(run.checkpoints)
+    if newest is None:
+        # Whatever can be saved of these is for a person to find out.
+        yield from (manifest.name for manifest in manifests)
+    else:
+        yield newest.name
+    if best and (highest := best_checkpoint(run, manifests)) is not None:
+        yield highest
+
+
+async def _moved(core: Core, item: Removable, request: Prune) -> Removable:
+    """The item as it is once it went."""
+    moved = to_trash(core, item.run, item.checkpoint)
+    if request.now:
+        await free(core, moved)
+        return item
+    return structs.replace(item, trashed_t=moved.t)
+
+
+async def clean(core: Core, request: Clean) -> CleanReply:
+    """List everything, and remove those whose keys were named and that still pass the verdict."""
+    await core.measure()
+    leftovers = await asyncio.to_thread(find_leftovers, core.root, core.is_spared)
+    sockets = await asyncio.to_thread(find_dead_sockets, core.root)
+    wanted = set(request.remove)
+    vram = {item.pid: vram_of(item.pid, core.gpu.held) for item in leftovers}
+    killed = [item for item in leftovers if item.verdict == "ours" and item.key in wanted and _remove(core, item)]
+    await asyncio.gather(*(_wait_until_gone(core, item) for item in killed))
+    gone = {item.pid for item in killed}
+    stale = [_process(item, vram[item.pid], item.pid in gone) for item in leftovers]
+    # Whoever is ours goes first or together with what it holds, so it holds nothing up.
+    ours = {item.pid for item in leftovers if item.verdict == "ours"}
+    for file in await asyncio.to_thread(find_leftover_files, core.root, core.is_spared, ours):
+        removed = file.key in wanted and remove_leftover_file(file)
+        if removed:
+            core.fleet.leftover_removed(file.run, f"{file.kind} {file.path}")
+        stale.append(_remains(file, removed))
+    for dead in sockets:
+        removed = dead.key in wanted and remove_dead_socket(dead)
+        if removed:
+            core.fleet.leftover_removed(None, f"socket {dead.path}")
+        stale.append(_socket(dead, removed))
+    if killed:
+        await find_stale(core)
+    return CleanReply(re=request.id, stale=tuple(stale))
+
+
+def _remove(core: Core, leftover: Leftover) -> bool:
+    if not remove_leftover(leftover):
+        return False
+    core.fleet.leftover_removed(leftover.run, f"process {leftover.pid}: {leftover.command}")
+    return True
+
+
+async def _wait_until_gone(core: Core, killed: Leftover) -> None:
+    """Wait a little until the killed is gone, so that the answer is true when it arrives."""
+    process = open_process(killed.pid)
+    if process is None:
+        return
+    dead = asyncio.Event()
+    core.exits.watch(process, dead.set)
+    try:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(dead.wait(), DEATH_S)
+    finally:
+        core.exits.forget(process)
+        process.close()
+
+
+def _process(leftover: Leftover, vram_bytes: int | None, removed: bool) -> LeftoverRow:
+    return LeftoverRow(
+        key=leftover.key,
+        kind="process",
+        verdict=leftover.verdict,
+        run=leftover.run,
+        pid=leftover.pid,
+        age_s=leftover.age_s,
+        memory_bytes=leftover.memory_bytes,
+        vram_bytes=vram_bytes,
+        command=leftover.command,
+        removed=removed,
+    )
+
+
+def _remains(file: LeftoverFile, removed: bool) -> LeftoverRow:
+    return LeftoverRow(
+        key=file.key,
+        kind=file.kind,
+        verdict=file.verdict,
+        run=file.run,
+        name=str(file.path),
+        age_s=file.age_s,
+        memory_bytes=file.size_bytes,
+        removed=removed,
+    )
+
+
+def _socket(dead: DeadSocket, removed: bool) -> LeftoverRow:
+    return LeftoverRow(
+        key=dead.key,
+        kind="socket",
+        verdict="ours",
+        name=str(dead.path),
+        age_s=dead.age_s,
+        removed=removed,
+    )
+
+
+async def undo(core: Core, request: Undo) -> Accepted:
+    """Take the launches back. Raises `UsageError` for a run that is older, with nothing undone."""
+    run_ids = tuple(dict.fromkeys(resolve_run(core, ref) for ref in request.runs))
+    for run_id in run_ids:
+        if time.monotonic() - core.launched.get(run_id, float("-inf")) > UNDO_S:
+            name, limit = core.store.view(run_id).name, f"{UNDO_S:.0f} s"
+            raise UsageError(f"cannot undo {name}: it was not launched in the last {limit}; stop or kill it instead")
+    await asyncio.gather(*(undo_launch(core, run_id) for run_id in run_ids))
+    return Accepted(re=request.id, runs=run_ids)
