@@ -59,7 +59,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.requester import requested_by
 from mission_tui.supervisor.targets import check_runs_are_ours
 from mission_tui.supervisor.tasks import tasks_at_work
-from mission_tui.supervisor.verbs.acts import checkpoint, freeze, kill, park, pause, shutdown, stop
+from mission_tui.supervisor.verbs.acts import ACTS, shutdown
 from mission_tui.supervisor.verbs.adopt import adopt, adoptable
 from mission_tui.supervisor.verbs.annotations import label, mark, note, rename
 from mission_tui.supervisor.verbs.apply import apply
@@ -100,7 +100,6 @@ Look = (
     | GetUpgrades
     | Quote
 )
-_ACTS = {"stop": stop, "kill": kill, "pause": pause, "freeze": freeze, "park": park, "checkpoint": checkpoint}
 
 
 class RequestDispatcher:
@@ -224,7 +223,7 @@ class RequestDispatcher:
         core = self._core
         match request:
             case Act():
-                return await _ACTS[request.verb](core, request)
+                return await ACTS[request.verb](core, request)
             case Launch():
                 return await launch(core, request)
             case Undo():

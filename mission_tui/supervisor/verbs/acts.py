@@ -1,4 +1,9 @@
-"""What an `Act` asks of runs: stop, kill, park, pause, freeze, checkpoint; and the shutdown of the supervisor."""
+"""What an `Act` asks of live runs (stop, kill, park, pause, freeze, checkpoint), and the shutdown of the supervisor.
+
+A stop saves and ends; a kill loses what was not saved; a parked run has saved, holds nothing and waits to be resumed. A
+paused one blocks at its next update boundary and keeps what it holds, GPU memory included; a frozen one stands where it
+is, at once.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from mission_tui.supervisor.run import AskedCheckpoint, LiveRun
 from mission_tui.supervisor.starting.restart_rules import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.targets import live_targets
 
-__all__ = ["checkpoint", "freeze", "kill", "park", "pause", "shutdown", "stop"]
+__all__ = ["ACTS", "checkpoint", "freeze", "kill", "park", "pause", "shutdown", "stop"]
 
 LONGEST_WAIT_S = 100.0
 """Before a client would give up on an answer."""
@@ -151,6 +156,10 @@ async def _outcome(core: Core, run: LiveRun, order: AskedCheckpoint, wait_s: flo
         later = "" if run.gone.is_set() else ": its next update boundary has not come, and it saves there"
         return CheckpointOutcome(run.id, None, f"{over}{later}{left}")
     return CheckpointOutcome(run.id, answer.checkpoint, answer.why)
+
+
+ACTS = {"stop": stop, "kill": kill, "pause": pause, "freeze": freeze, "park": park, "checkpoint": checkpoint}
+"""The handler of each word that an `Act` may say."""
 
 
 async def shutdown(core: Core, request: Shutdown) -> Accepted:

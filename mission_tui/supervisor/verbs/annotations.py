@@ -1,4 +1,8 @@
-"""Label, note, rename and mark: what people say of a run and of its findings. Nothing that trains hears of it."""
+"""Label, note, rename and mark: what people say of a run and of its findings, journaled; no judgement changes.
+
+Labels are short words to find a run and its like by. The newest note is shown with the run. A name is what people call
+it; its id, and with it its folder, stays for good. A mark acknowledges a finding or silences a rule for the run.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +23,8 @@ from mission_tui.supervisor.targets import the_finding
 
 __all__ = ["label", "mark", "note", "rename"]
 
-MOST = 16
-LONGEST = 24
+MOST_LABELS = 16
+LONGEST_LABEL = 24
 RULES = frozenset(Limits.__struct_encode_fields__)
 
 
@@ -41,10 +45,10 @@ def _check_labels(name: str, has: set[str], request: Label) -> None:
     if not request.add and not request.remove:
         raise UsageError("give at least one +LABEL to put on or -LABEL to take off")
     for word in request.add:
-        if not NAME.fullmatch(word) or len(word) > LONGEST:
+        if not NAME.fullmatch(word) or len(word) > LONGEST_LABEL:
             raise UsageError(
-                f"label {word[:40]!r} cannot be used: give 1 to {LONGEST} letters, digits, '.', '_' or '-', first a "
-                "letter or digit"
+                f"label {word[:40]!r} cannot be used: give 1 to {LONGEST_LABEL} letters, digits, '.', '_' or '-', "
+                "first a letter or digit"
             )
         if word in request.remove:
             raise UsageError(f"label '{word}' is both put on and taken off; name it once")
@@ -53,8 +57,8 @@ def _check_labels(name: str, has: set[str], request: Label) -> None:
             raise UsageError(
                 f"{name} has no label '{word[:40]}'{nearest(word, has)}; it has {', '.join(sorted(has)) or 'none'}"
             )
-    if len((has | set(request.add)) - set(request.remove)) > MOST:
-        raise UsageError(f"{name} would have more than {MOST} labels; take some off")
+    if len((has | set(request.add)) - set(request.remove)) > MOST_LABELS:
+        raise UsageError(f"{name} would have more than {MOST_LABELS} labels; take some off")
 
 
 async def note(core: Core, request: Note) -> Accepted:

@@ -1,4 +1,8 @@
-"""Check, quote and upgrades: whether a preset trains, what a launch would cost, and what has changed under live runs since."""
+"""Check, quote and upgrades: would a preset train, what would a launch cost, what has changed under live runs since.
+
+A check looks at what a launch would look at, then does a smoke run in the run's own Python, with no run made of it. A
+quote says what a launch would cost and be told, before anything of it is made. Upgrades are of packages.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +158,7 @@ async def quote(core: Core, request: Quote) -> Quoted:
     try:
         core.check_room()
         check_new_names(core, [item.name for item in items if item.name is not None])
-        held = [_held(core, item) for item in items]
+        held = [_waits_for(core, item) for item in items]
         for spec in specs:
             check_program(spec, with_spec_env(spec, caller))
         warnings = check_new(core, specs, visible)
@@ -169,7 +173,7 @@ async def quote(core: Core, request: Quote) -> Quoted:
     return Quoted(re=request.id, costs=costs, refused=refused, warnings=tuple(dict.fromkeys(warnings)))
 
 
-def _held(core: Core, item: LaunchItem) -> str:
+def _waits_for(core: Core, item: LaunchItem) -> str:
     """What the run would wait for beside room. Raises `UsageError` for a run to follow that is not there."""
     waits = waits_for_others(core, tuple(resolve_run(core, ref) for ref in item.after))
     gain = item.spec.keep.limits.marginal_gain
@@ -187,11 +191,11 @@ def _cost(core: Core, spec: Spec, run: QueuedRun, turn: Admit | Wait, pace: Pace
 
 async def upgrades(core: Core, request: GetUpgrades) -> UpgradesReply:
     """Look with the interpreter, folder and environment of each live run; those launched alike are one look."""
-    found = [one for one in await asyncio.gather(*(_of(core, run_id) for run_id in tuple(core.live))) if one]
+    found = [one for one in await asyncio.gather(*(_upgrade_of(core, run_id) for run_id in tuple(core.live))) if one]
     return UpgradesReply(re=request.id, upgrades=tuple(one for one in found if one.changes), looked=len(found))
 
 
-async def _of(core: Core, run_id: str) -> Upgrade | None:
+async def _upgrade_of(core: Core, run_id: str) -> Upgrade | None:
     """What changed under the run; None where that cannot be known."""
     run, attempt = core.run_dir(run_id), core.store.run(run_id).journal.attempt
     with suppress(UsageError):

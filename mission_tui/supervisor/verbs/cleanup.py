@@ -1,4 +1,8 @@
-"""Clean, prune, remove, restore and undo: what dead runs left behind, and ended runs on their way to the trash and back."""
+"""Clean, prune, rm, restore and undo: what dead runs left behind, and ended runs on their way to the trash and back.
+
+Of what was left behind only what is surely ours is removed. What goes to the trash stays there whole for a day, and
+comes back as it was. A run launched less than ten seconds ago can be taken back as if it had never been.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +131,7 @@ async def prune(core: Core, request: Prune) -> RemovableReply:
         if not _is_due(core, run_id, request.before_t):
             continue
         name = core.name_of(run_id)
-        for checkpoint, size in await asyncio.to_thread(_found, run, request):
+        for checkpoint, size in await asyncio.to_thread(_prunable, run, request):
             item = Removable(run=run_id, name=name, checkpoint=checkpoint, size_bytes=size)
             if request.remove:
                 # Somebody may have resumed or removed it while its files were read.
@@ -151,7 +155,7 @@ def _is_due(core: Core, run_id: str, before_t: float) -> bool:
     return old and objection(core, run_id) is None
 
 
-def _found(run: RunDir, request: Prune) -> list[tuple[str | None, int]]:
+def _prunable(run: RunDir, request: Prune) -> list[tuple[str | None, int]]:
     """What of the run would go: all of it, or checkpoints by name; with its bytes."""
     if not request.keep:
         return [(None, tree_bytes(run.path))]
@@ -196,28 +200,28 @@ async def clean(core: Core, request: Clean) -> CleanReply:
     sockets = await asyncio.to_thread(find_dead_sockets, core.root)
     wanted = set(request.remove)
     vram = {item.pid: vram_of(item.pid, core.gpu.held) for item in leftovers}
-    killed = [item for item in leftovers if item.verdict == "ours" and item.key in wanted and _remove(core, item)]
+    killed = [item for item in leftovers if item.verdict == "ours" and item.key in wanted and _killed(core, item)]
     await asyncio.gather(*(_wait_until_gone(core, item) for item in killed))
     gone = {item.pid for item in killed}
-    stale = [_process(item, vram[item.pid], item.pid in gone) for item in leftovers]
+    stale = [_process_row(item, vram[item.pid], item.pid in gone) for item in leftovers]
     # Whoever is ours goes first or together with what it holds, so it holds nothing up.
     ours = {item.pid for item in leftovers if item.verdict == "ours"}
     for file in await asyncio.to_thread(find_leftover_files, core.root, core.is_spared, ours):
         removed = file.key in wanted and remove_leftover_file(file)
         if removed:
             core.fleet.leftover_removed(file.run, f"{file.kind} {file.path}")
-        stale.append(_remains(file, removed))
+        stale.append(_file_row(file, removed))
     for dead in sockets:
         removed = dead.key in wanted and remove_dead_socket(dead)
         if removed:
             core.fleet.leftover_removed(None, f"socket {dead.path}")
-        stale.append(_socket(dead, removed))
+        stale.append(_socket_row(dead, removed))
     if killed:
         await find_stale(core)
     return CleanReply(re=request.id, stale=tuple(stale))
 
 
-def _remove(core: Core, leftover: Leftover) -> bool:
+def _killed(core: Core, leftover: Leftover) -> bool:
     if not remove_leftover(leftover):
         return False
     core.fleet.leftover_removed(leftover.run, f"process {leftover.pid}: {leftover.command}")
@@ -239,7 +243,7 @@ async def _wait_until_gone(core: Core, killed: Leftover) -> None:
         process.close()
 
 
-def _process(leftover: Leftover, vram_bytes: int | None, removed: bool) -> LeftoverRow:
+def _process_row(leftover: Leftover, vram_bytes: int | None, removed: bool) -> LeftoverRow:
     return LeftoverRow(
         key=leftover.key,
         kind="process",
@@ -254,7 +258,7 @@ def _process(leftover: Leftover, vram_bytes: int | None, removed: bool) -> Lefto
     )
 
 
-def _remains(file: LeftoverFile, removed: bool) -> LeftoverRow:
+def _file_row(file: LeftoverFile, removed: bool) -> LeftoverRow:
     return LeftoverRow(
         key=file.key,
         kind=file.kind,
@@ -267,7 +271,7 @@ def _remains(file: LeftoverFile, removed: bool) -> LeftoverRow:
     )
 
 
-def _socket(dead: DeadSocket, removed: bool) -> LeftoverRow:
+def _socket_row(dead: DeadSocket, removed: bool) -> LeftoverRow:
     return LeftoverRow(
         key=dead.key,
         kind="socket",

@@ -1,4 +1,7 @@
-"""Evaluate and export: a short process plays episodes with a checkpoint, or writes it as an ordinary SB3 zip."""
+"""Evaluate and export: a short process plays episodes with a checkpoint, or writes it as an ordinary SB3 zip.
+
+The result of an evaluation is written beside the run.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """What came from somebody else's files becomes an ended run: a short process reads them, nothing is made before.
 
-No foreign file reaches this process, and a run directory is made only once what is in it has been read back.
+No foreign file reaches this process, and a run directory is made only once what is in it has been read back. A foreign
+SB3 zip is read in a confined process. Of the folder that stock SB3 or its zoo left, the findings are those that its
+logs give now, by the rules and limits of its spec.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from mission_tui.supervisor.tasks import Task, run_task
 
 __all__ = ["import_checkpoint", "import_run"]
 
-LIMIT_S = 300.0
+IMPORT_S = 300.0
 NAME_CHARS = 80
 """What is kept of the name of the file or folder that a run came from."""
 
@@ -61,7 +63,7 @@ class Import:
         argv, home = as_module(self.spec, self.caller, module)
         task = Task((*argv, *words), home.cwd, home.environ, msgspec.json.encode(self.spec), limits=home.limits)
         result = None
-        async for said in run_task(task, LIMIT_S):
+        async for said in run_task(task, IMPORT_S):
             result = said.get("result", result)
         if not isinstance(result, dict):
             raise MissionError(f"the import of {self.run.id} gave no result")

@@ -1,4 +1,9 @@
-"""Launch and clone: new runs. All of the asked ones get a directory and a keeper, or none does and the reason is said."""
+"""Launch and clone: all of the asked runs get a directory and a keeper, or none does and the reason is said.
+
+A clone has the settings, the rules and the seed of another run, but for what is changed; nothing is learned. The source
+is only read, so it may be live. An exact one is as the source began: its first spec, rules and caller. What is so no
+longer is accepted first.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +47,7 @@ from mission_tui.supervisor.subject import caller_for, caller_of
 
 __all__ = ["clone", "launch"]
 
-_MOST = 16
+_MOST_DIFFERENCES = 16
 """Differences that the new run remembers as its origin."""
 _COMMAND = "MISSION_TUI_COMMAND"
 _YOURS = "clone without --exact uses yours"
@@ -81,7 +86,7 @@ async def clone(core: Core, request: Clone) -> Accepted | VerdictReply:
     now = with_seed(absolute_paths(change(was, request.assignments), caller.cwd) if request.assignments else was)
     rules = rules_for(core, core.run_dir(run_id), was, now, caller)
     changes = judge_resume(was, now, ResumeFacts(0)).changes
-    made, lacking = await _made(core, run_id, request, now, rules, caller, changes)
+    made, lacking = await _cloned(core, run_id, request, now, rules, caller, changes)
     note = core.store.view(made).origins[0].sentence
     return Accepted(re=request.id, runs=(made,), notes=(note, *lacking, *cautions(now)))
 
@@ -93,13 +98,15 @@ async def _exactly(core: Core, run_id: str, request: Clone) -> Accepted | Verdic
     if begun.changes and not request.accept:
         verdict = ResumeVerdict("note", begun.changes)
         return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=True)
-    made, lacking = await _made(core, run_id, request, with_seed(begun.spec), begun.rules, begun.caller, begun.changes)
+    made, lacking = await _cloned(
+        core, run_id, request, with_seed(begun.spec), begun.rules, begun.caller, begun.changes
+    )
     said = tuple(f"{it.name}: {it.was} -> {it.now}" for it in begun.changes)
     same = () if said else ("nothing that is recorded of it has changed since",)
     return Accepted(re=request.id, runs=(made,), notes=(*same, *said, *lacking))
 
 
-async def _made(
+async def _cloned(
     core: Core,
     source_id: str,
     request: Clone,
@@ -119,7 +126,7 @@ async def _made(
         source_name = core.store.view(source_id).name
         run = new_run_dir(core, request.name or f"{source_name[:24]}-clone")
         order = attempt_order(core.root, run, 1, spec, caller, None)
-        origin = Origin("cloned", source_id, source_name, diff=diff_of(changes)[:_MOST])
+        origin = Origin("cloned", source_id, source_name, diff=diff_of(changes)[:_MOST_DIFFERENCES])
         name = request.name or run.id[16:]
         made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, None, origin=origin)
         created = await asyncio.to_thread(made)

@@ -1,4 +1,7 @@
-"""Resume: a paused or frozen run goes on, an ended one gets another attempt, after the verdict on what would change."""
+"""Resume: a paused or frozen run goes on, an ended one gets another attempt, after the verdict on what would change.
+
+A branch is a new run that begins with the weights of another's checkpoint, whose files it takes along.
+"""
 
 from __future__ import annotations
 
@@ -172,7 +175,7 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
         raise UsageError(f"cannot branch like this: {violation.sentence}")
     if not needs_no_preflight(plan.now):
         await preflight(plan.now, with_spec_env(plan.now, plan.caller))
-    made = await _made(core, run_id, request, plan)
+    made = await _make_branch(core, run_id, request, plan)
     note = (
         f"{core.store.view(made).name} begins with the weights of {core.store.view(run_id).name} at {checkpoint.name}"
     )
@@ -181,7 +184,7 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
     return Accepted(re=request.id, runs=(made,), notes=(note, *lost, *lacking), damaged=passed_over)
 
 
-async def _made(core: Core, source_id: str, request: Resume, plan: Plan) -> str:
+async def _make_branch(core: Core, source_id: str, request: Resume, plan: Plan) -> str:
     """The new run, started."""
     source_name = core.store.view(source_id).name
     if request.name is not None:

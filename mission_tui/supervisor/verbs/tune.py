@@ -1,7 +1,9 @@
 """Tune: probes of one preset with other settings, one at a time, each journaled as it comes, until one has won.
 
 What is probed next is `fleet.tuning`'s to say, of the journal alone. Whoever asked has to stay: when that client hangs
-up the probe under way is ended and removed, and the journal is where the next one goes on.
+up the probe under way is ended and removed, and the journal is where the next one goes on. To tune a fleet, runs of one
+preset join one by one, until the last one no longer paid; then all are removed. They are ordinary runs, and what each
+brings is judged as for any run that joins.
 """
 
 from __future__ import annotations
