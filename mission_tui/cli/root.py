@@ -1,4 +1,4 @@
-"""The root command: global options, the table of verbs, and the screen when no verb is given.
+"""The root command: global options, the verbs of the catalogue, and the screen when no verb is given.
 
 A verb's module is imported when that verb is asked for, so that `status` does not pay for `doctor`.
 """
@@ -15,52 +15,13 @@ from mission_tui import __version__
 from mission_tui.cli.errors import EX_INTERRUPTED, exit_code_of, print_error
 from mission_tui.cli.session import Session
 from mission_tui.errors import EX_USAGE, nearest
+from mission_tui.fleet.commands import WORDS
 
 __all__ = ["VERBS", "cli", "main"]
 
-VERBS = (
-    "launch",
-    "status",
-    "top",
-    "replay",
-    "logs",
-    "metrics",
-    "pause",
-    "freeze",
-    "park",
-    "resume",
-    "set",
-    "clone",
-    "adopt",
-    "rename",
-    "note",
-    "label",
-    "stop",
-    "kill",
-    "checkpoint",
-    "wait",
-    "findings",
-    "judge",
-    "evaluate",
-    "compare",
-    "bench",
-    "tune",
-    "export",
-    "import-checkpoint",
-    "import-run",
-    "clean",
-    "rm",
-    "prune",
-    "presets",
-    "check",
-    "paths",
-    "doctor",
-    "supervisor",
-    "service",
-)
-
-LOOKING = ("status", "top", "logs", "metrics", "findings", "compare", "wait", "presets", "paths", "judge", "replay")
-"""The verbs that change nothing."""
+VERBS = tuple(WORDS)
+LOOKING = tuple(word for word, command in WORDS.items() if command.offline)
+"""The verbs that change nothing, and are answered from the files alone with `--readonly`."""
 
 
 class Verbs(click.Group):

@@ -10,8 +10,8 @@ from mission_tui.cli.session import Session
 from mission_tui.cli.terminal_output import write
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.events.journal import ActVerb
     from mission_tui.ipc.replies import Accepted
-    from mission_tui.ipc.requests import ActVerb
 
 __all__ = ["print_accepted", "request_verb"]
 

@@ -9,6 +9,7 @@ from typing import Generic, Literal, TypeVar
 
 from msgspec import Struct
 
+from mission_tui.fleet.events.journal import ActVerb
 from mission_tui.fleet.events.journal import Mark as FindingMark
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import Spec
@@ -163,9 +164,6 @@ class Undo(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="undo")
     """Kill and remove runs launched less than `UNDO_S` ago."""
 
     runs: tuple[str, ...]
-
-
-ActVerb = Literal["stop", "kill", "pause", "freeze", "park", "checkpoint"]
 
 
 class Act(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="act"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 
 from mission_tui.errors import UsageError, nearest
+from mission_tui.fleet.commands import objection, refusal
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.views.abilities import refusal
 from mission_tui.ipc.requests import (
     Act,
     Apply,
@@ -28,6 +28,11 @@ from mission_tui.supervisor.run import LiveRun
 __all__ = ["check_runs_are_ours", "check_seen", "live_targets", "require", "the_finding"]
 
 Objection = Callable[[LiveRun], str | None]
+
+
+def _nothing(_run: LiveRun) -> str | None:
+    """Nothing is known against it."""
+    return None
 
 
 def check_runs_are_ours(core: Core, request: OperatorRequest) -> None:
@@ -64,10 +69,11 @@ def _meant(core: Core, ref: str) -> tuple[str, ...]:
 
 
 def live_targets(
-    core: Core, refs: Sequence[str], verb: str, objection: Objection, passing: Container[str] = ()
+    core: Core, refs: Sequence[str], verb: str, detail: Objection = _nothing, passing: Container[str] = ()
 ) -> tuple[list[LiveRun], list[str]]:
     """The live runs that `refs` mean, and notes about those of `@live`, or of a group, that were passed over.
 
+    Which runs can take the verb says the catalogue of commands; `detail` is what only the supervisor knows against it.
     Runs in `passing` have had their answer. Raises `UsageError` when a run that was named cannot take the verb; then
     nothing is to be done to any.
     """
@@ -84,7 +90,9 @@ def live_targets(
             if run is None:
                 against: str | None = _over(core, run_id)
             else:
-                against = _unable(core, run_id, verb) or _unseen(run) or objection(run)
+                view = core.store.view(run_id)
+                against = refusal(view.can, verb) or _unseen(run) or objection(verb, view.can, view.state)
+                against = against or detail(run)
             if run is not None and against is None:
                 chosen[run_id] = run
             elif ref == "@live" or len(meant) > 1:

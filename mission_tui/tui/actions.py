@@ -1,28 +1,21 @@
-"""The one table of what a key does. Bindings, footer, help, palette and the `x` menu are all read from it.
+"""What each key of the screen does: the commands of `fleet.commands`, and what only a screen has (looking, moving).
 
-Which actions mean something for a run as it stands is said here too: hints and menus leave out the others, and their
-keys say why not.
+Bindings, footer, help, palette and the `x` menu are all read from it. Hints and menus leave out what means nothing for
+a run as it stands, and their keys say why not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
 
-from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.outcome import ALIVE, OVER, RunState
-from mission_tui.fleet.views.abilities import refusal
-from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.fleet.commands import CATALOGUE, COMMANDS, Needs
 
-__all__ = ["ACTIONS", "LAUNCH_KEYS", "STATES", "Action", "Move", "Place", "is_applicable", "key_label", "offered"]
-
-LAUNCH_KEYS = (*"1234567890", "P")
-"""The keys a preset may carry."""
+__all__ = ["ACTIONS", "Action", "Move", "Place", "key_label", "offered"]
 
 Place = Literal["fleet", "run", "machine"]
-Needs = Literal["none", "run", "marked"]
 Group = Literal["start", "act", "look", "move", "screen"]
 
 _ALL: tuple[Place, ...] = ("fleet", "run", "machine")
@@ -30,34 +23,6 @@ _RUNS: tuple[Place, ...] = ("fleet", "run")
 _LISTS: tuple[Place, ...] = ("fleet", "machine")
 _FLEET: tuple[Place, ...] = ("fleet",)
 _RUN: tuple[Place, ...] = ("run",)
-_TRAINS: frozenset[RunState] = frozenset({"running", "paused", "frozen"})
-_WAITS: frozenset[RunState] = frozenset({"queued"})
-_HELD: frozenset[RunState] = frozenset({"paused", "frozen"})
-_HALTED: frozenset[RunState] = frozenset({"stopping"})
-
-STATES: Mapping[str, frozenset[RunState]] = {
-    "pause": frozenset({"running", "starting"}),
-    "freeze": frozenset({"running", "starting", "paused"}),
-    "checkpoint": frozenset({"running", "paused"}),
-    "park": ALIVE - _HALTED | _WAITS,
-    "stop": ALIVE - _HALTED | _WAITS,
-    "kill": ALIVE | _WAITS,
-    "remove": OVER,
-    "set": _TRAINS,
-    "set advice": _TRAINS,
-    "resume with": OVER,
-}
-"""By the action's name; what is not here means something in every state."""
-
-_FOR_OURS = frozenset(
-    {
-        *("pause", "freeze", "park", "resume", "resume with", "set", "set advice", "clone", "stop", "kill"),
-        *("checkpoint", "evaluate", "apply", "acknowledge", "silence", "rename", "note", "label"),
-    }
-)
-"""What is refused for a foreign run."""
-
-_ON_FINDINGS = frozenset({"apply", "acknowledge", "silence", "set advice"})
 Move = Literal["up", "down", "first", "last", "page_up", "page_down", "left", "right"]
 
 
@@ -79,42 +44,30 @@ class Action(Struct, frozen=True):
     destructive: bool = False
     menu: bool = True
     hint: int | None = None
-
-    @property
-    def sheet(self) -> bool:
-        """Whether it may put another screen over the present one, for which keys that follow are then meant."""
-        return self.name in _SHEETS
+    sheet: bool = False
 
 
-_SHEETS = frozenset(
-    [
-        "actions",
-        "adopt",
-        "apply",
-        "away",
-        "clean",
-        "clone",
-        "compare",
-        "elsewhere",
-        "evaluate",
-        "help",
-        "kill",
-        "label",
-        "machine",
-        "new",
-        "note",
-        "palette",
-        "rename",
-        "resume",
-        "set",
-    ]
-) | {"go to", "resume with", "set advice"}
+def _command(name: str, group: Group = "act", call: str = "", places: tuple[Place, ...] = _ALL) -> Action:
+    """The row of a command, as the catalogue has it."""
+    row = COMMANDS[name]
+    return Action(
+        group,
+        name,
+        row.keys,
+        row.label or name,
+        row.help,
+        call or f"app.do({name!r})",
+        places,
+        needs=row.needs,
+        changes=row.changes,
+        destructive=row.destructive,
+        menu=name != "launch",
+        hint=row.hint,
+        sheet=row.sheet,
+    )
 
 
-def _verb(key: str, name: str, help: str, *, needs: Needs = "marked", hint: int | None = None) -> Action:  # noqa: A002
-    call = f"app.do({name!r})"
-    destructive = name in ("kill", "clean")
-    return Action("act", name, (key,), name, help, call, needs=needs, changes=True, destructive=destructive, hint=hint)
+_STARTS = ("launch", "new", "undo")
 
 
 def _chart(key: str, name: str, label: str, help: str, what: str) -> Action:  # noqa: A002
@@ -127,50 +80,20 @@ def _move(name: str, keys: tuple[str, ...], help: str, call: str, places: tuple[
 
 # fmt: off
 ACTIONS: tuple[Action, ...] = (
-    Action("start", "launch", LAUNCH_KEYS, "start", "start the preset that carries this key, at once", "",
-           changes=True, menu=False),
-    Action("start", "new", ("n",), "new", "a new run with changes, checked while you type", "app.do('new')",
-           changes=True, hint=2),
-    Action("start", "undo", ("u",), "undo", "for ten seconds: take back a start or a removal", "app.do('undo')",
-           changes=True),
-    _verb("p", "pause", "hold at the next update; the process stays", hint=3),
-    _verb("F", "freeze", "stop every process where it stands; memory stays held"),
-    _verb("B", "park", "save and end its processes: memory is free, r goes on"),
-    _verb("r", "resume", "go on: a paused or frozen run, or one that was parked or ended, from its checkpoint", hint=6),
-    _verb("R", "resume with", "an ended run with other settings; what they do is seen before", needs="run"),
-    _verb("S", "set", "other settings while it trains, from the next update; seen before", needs="run"),
-    _verb("N", "clone", "a new run like this one, with changes", needs="run"),
-    _verb("s", "stop", "save a checkpoint, then end; a command gets SIGTERM", hint=4),
-    _verb("K", "kill", "end at once, unsaved; asks first", hint=5),
-    _verb("C", "checkpoint", "save a checkpoint at the next update"),
-    _verb("e", "evaluate", "play 100 episodes with the newest checkpoint", needs="run", hint=8),
-    Action("act", "apply", ("a",), "apply", "do what the finding advises: resume with the change, seen before",
-           "app.do('apply')", needs="run", changes=True, hint=2),
-    Action("act", "acknowledge", ("i",), "ack", "the finding is known: no badge until it gets worse; again: undo",
-           "app.do('acknowledge')", needs="run", changes=True, hint=8),
-    Action("act", "silence", ("I",), "silence", "silence the finding's rule for this run; again: let it speak",
-           "app.do('silence')", needs="run", changes=True, hint=10),
-    _verb("A", "set advice", "what the finding advises, set while it trains: nothing is taken back", needs="run"),
-    _verb("E", "rename", "call it something else", needs="run"),
-    _verb("T", "note", "write something about it into its journal", needs="run"),
-    _verb("L", "label", "put labels on it, or take them off", needs="run"),
-    _verb("D", "adopt", "a foreign run: see what it would run, and take it for yours"),
-    _verb("delete", "remove", "move an ended run to the trash, for a day; u takes it back"),
-    _verb("X", "clean", "see what dead runs left behind, and remove it", needs="none"),
+    *(_command(name, "start") for name in _STARTS),
+    *(_command(row.name) for row in CATALOGUE if row.keys and row.changes and row.name not in _STARTS),
     Action("act", "actions", ("x",), "more", "everything that can be done with these runs", "app.do('actions')",
-           needs="marked", menu=False, hint=1),
+           needs="marked", menu=False, hint=1, sheet=True),
     Action("look", "open", ("enter",), "open", "open the chosen run", "screen.open('learn')", _LISTS,
            needs="run", hint=7),
-    Action("look", "findings", ("h",), "findings", "what is wrong, why, what to do, and each value with its limits",
-           "screen.open('health')", needs="run", hint=11),
-    Action("look", "log", ("l",), "log", "what the run printed", "screen.open('log')", needs="run", hint=9),
+    _command("findings", "look", "screen.open('health')"),
+    _command("log", "look", "screen.open('log')"),
     Action("look", "details", ("d",), "details", "the settings that really run", "screen.open('config')", needs="run"),
     Action("look", "episodes", ("o",), "outcomes", "how its episodes ended, over the whole run",
            "screen.open('episodes')", needs="run"),
     Action("look", "journal", ("J",), "journal", "what was done to the run, when and by whom", "screen.open('journal')",
            needs="run"),
-    Action("look", "compare", ("c",), "compare", "marked runs beside each other; one alone with the run before it",
-           "app.do('compare')", needs="marked"),
+    _command("compare", "look"),
     Action("look", "filter", ("/",), "filter", "only what a regular expression finds", "screen.filter",
            _RUNS, hint=10),
     _chart("space", "keep metric", "keep", "the metric stays on the chart with its letter, or goes: several at once",
@@ -207,21 +130,21 @@ ACTIONS: tuple[Action, ...] = (
     Action("look", "smaller", ("_",), "smaller", "less room for it", "app.do('smaller')"),
     Action("look", "usual sizes", ("Z",), "usual sizes", "every part as large as it comes", "app.do('usual sizes')"),
     Action("look", "machine", ("m",), "machine", "what GPUs, cores and each run are at, with the strip; again: back",
-           "app.do('machine')", hint=11),
+           "app.do('machine')", hint=11, sheet=True),
     Action("look", "longer", ("{",), "longer strip", "the strip goes further back, up to a day", "app.do('longer')",
            _LISTS),
     Action("look", "shorter", ("}",), "shorter strip", "the strip goes less far back, down to 15 s, and shows more",
            "app.do('shorter')", _LISTS),
-    Action("look", "away", ("w",), "away", "what happened while you were away, run by run", "app.do('away')"),
-    Action("look", "replay", ("H",), "replay", "the fleet as it was ten minutes ago; in a replay: back to now",
-           "app.do('replay')"),
+    Action("look", "away", ("w",), "away", "what happened while you were away, run by run", "app.do('away')",
+           sheet=True),
+    _command("replay", "look"),
     Action("look", "back in time", ("comma",), "back", "in a replay: one step back", "app.do('back in time')",
            menu=False),
     Action("look", "forward in time", (".",), "on", "in a replay: one step forward", "app.do('forward in time')",
            menu=False),
     Action("look", "finer", ("(",), "finer", "in a replay: smaller steps", "app.do('finer')", menu=False),
     Action("look", "coarser", (")",), "coarser", "in a replay: larger steps", "app.do('coarser')", menu=False),
-    Action("look", "go to", ("g",), "go to", "in a replay: type a time", "app.do('go to')", menu=False),
+    Action("look", "go to", ("g",), "go to", "in a replay: type a time", "app.do('go to')", menu=False, sheet=True),
     Action("look", "shell", ("!",), "shell", "a shell in the run's folder; exit comes back", "app.do('shell')",
            needs="run", changes=True),
     Action("look", "copy", ("y",), "copy id", "the run's id to the clipboard", "app.do('copy')", needs="marked"),
@@ -237,9 +160,9 @@ ACTIONS: tuple[Action, ...] = (
     _move("next tab", ("]",), "tab to the right", "screen.look('next tab')", _RUNS),
     _move("next pane", ("tab",), "between the list and the detail", "screen.look('next pane')", _FLEET),
     _move("back", ("escape",), "one layer back; never leaves", "screen.back"),
-    Action("screen", "help", ("?", "f1"), "help", "this list", "app.do('help')", hint=12),
+    Action("screen", "help", ("?", "f1"), "help", "this list", "app.do('help')", hint=12, sheet=True),
     Action("screen", "palette", (":", "ctrl+p"), "commands", "find an action, preset or run by typing",
-           "app.do('palette')", menu=False),
+           "app.do('palette')", menu=False, sheet=True),
     Action("screen", "command", (";",), "command line", "any verb of mission-tui with its options; shows what it says",
            "app.do('command')", changes=True),
     Action("screen", "faster", ("+",), "faster", "redraw more often, up to four times a second", "app.pace(1)"),
@@ -248,7 +171,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("screen", "refresh", ("f5",), "refresh", "presets and newest state; names packages upgraded under live runs",
            "app.do('refresh')"),
     Action("screen", "redraw", ("ctrl+l",), "redraw", "paint the whole screen again", "app.redraw"),
-    Action("screen", "elsewhere", ("W",), "elsewhere", "go to another live runs root of yours", "app.do('elsewhere')"),
+    Action("screen", "elsewhere", ("W",), "elsewhere", "go to another live runs root of yours", "app.do('elsewhere')",
+           sheet=True),
     Action("screen", "suspend", ("ctrl+z",), "suspend", "back to the shell; fg returns", "app.do('suspend')"),
     Action("screen", "leave", ("q",), "leave", "leave the screen; all runs go on", "app.leave"),
 )
@@ -284,36 +208,3 @@ def key_label(key: str) -> str:
 def offered(place: Place, *, readonly: bool) -> Iterator[Action]:
     """The actions of a place, in the table's order."""
     return (action for action in ACTIONS if place in action.places and not (readonly and action.changes))
-
-
-def is_applicable(action: str, view: RunView, finding: Finding | None = None) -> bool:
-    """Whether `action` would do something to `view`; `finding` is the one that keys for findings would apply to."""
-    if action == "adopt":
-        return "foreign" in view.flags
-    if "foreign" in view.flags and action in _FOR_OURS:
-        return False
-    if refusal(view.can, action) is not None or view.state not in STATES.get(action, (view.state,)):
-        return False
-    if action in _ON_FINDINGS:
-        return _on_finding(action, finding)
-    if action == "pause":
-        return not view.pausing
-    if action == "evaluate":
-        return view.last_checkpoint is not None
-    if action == "resume":
-        waits = view.state in _HELD | OVER or view.pausing or view.restart is not None
-        return waits and (view.state not in OVER or _has_begun_somewhere(view))
-    return action != "resume with" or _has_begun_somewhere(view)
-
-
-def _on_finding(action: str, finding: Finding | None) -> bool:
-    if finding is None or finding.state == "cleared":
-        return False
-    if action == "apply":
-        return finding.applicable
-    return action != "set advice" or bool(finding.advice_set)
-
-
-def _has_begun_somewhere(view: RunView) -> bool:
-    """What is over goes on from a checkpoint; only a command may begin again without one."""
-    return view.last_checkpoint is not None or "checkpoint" not in view.can

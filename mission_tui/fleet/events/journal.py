@@ -21,6 +21,7 @@ from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Terms
 
 __all__ = [
     "ENDING",
+    "ActVerb",
     "Asked",
     "AttemptEnded",
     "AttemptStarting",
@@ -52,7 +53,10 @@ __all__ = [
 ]
 
 Mark = Literal["acknowledged", "silenced", "open"]
-Verb = Literal["launch", "stop", "kill", "pause", "freeze", "park", "resume", "checkpoint"]
+ActVerb = Literal["stop", "kill", "pause", "freeze", "park", "checkpoint"]
+"""What is asked of a run by its name alone: the orders of `fleet.commands`."""
+
+Verb = Literal["launch", "resume", ActVerb]
 ENDING: frozenset[Verb] = frozenset({"stop", "kill", "park"})
 """What, once asked, ends the attempt."""
 

@@ -28,7 +28,7 @@ LONGEST_WAIT_S = 100.0
 async def stop(core: Core, request: Act) -> Accepted:
     """Ask the runs to save and stop; a run that is stopping already goes on doing so, and stays stopped."""
     waiting = waiting_for_restart(core, request.runs)
-    runs, notes = live_targets(core, request.runs, "stop", lambda _run: None, waiting)
+    runs, notes = live_targets(core, request.runs, "stop", passing=waiting)
     call_off_restarts(core, waiting, "stop")
     for run in runs:
         run.applying = ""
@@ -43,7 +43,7 @@ async def stop(core: Core, request: Act) -> Accepted:
 async def kill(core: Core, request: Act) -> Accepted:
     """Kill the runs through their keepers. Asking again kills again."""
 
-    def objection(run: LiveRun) -> str | None:
+    def detail(run: LiveRun) -> str | None:
         if "unverifiable" not in core.store.view(run.id).flags:
             return None
         identity = core.launcher.find(run.dir, run.attempt).identity
@@ -51,7 +51,7 @@ async def kill(core: Core, request: Act) -> Accepted:
         return f"nothing proves that its processes{pids} are still its own; look at them and end them yourself"
 
     waiting = waiting_for_restart(core, request.runs)
-    runs, notes = live_targets(core, request.runs, "kill", objection, waiting)
+    runs, notes = live_targets(core, request.runs, "kill", detail, waiting)
     call_off_restarts(core, waiting, "kill")
     for run in runs:
         core.record_verb(run, "kill")
@@ -61,12 +61,8 @@ async def kill(core: Core, request: Act) -> Accepted:
 
 async def park(core: Core, request: Act) -> Accepted:
     """Ask the runs to save and make room. A run is parked when its trainer has saved and is gone."""
-
-    def objection(run: LiveRun) -> str | None:
-        return "it is stopping" if core.store.run(run.id).state == "stopping" else None
-
     waiting = waiting_for_restart(core, request.runs)
-    runs, notes = live_targets(core, request.runs, "park", objection, waiting)
+    runs, notes = live_targets(core, request.runs, "park", passing=waiting)
     call_off_restarts(core, waiting, "park")
     for run in runs:
         run.applying = ""
@@ -78,13 +74,10 @@ async def park(core: Core, request: Act) -> Accepted:
 async def pause(core: Core, request: Act) -> Accepted:
     """Ask the runs to pause. A run is paused when its trainer says so."""
 
-    def objection(run: LiveRun) -> str | None:
-        state = core.store.run(run.id).state
-        if state in ("paused", "frozen", "stopping"):
-            return f"it is {state}"
+    def detail(run: LiveRun) -> str | None:
         return None if run.link is not None else "its trainer is not connected; try again in a moment"
 
-    runs, notes = live_targets(core, request.runs, "pause", objection)
+    runs, notes = live_targets(core, request.runs, "pause", detail)
     for run in runs:
         core.record_verb(run, "pause")
         run.wants_pause = True
@@ -96,13 +89,12 @@ async def pause(core: Core, request: Act) -> Accepted:
 async def freeze(core: Core, request: Act) -> Accepted:
     """Freeze the runs; notes name processes that did not stop. A run is frozen when it was seen to be."""
 
-    def objection(run: LiveRun) -> str | None:
-        state = core.store.run(run.id).state
-        if state in ("frozen", "stopping") or run.freezes:
-            return f"it is {state if state == 'stopping' else 'frozen'}"
+    def detail(run: LiveRun) -> str | None:
+        if run.freezes:
+            return "it is frozen"
         return None if run.trainer is not None else "its trainer is not known yet; try again in a moment"
 
-    runs, notes = live_targets(core, request.runs, "freeze", objection)
+    runs, notes = live_targets(core, request.runs, "freeze", detail)
     for run in runs:
         core.record_verb(run, "freeze")
     for run, stand in zip(runs, await asyncio.gather(*(freeze_run(core, run) for run in runs)), strict=True):
@@ -115,15 +107,10 @@ async def freeze(core: Core, request: Act) -> Accepted:
 async def checkpoint(core: Core, request: Act) -> Accepted:
     """Ask the runs for a checkpoint, and wait for what comes of it as long as was asked; it shows in snapshots too."""
 
-    def objection(run: LiveRun) -> str | None:
-        state = core.store.run(run.id).state
-        if state == "stopping":
-            return "it is stopping, which saves one anyway"
-        if state == "frozen":
-            return "it is frozen; resume it first"
+    def detail(run: LiveRun) -> str | None:
         return None if run.link is not None else "its trainer is not connected; try again in a moment"
 
-    runs, notes = live_targets(core, request.runs, "checkpoint", objection)
+    runs, notes = live_targets(core, request.runs, "checkpoint", detail)
     asked: list[tuple[LiveRun, AskedCheckpoint]] = []
     for run in runs:
         event = core.record_verb(run, "checkpoint")

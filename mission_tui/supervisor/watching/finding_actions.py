@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
+from mission_tui.fleet.commands import refusal
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import Asked, FleetEvent, HealthActed, Verb
 from mission_tui.fleet.health import acts
-from mission_tui.fleet.views.abilities import abilities_of, refusal
+from mission_tui.fleet.views.abilities import abilities_of
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints

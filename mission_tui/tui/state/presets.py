@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from mission_tui.errors import UsageError
+from mission_tui.fleet.commands import LAUNCH_KEYS
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.tui.actions import LAUNCH_KEYS
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset_file import SavedPreset, Saving

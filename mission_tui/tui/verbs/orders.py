@@ -6,12 +6,12 @@ And what all verbs share: one request about the runs it can apply to, what was a
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from mission_tui.fleet.views.abilities import refusal
+from mission_tui.fleet.commands import CATALOGUE, COMMANDS, objection, refusal
+from mission_tui.fleet.events.journal import ActVerb
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.requests import Act, ActVerb
-from mission_tui.tui.actions import STATES
+from mission_tui.ipc.requests import Act
 from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.run_status import state_word
@@ -21,7 +21,7 @@ __all__ = ["ORDERS", "Verb", "able", "fitting", "names", "no_finding"]
 Verb = Callable[[AppContext, tuple[RunView, ...]], Coroutine[Any, Any, None]]
 
 
-def _order(verb: ActVerb) -> Verb:
+def _order(verb: str) -> Verb:
     """Ask it of those runs in whose state it means something; a second `s` on a stopping run changes nothing."""
 
     async def give(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
@@ -53,9 +53,8 @@ def _loss(view: RunView) -> str:
     return f"everything after checkpoint {view.last_checkpoint} is lost"
 
 
-_AT_ONCE: tuple[ActVerb, ...] = ("checkpoint", "freeze", "park", "pause", "stop")
-ORDERS: Mapping[str, Verb] = {"kill": kill, **{verb: _order(verb) for verb in _AT_ONCE}}
-"""By action name."""
+ORDERS: Mapping[str, Verb] = {**{row.name: _order(row.name) for row in CATALOGUE if row.order}, "kill": kill}
+"""By action name: those of the catalogue, and `kill`, which asks first."""
 
 
 def able(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
@@ -68,7 +67,8 @@ def able(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tuple[R
 
 def fitting(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
     """The runs in a state in which `verb` means something; says so when there is none."""
-    fit = tuple(view for view in runs if view.state in STATES[verb])
+    already = COMMANDS[verb].already
+    fit = tuple(it for it in runs if it.state not in already and objection(verb, it.can, it.state) is None)
     if not fit and runs:
         one = runs[0]
         app_context.toast(
@@ -79,10 +79,10 @@ def fitting(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tupl
     return fit
 
 
-async def act(app_context: AppContext, verb: ActVerb, runs: Sequence[RunView]) -> None:
+async def act(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> None:
     """Ask for `verb`. What comes of it shows in the snapshots, so only acceptance and notes are told."""
     ids = tuple(view.id for view in runs)
-    reply = await app_context.ask(lambda id_: Act(id=id_, verb=verb, runs=ids))
+    reply = await app_context.ask(lambda id_: Act(id=id_, verb=cast(ActVerb, verb), runs=ids))
     app_context.toast(f"{verb} accepted for {names(runs)}")
     for note in reply.notes:
         app_context.toast(note, "warning")

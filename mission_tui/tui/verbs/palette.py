@@ -6,12 +6,12 @@ Verbs that have no key of their own are in the palette by their names.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from functools import partial
 
 from mission_tui.errors import UsageError
+from mission_tui.fleet.commands import CATALOGUE, is_applicable
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import is_applicable, key_label, offered
+from mission_tui.tui.actions import key_label, offered
 from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.screens.questions import LineInputScreen, typed
 from mission_tui.tui.state.app_context import AppContext
@@ -21,28 +21,7 @@ from mission_tui.tui.verbs.launch import ask_first, launch
 from mission_tui.tui.verbs.orders import names
 from mission_tui.tui.widgets.choices import Choice
 
-__all__ = ["COMMANDS", "actions", "command", "palette"]
-
-COMMANDS: Mapping[str, str] = {
-    "status": "every run in a line, or as JSON",
-    "top": "what each run takes of the machine",
-    "metrics": "a run's rows, for other programs",
-    "wait": "until runs have ended",
-    "judge": "a training of another program by its TensorBoard files",
-    "bench": "how fast presets are, beside each other",
-    "tune": "the fastest way to run a preset on this machine",
-    "export": "a checkpoint as a zip for Stable-Baselines3",
-    "import-checkpoint": "a zip of Stable-Baselines3 as a run",
-    "import-run": "a whole folder of a Stable-Baselines3 run",
-    "prune": "old runs and checkpoints into the trash",
-    "presets": "what can be started, and what is in it",
-    "check": "a preset for mistakes, before it is started",
-    "paths": "where everything is",
-    "doctor": "what this machine lacks",
-    "supervisor": "its state, its log",
-    "service": "go on after a reboot",
-}
-"""Verbs without a key, and what they are for."""
+__all__ = ["actions", "command", "palette"]
 
 _HELP = "A verb and its options, as after mission-tui in a shell; VERB --help says which there are."
 
@@ -60,7 +39,7 @@ async def palette(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
             for preset in app_context.presets
             if preset.error is None
         ]
-        choices += [Choice(f"type {verb}", verb, about) for verb, about in COMMANDS.items()]
+        choices += [Choice(f"type {row.word}", row.word, row.help) for row in CATALOGUE if row.word and not row.keys]
     runs = app_context.snapshot.runs if app_context.snapshot else ()
     choices += [Choice(f"open {view.id}", f"open {view.name}", f"{state_word(view)}  {view.id}") for view in runs]
     taken = await app_context.ask_user(Picker("Commands", choices, typed=True))

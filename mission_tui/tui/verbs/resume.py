@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError
+from mission_tui.fleet.commands import refusal
 from mission_tui.fleet.specs.spec import LIVE_KEYS
-from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import UNDO_S, Resume, Set

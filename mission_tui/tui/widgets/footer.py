@@ -9,9 +9,10 @@ from msgspec import Struct
 from rich.cells import cell_len
 from rich.style import Style
 
+from mission_tui.fleet.commands import is_applicable
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import Action, Place, is_applicable, key_label, offered
+from mission_tui.tui.actions import Action, Place, key_label, offered
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line, literal
 from mission_tui.tui.state.presets import PresetChoice, by_key

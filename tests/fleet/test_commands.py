@@ -1,4 +1,4 @@
-"""Which actions mean something for a run as it stands."""
+"""The catalogue of commands, and which of them mean something for a run as it stands."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import get_args
 
 from msgspec import structs
 
+from mission_tui.fleet.commands import CATALOGUE, is_applicable, objection, refusal
+from mission_tui.fleet.events.journal import ActVerb
 from mission_tui.fleet.events.outcome import RunState
-from mission_tui.tui.actions import ACTIONS, STATES, is_applicable
 from tests.tui.fleets import KL_FINDING, LIVE, ended
 
 
@@ -44,6 +45,28 @@ def test_what_is_for_findings_needs_one_that_it_can_do_something_about() -> None
     assert not is_applicable("silence", LIVE[1], structs.replace(KL_FINDING, state="cleared"))
 
 
-def test_the_table_names_actions() -> None:
-    """A name that no action has would decide nothing."""
-    assert STATES.keys() <= {action.name for action in ACTIONS}
+def test_what_screen_and_supervisor_say_is_the_same() -> None:
+    """A command that is not offered in a state is refused there with a reason, and the other way round."""
+    for row in CATALOGUE:
+        if not row.order or row.name == "pause":
+            continue
+        for state in get_args(RunState):
+            view = structs.replace(LIVE[0], state=state, last_checkpoint="7")
+            refused = objection(row.name, view.can, state) is not None
+            assert is_applicable(row.name, view) == (not refused and state not in row.already)
+    assert objection("checkpoint", LIVE[0].can, "stopping") == "it is stopping, which saves one anyway"
+    assert objection("park", (), "running") == refusal((), "park")
+
+
+def test_orders_are_those_that_a_request_can_carry() -> None:
+    """One that a client could not ask for, or that nobody could ask for by a word, would be a key that fails."""
+    assert {row.word for row in CATALOGUE if row.order} == set(get_args(ActVerb))
+    assert all(row.brief and row.keys for row in CATALOGUE if row.order)
+
+
+def test_names_keys_and_words_are_used_once() -> None:
+    """Two rows with one key would have one of them never done."""
+    for each in ([row.name for row in CATALOGUE], [row.word for row in CATALOGUE if row.word]):
+        assert len(each) == len(set(each))
+    keys = [key for row in CATALOGUE for key in row.keys]
+    assert len(keys) == len(set(keys))
