@@ -4,5 +4,6 @@
 `resume` judges going on with another spec. `events` are the facts: journaled, written by a trainer, or seen live.
 `strips` say who was in which phase when. `history` folds one run from its facts. `health`, `capacity` and
 `marginal_gain` say whether it learns, what a machine can carry, what one more run brings. `views` are what is shown.
-`store`, `compare` and `bench` put runs together: live, side by side, timed; `commands` is what can be asked of them. `tuning` searches the fastest training.
+`store`, `compare` and `bench` put runs together: live, side by side, timed. `commands` is what can be asked of them.
+`tuning` searches the fastest training.
 """

@@ -47,7 +47,7 @@ class Action(Struct, frozen=True):
     sheet: bool = False
 
 
-def _command(name: str, group: Group = "act", call: str = "", places: tuple[Place, ...] = _ALL) -> Action:
+def _command(name: str, group: Group = "act", call: str | None = None) -> Action:
     """The row of a command, as the catalogue has it."""
     row = COMMANDS[name]
     return Action(
@@ -56,18 +56,18 @@ def _command(name: str, group: Group = "act", call: str = "", places: tuple[Plac
         row.keys,
         row.label or name,
         row.help,
-        call or f"app.do({name!r})",
-        places,
+        f"app.do({name!r})" if call is None else call,
         needs=row.needs,
         changes=row.changes,
         destructive=row.destructive,
-        menu=name != "launch",
+        menu=call != "",
         hint=row.hint,
         sheet=row.sheet,
     )
 
 
 _STARTS = ("launch", "new", "undo")
+"""What begins something. A key of `launch` carries its preset, and so has no call of its own."""
 
 
 def _chart(key: str, name: str, label: str, help: str, what: str) -> Action:  # noqa: A002
@@ -80,7 +80,7 @@ def _move(name: str, keys: tuple[str, ...], help: str, call: str, places: tuple[
 
 # fmt: off
 ACTIONS: tuple[Action, ...] = (
-    *(_command(name, "start") for name in _STARTS),
+    *(_command(name, "start", "" if name == "launch" else None) for name in _STARTS),
     *(_command(row.name) for row in CATALOGUE if row.keys and row.changes and row.name not in _STARTS),
     Action("act", "actions", ("x",), "more", "everything that can be done with these runs", "app.do('actions')",
            needs="marked", menu=False, hint=1, sheet=True),
