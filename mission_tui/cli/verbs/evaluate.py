@@ -9,6 +9,7 @@ import click
 
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.show_episode import canvas_of, show
 from mission_tui.cli.terminal_output import write
 from mission_tui.errors import UsageError
 
@@ -65,7 +66,6 @@ def command(
     as_json: bool,
 ) -> None:
     """Play episodes with a run's policy."""
-    from mission_tui.cli.show_episode import canvas_of, show
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.replies import Progress

@@ -68,8 +68,8 @@ def command(
     """Start runs from presets, or of any command."""
     if priority is not None:
         assignments = (*assignments, f"keep.limits.priority={priority}")
-    many, command = _seeds(seed, seeds), command_words()
-    wish = LaunchWish((*presets, *files), copies, name, assignments, many, command, after, profile, group)
+    many, own_command = _seeds(seed, seeds), command_words()
+    wish = LaunchWish((*presets, *files), copies, name, assignments, many, own_command, after, profile, group)
     plan = planned(wish, session.preset_dirs, session.health(), session.profile_dir)
     items = plan.items
     say_origins(plan.foreign)

@@ -11,6 +11,7 @@ import click
 from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.tables.removable import removable_facts, removable_table, total_bytes
 from mission_tui.cli.terminal_output import confirm, write
 from mission_tui.errors import UsageError, nearest
 
@@ -36,7 +37,6 @@ def command(session: Session, older: str, keep: str | None, dry: bool, now: bool
     """Move old runs or checkpoints to the trash."""
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.numbers import size
-    from mission_tui.cli.tables.removable import removable_facts, removable_table, total_bytes
     from mission_tui.fleet.time_words import parse_span_s
 
     before_t, kept = time.time() - parse_span_s(older, "--older"), _kept(keep)

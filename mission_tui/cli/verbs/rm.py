@@ -9,6 +9,7 @@ import click
 from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.tables.removable import removable_facts, removable_table
 from mission_tui.cli.terminal_output import confirm, write
 from mission_tui.errors import UsageError
 
@@ -62,7 +63,6 @@ def _remove(session: Session, runs: tuple[str, ...], *, undo: bool, now: bool, a
 
 def _list(session: Session, as_json: bool) -> None:
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.cli.tables.removable import removable_facts, removable_table
     from mission_tui.ipc.requests import GetTrash
 
     with session.connect() as connection:

@@ -16,6 +16,7 @@ from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.output_file import check_output
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.verbs.tune_fleet import tune_fleet
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,7 +97,6 @@ def command(
     """
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.tune import tune_facts, tune_result_of, write_tune
-    from mission_tui.cli.verbs.tune_fleet import tune_fleet
     from mission_tui.fleet.tuning.plan import TunePlan
     from mission_tui.records.tuning_files import profile_path, write_profile
 
