@@ -5,10 +5,14 @@ A wait must outlive the supervisor it began with, as the runs do; only a supervi
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mission_tui.errors import EX_FAILED, EX_RESUMABLE
+from mission_tui.cli.errors import print_error
+from mission_tui.cli.terminal_output import write
+from mission_tui.errors import EX_FAILED, EX_RESUMABLE, MissionError
 from mission_tui.fleet.events.outcome import OVER
 
 if TYPE_CHECKING:
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
     from mission_tui.ipc.client import Connection
     from mission_tui.ipc.replies import DetailsReply
 
-__all__ = ["details_of", "exit_code", "snapshots", "until_ended", "view_of", "views_of"]
+__all__ = ["details_of", "exit_code", "show_all_roots", "snapshots", "until_ended", "view_of", "views_of"]
 
 Seen = Callable[[tuple["RunView", ...], float], None]
 
@@ -85,3 +89,34 @@ def exit_code(views: Sequence[RunView]) -> int:
     if any(view.outcome == "failed" for view in views):
         return EX_FAILED
     return 0 if all(view.outcome == "finished" for view in views) else EX_RESUMABLE
+
+
+def show_all_roots(as_json: bool) -> None:
+    """Print them; one that goes away meanwhile, or is of another version, is named and passed over."""
+    from mission_tui.cli.tables.documents import status_facts, write_document
+    from mission_tui.cli.tables.fleet import fleet_table, machine_line
+    from mission_tui.ipc.roots import live_roots
+
+    snapshots = [snapshot for other in live_roots() if (snapshot := _snapshot(Path(other.root))) is not None]
+    if as_json:
+        write_document({"roots": [status_facts(snapshot, snapshot.runs) for snapshot in snapshots]})
+        return
+    for place, snapshot in enumerate(snapshots):
+        if place:
+            write()
+        write(machine_line(snapshot))
+        fleet_table(snapshot.runs).write(sys.stdout)
+    if not snapshots:
+        print_error("no runs root of yours has a supervisor now; `mission-tui status` starts that of this folder")
+
+
+def _snapshot(root: Path) -> FleetSnapshot | None:
+    from mission_tui.ipc.client import Connection
+    from mission_tui.ipc.requests import GetSnapshot
+
+    try:
+        with Connection.connect(root, start=False) as connection:
+            return connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot
+    except MissionError as error:
+        print_error(f"{root}: {error}")
+        return None

@@ -6,20 +6,28 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from mission_tui.cli.errors import print_error
+from mission_tui.cli.tables.numbers import UNKNOWN, count, duration, size
+from mission_tui.cli.tables.plan import plan_facts
 from mission_tui.errors import MissionError, NoSupervisorError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mission_tui.cli.session import Session
+    from mission_tui.fleet.capacity.cost import Cost, Pace
+    from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.client import Connection
     from mission_tui.ipc.replies import Quoted
     from mission_tui.ipc.requests import LaunchItem
 
-__all__ = ["launch_price"]
+__all__ = ["launch_price", "price_facts", "show_price"]
+
+_COLUMNS = ("run", "memory", "GPU memory", "cores", "first update", "whole run", "now")
+_NUMBERS = frozenset({"memory", "GPU memory", "cores", "first update", "whole run"})
+_DIFFERING = 3
 
 
 def launch_price(session: Session, items: Sequence[LaunchItem]) -> Quoted:
@@ -65,3 +73,109 @@ def _reckoned(items: Sequence[LaunchItem]) -> Quoted:
 
     cores, driver = len(os.sched_getaffinity(0)), GPU_DRIVER.exists()
     return Quoted(re=0, costs=tuple(estimated_cost(item.spec, cores, driver=driver) for item in items), decided=False)
+
+
+def price_facts(items: Sequence[LaunchItem], quoted: Quoted) -> dict[str, Any]:
+    """The plan with the cost of each run; who was asked, why a launch would be refused, and what it would warn of."""
+    plan, decided = plan_facts(items), quoted.decided and not quoted.refused
+    costs = (cost_facts(item.spec, cost, decided=decided) for item, cost in zip(items, quoted.costs, strict=True))
+    return {
+        "group": plan["group"],
+        "asked": "supervisor" if quoted.decided else "files",
+        "refused": quoted.refused or None,
+        "warnings": list(quoted.warnings),
+        "runs": [run | {"cost": cost} for run, cost in zip(plan["runs"], costs, strict=True)],
+    }
+
+
+def cost_facts(spec: Spec, cost: Cost, *, decided: bool) -> dict[str, Any]:
+    """The price of one run in bytes and seconds; what is not known is null."""
+    from mission_tui.fleet.capacity.cost import first_update_s, whole_run_s
+
+    pace = cost.pace
+    return {
+        "ram_bytes": cost.ram_bytes,
+        "ram_seen": cost.ram_seen,
+        "vram_bytes": cost.vram_bytes,
+        "vram_seen": cost.vram_seen,
+        "cores": cost.cores,
+        "gpu": cost.gpu,
+        "begins": not cost.waits if decided else None,
+        "waits": cost.waits or None,
+        "first_update_s": first_update_s(spec, pace),
+        "whole_run_s": whole_run_s(spec, pace),
+        "pace": None
+        if pace is None
+        else {"run": pace.name, "t": pace.t, "steps_per_s": pace.steps_per_s, "differs": list(pace.differs)},
+    }
+
+
+def show_price(items: Sequence[LaunchItem], quoted: Quoted) -> None:
+    """A row for each kind of price, and what it was taken from."""
+    from mission_tui.cli.errors import print_error
+    from mission_tui.cli.tables.table import Table
+
+    table = Table(_COLUMNS, numbers=_NUMBERS)
+    for cells, names in _grouped(items, quoted).items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        table.add(f"{names[0]}{more}", *cells)
+    table.write(sys.stderr)
+    for sentence in _notes(items, quoted):
+        print_error(sentence)
+
+
+def _grouped(items: Sequence[LaunchItem], quoted: Quoted) -> dict[tuple[str, ...], list[str]]:
+    """The names of the runs of every price, in their order."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    decided = quoted.decided and not quoted.refused
+    for number, (item, cost) in enumerate(zip(items, quoted.costs, strict=True), 1):
+        found.setdefault(_cells(item.spec, cost, decided=decided), []).append(item.name or str(number))
+    return found
+
+
+def _cells(spec: Spec, cost: Cost, *, decided: bool) -> tuple[str, ...]:
+    from mission_tui.fleet.capacity.cost import first_update_s, whole_run_s
+
+    gpu = "none" if cost.vram_bytes is None else f"{size(cost.vram_bytes)} {_source(seen=cost.vram_seen)}"
+    begins = "begins" if cost.gpu is None else f"begins on GPU {cost.gpu}"
+    return (
+        f"{size(cost.ram_bytes)} {_source(seen=cost.ram_seen)}",
+        gpu,
+        str(cost.cores),
+        duration(first_update_s(spec, cost.pace)),
+        duration(whole_run_s(spec, cost.pace)),
+        (cost.waits or begins) if decided else UNKNOWN,
+    )
+
+
+def _source(*, seen: bool) -> str:
+    return "seen" if seen else "est."
+
+
+def _notes(items: Sequence[LaunchItem], quoted: Quoted) -> Iterator[str]:
+    costs = quoted.costs
+    if len(costs) > 1:
+        vram = [cost.vram_bytes for cost in costs if cost.vram_bytes is not None]
+        gpu = f", {size(sum(vram))} of GPU memory" if vram else ""
+        ram, cores = size(sum(cost.ram_bytes for cost in costs)), sum(cost.cores for cost in costs)
+        yield f"all {len(costs)} at once: {ram} of memory{gpu}, {cores} cores"
+    learners = [
+        (item.spec.preset, cost.pace) for item, cost in zip(items, costs, strict=True) if not item.spec.run.command
+    ]
+    several = len({preset for preset, _ in learners}) > 1
+    yield from dict.fromkeys(f"{preset}: {_pace(pace)}" if several else _pace(pace) for preset, pace in learners)
+    if quoted.refused:
+        yield f"a launch would be refused: {quoted.refused}"
+    yield from quoted.warnings
+    if not quoted.decided:
+        yield "no supervisor was asked, and it alone knows what would begin now; a launch starts one"
+
+
+def _pace(pace: Pace | None) -> str:
+    if pace is None:
+        return "nothing like it has run here: its speed is not known"
+    others = len(pace.differs) - _DIFFERING
+    differs = ", ".join(pace.differs[:_DIFFERING]) + (f" and {others} more" if others > 0 else "")
+    but = f", which had {differs}" if differs else ""
+    seen = time.strftime("%d %b %H:%M", time.localtime(pace.t))
+    return f"times are at {count(pace.steps_per_s)} steps/s, as {pace.name} had on {seen}{but}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mission_tui.cli.doctor_checks.terminal import can_draw
+from mission_tui.cli.doctor_checks.installation import can_draw
 from mission_tui.cli.errors import exit_code_of
 from mission_tui.cli.session import Session
 from mission_tui.errors import UsageError
@@ -60,9 +60,8 @@ def _greeting(session: Session) -> str:
 
 
 def _show(session: Session, greeting: str, replay_t: float | None = None) -> SessionResult:
-    from mission_tui.cli.last_seen import LastSeen
-    from mission_tui.cli.preferences_file import PreferencesFile
     from mission_tui.cli.preset_saving import save_preset
+    from mission_tui.cli.screen_files import LastSeen, PreferencesFile
     from mission_tui.tui.entry import replay, run
 
     habits = PreferencesFile.of(session.environ)

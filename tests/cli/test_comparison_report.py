@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from msgspec import structs
 
-from mission_tui.cli.comparison.report import write_report
+from mission_tui.cli.tables.comparison_report import write_report
 from mission_tui.fleet.compare import compare, trace_of
 from mission_tui.fleet.events.metrics import MetricRecord
 from tests.fleet.recorded import update

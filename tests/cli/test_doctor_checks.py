@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.doctor_checks import gpu, login, machine, places, terminal, upgrades
+from mission_tui.cli.doctor_checks import installation, machine, places
 from mission_tui.cli.session import Session
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.ipc.replies import Upgrade, UpgradesReply
@@ -14,7 +14,7 @@ from mission_tui.ipc.replies import Upgrade, UpgradesReply
 
 def test_a_driver_older_than_torchs_cuda_is_named_with_the_release_it_needs() -> None:
     """A driver below the minimum of the CUDA that torch was built for is bad, and says which release would do."""
-    found = gpu.judge("535.183.01", "13.0")
+    found = machine.judge_driver("535.183.01", "13.0")
     assert found.level == "bad"
     assert "535.183.01" in found.detail
     assert "580" in found.advice
@@ -26,7 +26,7 @@ def test_a_driver_older_than_torchs_cuda_is_named_with_the_release_it_needs() ->
 )
 def test_drivers_and_builds_that_fit_or_are_absent(driver: str | None, cuda: str | None, level: str) -> None:
     """A fitting pair is fine, no driver is a fact, a driver with a CPU build of torch is a waste."""
-    assert gpu.judge(driver, cuda).level == level
+    assert machine.judge_driver(driver, cuda).level == level
 
 
 @pytest.mark.parametrize(
@@ -40,23 +40,23 @@ def test_drivers_and_builds_that_fit_or_are_absent(driver: str | None, cuda: str
 )
 def test_logind_settings_override_each_other_in_order(lines: list[str], kills: bool) -> None:
     """The last setting wins and comments do not count."""
-    assert login.kills_user_processes(lines) is kills
+    assert places.kills_user_processes(lines) is kills
 
 
 def test_what_was_upgraded_under_live_runs_is_a_warning() -> None:
     """One line for each run, with versions; without any, one word for all."""
     change = Change("packages", "torch 2.13.0", "torch 2.14.0", "note", "1 differ")
-    (found,) = upgrades.judge(
+    (found,) = installation.judge_upgrades(
         UpgradesReply(re=1, upgrades=(Upgrade(run="a", name="heavy", changes=(change,)),), looked=2)
     )
     assert (found.level, found.detail) == ("warn", "heavy: packages: torch 2.13.0 -> torch 2.14.0")
-    (found,) = upgrades.judge(UpgradesReply(re=1, upgrades=(), looked=2))
+    (found,) = installation.judge_upgrades(UpgradesReply(re=1, upgrades=(), looked=2))
     assert (found.level, found.detail) == ("ok", "2 live runs have what they were launched with")
 
 
 def test_every_resource_of_this_machine_is_reported(tmp_path: Path) -> None:
     """Cores, memory and disk are each named, for a runs root that does not exist yet too."""
-    found = machine.checks(tmp_path / "not" / "yet")
+    found = machine.machine_checks(tmp_path / "not" / "yet")
     assert [check.name for check in found] == ["cores", "memory", "disk"]
     assert all(check.detail for check in found)
 
@@ -65,7 +65,7 @@ def test_a_runs_root_below_a_file_is_bad(tmp_path: Path) -> None:
     """A runs root that can never exist is found before a launch finds it."""
     (tmp_path / "file").write_text("")
     session = Session(tmp_path / "file" / "runs", tmp_path, {})
-    by_name = {check.name: check for check in places.checks(session)}
+    by_name = {check.name: check for check in places.place_checks(session)}
     assert by_name["runs root"].level == "bad"
     assert by_name["supervisor"].level == "note"
 
@@ -73,6 +73,6 @@ def test_a_runs_root_below_a_file_is_bad(tmp_path: Path) -> None:
 @pytest.mark.parametrize("term", ["", "dumb"])
 def test_a_dumb_terminal_cannot_hold_the_screen(term: str) -> None:
     """Without a capable terminal the advice names the verbs that need none."""
-    (found,) = terminal.checks({"TERM": term})
+    (found,) = installation.terminal_checks({"TERM": term})
     assert found.level == "note"
     assert "mission-tui status" in found.advice

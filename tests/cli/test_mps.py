@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.cli.doctor_checks.mps import PROGRAM, find_mps, judge
+from mission_tui.cli.doctor_checks.machine import PROGRAM, find_mps, judge_mps
 from mission_tui.fleet.events.processes import Usage
 from mission_tui.fleet.views.machine_sharing import START, Mps, sharing_sentence
 from mission_tui.fleet.views.snapshot import RunView
@@ -61,11 +61,11 @@ def test_a_file_of_nonsense_is_no_daemon(tmp_path: Path, written: str) -> None:
 
 def test_doctor_offers_the_command_with_its_risk() -> None:
     """Where it could be started; where it runs the way to end it is named."""
-    assert START in judge(IDLE).advice
-    assert "can then end the others" in judge(IDLE).advice
-    assert judge(ABSENT).advice == ""
-    assert judge(Mps(True, True, "/p")).level == "ok"
-    assert "another user's" in judge(Mps(True, True, "/p", ours=False)).detail
+    assert START in judge_mps(IDLE).advice
+    assert "can then end the others" in judge_mps(IDLE).advice
+    assert judge_mps(ABSENT).advice == ""
+    assert judge_mps(Mps(True, True, "/p")).level == "ok"
+    assert "another user's" in judge_mps(Mps(True, True, "/p", ours=False)).detail
 
 
 def computing(name: str) -> RunView:

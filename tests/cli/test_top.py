@@ -10,9 +10,17 @@ import pytest
 from msgspec import structs
 
 from mission_tui.cli.session import Session
-from mission_tui.cli.tables.top import cores_line, gpu_table, host_line, others_line, others_table, usage_table
+from mission_tui.cli.tables.top import (
+    cores_line,
+    duty_lines,
+    gpu_table,
+    host_line,
+    others_line,
+    others_table,
+    share_table,
+    usage_table,
+)
 from mission_tui.cli.tables.top_csv import seconds_of, write_series
-from mission_tui.cli.tables.top_shares import duty_lines, share_table
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.processes import Usage
 from mission_tui.fleet.strips.attribution import Attribution, GpuDuty, RunShare

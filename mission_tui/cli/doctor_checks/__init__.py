@@ -16,15 +16,15 @@ __all__ = ["all_checks"]
 
 def all_checks(session: Session) -> list[Check]:
     """Every check, in the order of the report."""
-    from mission_tui.cli.doctor_checks import gpu, login, machine, mps, places, software, terminal, upgrades
+    from mission_tui.cli.doctor_checks import installation, machine, places
 
     return [
-        *software.checks(),
-        *machine.checks(session.root),
-        *gpu.checks(),
-        *mps.checks(session.environ),
-        *places.checks(session),
-        *upgrades.checks(session),
-        *login.checks(),
-        *terminal.checks(session.environ),
+        *installation.software_checks(),
+        *machine.machine_checks(session.root),
+        *machine.gpu_checks(),
+        *machine.mps_checks(session.environ),
+        *places.place_checks(session),
+        *installation.upgrade_checks(session),
+        *places.login_checks(),
+        *installation.terminal_checks(session.environ),
     ]

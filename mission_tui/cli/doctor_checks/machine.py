@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from mission_tui.cli.doctor_checks.check import Check
 from mission_tui.cli.tables.numbers import gibibytes
+from mission_tui.fleet.views.machine_sharing import START, STOP, Mps
 
-__all__ = ["checks"]
+__all__ = ["find_mps", "gpu_checks", "judge_driver", "judge_mps", "machine_checks", "mps_checks"]
 
 RAM_LOW_BYTES = 2 << 30
 DISK_LOW_BYTES = 5 << 30
+DRIVER_FILE = Path("/proc/driver/nvidia/version")
+OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
+"""Oldest driver branch per CUDA major (CUDA Toolkit release notes, table of minor version compatibility)."""
 
 
-def checks(root: Path) -> list[Check]:
+def machine_checks(root: Path) -> list[Check]:
     """One check per resource; disk is that of the runs root."""
     return [_cores(), _memory(), _disk(root)]
 
@@ -53,3 +61,105 @@ def _disk(root: Path) -> Check:
             "disk", "warn", detail, "checkpoints may fill it: free some space or move the runs root with --runs-dir"
         )
     return Check("disk", "ok", detail)
+
+
+def gpu_checks() -> list[Check]:
+    """One check: the pair of driver and torch build on this machine."""
+    return [judge_driver(_driver(), _torch_cuda())]
+
+
+def judge_driver(driver: str | None, cuda: str | None) -> Check:
+    """What driver release `driver` and CUDA version `cuda` of torch (None: absent) mean together."""
+    if driver is None:
+        return Check("gpu", "note", "no NVIDIA driver is loaded: trainings use the CPU")
+    if cuda is None:
+        advice = "install a CUDA build of torch to use the GPU: pip install --force-reinstall torch"
+        return Check("gpu", "warn", f"driver {driver}, but torch was built without CUDA", advice)
+    detail = f"driver {driver}, torch built for CUDA {cuda}"
+    oldest = OLDEST_DRIVER.get(int(cuda.split(".")[0]))
+    if oldest is not None and int(driver.split(".")[0]) < oldest:
+        advice = (
+            f"the driver is too old: CUDA {cuda} needs release {oldest} or newer; update it, or install an older torch"
+        )
+        return Check("gpu", "bad", detail, advice)
+    return Check("gpu", "ok", detail)
+
+
+def _driver() -> str | None:
+    """The loaded driver's release, such as `580.82.07`."""
+    try:
+        text = DRIVER_FILE.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b", text)
+    return found[1] if found else None
+
+
+def _torch_cuda() -> str | None:
+    """The CUDA version in torch's `version.py`, such as `12.8`; None for a CPU build."""
+    spec = find_spec("torch")
+    if spec is None or spec.origin is None:
+        return None
+    try:
+        tree = ast.parse((Path(spec.origin).parent / "version.py").read_text(encoding="utf-8"))
+    except (OSError, SyntaxError):
+        return None
+    for node in tree.body:
+        match node:
+            case ast.AnnAssign(target=ast.Name(id="cuda"), value=ast.Constant(value=str(value))):
+                return value
+            case ast.Assign(targets=[ast.Name(id="cuda")], value=ast.Constant(value=str(value))):
+                return value
+            case _:
+                continue
+    return None
+
+
+PROGRAM = "nvidia-cuda-mps-control"
+PIPES = "/tmp/nvidia-mps"  # noqa: S108 - CUDA's own default
+_COMM_CHARS = 15
+"""The kernel keeps so much of a process's name."""
+
+
+def mps_checks(environ: Mapping[str, str]) -> list[Check]:
+    """One check where there is a driver; none where no GPU could be shared."""
+    return [judge_mps(find_mps(environ))] if DRIVER_FILE.exists() else []
+
+
+def find_mps(environ: Mapping[str, str]) -> Mps:
+    """What is here, for a process with the variables `environ`."""
+    folder = Path(environ.get("CUDA_MPS_PIPE_DIRECTORY") or PIPES)
+    installed = shutil.which(PROGRAM, path=environ.get("PATH")) is not None
+    owner = _owner(folder / "control") if _alive(folder / f"{PROGRAM}.pid") else None
+    return Mps(installed, running=owner is not None, folder=str(folder), ours=owner in (None, os.getuid(), 0))
+
+
+def judge_mps(mps: Mps) -> Check:
+    """What that means for several runs on one GPU."""
+    if mps.running:
+        whose = "" if mps.ours else ", but it is another user's and may not serve you"
+        return Check("mps", "ok" if mps.ours else "note", f"MPS runs at {mps.folder}{whose}; end it with: {STOP}")
+    if not mps.installed:
+        return Check("mps", "note", "MPS is not installed: several runs on one GPU take turns")
+    advice = (
+        f"to run them side by side, before they start: {START}; a GPU fault of one run can then end the others, and "
+        f"it is ended with: {STOP}"
+    )
+    return Check("mps", "note", "MPS does not run: several runs on one GPU take turns", advice)
+
+
+def _alive(file: Path) -> bool:
+    """Whether the process that the daemon's own file names is that daemon."""
+    try:
+        pid = int(file.read_text(encoding="ascii"))
+        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return False
+    return name.strip() == PROGRAM[:_COMM_CHARS]
+
+
+def _owner(pipe: Path) -> int | None:
+    try:
+        return pipe.stat().st_uid
+    except OSError:
+        return None

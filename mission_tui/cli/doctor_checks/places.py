@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mission_tui.cli.doctor_checks.check import Check
+from mission_tui.cli.unit_file import LINGER
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
 from mission_tui.paths import socket_dir
 from mission_tui.records.root_checks import SHARED, check_private, file_system
@@ -14,10 +18,12 @@ from mission_tui.records.root_checks import SHARED, check_private, file_system
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
 
-__all__ = ["checks"]
+__all__ = ["kills_user_processes", "login_checks", "place_checks"]
+
+SETTINGS = (Path("/usr/lib/systemd"), Path("/run/systemd"), Path("/etc/systemd"))
 
 
-def checks(session: Session) -> list[Check]:
+def place_checks(session: Session) -> list[Check]:
     """Runs root, its file system, the socket folder, the supervisor, health limits; none is created or started."""
     root = session.root
     return [_runs_root(session), _file_system(root), _sockets(root), _supervisor(session), _health(session)]
@@ -81,3 +87,43 @@ def _health(session: Session) -> Check:
     except PresetError as error:
         return Check("health limits", "bad", str(error), "every launch lays this file under its preset: correct it")
     return Check("health limits", "ok", f"{own.path} over the defaults" if shipped else "the defaults")
+
+
+def login_checks() -> list[Check]:
+    """One check: logind's `KillUserProcesses`, and whether lingering makes it harmless."""
+    if not any((folder / "logind.conf").exists() for folder in SETTINGS):
+        return [Check("logout", "ok", "no logind settings here: runs live on after logout")]
+    user = pwd.getpwuid(os.getuid()).pw_name
+    kills = kills_user_processes(_settings())
+    if not kills:
+        return [Check("logout", "ok", "KillUserProcesses=no: runs live on after logout")]
+    if (LINGER / user).exists():
+        return [
+            Check("logout", "warn", "KillUserProcesses=yes; lingering is on, but covers user services only", ADVICE)
+        ]
+    return [Check("logout", "warn", "KillUserProcesses=yes: logging out kills every run", ADVICE)]
+
+
+ADVICE = (
+    "`loginctl enable-linger`, `mission-tui supervisor stop`, then `mission-tui service install --now`: "
+    "runs that are launched after that live on"
+)
+
+
+def _settings() -> list[str]:
+    """The lines of every logind settings file, in the order in which they override each other."""
+    files = [folder / "logind.conf" for folder in SETTINGS]
+    files += sorted(
+        (part for folder in SETTINGS for part in (folder / "logind.conf.d").glob("*.conf")), key=lambda p: p.name
+    )
+    return [line for file in files if file.exists() for line in file.read_text("utf-8", "replace").splitlines()]
+
+
+def kills_user_processes(lines: Iterable[str]) -> bool:
+    """Whether settings `lines` (the last one wins) say `KillUserProcesses=yes`; distributions ship with no."""
+    kills = False
+    for line in lines:
+        key, _, value = line.partition("=")
+        if key.strip() == "KillUserProcesses":
+            kills = value.strip().lower() in ("yes", "true", "on", "1")
+    return kills

@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mission_tui.cli.tables.numbers import UNKNOWN, count, gibibytes, size
 from mission_tui.cli.tables.table import Table
 from mission_tui.fleet.events.processes import worker_sentences
+from mission_tui.fleet.strips.attribution import Attribution, attribute, duty_sentence
 from mission_tui.fleet.views.machine_sharing import share_of
 
 if TYPE_CHECKING:
+    from mission_tui.cli.session import Session
     from mission_tui.fleet.events.processes import Usage
     from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView
 
-__all__ = ["cores_line", "gpu_table", "host_line", "others_line", "others_table", "usage_table", "worker_lines"]
+__all__ = [
+    "attribution_facts",
+    "cores_line",
+    "duty_lines",
+    "gpu_table",
+    "host_line",
+    "last_minute",
+    "others_line",
+    "others_table",
+    "share_table",
+    "usage_table",
+    "worker_lines",
+]
 
 _ALL = ("run", "name", "state", "CPU", "memory", "share", "VRAM", "GPU", "written", "files", "threads", "procs", "st/s")
 _BRIEF = ("name", "state", "CPU", "memory", "VRAM", "GPU", "st/s")
 _EACH_CORE = 16
 _CALM_BYTES = 64 << 20
 """Of a GPU's memory: less than this the driver itself takes."""
+WINDOW_S = 60.0
+CELLS = 240
 
 
 def host_line(host: HostMeters) -> str:
@@ -127,3 +143,51 @@ def others_line(snapshot: FleetSnapshot) -> str:
 
 def _number(value: float | None, unit: str) -> str:
     return UNKNOWN if value is None else f"{value:.0f}{unit}"
+
+
+def last_minute(session: Session) -> Attribution:
+    """Asked of the supervisor, in its finest cells."""
+    from mission_tui.ipc.requests import GetStrip
+
+    with session.connect() as connection:
+        return attribute(connection.ask(lambda id_: GetStrip(id=id_, seconds=WINDOW_S, most=CELLS)).strip)
+
+
+def duty_lines(shown: Attribution) -> Iterator[str]:
+    """A sentence per GPU, by name where there are several."""
+    for duty in shown.gpus:
+        name = f"{duty.name} ({duty.uuid[:12]}): " if len(shown.gpus) > 1 else ""
+        yield f"last minute: {name}{duty_sentence(duty)}"
+
+
+def share_table(shown: Attribution) -> Table:
+    """A row per run with phases in the last minute."""
+    columns = ("run", "name", "rollout", "update", "energy", "per 1M steps")
+    table = Table(columns, numbers=frozenset(columns[2:]))
+    for share in shown.runs:
+        energy, each = (_joules(value) for value in (share.joules, share.joules_per_million_steps))
+        table.add(share.run, share.name, f"{share.rollout:.0f}%", f"{share.update:.0f}%", energy, each)
+    return table
+
+
+def attribution_facts(shown: Attribution) -> dict[str, Any]:
+    """`duties` and `phases` of the document of `top`."""
+    import msgspec
+
+    return {
+        "duties": [msgspec.to_builtins(duty) for duty in shown.gpus],
+        "phases": [
+            msgspec.to_builtins(share) | {"joules_per_million_steps": share.joules_per_million_steps}
+            for share in shown.runs
+        ],
+    }
+
+
+def _joules(value: float | None) -> str:
+    if value is None:
+        return UNKNOWN
+    for unit in ("J", "kJ", "MJ"):
+        if value < 1_000.0:
+            return f"{value:.3g}{unit}"
+        value /= 1_000.0
+    return f"{value:.3g}GJ"

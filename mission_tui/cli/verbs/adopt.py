@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--trust", is_flag=True, help="Take them for yours; without it, or a yes, they are only shown.")
 @json_option
 @pass_session
-def command(session: Session, runs: tuple[str, ...], every: bool, trust: bool, as_json: bool) -> int:
+def adopt_command(session: Session, runs: tuple[str, ...], every: bool, trust: bool, as_json: bool) -> int:
     """Show what foreign runs would run, and take them for yours.
 
     A run is foreign when it carries no seal of this user on this machine: it was copied, received, restored, or made by

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from mission_tui.cli.durations import parse_seconds
+from mission_tui.cli.bench_options import check_output, parse_seconds
 from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, preset_argument, set_option
-from mission_tui.cli.output_file import check_output
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import EX_FAILED, UsageError
 
@@ -49,7 +48,7 @@ _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)\s*%?")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help=f"Where {METRICS} goes.")
 @json_option
 @pass_session
-def command(
+def bench_command(
     session: Session,
     presets: tuple[str, ...],
     files: tuple[str, ...],

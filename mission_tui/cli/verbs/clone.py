@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--name", metavar="NAME", help="What the new run is called.")
 @json_option
 @pass_session
-def command(
+def clone_command(
     session: Session,
     run: str,
     assignments: tuple[str, ...],

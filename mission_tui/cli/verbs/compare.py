@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @json_option
 @pass_session
-def command(
+def compare_command(
     session: Session,
     runs: tuple[str, ...],
     by: Axis,
@@ -51,17 +51,17 @@ def command(
 
     found = compare_runs(_folders(session, runs), print_error, metric or RETURN, by, threshold)
     if report is not None:
-        from mission_tui.cli.comparison.report import write_report
+        from mission_tui.cli.tables.comparison_report import write_report
 
         write_report(report, found)
         print_error(f"the report is {report / 'comparison.md'}, with CSV, JSON and SVG beside it")
     if as_json:
-        from mission_tui.cli.comparison.facts import comparison_facts
+        from mission_tui.cli.tables.comparison import comparison_facts
         from mission_tui.cli.tables.documents import write_document
 
         write_document(comparison_facts(found))
         return
-    from mission_tui.cli.comparison.tables import write_comparison
+    from mission_tui.cli.tables.comparison import write_comparison
 
     write_comparison(found)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--accept", is_flag=True, help="With --apply: accept what the changes do to the run.")
 @json_option
 @pass_session
-def command(
+def findings_command(
     session: Session,
     run: str | None,
     replay: bool,
@@ -158,7 +158,7 @@ def _died(run: RunDir) -> dict[int, float]:
 
 
 def _mark(session: Session, run: str, mark: MarkWord, finding: str, rule: str, as_json: bool) -> None:
-    from mission_tui.cli.run_requests import print_accepted
+    from mission_tui.cli.answers import print_accepted
 
     with session.connect() as connection:
         reply = connection.ask(partial(_mark_request, run, mark, finding, rule))

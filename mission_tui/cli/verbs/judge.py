@@ -41,7 +41,7 @@ COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "
 @click.option("--reward-threshold", type=float, metavar="X", help="The return at which the task counts as solved.")
 @json_option
 @pass_session
-def command(
+def judge_command(
     session: Session,
     /,
     files: tuple[Path, ...],

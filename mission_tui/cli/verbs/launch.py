@@ -48,7 +48,7 @@ SEED_LIMIT = 2**32 - 1
 @click.option("--wait", "wait", is_flag=True, help="Stay until the runs have ended; Ctrl-C leaves them running.")
 @json_option
 @pass_session
-def command(
+def launch_command(
     session: Session,
     presets: tuple[str, ...],
     files: tuple[str, ...],
@@ -97,8 +97,7 @@ def _show(session: Session, plan: Planned, *, dry: bool, as_json: bool) -> None:
     if not dry:
         show_plan(items)
         return
-    from mission_tui.cli.launch_price import launch_price
-    from mission_tui.cli.tables.price import price_facts, show_price
+    from mission_tui.cli.launch_price import launch_price, price_facts, show_price
 
     quoted = launch_price(session, items)
     if as_json:
@@ -150,7 +149,7 @@ def _wait(session: Session, launched: Launched, plan: Planned, as_json: bool) ->
     from mission_tui.cli.follow_runs import details_of, exit_code, until_ended
     from mission_tui.cli.tables.fleet import fleet_table
     from mission_tui.cli.tables.progress import board_on
-    from mission_tui.cli.tables.settings import settings_table
+    from mission_tui.cli.tables.run_details import settings_table
 
     stream = sys.stderr if as_json else sys.stdout
     untold = {view.id for view in launched.runs}

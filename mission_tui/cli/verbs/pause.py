@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from mission_tui.cli.answers import request_verb
 from mission_tui.cli.options import all_option, json_option, runs_argument
-from mission_tui.cli.run_requests import request_verb
 from mission_tui.cli.session import Session, pass_session
 
 

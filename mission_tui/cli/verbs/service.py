@@ -27,11 +27,11 @@ now_option = click.option("--now", is_flag=True, help="Also tell systemd, instea
 
 
 @click.group("service")
-def command() -> None:
+def service_command() -> None:
     """Start the supervisor at boot, so that runs go on after a reboot."""
 
 
-@command.command("install")
+@service_command.command("install")
 @now_option
 @json_option
 @pass_session
@@ -68,7 +68,7 @@ def install(session: Session, now: bool, as_json: bool) -> int:
     return 0
 
 
-@command.command("uninstall")
+@service_command.command("uninstall")
 @now_option
 @json_option
 @pass_session
@@ -96,7 +96,7 @@ def uninstall(session: Session, now: bool, as_json: bool) -> int:
     return 0
 
 
-@command.command("status")
+@service_command.command("status")
 @json_option
 @pass_session
 def status(session: Session, as_json: bool) -> int:

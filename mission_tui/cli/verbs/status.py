@@ -26,14 +26,14 @@ REDRAW_S = 1.0
 @click.option("--watch", is_flag=True, help="Go on until Ctrl-C; with --json one object a line.")
 @json_option
 @pass_session
-def command(
+def status_command(
     session: Session, runs: tuple[str, ...], provenance: bool, all_roots: bool, watch: bool, as_json: bool
 ) -> None:
     """Show the machine and the runs."""
     if all_roots:
         if runs or provenance or watch:
             raise UsageError("--all-roots shows every run of every live runs root once: give it alone, or with --json")
-        from mission_tui.cli.all_roots import show_all_roots
+        from mission_tui.cli.follow_runs import show_all_roots
 
         show_all_roots(as_json)
         return
@@ -59,7 +59,7 @@ def command(
 def _show_provenance(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
     from mission_tui.cli.follow_runs import details_of
     from mission_tui.cli.tables.documents import provenance_facts, write_document
-    from mission_tui.cli.tables.provenance import provenance_lines
+    from mission_tui.cli.tables.run_details import provenance_lines
 
     with session.connect() as connection:
         known = [details_of(connection, run) for run in runs]

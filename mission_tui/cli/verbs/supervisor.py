@@ -22,11 +22,11 @@ LOOK_S = 0.05
 
 
 @click.group("supervisor")
-def command() -> None:
+def supervisor_command() -> None:
     """The background process that knows every run."""
 
 
-@command.command("status")
+@supervisor_command.command("status")
 @json_option
 @pass_session
 def status(session: Session, as_json: bool) -> int:
@@ -54,7 +54,7 @@ def status(session: Session, as_json: bool) -> int:
     return 0
 
 
-@command.command("stop")
+@supervisor_command.command("stop")
 @click.option("--with-runs", is_flag=True, help="Stop every live run first, each with a checkpoint.")
 @json_option
 @pass_session

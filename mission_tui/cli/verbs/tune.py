@@ -9,24 +9,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 from click.core import ParameterSource
 
-from mission_tui.cli.durations import parse_seconds
+from mission_tui.cli.bench_options import check_output, parse_seconds
 from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, preset_argument, set_option
-from mission_tui.cli.output_file import check_output
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.verbs.tune_fleet import tune_fleet
+from mission_tui.cli.tables.numbers import UNKNOWN, count
+from mission_tui.cli.tables.table import Table
+from mission_tui.cli.terminal_output import styled, write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.events.marginal_gain import MarginalGain
     from mission_tui.fleet.tuning.plan import Knob, TunePlan
-    from mission_tui.ipc.replies import Tuned
+    from mission_tui.ipc.replies import FleetTuned, Tuned
     from mission_tui.ipc.requests import LaunchItem
 
 USUAL = ("vec", "threads", "compile")
 PLANNED = ("knobs", "probe", "rounds", "repeats", "budget", "start", "allow_precision", "allow_shape")
 """The options that are the plan of a tune, which its journal holds."""
+BAR = 30
 
 
 @click.command(
@@ -72,7 +76,7 @@ PLANNED = ("knobs", "probe", "rounds", "repeats", "budget", "start", "allow_prec
 @json_option
 @pass_session
 @click.pass_context
-def command(
+def tune_command(
     context: click.Context,
     session: Session,
     presets: tuple[str, ...],
@@ -198,3 +202,71 @@ def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -
                 bar.print_line(probe_line(reply))
             bar.advance(reply.done, reply.total, reply.note)
     raise AssertionError("a stream ends with an answer or an error")
+
+
+def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *, as_json: bool) -> int:
+    """Have up to `most` runs join, and say how many pay."""
+    from mission_tui.cli.tables.documents import payoff_facts, write_document
+    from mission_tui.fleet.events.marginal_gain import MarginalGain
+
+    tuned = _measured_fleet(session, item, most, budget_s)
+    payoffs = [msgspec.convert(each, MarginalGain) for each in tuned.payoffs]
+    if as_json:
+        facts = {"preset": item.spec.preset, **tuned.said, "asked": most, "host": tuned.host}
+        write_document({**facts, "payoffs": [payoff_facts(each) for each in payoffs]})
+        return 0
+    table = Table(
+        ("runs", "steps/s in all", "more", "95 %", "what it brought"), frozenset({"runs", "steps/s in all", "more"})
+    )
+    for number, each in enumerate(payoffs, 1):
+        between = UNKNOWN if each.low is None or each.high is None else f"{each.low:+.0%} to {each.high:+.0%}"
+        more = UNKNOWN if each.gain is None else f"{each.gain:+.0%}"
+        table.add(str(number), count(each.more_per_s), more, between, each.verdict)
+    table.write(sys.stdout)
+    _write_bars(payoffs)
+    write(styled(str(tuned.said["sentence"]), bold=True))
+    return 0
+
+
+def _measured_fleet(session: Session, item: LaunchItem, most: int, budget_s: float) -> FleetTuned:
+    from mission_tui.cli.tables.progress import TaskBar
+    from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
+    from mission_tui.ipc.own_limits import captured_limits
+    from mission_tui.ipc.replies import Progress
+    from mission_tui.ipc.requests import TuneFleet
+    from mission_tui.ipc.start import captured_environ
+
+    group = f"fleet-{item.spec.preset[:40]}-{secrets.token_hex(2)}"
+    item = msgspec.structs.replace(item, name=group, group=group)
+    environ = captured_environ(session.environ)
+
+    def request(id_: int) -> TuneFleet:
+        return TuneFleet(
+            id=id_,
+            item=item,
+            most=most,
+            budget_s=budget_s,
+            cwd=str(session.cwd),
+            python=sys.executable,
+            environ=environ,
+            limits=captured_limits(),
+        )
+
+    with session.connect() as connection, TaskBar("runs", sys.stderr) as bar:
+        for reply in connection.stream(request):
+            if not isinstance(reply, Progress):
+                return reply
+            if reply.fact is not None:
+                bar.print_line(gain_sentence(msgspec.convert(reply.fact, MarginalGain), f"run {reply.done}"))
+            bar.advance(reply.done, reply.total, reply.note)
+    raise AssertionError("a stream ends with an answer or an error")
+
+
+def _write_bars(payoffs: list[MarginalGain]) -> None:
+    speeds = [each.more_per_s or 0.0 for each in payoffs]
+    block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
+    write()
+    for number, speed in enumerate(speeds, 1):
+        bar = block * round(BAR * speed / max(*speeds, 1.0))
+        write(f"{number:2} {bar.ljust(BAR)} {count(speed)}")
+    write()

@@ -16,7 +16,7 @@ from mission_tui.cli.session import Session, pass_session
 @all_option
 @json_option
 @pass_session
-def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool) -> int:
+def wait_command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool) -> int:
     """Wait until runs have ended.
 
     Exit code 0 when all finished, 1 when one failed, else 75: resumable.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import write
@@ -35,7 +36,7 @@ PAID_LINES = 4
 )
 @json_option
 @pass_session
-def command(session: Session, watch: bool, as_csv: bool, last: str, every: str, as_json: bool) -> None:
+def top_command(session: Session, watch: bool, as_csv: bool, last: str, every: str, as_json: bool) -> None:
     """Show what each run takes of processor, memory and GPU, and what is not ours."""
     from mission_tui.ipc.requests import GetSnapshot
 
@@ -49,19 +50,19 @@ def command(session: Session, watch: bool, as_csv: bool, last: str, every: str, 
     if not watch:
         with session.connect() as connection:
             reply = connection.ask(lambda id_: GetSnapshot(id=id_))
-        _show(session, reply.snapshot, as_json)
+        _show_shares(session, reply.snapshot, as_json)
         return
     from mission_tui.cli.follow_runs import snapshots
 
     shown = -REDRAW_S
     for snapshot in snapshots(session):
         if time.monotonic() - shown >= REDRAW_S:
-            _show(session, snapshot, as_json)
+            _show_shares(session, snapshot, as_json)
             shown = time.monotonic()
 
 
-def _show(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
-    from mission_tui.cli.tables.top_shares import attribution_facts, duty_lines, last_minute, share_table
+def _show_shares(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
+    from mission_tui.cli.tables.top import attribution_facts, duty_lines, last_minute, share_table
 
     shown = last_minute(session)
     if as_json:
@@ -69,7 +70,7 @@ def _show(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
 
         write_document(top_facts(snapshot) | attribution_facts(shown))
         return
-    from mission_tui.cli.doctor_checks.mps import find_mps
+    from mission_tui.cli.doctor_checks.machine import find_mps
     from mission_tui.cli.tables import top as top_tables
     from mission_tui.fleet.views.machine_sharing import sharing_sentence
     from mission_tui.fleet.views.snapshot import recent_gains
@@ -94,3 +95,41 @@ def _show(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
         write(sentence)
     for paid in recent_gains(snapshot)[:PAID_LINES]:
         write(paid.sentence)
+
+
+@click.command("replay", epilog="Examples: mission-tui replay --at 03:12; mission-tui replay --back 2h --json")
+@click.option("--at", metavar="TIME", help="A time of day, the last one before now, or 2026-11-21T03:12; local time.")
+@click.option(
+    "--back", metavar="SPAN", help="How long before now: 30s, 10m, 2h, 3d; ten minutes where neither is given."
+)
+@json_option
+@pass_session
+def replay_command(session: Session, at: str | None, back: str | None, as_json: bool) -> int | None:
+    """Show the fleet as it was, from the files alone; nothing can be changed there."""
+    from mission_tui.fleet.time_words import BACK_S, parse_moment, parse_span_s
+
+    if at is not None and back is not None:
+        raise UsageError("give --at or --back, not both")
+    now = time.time()
+    moment = now - (BACK_S if back is None else parse_span_s(back, "--back")) if at is None else parse_moment(at, now)
+    if as_json:
+        _print_moment(session, moment)
+        return None
+    from mission_tui.cli.screen import open_screen
+
+    return open_screen(session, moment)
+
+
+def _print_moment(session: Session, moment: float) -> None:
+    from mission_tui.cli.tables.documents import status_facts, write_document
+    from mission_tui.ipc.client import Connection
+    from mission_tui.ipc.requests import GetSnapshot
+
+    with Connection.connect_readonly(session.root, at=moment) as connection:
+        snapshot = connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot
+    assert snapshot.replay is not None
+    if moment < snapshot.replay.since:
+        since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(snapshot.replay.since))
+        print_error(f"no run was there before {since}: this is that moment")
+    when = {"t": snapshot.t, "since": snapshot.replay.since, "until": snapshot.replay.until}
+    write_document(when | status_facts(snapshot, snapshot.runs))

@@ -6,6 +6,7 @@ ours, and a file that is no such table under another name.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import MissionError
-from mission_tui.paths import preferences_path
+from mission_tui.paths import preferences_path, socket_dir
 
-__all__ = ["PreferencesFile"]
+__all__ = ["LastSeen", "PreferencesFile"]
 
 _MOST_BYTES = 64 * 1024
 _PATIENCE_S = 3.0
@@ -69,3 +70,39 @@ class PreferencesFile:
             return msgspec.json.decode(raw, type=dict[str, object])
         except (ValueError, RecursionError):
             return None
+
+
+class LastSeen:
+    """`path` holds unix seconds."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, root: Path, environ: Mapping[str, str], *, ours: bool = True) -> LastSeen:
+        """The file of this user: a runs root that is not `ours` is not written to, even where that would be allowed."""
+        from mission_tui.records.runs.layout import supervisor_dir
+
+        ground = supervisor_dir(root) if supervisor_dir(root).exists() else root
+        if ours and (os.access(ground, os.W_OK) or not ground.exists()):
+            return cls(supervisor_dir(root) / "last-seen")
+        state = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".local" / "state")
+        return cls(Path(state) / "mission-tui" / f"last-seen-{socket_dir(root).name}")
+
+    def read(self) -> float | None:
+        """None for the first time, or when the file says nothing sensible."""
+        try:
+            return float(self.path.read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+
+    def write(self, t: float) -> None:
+        """Remember unix time `t`, unless a later one is remembered."""
+        from mission_tui.records.files.atomic import write_atomic
+
+        before = self.read()
+        if before is not None and before >= t:
+            return
+        with suppress(OSError, MissionError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(self.path, f"{t:.3f}\n".encode())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 from mission_tui.errors import UsageError
 
-__all__ = ["parse_seconds"]
+__all__ = ["check_output", "parse_seconds"]
 
 _SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)?")
 _UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -26,3 +28,17 @@ def _short(seconds: float) -> str:
     if seconds % 3600 == 0:
         return f"{seconds / 3600:g}h"
     return f"{seconds / 60:g}m" if seconds % 60 == 0 else f"{seconds:g}s"
+
+
+def check_output(option: str, path: Path) -> None:
+    """Raise `UsageError` naming `option` where `path` is a folder, or lies where nothing can be written.
+
+    Folders that are missing are left to be made with the file.
+    """
+    if path.is_dir():
+        raise UsageError(f"{option} {path} is a folder; name a file in it, such as {path / 'out'}")
+    there = next(folder for folder in path.absolute().parents if folder.exists())
+    if not there.is_dir():
+        raise UsageError(f"{option} {path}: {there} is no folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"{option} {path}: nothing can be written in {there}")

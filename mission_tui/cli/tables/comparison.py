@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from mission_tui.cli.tables.numbers import UNKNOWN, count, duration, measure, size
 from mission_tui.cli.tables.table import Table
@@ -13,7 +15,7 @@ from mission_tui.cli.terminal_output import styled, write
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Compared, Comparison, Ranked, Row
 
-__all__ = ["comparison_tables", "write_comparison"]
+__all__ = ["comparison_facts", "comparison_tables", "write_comparison"]
 
 _CELL = 40
 _UNITS: Mapping[str, Callable[[float | None], str]] = {
@@ -161,3 +163,18 @@ def _lettered(found: Comparison) -> Iterator[tuple[str, Compared]]:
     from mission_tui.fleet.compare import letter
 
     return ((letter(place), run) for place, run in enumerate(found.runs))
+
+
+def comparison_facts(found: Comparison, *, curves: bool = False) -> dict[str, Any]:
+    """Results by run, groups of seeds, what differs, and sentences; `curves` adds what is drawn."""
+    facts: dict[str, Any] = msgspec.to_builtins(found)
+    for name in ("curves", "bands"):
+        drawn = facts.pop(name)
+        if curves:
+            facts[name] = drawn
+    facts["groups"] = facts.pop("cohorts")
+    for run in facts["runs"]:
+        run["group"] = run.pop("cohort")
+    for place in facts["ranking"]:
+        place["group"] = place.pop("cohort")
+    return facts

@@ -1,4 +1,4 @@
-"""`mission-tui import-run`: the folder of a run that stock SB3 or its zoo trained, as an ended run of ours."""
+"""`mission-tui export`: a checkpoint as an ordinary SB3 zip, for `PPO.load` and everyone else's tools."""
 
 from __future__ import annotations
 
@@ -10,16 +10,47 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mission_tui.cli.answers import print_accepted
 from mission_tui.cli.errors import print_error
-from mission_tui.cli.options import json_option, set_option
+from mission_tui.cli.options import json_option, run_argument, set_option
 from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.cli.preset_origins import say_origins
-from mission_tui.cli.run_requests import print_accepted
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.terminal_output import write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from mission_tui.ipc.requests import LaunchItem
+
+
+@click.command("export")
+@run_argument()
+@click.argument("file", metavar="FILE.zip", type=click.Path(path_type=Path))
+@click.option("--checkpoint", metavar="NAME", help="Export this checkpoint (default: the newest).")
+@json_option
+@pass_session
+def export_command(session: Session, run: str, file: Path, checkpoint: str | None, as_json: bool) -> None:
+    """Write a run's policy as a Stable-Baselines3 zip."""
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.tables.progress import TaskBar
+    from mission_tui.ipc.replies import Progress
+    from mission_tui.ipc.requests import Export
+
+    target = session.cwd / file
+    if target.suffix != ".zip":
+        raise UsageError(f"the file must end in .zip: {target.with_suffix('.zip').name}, not {target.name}")
+    if not target.parent.is_dir():
+        raise UsageError(f"cannot write {target}: there is no folder {target.parent}")
+    with session.connect() as connection, TaskBar("export", sys.stderr) as bar:
+        for reply in connection.stream(lambda id_: Export(id=id_, run=run, path=str(target), checkpoint=checkpoint)):
+            if isinstance(reply, Progress):
+                bar.advance(reply.done, reply.total)
+            else:
+                exported = reply
+    if as_json:
+        write_document({"path": exported.path, "checkpoint": exported.checkpoint})
+    else:
+        write(exported.path)
 
 
 @click.command(
@@ -33,7 +64,7 @@ if TYPE_CHECKING:
 @set_option
 @json_option
 @pass_session
-def command(
+def import_run_command(
     session: Session,
     folder: Path,
     preset: str | None,
@@ -118,3 +149,52 @@ def _check_one(runs: int, what: str) -> None:
 def _preset_name(folder: str) -> str:
     """The folder's name, as far as a preset can be called so."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder).strip("-._")[:64] or "imported"
+
+
+@click.command("import-checkpoint")
+@click.argument("file", metavar="FILE.zip", type=click.Path(path_type=Path))
+@click.option(
+    "--preset", required=True, metavar="PRESET", help="What it was trained on: environment, network, settings."
+)
+@click.option("--name", help="Name of the run.")
+@click.option("--trust", is_flag=True, help="You know who made the file. Only tensors and numbers are read from it.")
+@set_option
+@json_option
+@pass_session
+def import_checkpoint_command(
+    session: Session,
+    file: Path,
+    preset: str,
+    name: str | None,
+    trust: bool,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Make a run of a foreign Stable-Baselines3 zip."""
+    from mission_tui.ipc.own_limits import captured_limits
+    from mission_tui.ipc.requests import ImportCheckpoint
+    from mission_tui.ipc.start import captured_environ
+
+    path = session.cwd / file
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    plan = planned(LaunchWish((preset,), 1, name, assignments), session.preset_dirs, session.health())
+    say_origins(plan.foreign)
+    items = plan.items
+    if len(items) != 1:
+        raise UsageError(f"{preset} stands for {len(items)} runs, and a file is one: name one of their presets")
+    environ = captured_environ(session.environ)
+    with session.connect() as connection:
+        reply = connection.ask(
+            lambda id_: ImportCheckpoint(
+                id=id_,
+                path=str(path),
+                item=items[0],
+                trusted=trust,
+                cwd=str(session.cwd),
+                python=sys.executable,
+                environ=environ,
+                limits=captured_limits(),
+            )
+        )
+    print_accepted(reply, as_json)
