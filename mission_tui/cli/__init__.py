@@ -1,1 +1,1 @@
-"""The command line: one file per verb, each a client of the supervisor; what is heavy is imported inside its verb."""
+"""The command line: verbs by subject, each a client of the supervisor; what is heavy is imported inside its verb."""

@@ -1,4 +1,6 @@
-"""How the answer to a request for another attempt or other settings is said: accepted, or what would change."""
+"""How the answer to a request about runs is said: what was accepted, or what another attempt or other settings would
+change.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from mission_tui.cli.errors import print_error
-from mission_tui.cli.options import chosen
-from mission_tui.cli.session import Session
 from mission_tui.cli.terminal_output import Colour, Styled, styled, write
 
 if TYPE_CHECKING:
     from mission_tui.fleet.resume.verdict import Change, Grade, Remedy
     from mission_tui.ipc.replies import Accepted, VerdictReply
-    from mission_tui.ipc.requests import ActVerb
 
-__all__ = ["answer_facts", "change_lines", "print_accepted", "print_answer", "request_verb", "width_of", "words"]
+__all__ = ["answer_facts", "change_lines", "print_accepted", "print_answer", "width_of", "words"]
 
 Deed = Literal["resume", "set"]
 
@@ -117,16 +116,6 @@ def _todo(answer: VerdictReply, deed: Deed) -> str:
     if answer.verdict.grade == "refuse":
         return f"what is refused must change{_OVERRIDE[deed]}"
     return "nothing keeps it from being resumed; it was only asked about"
-
-
-def request_verb(session: Session, verb: ActVerb, runs: tuple[str, ...], every: bool, as_json: bool) -> None:
-    """Ask for `verb` and print the runs it was accepted for, one id a line; what comes of it shows in `status`."""
-    from mission_tui.ipc.requests import Act
-
-    wanted = chosen(runs, every)
-    with session.connect() as connection:
-        reply = connection.ask(lambda id_: Act(id=id_, verb=verb, runs=wanted))
-    print_accepted(reply, as_json)
 
 
 def print_accepted(reply: Accepted, as_json: bool) -> None:

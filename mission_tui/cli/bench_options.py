@@ -1,4 +1,4 @@
-"""Lengths of time as people type them."""
+"""What `bench` and `tune` are given: lengths of time as people type them, and files to write to."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _short(seconds: float) -> str:
 def check_output(option: str, path: Path) -> None:
     """Raise `UsageError` naming `option` where `path` is a folder, or lies where nothing can be written.
 
-    Folders that are missing are left to be made with the file.
+    Folders that are missing are left to be made with the file. Asked before the minutes are spent that fill it.
     """
     if path.is_dir():
         raise UsageError(f"{option} {path} is a folder; name a file in it, such as {path / 'out'}")

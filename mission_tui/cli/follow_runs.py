@@ -1,4 +1,5 @@
-"""Following the fleet from a verb: snapshots across restarts of the supervisor, and runs until they have ended.
+"""Following the fleet from a verb: snapshots across restarts of the supervisor, runs until they have ended, and every
+runs root of this user at which a supervisor answers.
 
 A wait must outlive the supervisor it began with, as the runs do; only a supervisor that cannot be started ends it.
 """

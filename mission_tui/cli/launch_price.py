@@ -1,5 +1,5 @@
 """What a launch would cost, asked of whoever knows without starting anything: the supervisor if one is there, else the
-files of the runs root, else arithmetic alone.
+files of the runs root, else arithmetic alone; as a table on stderr or as part of a document.
 """
 
 from __future__ import annotations

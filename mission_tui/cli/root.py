@@ -23,9 +23,22 @@ VERBS = tuple(WORDS)
 LOOKING = tuple(word for word, command in WORDS.items() if command.offline)
 """The verbs that change nothing, and are answered from the files alone with `--readonly`."""
 
+_SUBJECTS = {
+    "cleanup": ("clean", "rm", "prune"),
+    "doctor": ("paths",),
+    "import_export": ("export", "import-checkpoint", "import-run"),
+    "monitoring": ("top", "replay"),
+    "naming": ("rename", "note", "label"),
+    "presets": ("check",),
+    "run_control": ("resume", "set", *(word for word, command in WORDS.items() if command.order)),
+    "run_output": ("logs", "metrics"),
+}
+_MODULES = {word: subject for subject, words in _SUBJECTS.items() for word in words}
+"""Which module of `mission_tui.cli.verbs` a verb is in that has none of its own name."""
+
 
 class Verbs(click.Group):
-    """A group whose commands live one to a module: verb `x-y` is `mission_tui.cli.verbs.x_y.command`."""
+    """A group whose commands are imported as they are asked for: verb `x-y` is `x_y_command` of its module."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -33,7 +46,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"mission_tui.cli.verbs.{cmd_name.replace('-', '_')}").command
+        module = importlib.import_module(f"mission_tui.cli.verbs.{_MODULES.get(cmd_name, cmd_name)}")
+        command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command)
         return command
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mission_tui.cli.doctor_checks.installation import can_draw
 from mission_tui.cli.errors import exit_code_of
 from mission_tui.cli.session import Session
 from mission_tui.errors import UsageError
@@ -16,12 +16,17 @@ if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.tui.entry import PresetChoice, SessionResult
 
-__all__ = ["main", "open_screen"]
+__all__ = ["can_draw", "main", "open_screen"]
 
 
 def main() -> int:
     """The call without a word: the screen, and its exit code. What a person can act on is said on stderr."""
     return exit_code_of(lambda: open_screen(Session.begin(None)))
+
+
+def can_draw(environ: Mapping[str, str]) -> bool:
+    """Whether stdin and stdout are a terminal that understands more than plain text."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and environ.get("TERM", "dumb") not in ("", "dumb")
 
 
 def open_screen(session: Session, replay_t: float | None = None) -> int:

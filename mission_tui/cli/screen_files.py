@@ -1,7 +1,9 @@
-"""What a person chose about the look of the screen: one small JSON file in their state folder, for all runs roots.
+"""What is kept from screen to screen: what a person chose about its look, in one small JSON file in their state folder,
+and when they last had a screen of a runs root, a number beside the runs or, where one may not, in that folder.
 
-It is never worth failing or waiting for. What is in the file and not ours is kept: names of a newer version beside
-ours, and a file that is no such table under another name.
+Neither is ever worth failing or waiting for. What is in the first file and not ours is kept: names of a newer version
+beside ours, and a file that is no such table under another name. The second only ever moves forward, whichever of
+several screens writes it.
 """
 
 from __future__ import annotations

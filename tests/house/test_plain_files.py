@@ -45,7 +45,6 @@ EXCEPTIONS = {
     "supervisor/watching/telemetry_handler.py": KERNEL,
     "cli/doctor_checks/machine.py": KERNEL,
     "cli/doctor_checks/places.py": KERNEL,
-    "cli/doctor_checks/machine.py": KERNEL,
     "cli/screen_files.py": OWN,
     "cli/unit_file.py": OWN,
     "cli/verbs/bench.py": "a result that a person named",

@@ -1,4 +1,6 @@
-"""Whether Python and the packages that a training needs are there, by their metadata alone."""
+"""Whether Python and the packages that a training needs are there, by their metadata alone, and changed under no live
+run; and whether the screen can be drawn where this call was made.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,14 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from mission_tui.cli.doctor_checks.check import Check
+from mission_tui.cli.screen import can_draw
 from mission_tui.errors import MissionError, NoSupervisorError
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
     from mission_tui.ipc.replies import UpgradesReply
 
-__all__ = ["can_draw", "judge_upgrades", "software_checks", "terminal_checks", "upgrade_checks"]
+__all__ = ["judge_upgrades", "software_checks", "terminal_checks", "upgrade_checks"]
 
 NEEDED = ("torch", "stable-baselines3", "gymnasium", "numpy", "textual", "msgspec", "psutil", "safetensors")
 OPTIONAL = {
@@ -57,11 +60,6 @@ def _needed() -> Check:
 def _optional(name: str, brings: str) -> Check:
     release = _installed(name)
     return Check(name, "note", "not installed", f"for {brings}") if release is None else Check(name, "ok", release)
-
-
-def can_draw(environ: Mapping[str, str]) -> bool:
-    """Whether stdin and stdout are a terminal that understands more than plain text."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and environ.get("TERM", "dumb") not in ("", "dumb")
 
 
 def terminal_checks(environ: Mapping[str, str]) -> list[Check]:

@@ -1,4 +1,9 @@
-"""Cores, memory and disk: what trainings will share."""
+"""Cores, memory, disk and GPU: what trainings will share, and whether NVIDIA's Multi-Process Service shares the GPU.
+
+Driver and CUDA are asked of the kernel module's own file and of torch's version file: loading either library could
+hang, or cost a second. MPS is looked for in the file system alone; nothing is written to its pipes, and it is never
+started.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The runs root, the sockets, the supervisor, the health file: whether they can be used, and by whom they are held."""
+"""The runs root, the sockets, the supervisor, the health file: whether they can be used, and by whom they are held; and
+whether the login manager lets background work live on after logout.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A comparison as tables, the same on a terminal, in a pipe and in a report: runs are A, B, C after the first one."""
+"""A comparison as tables, the same on a terminal, in a pipe and in a report: runs are A, B, C after the first one;
+and as the document that `compare --json` prints.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A comparison as files that can be sent on: Markdown for people, CSV and JSON for programs, SVG for the curves.
 
-They appear together, each whole, and replace those that were there.
+They appear together, each whole, and replace those that were there. The picture has bands of seeds, lines, axes and a
+legend; nothing in it is loaded.
 """
 
 from __future__ import annotations

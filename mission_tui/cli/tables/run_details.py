@@ -1,4 +1,7 @@
-"""From what a run was launched, as `status RUN --provenance` prints it: a fact a line."""
+"""Details of one run: from what it was launched, a fact a line, and the PPO settings that it really trains with.
+
+The settings are read back from its model, not from what was asked for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What `top` prints: the host in a line, a row per GPU, a row per run with processes, and what others take."""
+"""What `top` prints: the host in a line, a row per GPU, a row per run with processes, and what others take; and of the
+last minute how busy each GPU was in updates and outside of them, and each run's phases.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""`mission-tui clean`: what dead runs left behind, shown first, removed only when someone says so.
+"""Making room: `clean` removes what dead runs left behind, `rm` and `prune` move ended runs to the trash.
 
-Only what was shown is removed, and only while it still passes the supervisor's verdict; what is unverifiable stays.
+Only what was shown is removed, and what dead runs left only while it still passes the supervisor's verdict; what is
+unverifiable stays.
 """
 
 from __future__ import annotations

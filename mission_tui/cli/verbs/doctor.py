@@ -1,4 +1,8 @@
-"""`mission-tui doctor`: what this machine and this environment mean for trainings, and what would help."""
+"""`mission-tui doctor`: what this machine and this environment mean for trainings, and what would help.
+
+`paths` says where this call looks for runs, sockets, logs, presets and limits, which other runs roots are live, and
+where the two files are that other people's environments take from here. Nothing is made by asking.
+"""
 
 from __future__ import annotations
 

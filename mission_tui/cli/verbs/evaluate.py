@@ -1,4 +1,8 @@
-"""`mission-tui evaluate`: play episodes with a run's policy, from the run's own snapshot, and say how well it does."""
+"""`mission-tui evaluate`: play episodes with a run's policy, from the run's own snapshot, and say how well it does.
+
+With `--render` an episode is shown picture by picture on a screen of its own; `q` or Ctrl-C leaves at any time. Into a
+pipe or a file the pictures go one below the other, without colours.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`mission-tui export`: a checkpoint as an ordinary SB3 zip, for `PPO.load` and everyone else's tools."""
+"""To and from stock Stable-Baselines3: `export` writes a checkpoint as a zip for `PPO.load`; `import-checkpoint` and
+`import-run` make an ended run of such a zip, or of the folder that SB3 or its zoo left.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`mission-tui top`: what the machine does and which run takes how much of it, plain, for pipes and small terminals."""
+"""Watching the machine and the fleet: `top` prints what each run takes of the machine, plain, for pipes and small
+terminals; `replay` shows the fleet as it was at a moment, on the screen or as one document.
+"""
 
 from __future__ import annotations
 
@@ -62,16 +64,15 @@ def top_command(session: Session, watch: bool, as_csv: bool, last: str, every: s
 
 
 def _show_shares(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
-    from mission_tui.cli.tables.top import attribution_facts, duty_lines, last_minute, share_table
+    from mission_tui.cli.tables import top as top_tables
 
-    shown = last_minute(session)
+    shown = top_tables.last_minute(session)
     if as_json:
         from mission_tui.cli.tables.documents import top_facts, write_document
 
-        write_document(top_facts(snapshot) | attribution_facts(shown))
+        write_document(top_facts(snapshot) | top_tables.attribution_facts(shown))
         return
     from mission_tui.cli.doctor_checks.machine import find_mps
-    from mission_tui.cli.tables import top as top_tables
     from mission_tui.fleet.views.machine_sharing import sharing_sentence
     from mission_tui.fleet.views.snapshot import recent_gains
 
@@ -81,12 +82,12 @@ def _show_shares(session: Session, snapshot: FleetSnapshot, as_json: bool) -> No
     if cores := top_tables.cores_line(snapshot.host):
         write(cores)
     top_tables.gpu_table(snapshot).write(sys.stdout)
-    for line in duty_lines(shown):
+    for line in top_tables.duty_lines(shown):
         write(line)
     brief = sys.stdout.isatty() and shutil.get_terminal_size().columns < WIDE
     top_tables.usage_table(snapshot.runs, brief=brief).write(sys.stdout)
     if shown.runs:
-        share_table(shown).write(sys.stdout)
+        top_tables.share_table(shown).write(sys.stdout)
     for line in top_tables.worker_lines(snapshot.runs):
         write(line)
     write(top_tables.others_line(snapshot))

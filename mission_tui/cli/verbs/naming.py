@@ -1,4 +1,4 @@
-"""`mission-tui note`: write something about a run into its journal."""
+"""What a run is called, and what is said of it: `rename`, `note`, `label`. Its id and its folder stay."""
 
 from __future__ import annotations
 

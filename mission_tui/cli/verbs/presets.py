@@ -1,4 +1,6 @@
-"""`mission-tui presets`: which presets there are and where from, and what one of them says."""
+"""`mission-tui presets`: which presets there are and where from, and what one of them says; `check`: a smoke run of
+presets before anything is launched, of which nothing is left.
+"""
 
 from __future__ import annotations
 

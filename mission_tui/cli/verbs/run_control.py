@@ -1,4 +1,7 @@
-"""`mission-tui resume`: let held runs go on, or give ended ones another attempt, after saying what would change."""
+"""The verbs that act on runs: `pause`, `freeze`, `park`, `stop`, `kill`, `checkpoint`, `resume` and `set`.
+
+`resume` and `set` say first what the changes do to the run.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,39 @@ from mission_tui.cli.options import all_option, chosen, json_option, run_argumen
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import write
 from mission_tui.errors import EX_FAILED, EX_USAGE, UsageError
+from mission_tui.fleet.commands import WORDS
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.events.journal import ActVerb
     from mission_tui.ipc.requests import Resume
 
 WAIT_S = 60.0
+
+
+def _order_command(verb: ActVerb) -> click.Command:
+    """The command of a verb that needs to know only which runs are meant."""
+
+    @click.command(verb, help=WORDS[verb].brief)
+    @runs_argument()
+    @all_option
+    @json_option
+    @pass_session
+    def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool) -> None:
+        from mission_tui.ipc.requests import Act
+
+        wanted = chosen(runs, every)
+        with session.connect() as connection:
+            reply = connection.ask(lambda id_: Act(id=id_, verb=verb, runs=wanted))
+        print_accepted(reply, as_json)
+
+    return command
+
+
+pause_command = _order_command("pause")
+freeze_command = _order_command("freeze")
+park_command = _order_command("park")
+stop_command = _order_command("stop")
+kill_command = _order_command("kill")
 
 
 @click.command("resume")

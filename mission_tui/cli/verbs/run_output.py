@@ -1,6 +1,7 @@
-"""`mission-tui logs`: what a run's trainer and environments printed, as it stands or as it grows.
+"""What a run put out: `logs` has what its trainer and environments printed, `metrics` every record of its updates.
 
-The supervisor has already taken out what a terminal would act on.
+Logs come from the supervisor, which has already taken out what a terminal would act on; metrics are read from the file
+itself. Rows that a later attempt took back (it began from an earlier checkpoint) are left out and counted.
 """
 
 from __future__ import annotations

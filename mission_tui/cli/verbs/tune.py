@@ -1,4 +1,6 @@
-"""`mission-tui tune`: the fastest way to train a preset on this machine, written as a host profile."""
+"""`mission-tui tune`: the fastest way to train a preset on this machine, written as a host profile; with `--fleet N`,
+how many runs of it pay at once, run by run as they join.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""A comparison of runs as tables, documents, pictures and a report."""
