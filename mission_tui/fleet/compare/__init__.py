@@ -5,8 +5,7 @@ from __future__ import annotations
 from mission_tui.fleet.compare.comparison import MOST, Cohort, Compared, Comparison, compare, letter
 from mission_tui.fleet.compare.differing import Row, value_word
 from mission_tui.fleet.compare.ranking import Contrast, Ranked, Spread
-from mission_tui.fleet.compare.results import MEASURES, Curve, Result
-from mission_tui.fleet.compare.side import Axis, Side, Trace, trace_of
+from mission_tui.fleet.compare.results import MEASURES, Axis, Curve, Result, Side, Trace, trace_of
 from mission_tui.fleet.events.metrics import RETURN
 
 __all__ = [

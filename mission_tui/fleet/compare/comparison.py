@@ -18,8 +18,17 @@ from mission_tui.fleet.compare.ranking import (
     ranked,
     spread_of,
 )
-from mission_tui.fleet.compare.results import MEASURES, Curve, Result, band_of, curve_of, result_of, shared_span
-from mission_tui.fleet.compare.side import Axis, Side
+from mission_tui.fleet.compare.results import (
+    MEASURES,
+    Axis,
+    Curve,
+    Result,
+    Side,
+    band_of,
+    curve_of,
+    result_of,
+    shared_span,
+)
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.text import clean
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from mission_tui.fleet.compare.side import Side
+from mission_tui.fleet.compare.results import Side
 from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean

@@ -15,9 +15,10 @@ from mission_tui.fleet.events.metrics import (
     TrainingStarted,
     UpdateDone,
 )
+from mission_tui.fleet.events.observations import PhaseSeen
 from mission_tui.fleet.history.series import Columns
 
-__all__ = ["POINTS", "MetricsState", "ViewParts", "fold_record"]
+__all__ = ["POINTS", "MetricsState", "ViewParts", "fold_record", "phase_before"]
 
 POINTS = 60
 """Rows kept of every run, live or ended: what a snapshot's series show."""
@@ -84,3 +85,12 @@ def fold_record(metrics: MetricsState, record: MetricRecord) -> None:
             metrics.checkpoint, metrics.saved_t = record.name, record.t
         case TrainingEnded():
             metrics.checkpoint = record.checkpoint or metrics.checkpoint
+
+
+def phase_before(row: UpdateDone, moment: float) -> PhaseSeen:
+    """The phase at `moment` of the update that ends with `row`, the first row after it; None before its rollout."""
+    update_t = row.t - row.update_s
+    rollout_t = update_t - row.rollout_s
+    if moment >= update_t:
+        return PhaseSeen("update", update_t)
+    return PhaseSeen("rollout", rollout_t) if moment >= rollout_t else PhaseSeen(None, moment)

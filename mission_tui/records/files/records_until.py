@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,10 @@ from typing import Any
 from msgspec import Struct
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.history.time_index import TimeIndex
 from mission_tui.plain_files import open_plain
 from mission_tui.records.files.lines import LINE_BYTES, decode_line
 
-__all__ = ["RecordsUntil"]
+__all__ = ["RecordsUntil", "TimeIndex"]
 
 
 MOST_BYTES = 1 << 30
@@ -73,3 +74,17 @@ class RecordsUntil:
             with suppress(DamagedError):
                 records.append(decode_line(line, self._type))
         return records
+
+
+class TimeIndex:
+    """When each line of a file was written, from the `t` of its lines in their order."""
+
+    def __init__(self, times: Iterable[float]) -> None:
+        rising = array("d", times)
+        for at in range(len(rising) - 2, -1, -1):
+            rising[at] = min(rising[at], rising[at + 1])
+        self._t = rising
+
+    def count_until(self, moment: float) -> int:
+        """How many lines had been written."""
+        return bisect_right(self._t, moment)

@@ -24,8 +24,7 @@ from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, Flee
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.events.observations import PhaseSeen, PidsSeen
 from mission_tui.fleet.events.processes import Pids
-from mission_tui.fleet.history.metrics_state import POINTS
-from mission_tui.fleet.history.time_index import phase_before
+from mission_tui.fleet.history.metrics_state import POINTS, phase_before
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Replay, SupervisorInfo
 from mission_tui.records.files.records_until import RecordsUntil
