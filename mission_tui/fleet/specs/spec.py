@@ -68,6 +68,31 @@ SHIPPED_MISSIONS = (None, "standard", "demo")
 """What `env.config` may be without being a folder of somebody's own."""
 
 
+class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`cls` is "package.module:Name"."""
+
+    cls: Annotated[str, Meta(min_length=1)]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def parse_part(written: str | Part) -> Part:
+    """A class that was written by its name alone is made with nothing."""
+    return Part(cls=written) if isinstance(written, str) else written
+
+
+def part_words(value: object) -> str | None:
+    """``pkg:Name(scale=2, inner=pkg:Other)`` for a part, or the table that one is written as; None for all else."""
+    if isinstance(value, Part):
+        value = {"cls": value.cls, "kwargs": value.kwargs}
+    if not isinstance(value, Mapping) or "cls" not in value or not value.keys() <= {"cls", "kwargs"}:
+        return None
+    kwargs = value.get("kwargs") or {}
+    if not isinstance(kwargs, Mapping):
+        return None
+    arguments = ", ".join(f"{name}={part_words(item) or item}" for name, item in kwargs.items())
+    return f"{value['cls']}({arguments})" if arguments else str(value["cls"])
+
+
 class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A hyper-parameter that changes with progress: from `start` (first step) to `end` (last step)."""
 
@@ -244,28 +269,3 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def rollout_size(spec: Spec) -> int:
     """Transitions of one rollout: `n_envs * n_steps`."""
     return spec.env.n_envs * spec.ppo.n_steps
-
-
-class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`cls` is "package.module:Name"."""
-
-    cls: Annotated[str, Meta(min_length=1)]
-    kwargs: dict[str, Any] = field(default_factory=dict)
-
-
-def parse_part(written: str | Part) -> Part:
-    """A class that was written by its name alone is made with nothing."""
-    return Part(cls=written) if isinstance(written, str) else written
-
-
-def part_words(value: object) -> str | None:
-    """``pkg:Name(scale=2, inner=pkg:Other)`` for a part, or the table that one is written as; None for all else."""
-    if isinstance(value, Part):
-        value = {"cls": value.cls, "kwargs": value.kwargs}
-    if not isinstance(value, Mapping) or "cls" not in value or not value.keys() <= {"cls", "kwargs"}:
-        return None
-    kwargs = value.get("kwargs") or {}
-    if not isinstance(kwargs, Mapping):
-        return None
-    arguments = ", ".join(f"{name}={part_words(item) or item}" for name, item in kwargs.items())
-    return f"{value['cls']}({arguments})" if arguments else str(value["cls"])

@@ -2,6 +2,8 @@
 
 The file is looked through once, when it is opened; of its lines only their ends and moments are kept. What is written
 to it afterwards is not seen.
+
+Moments are unix seconds. A line was written no later than the lines after it, whatever a clock that was set back says.
 """
 
 from __future__ import annotations
