@@ -28,7 +28,7 @@ from mission_tui.ipc.requests import Act, Launch
 from mission_tui.ipc.start import captured_environ
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.supervised.process import lower_priority
+from mission_tui.trainer.process import lower_priority
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S = 120.0

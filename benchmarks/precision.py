@@ -20,8 +20,8 @@ from stable_baselines3.common.logger import Logger
 from benchmarks.ppo.batched_cartpole import BatchedCartPole
 from benchmarks.results import Row, Sheet, Spread, write_sheet
 from mission_tui.trainer.ppo import FastPPO
-from mission_tui.trainer.ppo.compiled import load_compiler
 from mission_tui.trainer.ppo.reference import never
+from mission_tui.trainer.torch_compiler import load_compiler
 
 LANES, STEPS, BATCH, EPOCHS = 16, 128, 512, 4
 NETS = ((64, 64), (512, 512))

@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from mission_tui.ipc.telemetry_messages import PhaseEntered, TelemetryMessage
 from mission_tui.trainer.__main__ import train
 from mission_tui.trainer.attempt import Attempt
-from mission_tui.trainer.recording.record import Record
-from mission_tui.trainer.supervised.link import Link
-from mission_tui.trainer.supervised.orders import Orders
-from mission_tui.trainer.supervised.process import keep_lease_private, lower_priority
+from mission_tui.trainer.orders import Link, Orders
+from mission_tui.trainer.process import keep_lease_private, lower_priority
+from mission_tui.trainer.record import Record
 
 __all__ = ["TURN", "AlternatingLink", "is_supervised", "main"]
 

@@ -24,7 +24,7 @@ from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.fleet.sheet import finish
 from benchmarks.results import Row, Spread
 from mission_tui.fleet.specs.spec import rollout_size
-from mission_tui.trainer.supervised.process import lower_priority
+from mission_tui.trainer.process import lower_priority
 
 RUNS = 4
 LIMIT_S = 900.0

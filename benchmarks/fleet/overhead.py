@@ -24,7 +24,7 @@ from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
-from mission_tui.trainer.supervised.process import lower_priority
+from mission_tui.trainer.process import lower_priority
 
 GOAL, GOAL_RATIO = ">= 0.99 of the trainer alone", 0.99
 WARM_UP = 5

@@ -26,14 +26,12 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.trainer import record, running_time
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.failures import classify
+from mission_tui.trainer.orders import Link, Orders
 from mission_tui.trainer.ppo import PPO
-from mission_tui.trainer.recording import record
-from mission_tui.trainer.recording.record import Record
-from mission_tui.trainer.supervised import running_time
-from mission_tui.trainer.supervised.link import Link
-from mission_tui.trainer.supervised.orders import Orders
+from mission_tui.trainer.record import Record
 from mission_tui.trainer.training import Job
 
 __all__ = ["Bench", "Clock", "Tamper", "record_training"]

@@ -34,15 +34,14 @@ from mission_tui.trainer.__main__ import train as train_attempt
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_scratch
-from mission_tui.trainer.playing.evaluation import play
-from mission_tui.trainer.recording.record import Record
+from mission_tui.trainer.orders import Link, Orders
+from mission_tui.trainer.record import Record
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.state.normalizer import capture_normalizer, restore_normalizer
 from mission_tui.trainer.state.tensors import Tensors, copy_parameters, put_parameters
-from mission_tui.trainer.state.tree import Tree
-from mission_tui.trainer.supervised.link import Link
-from mission_tui.trainer.supervised.orders import Orders
+from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env import build_vec_env
+from mission_tui.trainer.vec_env.episodes import play
 
 __all__ = ["Engine", "Learned", "learn", "preset"]
 

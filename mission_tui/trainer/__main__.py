@@ -18,18 +18,17 @@ from mission_tui.forks import guard_forks, leave_fork
 from mission_tui.process_name import call_process
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.failures import CallbackError, Failure, classify, complain
-from mission_tui.trainer.recording.record import Record
-from mission_tui.trainer.supervised.link import Link
-from mission_tui.trainer.supervised.orders import Orders
-from mission_tui.trainer.supervised.output import outlive_full_disk
-from mission_tui.trainer.supervised.process import (
+from mission_tui.trainer.orders import Link, Orders
+from mission_tui.trainer.process import (
     cap_threads,
     check_lease,
     collecting_later,
     keep_lease_private,
     lower_priority,
+    outlive_full_disk,
 )
-from mission_tui.trainer.supervised.running_time import notice_stops
+from mission_tui.trainer.record import Record
+from mission_tui.trainer.running_time import notice_stops
 
 if TYPE_CHECKING:
     from mission_tui.trainer.training import Job
@@ -84,13 +83,13 @@ def train(
         with collecting_later():
             cap_threads(spec.run.threads or 1)
             from mission_tui.envs.shared_names import record_shared_names
-            from mission_tui.trainer.no_compiler import disable_compiler, load_everything
+            from mission_tui.trainer.torch_compiler import disable_compiler, load_everything
             from mission_tui.trainer.training import Job
 
             disable_compiler()
             load_everything()
             if spec.run.compile:
-                from mission_tui.trainer.ppo.compiled import load_compiler
+                from mission_tui.trainer.torch_compiler import load_compiler
 
                 load_compiler()
         record_shared_names(os.environ)

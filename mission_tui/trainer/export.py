@@ -23,15 +23,15 @@ from mission_tui.fleet.specs.spec import Algo, Spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.building.contrib import check_contrib
-from mission_tui.trainer.building.spaces import described_space
-from mission_tui.trainer.checking.json_lines import Say, answer
-from mission_tui.trainer.no_compiler import disable_compiler
+from mission_tui.trainer.json_lines import Say, answer
+from mission_tui.trainer.named_classes import check_contrib
+from mission_tui.trainer.process import lower_priority
+from mission_tui.trainer.spaces import described_space
 from mission_tui.trainer.state.boundary import Boundary
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.state.normalizer import restore_normalizer
 from mission_tui.trainer.state.tensors import put_moments, put_parameters
-from mission_tui.trainer.supervised.process import lower_priority
+from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process, spaces_alone
 
 __all__ = ["main"]

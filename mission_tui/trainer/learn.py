@@ -14,21 +14,20 @@ from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.findings import CHECKPOINT, EVALUATION
 from mission_tui.fleet.events.provenance import diff_of
 from mission_tui.records.files.storage import StorageError
-from mission_tui.trainer.budget import Budget, Stopwatch
-from mission_tui.trainer.building.spaces import short
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.live_settings import LiveSettings
-from mission_tui.trainer.playing.periodic import Evaluating
+from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.periodic_evaluation import Evaluating
 from mission_tui.trainer.ppo import PPO
-from mission_tui.trainer.recording.record import CheckpointReason, Record
-from mission_tui.trainer.recording.tensorboard import EventFile
+from mission_tui.trainer.record import CheckpointReason, Record
+from mission_tui.trainer.running_time import Budget, Stopwatch, unstopped_s
+from mission_tui.trainer.spaces import short
 from mission_tui.trainer.state.boundary import Boundary, Progress, capture
 from mission_tui.trainer.state.checkpoint import Checkpoints
 from mission_tui.trainer.state.resume import spec_facts
-from mission_tui.trainer.state.tree import Tree
-from mission_tui.trainer.supervised.orders import Orders
-from mission_tui.trainer.supervised.running_time import unstopped_s
+from mission_tui.trainer.tensorboard import EventFile
+from mission_tui.trainer.tree import Tree
 
 __all__ = ["Training"]
 

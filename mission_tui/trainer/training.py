@@ -19,30 +19,27 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.atomic import write_atomic, write_json
 from mission_tui.records.files.storage import StorageError
 from mission_tui.trainer.attempt import Attempt
-from mission_tui.trainer.budget import Budget
 from mission_tui.trainer.building.arguments import ppo_arguments
+from mission_tui.trainer.building.callbacks import build_callbacks
 from mission_tui.trainer.building.device import choose_device, use_tf32
-from mission_tui.trainer.building.effective import effective_toml, versions
+from mission_tui.trainer.building.effective import effective_toml, loaded_modules, versions
 from mission_tui.trainer.building.model import build_ppo, engine_options
-from mission_tui.trainer.building.registration import registration_of
-from mission_tui.trainer.building.spaces import masks_refusal, refusal
-from mission_tui.trainer.callbacks import Callbacks, build_callbacks
-from mission_tui.trainer.checking.state_proof import unproven
+from mission_tui.trainer.callbacks import Callbacks
+from mission_tui.trainer.env_ids import registration_of
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.learn import Training
 from mission_tui.trainer.live_settings import LiveSettings
-from mission_tui.trainer.playing.periodic import Evaluating
-from mission_tui.trainer.playing.probe import probe
+from mission_tui.trainer.orders import Link, Orders
+from mission_tui.trainer.periodic_evaluation import Evaluating
 from mission_tui.trainer.ppo import PPO, FastPPO
-from mission_tui.trainer.recording.loaded import loaded_modules
-from mission_tui.trainer.recording.record import Record
-from mission_tui.trainer.recording.tensorboard import EventFile
+from mission_tui.trainer.record import Record
+from mission_tui.trainer.running_time import Budget
+from mission_tui.trainer.spaces import masks_refusal, refusal
 from mission_tui.trainer.state.boundary import Progress, restore_random_state
 from mission_tui.trainer.state.checkpoint import Checkpoints, Loaded, load_checkpoint
-from mission_tui.trainer.state.resume import Facts, facts_of, restore_training
-from mission_tui.trainer.state.weights import take_weights
-from mission_tui.trainer.supervised.link import Link
-from mission_tui.trainer.supervised.orders import Orders
+from mission_tui.trainer.state.env_proof import unproven
+from mission_tui.trainer.state.resume import Facts, facts_of, probe, restore_training, take_weights
+from mission_tui.trainer.tensorboard import EventFile
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env
 
 __all__ = ["Job"]

@@ -18,11 +18,10 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train
 from mission_tui.trainer.attempt import Attempt
-from mission_tui.trainer.recording.record import Record
+from mission_tui.trainer.orders import Link, Orders
+from mission_tui.trainer.record import Record
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.state.tensors import Tensors
-from mission_tui.trainer.supervised.link import Link
-from mission_tui.trainer.supervised.orders import Orders
 
 TINY: dict[str, dict[str, Any]] = {
     "env": {"id": "CartPole-v1", "n_envs": 2, "vec": "inline"},

@@ -20,11 +20,11 @@ from stable_baselines3.common.vec_env import VecNormalize
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_ppo
-from mission_tui.trainer.building.spaces import described, described_space
 from mission_tui.trainer.export import _vec, main
+from mission_tui.trainer.spaces import described, described_space
 from mission_tui.trainer.state.boundary import restore_learner
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.state.tree import read_tree, write_tree
+from mission_tui.trainer.tree import read_tree, write_tree
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.harness import equal, new_run, run_attempt, spec_with
 

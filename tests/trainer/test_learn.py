@@ -11,7 +11,7 @@ from stable_baselines3.common.utils import LinearSchedule
 
 from mission_tui.fleet.events.metrics import number
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TelemetryMessage
-from mission_tui.trainer.supervised.orders import Orders
+from mission_tui.trainer.orders import Orders
 from tests.trainer.harness import PROBES, new_run, order_in, phases, run_attempt, spec_with, stop_in
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mission_tui.trainer.supervised.process import collecting_later
+from mission_tui.trainer.process import collecting_later
 from tests.trainer.harness import new_run, spec_with
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 TRAIN = """
 import sys
 from mission_tui.trainer.__main__ import main
-from mission_tui.trainer.recording.record import Record
+from mission_tui.trainer.record import Record
 
 loaded = set()
 say = Record.phase
@@ -42,9 +42,9 @@ from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.__main__ import train
 from mission_tui.trainer.attempt import Attempt
-from mission_tui.trainer.supervised.link import Link
-from mission_tui.trainer.supervised.orders import Orders
-from mission_tui.trainer.recording.record import Record
+from mission_tui.trainer.orders import Link
+from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.record import Record
 from mission_tui.ipc.telemetry_messages import PhaseEntered
 
 loaded = set()
@@ -94,7 +94,7 @@ gymnasium.register("Watching-v0", Watching, max_episode_steps=20)
 DESCEND = """
 import sys
 import torch
-from mission_tui.trainer.no_compiler import disable_compiler
+from mission_tui.trainer.torch_compiler import disable_compiler
 
 if sys.argv[1] == "eager":
     disable_compiler()
@@ -178,7 +178,7 @@ def test_torch_has_as_many_threads_as_the_run(threads: str) -> None:
 import os, sys
 for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY"):
     os.environ.pop(name, None)
-from mission_tui.trainer.supervised.process import cap_threads
+from mission_tui.trainer.process import cap_threads
 cap_threads(int(sys.argv[1]))
 import torch
 print(torch.get_num_threads(), os.environ["OMP_NUM_THREADS"], os.environ["OMP_WAIT_POLICY"])

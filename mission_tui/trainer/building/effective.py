@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,15 +18,21 @@ import tomli_w
 import torch as th
 
 import mission_tui
+from mission_tui.fleet.events.provenance import LoadedModule, LoadedModules, sources_of
 from mission_tui.fleet.specs.scaling import scaling_of
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Algo, Spec
-from mission_tui.trainer.building.contrib import CONTRIB
-from mission_tui.trainer.building.spaces import short
+from mission_tui.trainer.named_classes import CONTRIB
 from mission_tui.trainer.ppo import PPO, FastPPO
+from mission_tui.trainer.spaces import short
 from mission_tui.trainer.vec_env import BuiltEnvs
 
-__all__ = ["effective_toml", "versions"]
+__all__ = ["effective_toml", "loaded_modules", "versions"]
+
+MOST_MODULES, MOST_BYTES = 500, 64 << 20
+"""More than this is no longer the person's own code; the first ones count, and no more is read."""
+
+_LENT = frozenset({"mission_tui", "msgspec", "tomli_w", "safetensors", "psutil"})
 
 
 def versions(algo: Algo) -> dict[str, str]:
@@ -133,3 +145,30 @@ def _scaling(spec: Spec) -> dict[str, dict[str, Any]]:
 
 def _without_none(tables: dict[str, Any]) -> dict[str, Any]:
     return {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
+
+
+def loaded_modules(spec: Spec) -> LoadedModules:
+    """The modules that lie neither in the standard library nor in site-packages, and those that the task names."""
+    found: dict[str, LoadedModule] = {}
+    left = MOST_BYTES
+    for name, file in sorted(_own(spec)):
+        with suppress(OSError):
+            left -= file.stat().st_size
+            if left < 0 or len(found) == MOST_MODULES:
+                break
+            found[name] = LoadedModule(file=str(file), sha256=hashlib.sha256(file.read_bytes()).hexdigest())
+    return LoadedModules(package=str(Path(mission_tui.__file__).parent), modules=found)
+
+
+def _own(spec: Spec) -> Iterator[tuple[str, Path]]:
+    paths = sysconfig.get_paths()
+    installed = tuple(f"{paths[name]}/" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    ours = f"{Path(mission_tui.__file__).parent}/"
+    named = {word.partition(":")[2] for word in sources_of(spec)}
+    for name, module in list(sys.modules.items()):
+        top, file = name.partition(".")[0], getattr(module, "__file__", None)
+        # The trainer's own main module has a second name where a process is started by `multiprocessing`.
+        if not isinstance(file, str) or top in _LENT or name == "__main__" or file.startswith(ours):
+            continue
+        if top in named or not file.startswith(installed):
+            yield name, Path(file)

@@ -11,7 +11,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.spec import Algo, Engine, Spec
-from mission_tui.trainer.building.contrib import check_contrib
+from mission_tui.trainer.named_classes import check_contrib
 from mission_tui.trainer.ppo import PPO, FastPPO
 
 __all__ = ["ENGINES", "build_ppo", "build_scratch", "engine_options"]

@@ -24,7 +24,7 @@ from typing import Any
 from mission_tui.errors import EX_CONFIG, EX_FAILED
 from mission_tui.fleet.history.classify import faulting_line
 from mission_tui.run_module import module_words
-from mission_tui.trainer.supervised.process import children
+from mission_tui.trainer.process import children
 
 __all__ = ["main"]
 

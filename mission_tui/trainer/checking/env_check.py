@@ -12,9 +12,9 @@ from stable_baselines3.common.env_checker import check_env as check_for_sb3
 from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.specs.checking import Level
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.trainer.building.env_ids import make_env, native_refusal
-from mission_tui.trainer.building.spaces import refusal, short
-from mission_tui.trainer.checking.json_lines import Say
+from mission_tui.trainer.env_ids import make_env, native_refusal
+from mission_tui.trainer.json_lines import Say
+from mission_tui.trainer.spaces import refusal, short
 
 __all__ = ["check_one"]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from mission_tui.errors import MissionError, PresetError, raised_by
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Spec
-from mission_tui.trainer.building.contrib import check_contrib
-from mission_tui.trainer.building.env_ids import make_env, native_refusal
-from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.checking.named_modules import import_all
+from mission_tui.trainer.env_ids import make_env, native_refusal
+from mission_tui.trainer.json_lines import Say, answer, asked_spec
+from mission_tui.trainer.named_classes import check_contrib
 
 __all__ = ["known_spaces", "main"]
 
@@ -59,7 +59,7 @@ def _check(say: Say) -> None:
         say({"ok": True, "obs": known[0], "act": known[1]})
         return
     from mission_tui.envs.masks import MASKS
-    from mission_tui.trainer.building.spaces import masks_refusal, refusal, short, stack_refusal, stacked
+    from mission_tui.trainer.spaces import masks_refusal, refusal, short, stack_refusal, stacked
 
     say({"doing": f"making an environment of env.id '{spec.env.id}'"})
     env = make_env(spec.env, None, around=lambda made: made)
@@ -91,7 +91,7 @@ def _unproven(spec: Spec, made: Any) -> str:
     What cannot be tried at all is none: it is tried again before a resume is called exact.
     """
     from mission_tui.envs.state import can_save_state
-    from mission_tui.trainer.checking.state_proof import unproven
+    from mission_tui.trainer.state.env_proof import unproven
 
     env = spec.env
     batched = env.vec == "native" or (env.vec == "auto" and native_refusal(env) is None)
@@ -113,7 +113,7 @@ def _import_trainer(say: Say) -> None:
 def _check_classes(spec: Spec) -> None:
     """Find every class of the user's that a training will need; these modules import torch, whoever names them."""
     from mission_tui.trainer.building.arguments import ppo_arguments
-    from mission_tui.trainer.callbacks import check_callbacks
+    from mission_tui.trainer.building.callbacks import check_callbacks
 
     ppo_arguments(spec)
     check_callbacks(spec)

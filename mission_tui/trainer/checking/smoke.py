@@ -19,10 +19,10 @@ import msgspec
 from mission_tui.errors import EX_FAILED, MissionError
 from mission_tui.fleet.specs.checking import CheckStep, Level
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.checking.named_modules import import_all
 from mission_tui.trainer.foreign_python import outside, version_line
-from mission_tui.trainer.supervised.process import cap_threads
+from mission_tui.trainer.json_lines import Say, answer, asked_spec
+from mission_tui.trainer.process import cap_threads
 
 __all__ = ["Smoke", "main"]
 

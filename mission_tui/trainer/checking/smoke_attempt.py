@@ -24,11 +24,10 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train
 from mission_tui.trainer.attempt import Attempt
-from mission_tui.trainer.recording.record import Record
+from mission_tui.trainer.orders import Link, Orders
+from mission_tui.trainer.process import children
+from mission_tui.trainer.record import Record
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.supervised.link import Link
-from mission_tui.trainer.supervised.orders import Orders
-from mission_tui.trainer.supervised.process import children
 
 if TYPE_CHECKING:
     from mission_tui.trainer.checking.smoke import Smoke

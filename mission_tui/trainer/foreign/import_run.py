@@ -25,9 +25,9 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.sb3_run import Sb3Folder, find_folder, rows_of, updates_in_table
-from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.foreign.rows import evaluations_of, records_of
-from mission_tui.trainer.supervised.process import cap_threads, lower_priority
+from mission_tui.trainer.json_lines import Say, answer, asked_spec
+from mission_tui.trainer.process import cap_threads, lower_priority
 
 if TYPE_CHECKING:
     from mission_tui.trainer.ppo import PPO
@@ -95,7 +95,7 @@ def _models(work: _Import, rows: Sequence[UpdateDone]) -> str:
     """
     from mission_tui.trainer.checking.confinement import confine
     from mission_tui.trainer.foreign.boundary import model_for
-    from mission_tui.trainer.no_compiler import disable_compiler
+    from mission_tui.trainer.torch_compiler import disable_compiler
     from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
     disable_compiler()

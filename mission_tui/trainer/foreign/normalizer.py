@@ -11,7 +11,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from mission_tui.errors import CheckpointError
 from mission_tui.records.sb3_run.normalizer_file import Array, Moments, read_statistics
 from mission_tui.trainer.state.normalizer import restore_normalizer
-from mission_tui.trainer.state.tree import Tree
+from mission_tui.trainer.tree import Tree
 
 __all__ = ["put_statistics"]
 

@@ -11,7 +11,7 @@ from mission_tui.errors import CheckpointError, DamagedError
 from mission_tui.plain_files import read_plain
 from mission_tui.records.files.toml_file import LARGEST_BYTES
 from mission_tui.records.runs.manifest import Manifest
-from mission_tui.trainer.building.spaces import short
+from mission_tui.trainer.spaces import short
 from mission_tui.trainer.state.checkpoint import Loaded
 
 __all__ = ["check_normalizer", "check_spaces", "check_spec"]

@@ -27,17 +27,17 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules, rules_of
 from mission_tui.records.runs.spec_file import attempt_spec_file, read_attempt_spec
 from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.building.env_ids import mission_rules
 from mission_tui.trainer.building.model import build_scratch
-from mission_tui.trainer.checking.json_lines import Say, answer
-from mission_tui.trainer.no_compiler import disable_compiler
+from mission_tui.trainer.env_ids import mission_rules
+from mission_tui.trainer.json_lines import Say, answer
 from mission_tui.trainer.playing.checkpoint_matching import check_normalizer, check_spaces, check_spec
-from mission_tui.trainer.playing.evaluation import Act, mean_of, play, play_side_by_side, summary
+from mission_tui.trainer.process import cap_threads, lower_priority
 from mission_tui.trainer.state.checkpoint import RULES, Loaded, load_checkpoint
 from mission_tui.trainer.state.normalizer import freeze_normalizer
 from mission_tui.trainer.state.tensors import put_parameters
-from mission_tui.trainer.supervised.process import cap_threads, lower_priority
+from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
+from mission_tui.trainer.vec_env.episodes import Act, mean_of, play, play_side_by_side, summary
 from mission_tui.trainer.vec_env.masked import MaskedVecEnv
 
 __all__ = ["actor", "main", "subject"]

@@ -21,15 +21,15 @@ from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.fleet.views.episode_picture import Canvas
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.checking.json_lines import Say, answer
 from mission_tui.trainer.failures import EnvError
-from mission_tui.trainer.no_compiler import disable_compiler
+from mission_tui.trainer.json_lines import Say, answer
 from mission_tui.trainer.playing.evaluate import actor, subject
 from mission_tui.trainer.playing.half_blocks import half_blocks
-from mission_tui.trainer.recording.episodes import outcome_of
-from mission_tui.trainer.supervised.process import cap_threads, lower_priority
+from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env
 from mission_tui.trainer.vec_env.env_maker import EnvMaker
+from mission_tui.trainer.vec_env.episodes import outcome_of
 
 __all__ = ["main"]
 

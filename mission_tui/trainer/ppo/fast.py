@@ -21,9 +21,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
 from mission_tui.trainer.failures import NonFiniteError
-from mission_tui.trainer.finite_checks import check_observations, check_parameters
 from mission_tui.trainer.ppo.bf16 import multiply_in_bf16
-from mission_tui.trainer.ppo.compiled import compiled, compiling
 from mission_tui.trainer.ppo.flat_adam import FlatAdam, flattened
 from mission_tui.trainer.ppo.loss_gradient import LossGradient
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
@@ -31,7 +29,8 @@ from mission_tui.trainer.ppo.objective import Objective
 from mission_tui.trainer.ppo.policy_evaluator import LayeredPolicy, PolicyEvaluator, evaluator_of
 from mission_tui.trainer.ppo.reference import PPO, RolloutWatch
 from mission_tui.trainer.ppo.rollout_buffer import Minibatch, Observation, ResidentBuffer
-from mission_tui.trainer.recording.signals import RolloutSignals
+from mission_tui.trainer.ppo.signals import RolloutSignals, check_observations, check_parameters
+from mission_tui.trainer.torch_compiler import compiled, compiling
 
 __all__ = ["FastPPO"]
 

@@ -17,9 +17,9 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.envs.masks import choices
 from mission_tui.fleet.specs.spec import Algo
-from mission_tui.trainer.playing.evaluation import Act
 from mission_tui.trainer.ppo.heads import ActionEvaluation
 from mission_tui.trainer.ppo.reference import PPO
+from mission_tui.trainer.vec_env.episodes import Act
 from mission_tui.trainer.vec_env.masked import MaskedVecEnv
 
 __all__ = ["MaskablePPO"]

@@ -17,12 +17,12 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.fleet.specs.spec import Algo
-from mission_tui.trainer.playing.evaluation import Act
 from mission_tui.trainer.ppo.heads import ActionEvaluation
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
 from mission_tui.trainer.ppo.reference import PPO
-from mission_tui.trainer.recording.signals import head_entropies
-from mission_tui.trainer.state.tree import Tree
+from mission_tui.trainer.ppo.signals import head_entropies
+from mission_tui.trainer.tree import Tree
+from mission_tui.trainer.vec_env.episodes import Act
 
 __all__ = ["RecurrentPPO"]
 

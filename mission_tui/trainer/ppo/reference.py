@@ -20,16 +20,23 @@ from torch.nn.functional import mse_loss
 
 from mission_tui.fleet.specs.spec import Algo
 from mission_tui.trainer.callbacks import Callbacks
-from mission_tui.trainer.finite_checks import check_observations, check_parameters, check_rewards, check_rollout
-from mission_tui.trainer.lr_warmup import LrWarmup
 from mission_tui.trainer.ppo.heads import ActionEvaluation
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
-from mission_tui.trainer.recording.episodes import EpisodeTally
-from mission_tui.trainer.recording.signals import RolloutSignals, UpdateSignals, head_entropies
-from mission_tui.trainer.state.tree import Tree
+from mission_tui.trainer.ppo.lr_warmup import LrWarmup
+from mission_tui.trainer.ppo.signals import (
+    RolloutSignals,
+    UpdateSignals,
+    check_observations,
+    check_parameters,
+    check_rewards,
+    check_rollout,
+    head_entropies,
+)
+from mission_tui.trainer.tree import Tree
+from mission_tui.trainer.vec_env.episodes import EpisodeTally
 
 if TYPE_CHECKING:
-    from mission_tui.trainer.playing.evaluation import Act
+    from mission_tui.trainer.vec_env.episodes import Act
 
 __all__ = ["PPO", "RolloutWatch"]
 

@@ -15,14 +15,14 @@ import numpy as np
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
-from mission_tui.trainer.building.spaces import described
-from mission_tui.trainer.lr_warmup import LrWarmup
 from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.ppo.lr_warmup import LrWarmup
+from mission_tui.trainer.spaces import described
 from mission_tui.trainer.state.frames import capture_frames, restore_frames
 from mission_tui.trainer.state.normalizer import capture_normalizer, restore_normalizer
 from mission_tui.trainer.state.random_state import capture_random, restore_random
 from mission_tui.trainer.state.tensors import Tensors, copy_moments, copy_parameters, put_moments, put_parameters
-from mission_tui.trainer.state.tree import Tree
+from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env import savable
 
 __all__ = ["Boundary", "Progress", "capture", "restore_envs", "restore_learner", "restore_random_state"]

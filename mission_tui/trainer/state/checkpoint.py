@@ -36,10 +36,10 @@ from mission_tui.records.runs.checkpoint import (
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import rules_digest
 from mission_tui.trainer.failures import complain
-from mission_tui.trainer.recording.record import CheckpointReason, Record
+from mission_tui.trainer.record import CheckpointReason, Record
 from mission_tui.trainer.state.boundary import Boundary
 from mission_tui.trainer.state.tensors import read_tensors, write_tensors
-from mission_tui.trainer.state.tree import read_tree, write_tree
+from mission_tui.trainer.tree import read_tree, write_tree
 
 __all__ = ["RULES", "Checkpoints", "Loaded", "checkpoint_name", "fill_checkpoint", "load_checkpoint"]
 

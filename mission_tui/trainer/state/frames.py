@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import StackedObservations, VecEnv, VecFrameStack, unwrap_vec_wrapper
 
 from mission_tui.errors import CheckpointError
-from mission_tui.trainer.state.tree import Tree
+from mission_tui.trainer.tree import Tree
 
 __all__ = ["capture_frames", "restore_frames"]
 

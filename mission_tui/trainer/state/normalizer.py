@@ -7,7 +7,7 @@ from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import VecNormalize
 
 from mission_tui.errors import CheckpointError
-from mission_tui.trainer.state.tree import Tree
+from mission_tui.trainer.tree import Tree
 
 __all__ = ["capture_normalizer", "freeze_normalizer", "restore_normalizer"]
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch as th
 
 from mission_tui.envs.rng_words import generator_from_words, generator_words, is_portable
-from mission_tui.trainer.state.tree import Tree
+from mission_tui.trainer.tree import Tree
 
 __all__ = ["capture_random", "restore_random"]
 

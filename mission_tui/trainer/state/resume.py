@@ -6,17 +6,30 @@ else is continued: what was learned goes on, but environments start anew or numb
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+import torch as th
+from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
+from mission_tui.errors import CheckpointError, PresetError, raised_by
+from mission_tui.fleet.events.metrics import Resumed, spoken
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.trainer.failures import complain
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.state.boundary import Boundary, restore_envs, restore_learner
-from mission_tui.trainer.vec_env import BuiltEnvs
+from mission_tui.trainer.state.normalizer import capture_normalizer, freeze_normalizer, restore_normalizer
+from mission_tui.trainer.state.random_state import capture_random, restore_random
+from mission_tui.trainer.state.tensors import named_tensors
+from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env, in_this_process
+from mission_tui.trainer.vec_env.episodes import play
 
-__all__ = ["Facts", "facts_of", "restore_training", "spec_facts", "starting_seed"]
+__all__ = ["Facts", "facts_of", "probe", "restore_training", "spec_facts", "starting_seed", "take_weights"]
 
 Facts = dict[str, Any]
 
@@ -28,6 +41,10 @@ _ARITHMETIC = {"engine": "fast", "precision": "fp32", "compile": False}
 """Settings that change rounding, and how it was before they existed."""
 _SINCE = {"algo": "ppo"}
 """Settings of `ppo` that are younger than some checkpoints, and how it was before."""
+PROBE_EPISODES = 16
+NATIVE_LANES, INLINE_LANES = 16, 4
+PROBE_LIMIT_S = 3.0
+PROBE_SEED = 20_000
 
 
 def facts_of(
@@ -93,3 +110,88 @@ def _same_numbers(was: Facts, now: Facts) -> bool:
         and all(was["spec"]["run"].get(key, usual) == run[key] for key, usual in _ARITHMETIC.items())
         and all(was[key] == now[key] for key in ("device", "threads", "versions"))
     )
+
+
+def take_weights(model: PPO, boundary: Boundary) -> str:
+    """Copy every parameter of the same name and shape, and the normalizer's statistics where they fit.
+
+    Returns what was taken, in a sentence. Raises `PresetError` when nothing fits.
+    """
+    own = named_tensors(model.policy)
+    fitting = [
+        name
+        for name, tensor in own.items()
+        if name in boundary.parameters and boundary.parameters[name].shape == tensor.shape
+    ]
+    # A bias of one number fits everywhere and carries nothing over.
+    if not any(own[name].ndim > 1 for name in fitting):
+        raise PresetError("no weight of the checkpoint fits this network; launch it without them")
+    with th.no_grad():
+        for name in fitting:
+            own[name].copy_(boundary.parameters[name])
+    fresh = [name for name in own if name not in fitting]
+    taken = f"{len(fitting)} of {len(own)} tensors are the checkpoint's"
+    return f"{taken}{_statistics(model, boundary)}" + (f"; fresh: {', '.join(fresh)}" if fresh else "")
+
+
+def _statistics(model: PPO, boundary: Boundary) -> str:
+    normalizer = model.get_vec_normalize_env()
+    if normalizer is None or boundary.state["normalizer"] is None:
+        return ""
+    with suppress(CheckpointError):
+        restore_normalizer(normalizer, boundary.state["normalizer"], lanes=False)
+        return ", and so are the normalizer's statistics"
+    return ""
+
+
+class _TooLongError(Exception):
+    """The probe's time is up."""
+
+
+def probe(model: PPO, boundary: Boundary, spec: Spec, snapshot: Path | None, *, exact: bool) -> Resumed:
+    """What was recorded with `boundary`, and what its policy scores now. An exact resume has nothing to compare."""
+    returns = np.array([r for r, _, _ in boundary.state["episodes"]["info"]], dtype=float)
+    before = Resumed(
+        exact=exact,
+        mean_before=spoken(float(returns.mean())) if returns.size else None,
+        std_before=spoken(float(returns.std())) if returns.size else None,
+        episodes_before=int(returns.size),
+        entropy_before=boundary.state.get("entropy"),
+    )
+    if exact or not returns.size:
+        return before
+    generators = capture_random(model.device, model.action_space)
+    try:
+        played = _played(model, spec, snapshot)
+    except _TooLongError:
+        complain(
+            f"no return is known before training goes on: {PROBE_EPISODES} episodes took over {PROBE_LIMIT_S:.0f} s"
+        )
+        return before
+    except Exception as error:  # noqa: BLE001 - an environment is foreign code; if it ails, the training will end of it
+        complain(f"no return is known before training goes on: {raised_by(error)}")
+        return before
+    finally:
+        restore_random(generators, model.device, model.action_space)
+    now = {"mean": spoken(float(played.mean())), "std": spoken(float(played.std())), "episodes": int(played.size)}
+    return msgspec.structs.replace(before, **now)
+
+
+def _played(model: PPO, spec: Spec, snapshot: Path | None) -> np.ndarray:
+    vec = build_vec_env(in_this_process(spec, NATIVE_LANES, INLINE_LANES), snapshot).vec
+    until_s = time.monotonic() + PROBE_LIMIT_S
+    try:
+        own, normalizer = model.get_vec_normalize_env(), unwrap_vec_normalize(vec)
+        if normalizer is not None and own is not None:
+            freeze_normalizer(normalizer, capture_normalizer(own))
+        env = model._wrap_env(vec)
+        player = model.player(env, deterministic=False)
+
+        def act(observations: object, starts: np.ndarray) -> np.ndarray:
+            if time.monotonic() > until_s:
+                raise _TooLongError
+            return player(observations, starts)
+
+        return np.array(play(act, env, PROBE_EPISODES, PROBE_SEED, lambda _: None).returns)
+    finally:
+        vec.close()

@@ -16,8 +16,8 @@ from mission_tui.envs.env_recipe import EnvRecipe
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events.processes import EnvWorkers
 from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec, parse_part
-from mission_tui.trainer.building.env_ids import env_kwargs, gym_id, native_refusal
-from mission_tui.trainer.building.spaces import stack_refusal
+from mission_tui.trainer.env_ids import env_kwargs, gym_id, native_refusal
+from mission_tui.trainer.spaces import stack_refusal
 from mission_tui.trainer.vec_env.env_maker import EnvMaker, make_batched
 from mission_tui.trainer.vec_env.inline import InlineVecEnv
 from mission_tui.trainer.vec_env.native import NativeVecEnv

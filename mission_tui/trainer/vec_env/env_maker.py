@@ -16,7 +16,7 @@ from stable_baselines3.common.monitor import Monitor
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.forks import leave_fork
-from mission_tui.trainer.building.env_ids import env_kwargs, find_env, make_env, making, native_refusal
+from mission_tui.trainer.env_ids import env_kwargs, find_env, make_env, making, native_refusal
 
 __all__ = ["EnvMaker", "make_batched"]
 

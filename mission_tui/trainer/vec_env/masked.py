@@ -14,8 +14,8 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvO
 
 from mission_tui.envs.masks import MASKS, choices, sampled
 from mission_tui.errors import raised_by
-from mission_tui.trainer.building.spaces import short
 from mission_tui.trainer.failures import EnvError
+from mission_tui.trainer.spaces import short
 from mission_tui.trainer.vec_env.native import NativeVecEnv
 from mission_tui.trainer.vec_env.workers import WorkersVecEnv
 

@@ -15,7 +15,7 @@ import gymnasium
 
 from mission_tui.fleet.specs.sizes import divisors, nearby_divisors
 from mission_tui.fleet.specs.spec import EnvSpec
-from mission_tui.trainer.building.env_ids import native_refusal
+from mission_tui.trainer.env_ids import native_refusal
 from mission_tui.trainer.vec_env.step_cost import StepCost, step_cost
 
 __all__ = ["Choice", "VecKind", "cheapest", "choose", "keep"]

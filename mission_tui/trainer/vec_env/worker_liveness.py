@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mission_tui.fleet.events.processes import MOST_EACH, MOST_LATE, EnvWorkers, LateWorker, SlowWorker
-from mission_tui.trainer.supervised.running_time import unstopped_s
+from mission_tui.trainer.running_time import unstopped_s
 
 __all__ = ["LATE_S", "WorkerLiveness"]
 

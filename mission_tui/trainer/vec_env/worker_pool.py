@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mission_tui.envs.worker_assignment import Assignment, Raised
 from mission_tui.fleet.events.processes import EnvWorkers
 from mission_tui.trainer.failures import EnvError
-from mission_tui.trainer.supervised.running_time import unstopped_s
+from mission_tui.trainer.running_time import unstopped_s
 from mission_tui.trainer.vec_env.worker_liveness import WorkerLiveness
 from mission_tui.trainer.vec_env.worker_process import Patience, WorkerProcess
 from mission_tui.trainer.vec_env.worker_stderr import WorkerStderr

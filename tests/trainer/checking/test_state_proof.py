@@ -15,8 +15,8 @@ import pytest
 import torch as th
 
 from mission_tui.fleet.specs.spec import EnvSpec
-from mission_tui.trainer.checking.state_proof import prove, unproven
 from mission_tui.trainer.state.checkpoint import load_checkpoint
+from mission_tui.trainer.state.env_proof import prove, unproven
 from tests.trainer.harness import Ran, equal, new_run, run_attempt, spec_with, stop_in
 from tests.trainer.stateful_envs import LIARS, Batch, ForgetfulBatch, Honest
 

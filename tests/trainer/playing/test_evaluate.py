@@ -26,8 +26,9 @@ from mission_tui.records.runs.manifest import read_manifest
 from mission_tui.records.runs.rules_snapshot import write_rules
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.export import main as export
-from mission_tui.trainer.playing import evaluate, evaluation
-from mission_tui.trainer.playing.evaluation import Episodes, play, summary
+from mission_tui.trainer.playing import evaluate
+from mission_tui.trainer.vec_env import episodes
+from mission_tui.trainer.vec_env.episodes import PlayedEpisodes, play, summary
 from tests.trainer.harness import PROBES, new_run, run_attempt, spec_with
 
 BRIEF = {"total_timesteps": 128}
@@ -208,7 +209,7 @@ def test_short_episodes_are_not_counted_more_often() -> None:
 
 def test_an_episode_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody would wait for it otherwise: the process has no one who listens once its client has left."""
-    monkeypatch.setattr(evaluation, "LONGEST", 49)
+    monkeypatch.setattr(episodes, "LONGEST", 49)
     vec = DummyVecEnv([lambda: Monitor(Lengths())] * 2)
     with pytest.raises(PresetError, match="has not ended within 49 steps"):
         play(lambda _, __: np.zeros(2, dtype=np.int64), vec, 100, seed=1, progress=lambda _: None)
@@ -216,13 +217,13 @@ def test_an_episode_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_interval_is_one_of_the_mean() -> None:
     """Constant returns have no spread; a hundred coin flips have about a fifth around one half."""
-    constant = Episodes([3.0] * 5, [1] * 5)
-    flips = Episodes([0.0, 1.0] * 50, [1] * 100, Counter({"heads": 50, "tails": 50}))
+    constant = PlayedEpisodes([3.0] * 5, [1] * 5)
+    flips = PlayedEpisodes([0.0, 1.0] * 50, [1] * 100, Counter({"heads": 50, "tails": 50}))
     assert summary(constant, None)["ci95"] == [3.0, 3.0]
     low, high = summary(flips, ("heads",))["ci95"]
     assert 0.15 < high - low < 0.25
     assert summary(flips, ("heads",))["won"] == 0.5
-    assert summary(Episodes([3.0], [1]), None)["ci95"] is None
+    assert summary(PlayedEpisodes([3.0], [1]), None)["ci95"] is None
 
 
 def test_a_checkpoint_that_is_not_there_is_said_on_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,8 @@ from mission_tui.fleet.events.metrics import EvaluationDone
 from mission_tui.fleet.specs.spec import EvaluateSpec
 from mission_tui.ipc.telemetry_messages import PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.playing.periodic import Evaluating
-from mission_tui.trainer.supervised.orders import Orders
+from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.periodic_evaluation import Evaluating
 from tests.trainer.harness import new_run, run_attempt, spec_with
 from tests.waiting import until
 

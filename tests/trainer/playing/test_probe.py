@@ -8,7 +8,7 @@ import pytest
 
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.spec_file import write_spec
-from mission_tui.trainer.playing import probe as probing
+from mission_tui.trainer.state import resume as probing
 from tests.trainer.harness import PROBES, Ran, equal, new_run, run_attempt, spec_with, stop_in
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def test_training_computes_the_same_with_the_probe_as_without(
     """Every generator is put back, so a resume with a note alone still goes on from the same numbers."""
     spec, now = spec_with(), spec_with(ppo={"learning_rate": 1e-4})
     with_probe = resumed(tmp_path / "with", spec, now)
-    monkeypatch.setattr(probing, "LIMIT_S", 0.0)
+    monkeypatch.setattr(probing, "PROBE_LIMIT_S", 0.0)
     without = resumed(tmp_path / "without", spec, now)
     told = without.started().resumed
     assert told is not None

@@ -15,9 +15,8 @@ from mission_tui.fleet.specs.spec import EvaluateSpec
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage, TrainerDutyFailed
 from mission_tui.records.files import atomic
 from mission_tui.records.files.storage import StorageError
-from mission_tui.trainer import training
-from mission_tui.trainer.playing import periodic
-from mission_tui.trainer.supervised.orders import Orders
+from mission_tui.trainer import periodic_evaluation, training
+from mission_tui.trainer.orders import Orders
 from tests.trainer.harness import Ran, new_run, run_attempt, spec_with
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -30,7 +29,7 @@ def refuse(*_words: Any, **_more: Any) -> None:
 
 def no_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that plays ends at once."""
-    monkeypatch.setattr(periodic, "module_words", lambda _module: (str(shutil.which("false")),))
+    monkeypatch.setattr(periodic_evaluation, "module_words", lambda _module: (str(shutil.which("false")),))
 
 
 def no_events(monkeypatch: pytest.MonkeyPatch) -> None:

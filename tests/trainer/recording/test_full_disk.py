@@ -8,7 +8,7 @@ import pytest
 
 from mission_tui.ipc.telemetry_messages import PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.checkpoint import newest_verified
-from mission_tui.trainer.supervised.orders import Orders
+from mission_tui.trainer.orders import Orders
 from tests.full_disk import fill, small_disk
 from tests.trainer.harness import new_run, run_attempt, spec_with
 

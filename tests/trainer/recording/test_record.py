@@ -12,8 +12,8 @@ from mission_tui.ipc.telemetry_messages import RowsWritten, TelemetryMessage
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import EnvError, NonFiniteError, classify
-from mission_tui.trainer.recording.episodes import EpisodeTally
-from mission_tui.trainer.recording.record import Record
+from mission_tui.trainer.record import Record
+from mission_tui.trainer.vec_env.episodes import EpisodeTally
 
 
 def test_rows_go_on_where_an_earlier_attempt_ended(tmp_path: Path) -> None:

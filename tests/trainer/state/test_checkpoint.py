@@ -15,7 +15,7 @@ from mission_tui.fleet.specs.spec import CheckpointKeep
 from mission_tui.records.runs.checkpoint import list_checkpoints, newest_verified
 from mission_tui.trainer.building.model import build_ppo
 from mission_tui.trainer.ppo import PPO
-from mission_tui.trainer.recording.record import Record
+from mission_tui.trainer.record import Record
 from mission_tui.trainer.state import checkpoint
 from mission_tui.trainer.state.boundary import Boundary, Progress, capture, restore_envs, restore_learner
 from mission_tui.trainer.state.checkpoint import Checkpoints, load_checkpoint

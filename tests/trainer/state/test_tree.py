@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mission_tui.errors import CheckpointError
-from mission_tui.trainer.state.tree import read_tree, write_tree
+from mission_tui.trainer.tree import read_tree, write_tree
 from tests.faults.parts.hostile_archives import overlap
 
 STATE: dict[str, Any] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.checkpoint import list_checkpoints
-from mission_tui.trainer.supervised.orders import Orders
+from mission_tui.trainer.orders import Orders
 from tests.trainer.harness import Ran, new_run, run_attempt, spec_with
 
 

@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import sys, traceback
-from mission_tui.trainer.supervised.output import outlive_full_disk
+from mission_tui.trainer.process import outlive_full_disk
 if len(sys.argv) > 1:
     outlive_full_disk()
 print("from an environment")

@@ -14,11 +14,11 @@ import torch as th
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import RunSpec
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.trainer.budget import Budget, Stopwatch
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.device import choose_device, update_seconds, use_tf32
-from mission_tui.trainer.supervised.orders import Orders
-from mission_tui.trainer.supervised.process import keep_lease_private
+from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.process import keep_lease_private
+from mission_tui.trainer.running_time import Budget, Stopwatch
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.harness import spec_with
 
@@ -66,7 +66,7 @@ def test_a_stop_is_final_and_a_checkpoint_is_taken_once() -> None:
 
 TERMINATED = """
 import os, time
-from mission_tui.trainer.supervised.orders import Orders
+from mission_tui.trainer.orders import Orders
 orders = Orders()
 orders.obey_signals()
 for _ in range(40):

@@ -20,9 +20,9 @@ from mission_tui.records.runs.spec_file import read_spec, write_spec
 from mission_tui.trainer import export
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_ppo
-from mission_tui.trainer.building.spaces import refusal, stacked
 from mission_tui.trainer.playing import evaluate
 from mission_tui.trainer.ppo.rollout_buffer import ResidentBuffer
+from mission_tui.trainer.spaces import refusal, stacked
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.harness import PROBES, alike, equal, new_run, run_attempt, spec_with, stop_in
 from tests.trainer.own_envs import Scaled

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.events.metrics import Metric, spoken
-from mission_tui.trainer.recording.episodes import outcome_of
+from mission_tui.fleet.events.metrics import Episodes, Metric, spoken
+from mission_tui.fleet.text import clean
 
-__all__ = ["Act", "Episodes", "mean_of", "play", "play_side_by_side", "summary"]
+__all__ = ["Act", "EpisodeTally", "PlayedEpisodes", "mean_of", "outcome_of", "play", "play_side_by_side", "summary"]
 
 _RESAMPLES = 2000
 LONGEST = 1_000_000
@@ -27,10 +27,12 @@ LONGEST = 1_000_000
 
 Act = Callable[[Any, NDArray[np.bool_]], NDArray[Any]]
 """From observations, and which of them begin an episode, to actions."""
+_SAMPLE = 256
+_OUTCOME_CHARS = 40
 
 
 @dataclass(slots=True)
-class Episodes:
+class PlayedEpisodes:
     """Raw returns and lengths of the episodes played, how they ended, and whether they were won where that is said."""
 
     returns: list[float] = field(default_factory=list)
@@ -48,12 +50,12 @@ class Episodes:
             self.successes.append(bool(success))
 
 
-def play(act: Act, vec: VecEnv, episodes: int, seed: int, progress: Callable[[int], None]) -> Episodes:
+def play(act: Act, vec: VecEnv, episodes: int, seed: int, progress: Callable[[int], None]) -> PlayedEpisodes:
     """Play `episodes` episodes in the lanes of `vec`, lane i seeded with `seed` + i; `progress` hears of each.
 
     Raises `PresetError` for an environment whose episodes do not end.
     """
-    played = Episodes()
+    played = PlayedEpisodes()
     left = np.full(vec.num_envs, episodes // vec.num_envs)
     left[: episodes % vec.num_envs] += 1
     vec.seed(seed)
@@ -76,9 +78,9 @@ def play(act: Act, vec: VecEnv, episodes: int, seed: int, progress: Callable[[in
     return played
 
 
-def play_side_by_side(parts: Sequence[Episodes]) -> Episodes:
+def play_side_by_side(parts: Sequence[PlayedEpisodes]) -> PlayedEpisodes:
     """All episodes of several plays."""
-    whole = Episodes()
+    whole = PlayedEpisodes()
     for part in parts:
         whole.returns += part.returns
         whole.lengths += part.lengths
@@ -87,12 +89,12 @@ def play_side_by_side(parts: Sequence[Episodes]) -> Episodes:
     return whole
 
 
-def mean_of(episodes: Episodes) -> Metric:
+def mean_of(episodes: PlayedEpisodes) -> Metric:
     """Their mean return."""
     return spoken(float(np.mean(episodes.returns)))
 
 
-def summary(episodes: Episodes, winning: Collection[str] | None) -> dict[str, Any]:
+def summary(episodes: PlayedEpisodes, winning: Collection[str] | None) -> dict[str, Any]:
     """The figures of an evaluation: mean, median, standard deviation (population, as SB3's `evaluate_policy`), 95 %
     interval of the mean (None for one episode), mean length, outcomes, and the share won: of outcomes in `winning`,
     else of reported successes, else None.
@@ -118,7 +120,46 @@ def _interval(returns: NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _share_won(episodes: Episodes, winning: Collection[str] | None) -> float | None:
+def _share_won(episodes: PlayedEpisodes, winning: Collection[str] | None) -> float | None:
     if winning is not None:
         return sum(episodes.outcomes[outcome] for outcome in winning) / len(episodes.returns)
     return float(np.mean(episodes.successes)) if episodes.successes else None
+
+
+def outcome_of(info: dict[str, Any]) -> str | None:
+    """How an episode ended by its last info, as a word that a terminal can show; None where nothing is said."""
+    outcome = info.get("outcome")
+    return None if outcome is None else clean(str(outcome), _OUTCOME_CHARS)
+
+
+class EpisodeTally:
+    """Collects from SB3's infos: ``episode`` is what `Monitor` writes, ``outcome`` a word of the environment."""
+
+    def __init__(self) -> None:
+        self._returns: list[float] = []
+        self._lengths: list[int] = []
+        self._outcomes: Counter[str] = Counter()
+
+    def add(self, infos: Sequence[dict[str, Any]]) -> None:
+        """Take the episodes that ended in one step of all environments."""
+        for info in infos:
+            episode = info.get("episode")
+            if episode is None:
+                continue
+            self._returns.append(float(episode["r"]))
+            self._lengths.append(int(episode["l"]))
+            if (outcome := outcome_of(info)) is not None:
+                self._outcomes[outcome] += 1
+
+    def take(self) -> Episodes:
+        """What was collected, evenly thinned to 256 samples; collecting starts anew."""
+        n = len(self._returns)
+        chosen = range(n) if n <= _SAMPLE else np.linspace(0, n - 1, _SAMPLE).round().astype(int)
+        episodes = Episodes(
+            n=n,
+            r=tuple(spoken(self._returns[i]) for i in chosen),
+            l=tuple(self._lengths[i] for i in chosen),
+            outcomes=dict(self._outcomes),
+        )
+        self._returns, self._lengths, self._outcomes = [], [], Counter()
+        return episodes

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import io
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mission_tui.errors import EX_RESUMABLE, MissionError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 __all__ = [
     "WrongDirectoryError",
@@ -18,10 +25,12 @@ __all__ = [
     "collecting_later",
     "keep_lease_private",
     "lower_priority",
+    "outlive_full_disk",
 ]
 
 _NICE = 5
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def lower_priority(*, own_session: bool) -> None:
@@ -107,3 +116,26 @@ def children() -> list[int]:
         with suppress(OSError):
             found += map(int, (thread / "children").read_text(encoding="ascii").split())
     return found
+
+
+class _Output(io.FileIO):
+    """Takes what there is no room for, and drops it."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Bytes that need no further try."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            return memoryview(data).nbytes
+
+
+def outlive_full_disk() -> None:
+    """From now on words to stdout and stderr are written at once, or dropped where the disk is full."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            raw = _Output(stream.fileno(), "wb", closefd=False)
+            text = io.TextIOWrapper(raw, stream.encoding, stream.errors, write_through=True)
+            setattr(sys, name, text)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from mission_tui.errors import PresetError, nearest
+from mission_tui.fleet.specs.spec import Algo
 
-__all__ = ["check_kwargs", "parameters_of"]
+__all__ = ["CONTRIB", "check_contrib", "check_kwargs", "parameters_of"]
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+CONTRIB = "sb3-contrib"
 
 
 def check_kwargs(target: Callable[..., Any], kwargs: Mapping[str, Any], key: str, *, given: int = 0) -> None:
@@ -42,3 +45,9 @@ def parameters_of(target: Callable[..., Any]) -> list[inspect.Parameter] | None:
 
 def _called(target: Callable[..., Any]) -> str:
     return getattr(target, "__name__", str(target))
+
+
+def check_contrib(algo: Algo) -> None:
+    """Raise `PresetError`, with what to install, if `algo` needs sb3-contrib and that is not here."""
+    if algo != "ppo" and importlib.util.find_spec("sb3_contrib") is None:
+        raise PresetError(f"ppo.algo = '{algo}' needs the `contrib` extra: pip install 'mission-tui[contrib]'")

@@ -7,7 +7,10 @@ Whatever torch would load late is loaded by a rehearsal instead: an upgrade unde
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -15,9 +18,12 @@ import safetensors.torch
 import torch as th
 from torch.optim import Optimizer
 
-__all__ = ["disable_compiler", "load_everything"]
+from mission_tui.errors import PresetError
+
+__all__ = ["compiled", "compiling", "disable_compiler", "load_compiler", "load_everything"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+_SHOWN = 160
 
 
 def disable_compiler() -> None:
@@ -55,3 +61,41 @@ def _stepping(step: F) -> F:
             return step(self, *args, **kwargs)
 
     return stepping  # type: ignore[return-value]
+
+
+def load_compiler() -> None:
+    """Import the compiler, which takes as long as importing torch, and keep its work in this process."""
+    with warnings.catch_warnings():
+        # Torch's own modules use what torch has deprecated.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import torch._inductor.compile_fx
+        import torch._inductor.config
+
+    # A pool of compilers would stay for as long as the run, each with a torch of its own.
+    torch._inductor.config.compile_threads = 1
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, compiled anew for each shape it meets while `compiling`."""
+    return th.compile(function, dynamic=False, fullgraph=True)
+
+
+@contextmanager
+def compiling() -> Iterator[Callable[[], float]]:
+    """What is called inside is compiled, and nothing after it; gives the seconds since it was entered.
+
+    Raises `PresetError` when the compiler or its C++ compiler fails.
+    """
+    begun_s = time.perf_counter()
+    th.compiler.set_stance("default")
+    try:
+        yield lambda: time.perf_counter() - begun_s
+    except th.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        said = next(line.strip() for line in [*str(error).splitlines(), type(error).__name__] if line.strip())
+        raise PresetError(
+            f"run.compile = true, but torch cannot compile this policy here ({said[:_SHOWN]}); use run.compile = false"
+        ) from error
+    finally:
+        th.compiler.set_stance("eager_on_recompile")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
-from mission_tui.trainer.state.tree import Tree
+from mission_tui.trainer.tree import Tree
 
 __all__ = ["CallbackState"]
 

@@ -36,8 +36,8 @@ from mission_tui.errors import CheckpointError, MissionError, raised_by
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec
 from mission_tui.fleet.text import clean
 from mission_tui.run_module import module_words
-from mission_tui.trainer.building.env_ids import env_kwargs, find_env, make_env, making
-from mission_tui.trainer.state.tree import read_tree, write_tree
+from mission_tui.trainer.env_ids import env_kwargs, find_env, make_env, making
+from mission_tui.trainer.tree import read_tree, write_tree
 
 __all__ = ["main", "prove", "unproven"]
 
@@ -107,7 +107,7 @@ def _tried_elsewhere(env: EnvSpec, snapshot: Path | None, batched: bool, kept: A
         folder = Path(name)
         write_tree({"env": kept}, folder / "state")
         (folder / "future").write_bytes(pickle.dumps((sys.path, env, snapshot, batched, future.acts, future.seen)))
-        words = (*module_words("mission_tui.trainer.checking.state_proof"), name)
+        words = (*module_words("mission_tui.trainer.state.env_proof"), name)
         try:
             with (folder / "said").open("wb") as said:
                 code = subprocess.run(

@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import structs
 from stable_baselines3.common import callbacks as sb3
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
-from mission_tui.fleet.specs.spec import Part, Spec, parse_part
-from mission_tui.trainer.building.env_ids import find_named
-from mission_tui.trainer.callbacks.calling import Callbacks, Named
-from mission_tui.trainer.checking.signatures import check_kwargs, parameters_of
-from mission_tui.trainer.playing.envs import playing_spec
-from mission_tui.trainer.vec_env import build_vec_env
+from mission_tui.fleet.specs.spec import EnvSpec, Part, Spec, parse_part
+from mission_tui.trainer.callbacks import Callbacks, Named
+from mission_tui.trainer.env_ids import find_named
+from mission_tui.trainer.named_classes import check_kwargs, parameters_of
+from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
 __all__ = ["build_callbacks", "check_callbacks"]
 
@@ -174,3 +175,21 @@ def _inner_names(part: Part) -> tuple[str, ...]:
             if (inner := _as_part(item)) is not None:
                 found += [inner.cls.rpartition(":")[2], *_inner_names(inner)]
     return tuple(found)
+
+
+def playing_spec(spec: Spec, own: Mapping[str, Any], key: str) -> Spec:
+    """`spec` with the keys `own` of its `env` replaced, on one lane unless they say how many, in this process.
+
+    Raises `PresetError` naming `key` for keys that `[env]` does not have or take.
+    """
+    for name in own:
+        if name not in EnvSpec.__struct_fields__:
+            raise PresetError(f"unknown key {key}.{name[:60]}{nearest(name, EnvSpec.__struct_fields__)}")
+    written = msgspec.to_builtins(spec.env) | {"n_workers": None} | dict(own)
+    try:
+        env = msgspec.convert(written, EnvSpec)
+    except msgspec.ValidationError as error:
+        raise PresetError(f"{key} does not fit [env]: {error}") from error
+    lanes = env.n_envs if "n_envs" in own else 1
+    run = structs.replace(spec.run, callbacks=())
+    return in_this_process(structs.replace(spec, env=env, run=run), lanes, lanes)

@@ -10,12 +10,13 @@ import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, parse_part
-from mission_tui.trainer.checking.signatures import check_kwargs
+from mission_tui.trainer.named_classes import check_kwargs
 
 if TYPE_CHECKING:
     import gymnasium
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mission_tui.envs.mission import Rules
 
 __all__ = [
+    "Registration",
     "env_kwargs",
     "find_env",
     "find_named",
@@ -33,6 +35,7 @@ __all__ = [
     "making",
     "mission_rules",
     "native_refusal",
+    "registration_of",
 ]
 
 _EXTRA_NAMESPACES = {"ALE": "ale_py"}
@@ -196,3 +199,27 @@ def _unknown(env_id: str, name: str, known: list[str]) -> str:
             return f"env.id '{env_id}' is registered by {package}: write {line}"
         return f"env.id '{env_id}' needs the `envs` extra: pip install 'mission-tui[envs]', and {line}"
     return f"env.id '{env_id}' is not a registered environment{nearest(name, known)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """`max_episode_steps` are the agent's own steps; `reward_threshold` is in raw returns."""
+
+    reward_threshold: float | None = None
+    max_episode_steps: int | None = None
+
+
+def registration_of(env: EnvSpec, snapshot: Path | None) -> Registration:
+    """The registration of `env`, with the limit that the preset's own arguments put in its place.
+
+    Raises `PresetError` for what the preset has wrong.
+    """
+    registered = find_env(env)
+    threshold = registered.reward_threshold
+    rules = mission_rules(env, snapshot)
+    if rules is not None:
+        return Registration(threshold, round(rules.time_limit_s * rules.decision_hz))
+    steps = env_kwargs(env, snapshot).get("max_episode_steps", registered.max_episode_steps)
+    # Gymnasium takes -1 for no limit at all.
+    limited = isinstance(steps, int) and steps > 0
+    return Registration(None if threshold is None else float(threshold), steps if limited else None)
