@@ -1,4 +1,8 @@
-"""The callbacks of a run as one: called in order and with what SB3 gives them; who raises or ends it is named."""
+"""The callbacks of a run as one: called in order and with what SB3 gives them; who raises or ends it is named.
+
+What costs something of their `locals` is worked out when somebody asks for it. What they log is gathered for the row of
+the update: the trainer's own figures win over theirs of the same name, and SB3's clock readings are left out.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""Which environment an `env.id` means: imports what it needs and turns every way of not finding it into one sentence.
+"""Which environment an `env.id` means, and what its registration says of the task: the return that counts as solved,
+where an episode is cut. Every way of not finding it is one sentence; what is not known is None.
 
 Gymnasium is imported inside the functions, so that a preflight that knows the id by heart stays fast.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, parse_part
-from mission_tui.trainer.named_classes import check_kwargs
+from mission_tui.trainer.named_classes import check_kwargs, find_named, import_named
 
 if TYPE_CHECKING:
     import gymnasium
@@ -28,9 +27,7 @@ __all__ = [
     "Registration",
     "env_kwargs",
     "find_env",
-    "find_named",
     "gym_id",
-    "import_named",
     "make_env",
     "making",
     "mission_rules",
@@ -39,7 +36,6 @@ __all__ = [
 ]
 
 _EXTRA_NAMESPACES = {"ALE": "ale_py"}
-_EXTRA_MODULES = {"ale_py": "envs", "cv2": "envs", "Box2D": "envs", "mujoco": "envs", "pygame": "envs"}
 _POOL = "envpool"
 
 
@@ -153,41 +149,8 @@ def native_refusal(env: EnvSpec) -> str | None:
     return None
 
 
-def find_named(name: str, key: str) -> Any:
-    """What ``package.module:Name`` means; `key` is the preset's key that says so. Raises `PresetError`."""
-    module_name, _, attribute = name.partition(":")
-    if not attribute:
-        raise PresetError(f"{key} = '{name}' must look like 'package.module:Name'")
-    module = import_named(module_name, key)
-    if not hasattr(module, attribute):
-        raise PresetError(f"{key}: module '{module_name}' has no '{attribute}'{nearest(attribute, dir(module))}")
-    return getattr(module, attribute)
-
-
 def _is_mission(env: EnvSpec) -> bool:
     return env.id.rpartition(":")[2] == MISSION_GYM
-
-
-def import_named(module: str, key: str) -> Any:
-    """The module that the preset's `key` names. Raises `PresetError`."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        extra = _EXTRA_MODULES.get(module) if error.name == module else None
-        if extra is None:
-            raise PresetError(f"{key}: module '{module}' cannot be imported: {error}{_near(module, error)}") from error
-        said = f"{key}: module '{module}' needs the `{extra}` extra: pip install 'mission-tui[{extra}]'"
-        raise PresetError(said) from error
-    except Exception as error:  # importing runs foreign code, which may raise anything
-        raise PresetError(f"{key}: module '{module}' cannot be imported: {error}{_near(module, error)}") from error
-
-
-def _near(module: str, error: Exception) -> str:
-    """The nearest module that is here, where none of that name is."""
-    top = module.partition(".")[0]
-    if not isinstance(error, ModuleNotFoundError) or error.name != top:
-        return ""
-    return nearest(top, (found.name for found in pkgutil.iter_modules()))
 
 
 def _unknown(env_id: str, name: str, known: list[str]) -> str:

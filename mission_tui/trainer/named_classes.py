@@ -1,19 +1,58 @@
-"""Whether a class of somebody else's can be called as a preset says, by its signature and before it is called."""
+"""Modules and classes that a preset names: imported, found, and looked at before they are called as it says.
+
+Standard library only, so that a preflight answers without torch.
+"""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
+import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from mission_tui.errors import PresetError, nearest
 from mission_tui.fleet.specs.spec import Algo
 
-__all__ = ["CONTRIB", "check_contrib", "check_kwargs", "parameters_of"]
+__all__ = ["CONTRIB", "check_contrib", "check_kwargs", "find_named", "import_named", "parameters_of"]
 
+_EXTRA_MODULES = {"ale_py": "envs", "cv2": "envs", "Box2D": "envs", "mujoco": "envs", "pygame": "envs"}
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 CONTRIB = "sb3-contrib"
+
+
+def find_named(name: str, key: str) -> Any:
+    """What ``package.module:Name`` means; `key` is the preset's key that says so. Raises `PresetError`."""
+    module_name, _, attribute = name.partition(":")
+    if not attribute:
+        raise PresetError(f"{key} = '{name}' must look like 'package.module:Name'")
+    module = import_named(module_name, key)
+    if not hasattr(module, attribute):
+        raise PresetError(f"{key}: module '{module_name}' has no '{attribute}'{nearest(attribute, dir(module))}")
+    return getattr(module, attribute)
+
+
+def import_named(module: str, key: str) -> Any:
+    """The module that the preset's `key` names. Raises `PresetError`."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        extra = _EXTRA_MODULES.get(module) if error.name == module else None
+        if extra is None:
+            raise PresetError(f"{key}: module '{module}' cannot be imported: {error}{_near(module, error)}") from error
+        said = f"{key}: module '{module}' needs the `{extra}` extra: pip install 'mission-tui[{extra}]'"
+        raise PresetError(said) from error
+    except Exception as error:  # importing runs foreign code, which may raise anything
+        raise PresetError(f"{key}: module '{module}' cannot be imported: {error}{_near(module, error)}") from error
+
+
+def _near(module: str, error: Exception) -> str:
+    """The nearest module that is here, where none of that name is."""
+    top = module.partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or error.name != top:
+        return ""
+    return nearest(top, (found.name for found in pkgutil.iter_modules()))
 
 
 def check_kwargs(target: Callable[..., Any], kwargs: Mapping[str, Any], key: str, *, given: int = 0) -> None:

@@ -1,4 +1,6 @@
-"""What others ask of a training: stop, pause, go on, save. Asking is instant, obeying happens at safe points."""
+"""The trainer's line to a supervisor, and what comes over it: stop, pause, go on, save. Asking is instant, obeying
+happens at safe points. Without a supervisor a training runs just the same.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a trainer's process asks of the machine: to come after the screen, few threads, and which children it has."""
+"""What a trainer's process asks of the machine: to come after the screen, few threads, which children it has, and that
+what it prints is no error on a full disk.
+
+Its output is a file of the run directory, so there every `print` of anybody would raise.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,11 @@
-"""Torch without its compiler: optimizers that never ask ``torch._dynamo``, and everything else loaded at once.
+"""Torch's compiler: left out where nothing is compiled, and for runs that ask for it done with before the first step.
 
 Importing the compiler takes as long as importing torch, and the first optimizer does it although nothing is compiled.
 Whatever torch would load late is loaded by a rehearsal instead: an upgrade under a live run must not reach it.
+
+A run that asks for the compiler has every shape that it will meet compiled in a rehearsal. Afterwards nothing is
+compiled any more: whatever turned up all the same would be computed by the uncompiled form, because a compiler that
+fails mid-run would cost the run.
 """
 
 from __future__ import annotations

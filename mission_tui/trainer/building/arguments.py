@@ -13,7 +13,7 @@ from mission_tui.fleet.specs.algorithm import POLICIES
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import PpoSpec, Schedule, Spec
 from mission_tui.trainer.building.policy_kwargs import policy_kwargs
-from mission_tui.trainer.env_ids import find_named
+from mission_tui.trainer.named_classes import find_named
 
 __all__ = ["ppo_arguments"]
 

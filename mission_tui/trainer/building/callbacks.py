@@ -1,5 +1,5 @@
 """From `run.callbacks` to objects: classes found by name, tables with a `cls` made first, environments to play in made
-like the run's own.
+like the run's own, with what differs written over it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
 from mission_tui.fleet.specs.spec import EnvSpec, Part, Spec, parse_part
 from mission_tui.trainer.callbacks import Callbacks, Named
-from mission_tui.trainer.env_ids import find_named
-from mission_tui.trainer.named_classes import check_kwargs, parameters_of
+from mission_tui.trainer.named_classes import check_kwargs, find_named, parameters_of
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
 __all__ = ["build_callbacks", "check_callbacks"]

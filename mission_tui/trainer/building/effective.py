@@ -1,4 +1,9 @@
-"""`effective.toml`: the values that really run, read back from the built model, with the reasons of what was chosen."""
+"""What really runs. `effective.toml`: values read back from the built model, with the reasons of what was chosen.
+`loaded.json`: the files of the person's own that were loaded.
+
+A probe looks for the modules that a preset names; what they import in turn, and from where, only the process knows
+that imported them.
+"""
 
 from __future__ import annotations
 

@@ -12,8 +12,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import PpoSpec
-from mission_tui.trainer.env_ids import find_named
-from mission_tui.trainer.named_classes import check_kwargs
+from mission_tui.trainer.named_classes import check_kwargs, find_named
 
 __all__ = ["policy_kwargs"]
 

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.trainer.env_ids import gym_id, import_named
+from mission_tui.trainer.env_ids import gym_id
 from mission_tui.trainer.json_lines import Say
+from mission_tui.trainer.named_classes import import_named
 
 __all__ = ["import_all", "named_modules"]
 

@@ -1,7 +1,8 @@
 """What one rollout and one update say about learning, by SB3's tags and ours; `docs/signals.md` defines each number.
 
 Scalars of minibatches stay on the device until the update is over and are read once. A signal that does not exist for
-this policy, or is not defined for this update, is absent.
+this policy, or is not defined for this update, is absent. Nan and infinity are caught here: in rewards as they come, in
+the rollout before the update, in parameters after it.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from mission_tui.run_module import module_words
 from mission_tui.trainer.env_ids import env_kwargs, find_env, make_env, making
 from mission_tui.trainer.tree import read_tree, write_tree
 
-__all__ = ["main", "prove", "unproven"]
+__all__ = ["answer_elsewhere", "prove", "unproven"]
 
 BUDGET_S = 0.12
 """How long each of the two futures is lived at most, once it is long enough to mean anything."""
@@ -89,16 +89,14 @@ def _maker(env: EnvSpec, snapshot: Path | None, batched: bool) -> tuple[Any, Cal
     return (_Batch, make_batch) if batched else (_Single, make)
 
 
-def main(words: list[str]) -> int:
-    """The second process: `words` name the folder in which the first one left the state and its future."""
-    folder = Path(words[0])
+def answer_elsewhere(folder: Path) -> None:
+    """In the second process, `checking.state_proof`: `folder` is where the first one left the state and its future."""
     path, env, snapshot, batched, acts, seen = pickle.loads((folder / "future").read_bytes())  # noqa: S301 - its own
     sys.path[:] = path
     subject, make = _maker(env, snapshot, batched)
     with closing(subject(make())) as copy:
         copy.restore(read_tree(folder / "state")["env"])
         (folder / "answer").write_text(_difference(copy, _Future(acts, seen)), encoding="utf-8")
-    return 0
 
 
 def _tried_elsewhere(env: EnvSpec, snapshot: Path | None, batched: bool, kept: Any, future: _Future) -> str:
@@ -107,7 +105,7 @@ def _tried_elsewhere(env: EnvSpec, snapshot: Path | None, batched: bool, kept: A
         folder = Path(name)
         write_tree({"env": kept}, folder / "state")
         (folder / "future").write_bytes(pickle.dumps((sys.path, env, snapshot, batched, future.acts, future.seen)))
-        words = (*module_words("mission_tui.trainer.state.env_proof"), name)
+        words = (*module_words("mission_tui.trainer.checking.state_proof"), name)
         try:
             with (folder / "said").open("wb") as said:
                 code = subprocess.run(
@@ -514,7 +512,3 @@ def _generators_kept() -> Iterator[None]:
         np.random.set_state(legacy)
         if torch is not None:
             torch.set_rng_state(positions)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

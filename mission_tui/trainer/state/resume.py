@@ -1,7 +1,12 @@
 """Going on from a checkpoint: how much of it fits what this attempt was asked to do, and whether that is exact.
 
 Exact means that the run, from here on, computes the numbers it would have computed had it never stopped. Everything
-else is continued: what was learned goes on, but environments start anew or numbers may differ.
+else is continued: what was learned goes on, but environments start anew or numbers may differ. A branch begins afresh
+with the weights that fit its network.
+
+Before a resume that is not exact goes on, its policy plays a few episodes in environments of its own, which draws from
+every generator that training draws from. All of them are put back: training computes the same numbers with this probe
+as without it. It gives up when it takes too long, since half of its episodes would favour short ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Playing episodes with a policy, side by side and without favouring short ones, and what they say about it.
+"""Episodes of vectorised environments: played with a policy, or counted as they end in a training.
 
-Every lane plays a number of episodes fixed beforehand. Taking the first N that end anywhere would count short episodes
-more often than long ones.
+When they are played every lane has a number of episodes fixed beforehand. Taking the first N that end anywhere would
+count short episodes more often than long ones.
 """
 
 from __future__ import annotations
