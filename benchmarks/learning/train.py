@@ -37,8 +37,8 @@ from mission_tui.trainer.building.model import build_scratch
 from mission_tui.trainer.orders import Link, Orders
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.state.normalizer import capture_normalizer, restore_normalizer
 from mission_tui.trainer.state.tensors import Tensors, copy_parameters, put_parameters
+from mission_tui.trainer.state.wrappers import capture_normalizer, restore_normalizer
 from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env import build_vec_env
 from mission_tui.trainer.vec_env.episodes import play

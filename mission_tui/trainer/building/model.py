@@ -62,9 +62,9 @@ def _class(algo: Algo, engine: Engine) -> type[PPO]:
     check_contrib(algo)
     # Of an extra, and loaded only by those who train with it.
     if algo == "maskable_ppo":
-        from mission_tui.trainer.ppo.maskable import MaskablePPO
+        from mission_tui.trainer.ppo.contrib import MaskablePPO
 
         return MaskablePPO
-    from mission_tui.trainer.ppo.recurrent import RecurrentPPO
+    from mission_tui.trainer.ppo.contrib import RecurrentPPO
 
     return RecurrentPPO

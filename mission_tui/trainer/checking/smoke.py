@@ -59,8 +59,7 @@ class Smoke:
             return self.exit_code
         cap_threads(spec.run.threads or 1)
         from mission_tui.trainer.building.device import describe_device
-        from mission_tui.trainer.checking.env_check import check_one
-        from mission_tui.trainer.checking.smoke_attempt import SmokeAttempt
+        from mission_tui.trainer.checking.smoke_attempt import SmokeAttempt, check_one
 
         if not self._try("device", lambda: describe_device(spec.run.device)):
             return self.exit_code

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import resource
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import gymnasium
 import msgspec
 import torch as th
+from gymnasium.utils.env_checker import check_env as check_for_gymnasium
+from stable_baselines3.common.env_checker import check_env as check_for_sb3
 
-from mission_tui.errors import MissionError
+from mission_tui.errors import MissionError, PresetError, raised_by
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.fleet.events.outcome import Phase
-from mission_tui.fleet.specs.checking import CheckFigures
+from mission_tui.fleet.specs.checking import CheckFigures, Level
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.files.tail import read_all
@@ -24,15 +28,18 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train
 from mission_tui.trainer.attempt import Attempt
+from mission_tui.trainer.env_ids import make_env, native_refusal
+from mission_tui.trainer.json_lines import Say
 from mission_tui.trainer.orders import Link, Orders
 from mission_tui.trainer.process import children
 from mission_tui.trainer.record import Record
+from mission_tui.trainer.spaces import refusal, short
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 
 if TYPE_CHECKING:
     from mission_tui.trainer.checking.smoke import Smoke
 
-__all__ = ["SmokeAttempt"]
+__all__ = ["SmokeAttempt", "check_one"]
 
 LONG_ENOUGH_S = 3.0
 """Updates that are over within this time are measured too: the first one warms up what it needs."""
@@ -43,6 +50,7 @@ STEPS: dict[Phase, tuple[str, str]] = {
     "update": ("update", "computing the first update"),
     "ending": ("checkpoint", "saving a checkpoint"),
 }
+_SHOWN_NOTES = 3
 
 
 class SmokeAttempt:
@@ -151,3 +159,47 @@ def _proportional_bytes(pid: int) -> int:
         return 0
     line = next((line for line in text.splitlines() if line.startswith("Pss:")), "Pss: 0 kB")
     return int(line.split()[1]) << 10
+
+
+def check_one(spec: Spec, say: Say) -> tuple[Level, str]:
+    """What the checkers say of one environment. Raises `PresetError` where it, or its spaces, cannot be trained."""
+    say({"doing": f"making an environment of env.id '{spec.env.id}'"})
+    env = make_env(spec.env, None, around=lambda made: made)
+    try:
+        sentence = refusal(env.observation_space, env.action_space, spec.ppo)
+        if sentence is None and spec.env.vec == "native":
+            sentence = native_refusal(spec.env)
+        if sentence is not None:
+            raise PresetError(f"env.id '{spec.env.id}' cannot be trained: {sentence}")
+        spaces = f"{short(env.observation_space)} -> {short(env.action_space)}"
+        say({"doing": f"resetting and stepping an environment of env.id '{spec.env.id}'"})
+        return _checked(env, spec.env.id, spaces)
+    finally:
+        env.close()
+
+
+def _checked(env: gymnasium.Env[Any, Any], env_id: str, spaces: str) -> tuple[Level, str]:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            check_for_sb3(env)
+        except Exception as error:  # noqa: BLE001 - a checker raises what it finds, and so does a foreign environment
+            return "failed", f"env.id '{env_id}' breaks the contract of SB3's check_env: {raised_by(error)}"
+        try:
+            check_for_gymnasium(env.unwrapped, skip_render_check=True, skip_close_check=True)
+        except Exception as error:  # noqa: BLE001 - likewise, but SB3 trains with what only Gymnasium refuses
+            heard.append(_warning(f"Gymnasium's check_env: {raised_by(error)}"))
+    said = dict.fromkeys(" ".join(_plain(str(one.message)).split()) for one in heard)
+    notes = list(said)[:_SHOWN_NOTES]
+    if len(said) > len(notes):
+        notes.append(f"{len(said) - len(notes)} more warnings")
+    return ("note" if notes else "ok"), "; ".join((spaces, *notes))
+
+
+def _warning(sentence: str) -> warnings.WarningMessage:
+    return warnings.WarningMessage(UserWarning(sentence), UserWarning, "", 0)
+
+
+def _plain(text: str) -> str:
+    """Without the colours that Gymnasium puts around its words."""
+    return text.replace("\x1b[33m", "").replace("\x1b[0m", "").removeprefix("WARN: ")

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import torch as th
-from stable_baselines3.common.vec_env import VecEnv
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
+from mission_tui.records.sb3_run.normalizer_file import Array, Moments, read_statistics
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.effective import versions
 from mission_tui.trainer.building.model import build_scratch
@@ -23,8 +25,10 @@ from mission_tui.trainer.state.boundary import Boundary, Progress, capture
 from mission_tui.trainer.state.checkpoint import checkpoint_name, fill_checkpoint
 from mission_tui.trainer.state.resume import facts_of
 from mission_tui.trainer.state.tensors import copy_moments, copy_parameters
+from mission_tui.trainer.state.wrappers import restore_normalizer
+from mission_tui.trainer.tree import Tree
 
-__all__ = ["foreign_boundary", "model_for", "save_foreign"]
+__all__ = ["foreign_boundary", "model_for", "put_statistics", "save_foreign"]
 
 
 def model_for(spec: Spec, vec: VecEnv) -> PPO:
@@ -96,3 +100,26 @@ def save_foreign(checkpoints: Path, run: str, boundary: Boundary, spec: bytes) -
     )
     name = checkpoint_name(boundary.timesteps)
     return save_checkpoint(checkpoints, name, lambda folder: fill_checkpoint(folder, boundary), facts).name
+
+
+def put_statistics(normalizer: VecNormalize, path: Path) -> None:
+    """Have `normalizer` know what the statistics in `path` say. Raises `CheckpointError` naming the file."""
+    said = read_statistics(path)
+    observations = {key: _moments(moments, path) for key, moments in said.obs.items()}
+    try:
+        restore_normalizer(normalizer, {"obs": observations, "ret": _moments(said.ret, path)}, lanes=False)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+
+
+def _moments(moments: Moments, path: Path) -> Tree:
+    mean, var = _array(moments.mean), _array(moments.var)
+    if not (np.isfinite(mean).all() and np.isfinite(var).all() and 0.0 < moments.count < np.inf):
+        raise CheckpointError(f"{path}: its statistics hold nan or infinite numbers; nothing was taken over")
+    if (var < 0.0).any():
+        raise CheckpointError(f"{path}: its statistics hold a negative variance; nothing was taken over")
+    return {"mean": mean, "var": var, "count": float(moments.count)}
+
+
+def _array(array: Array) -> NDArray[np.float64]:
+    return np.frombuffer(array.raw, dtype=array.dtype).reshape(array.shape).astype(np.float64)

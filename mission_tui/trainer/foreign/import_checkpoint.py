@@ -16,9 +16,8 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.trainer.checking.confinement import confine
 from mission_tui.trainer.foreign.boundary import foreign_boundary, model_for, save_foreign
-from mission_tui.trainer.foreign.zip_file import ForeignModel, read_foreign
+from mission_tui.trainer.foreign.zip_file import ForeignModel, confine, read_foreign
 from mission_tui.trainer.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.process import cap_threads, lower_priority
 from mission_tui.trainer.torch_compiler import disable_compiler

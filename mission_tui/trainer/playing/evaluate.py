@@ -18,23 +18,25 @@ import numpy as np
 import torch as th
 from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
-from mission_tui.errors import DamagedError, UsageError
+from mission_tui.errors import CheckpointError, DamagedError, UsageError
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.plain_files import read_plain
 from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.files.lines import LINE_BYTES
+from mission_tui.records.files.toml_file import LARGEST_BYTES
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.rules_snapshot import check_rules, rules_of
 from mission_tui.records.runs.spec_file import attempt_spec_file, read_attempt_spec
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_scratch
 from mission_tui.trainer.env_ids import mission_rules
 from mission_tui.trainer.json_lines import Say, answer
-from mission_tui.trainer.playing.checkpoint_matching import check_normalizer, check_spaces, check_spec
 from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.spaces import short
 from mission_tui.trainer.state.checkpoint import RULES, Loaded, load_checkpoint
-from mission_tui.trainer.state.normalizer import freeze_normalizer
 from mission_tui.trainer.state.tensors import put_parameters
+from mission_tui.trainer.state.wrappers import freeze_normalizer
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 from mission_tui.trainer.vec_env.episodes import Act, mean_of, play, play_side_by_side, summary
@@ -173,6 +175,48 @@ class _Progress:
         if now_s >= self._next_s or done == self._total:
             self._next_s = now_s + _PROGRESS_EVERY_S
             self._say({"done": done, "total": self._total})
+
+
+def check_spec(manifest: Manifest, file: Path) -> None:
+    """Raise `DamagedError` where `file` is not the spec that the attempt of `manifest` trained by.
+
+    What was imported was never trained by a file here.
+    """
+    if manifest.reason == "imported":
+        return
+    try:
+        found = hashlib.sha256(read_plain(file, LARGEST_BYTES)).hexdigest()
+    except OSError as error:
+        raise DamagedError(f"{file} cannot be read: {error.strerror}; it says what the run was trained by") from error
+    if found != manifest.spec_sha256:
+        raise DamagedError(
+            f"{file} is not what checkpoint {manifest.name} was trained by any more; put it back as it was (SHA-256 "
+            f"{manifest.spec_sha256[:12]}...): nothing is played by other settings"
+        )
+
+
+def check_spaces(loaded: Loaded, vec: VecEnv) -> None:
+    """`vec` is the environment as the policy sees it. Raises `CheckpointError` that names the space that is another."""
+    manifest = loaded.manifest
+    spaces = (("observations", "obs", vec.observation_space), ("actions", "act", vec.action_space))
+    for what, key, space in spaces:
+        then = manifest.extra.get(key)
+        if isinstance(then, str) and then != short(space):
+            raise CheckpointError(
+                f"{what} are {short(space)} now and were {then} when checkpoint {manifest.name} was saved: "
+                "the environment is another one, and a score in it would say nothing"
+            )
+
+
+def check_normalizer(loaded: Loaded, vec: VecEnv) -> None:
+    """Raise `CheckpointError` where one of the two has a normaliser and the other has none."""
+    statistics, normalizes = loaded.boundary.state["normalizer"], unwrap_vec_normalize(vec) is not None
+    if (statistics is not None) != normalizes:
+        had, has = ("had", "has none") if statistics is not None else ("had no", "has one")
+        raise CheckpointError(
+            f"checkpoint {loaded.manifest.name} {had} normaliser and env.normalize of its run {has}: its policy would "
+            "see other inputs than it learned from"
+        )
 
 
 if __name__ == "__main__":

@@ -17,15 +17,13 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
 from mission_tui.trainer.failures import NonFiniteError
-from mission_tui.trainer.ppo.bf16 import multiply_in_bf16
 from mission_tui.trainer.ppo.flat_adam import FlatAdam, flattened
-from mission_tui.trainer.ppo.loss_gradient import LossGradient
-from mission_tui.trainer.ppo.losses import ClipRanges, Losses
-from mission_tui.trainer.ppo.objective import Objective
+from mission_tui.trainer.ppo.losses import ClipRanges, Losses, LossGradient, Objective
 from mission_tui.trainer.ppo.policy_evaluator import LayeredPolicy, PolicyEvaluator, evaluator_of
 from mission_tui.trainer.ppo.reference import PPO, RolloutWatch
 from mission_tui.trainer.ppo.rollout_buffer import Minibatch, Observation, ResidentBuffer
@@ -218,3 +216,26 @@ def _stacked(observations: list[Any]) -> Any:
     if isinstance(observations[0], dict):
         return {name: np.stack([each[name] for each in observations]) for name in observations[0]}
     return np.stack(observations)
+
+
+def multiply_in_bf16(policy: ActorCriticPolicy) -> None:
+    """Let features extractors, towers and the two last layers of `policy` compute under autocast, for good.
+
+    The names and types of its parameters stay, so checkpoints do not know the difference.
+    """
+    towers = policy.mlp_extractor
+    extractors = {policy.pi_features_extractor, policy.vf_features_extractor}
+    parts = [*((module, "forward") for module in (*extractors, towers, policy.action_net, policy.value_net))]
+    # SB3 calls these two by name.
+    parts += [(towers, "forward_actor"), (towers, "forward_critic")]
+    for module, name in parts:
+        setattr(module, name, _cast(getattr(module, name), policy.device.type))
+
+
+def _cast(compute: Callable[..., Any], device: str) -> Callable[..., Any]:
+    def computed(*inputs: Any) -> Any:
+        with th.autocast(device, dtype=th.bfloat16):
+            outputs = compute(*inputs)
+        return tuple(each.float() for each in outputs) if isinstance(outputs, tuple) else outputs.float()
+
+    return computed

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch as th
 from stable_baselines3.common.distributions import (
@@ -21,26 +21,13 @@ from stable_baselines3.common.distributions import (
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from mission_tui.trainer.ppo.loss_gradient import LossGradient
+from mission_tui.trainer.ppo.losses import ActionEvaluation, LossGradient
 from mission_tui.trainer.ppo.mlp_stack import gradient_of
 
-__all__ = ["ActionEvaluation", "Head", "head_of"]
+__all__ = ["Head", "head_of"]
 
 _LOG_SQRT_2PI = math.log(math.sqrt(2 * math.pi))
 _UNIT_ENTROPY = 0.5 + 0.5 * math.log(2 * math.pi)
-
-
-class ActionEvaluation(NamedTuple):
-    """What a policy says of given actions; `heads` and `ceilings` as in `Losses`.
-
-    `choices`, shape (batch, choices), is the log-probability of each choice where there are some.
-    """
-
-    log_prob: th.Tensor
-    entropy: th.Tensor | None
-    heads: th.Tensor | None = None
-    ceilings: th.Tensor | None = None
-    choices: th.Tensor | None = None
 
 
 class Head(Protocol):

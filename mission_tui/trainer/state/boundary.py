@@ -6,26 +6,37 @@ wait and need not be inexact: what was begun is dropped, and the boundary that w
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium
 import numpy as np
+import torch as th
 
+from mission_tui.envs.rng_words import generator_from_words, generator_words, is_portable
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.ppo.lr_warmup import LrWarmup
 from mission_tui.trainer.spaces import described
-from mission_tui.trainer.state.frames import capture_frames, restore_frames
-from mission_tui.trainer.state.normalizer import capture_normalizer, restore_normalizer
-from mission_tui.trainer.state.random_state import capture_random, restore_random
 from mission_tui.trainer.state.tensors import Tensors, copy_moments, copy_parameters, put_moments, put_parameters
+from mission_tui.trainer.state.wrappers import capture_frames, capture_normalizer, restore_frames, restore_normalizer
 from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env import savable
 
-__all__ = ["Boundary", "Progress", "capture", "restore_envs", "restore_learner", "restore_random_state"]
+__all__ = [
+    "Boundary",
+    "Progress",
+    "capture",
+    "capture_random",
+    "restore_envs",
+    "restore_learner",
+    "restore_random",
+    "restore_random_state",
+]
 
 
 @dataclass(slots=True)
@@ -154,3 +165,29 @@ def _copied(observations: Any) -> Any:
     if isinstance(observations, dict):
         return {name: np.array(part) for name, part in observations.items()}
     return np.array(observations)
+
+
+def capture_random(device: th.device, action_space: gymnasium.Space[Any]) -> Tree:
+    """Positions of Python's, NumPy's and torch's global generators and of the action space's own."""
+    version, words, gauss = random.getstate()
+    _, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
+    sampler = action_space._np_random
+    return {
+        "python": {"version": version, "words": np.array(words, dtype=np.uint32), "gauss": gauss},
+        "numpy": {"keys": np.array(keys), "position": position, "has_gauss": has_gauss, "cached": cached},
+        "torch": th.get_rng_state().numpy(),
+        "cuda": th.cuda.get_rng_state(device).numpy() if device.type == "cuda" else None,
+        "action_space": generator_words(sampler) if sampler is not None and is_portable(sampler) else None,
+    }
+
+
+def restore_random(state: Tree, device: th.device, action_space: gymnasium.Space[Any]) -> None:
+    """Put every generator where `capture_random` found it."""
+    python, legacy = state["python"], state["numpy"]
+    random.setstate((python["version"], tuple(int(word) for word in python["words"]), python["gauss"]))
+    np.random.set_state(("MT19937", legacy["keys"], legacy["position"], legacy["has_gauss"], legacy["cached"]))
+    th.set_rng_state(th.from_numpy(state["torch"]))
+    if device.type == "cuda" and state["cuda"] is not None:
+        th.cuda.set_rng_state(th.from_numpy(state["cuda"]), device)
+    if state["action_space"] is not None:
+        action_space._np_random = generator_from_words(state["action_space"])

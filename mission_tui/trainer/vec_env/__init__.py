@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from mission_tui.trainer.vec_env.build import BuiltEnvs, build_vec_env, in_this_process, spaces_alone
+from mission_tui.trainer.vec_env.build import (
+    BuiltEnvs,
+    SavableVecEnv,
+    build_vec_env,
+    in_this_process,
+    savable,
+    spaces_alone,
+)
 from mission_tui.trainer.vec_env.inline import InlineVecEnv
 from mission_tui.trainer.vec_env.native import NativeVecEnv
-from mission_tui.trainer.vec_env.savable import SavableVecEnv, savable
 from mission_tui.trainer.vec_env.workers import WorkersVecEnv
 
 __all__ = [

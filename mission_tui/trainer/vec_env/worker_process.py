@@ -22,8 +22,7 @@ from mission_tui.envs.channel import BEGIN, ERROR, QUIT, Channel, frame
 from mission_tui.envs.worker_assignment import Assignment, Raised
 from mission_tui.run_module import module_words
 from mission_tui.trainer.failures import EnvError
-from mission_tui.trainer.vec_env.exit_reason import OomKills, exit_reason
-from mission_tui.trainer.vec_env.worker_stderr import WorkerStderr, quote
+from mission_tui.trainer.vec_env.worker_exit import OomKills, WorkerStderr, exit_reason, quote
 
 __all__ = ["Patience", "WorkerProcess"]
 

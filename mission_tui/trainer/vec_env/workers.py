@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -20,15 +20,14 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from mission_tui.envs.channel import FORM, STEP, frame
+from mission_tui.envs.channel import CALL, FORM, STEP, frame
 from mission_tui.envs.env_recipe import EnvRecipe
-from mission_tui.envs.lanes import FINAL, LaneStep
+from mission_tui.envs.lanes import FINAL, LaneQuery, LaneStep
 from mission_tui.envs.shared_arrays import ActionForm, Layout, SharedArrays, anonymous_memory
 from mission_tui.envs.worker_assignment import Assignment
 from mission_tui.errors import CheckpointError
 from mission_tui.trainer.vec_env.worker_pool import WorkerPool
 from mission_tui.trainer.vec_env.worker_process import Patience
-from mission_tui.trainer.vec_env.worker_queries import Question, ask_lanes
 
 __all__ = ["WorkersVecEnv"]
 
@@ -187,3 +186,31 @@ class WorkersVecEnv(VecEnv):
         """Nothing is under way after this: a step that nobody waited for is waited for."""
         if self._pending:
             self.step_wait()
+
+
+class Question(NamedTuple):
+    """`what` is asked of each of `lanes` (environments by their place) with its own `arguments`."""
+
+    what: str
+    lanes: Sequence[int]
+    arguments: Sequence[tuple[Any, ...]]
+
+
+def ask_lanes(pool: WorkerPool, of_lane: Sequence[int], question: Question, patience: Patience) -> list[Any]:
+    """The answer of each lane; `of_lane` is the worker of every lane there is."""
+    what, lanes, arguments = question
+    shares: dict[int, list[int]] = {}
+    for position, lane in enumerate(lanes):
+        shares.setdefault(of_lane[lane], []).append(position)
+    count = len(of_lane)
+    asks = {
+        index: LaneQuery(what, [(lanes[position] % count, arguments[position]) for position in share])
+        for index, share in shares.items()
+    }
+    # All are pickled before the first is sent: what cannot be must leave no worker waited for in vain.
+    pool.send({index: frame(CALL, ask) for index, ask in asks.items()})
+    answers: list[Any] = [None] * len(lanes)
+    for share, given in zip(shares.values(), pool.receive(shares, what, patience), strict=True):
+        for position, answer in zip(share, given, strict=True):
+            answers[position] = answer
+    return answers

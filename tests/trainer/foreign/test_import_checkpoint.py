@@ -82,7 +82,7 @@ def test_what_stays_behind_is_said(tmp_path: Path) -> None:
 CONFINED = """
 import os, sys
 from pathlib import Path
-from mission_tui.trainer.checking.confinement import confine
+from mission_tui.trainer.foreign.zip_file import confine
 here = Path(sys.argv[1])
 confine(here / "foreign.zip", here / "checkpoints")
 try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mission_tui.trainer.foreign.rows import evaluations_of
+from mission_tui.trainer.foreign.import_run import evaluations_of
 from tests.fleet.recorded import update
 
 ODD: dict[str, dict[str, Any]] = {

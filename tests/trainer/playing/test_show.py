@@ -13,7 +13,7 @@ from mission_tui.envs import mission_files
 from mission_tui.fleet.views.episode_picture import Canvas
 from mission_tui.records.runs.rules_snapshot import write_rules
 from mission_tui.trainer.playing import show
-from mission_tui.trainer.playing.half_blocks import half_blocks
+from mission_tui.trainer.playing.show import half_blocks
 from tests.trainer.harness import PROBES
 from tests.trainer.playing.test_evaluate import BRIEF, evaluated, trained
 

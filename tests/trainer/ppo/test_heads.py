@@ -8,7 +8,7 @@ from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
 
 from mission_tui.trainer.ppo.heads import Head, head_of
-from mission_tui.trainer.ppo.loss_gradient import LossGradient, backprop
+from mission_tui.trainer.ppo.losses import LossGradient, backprop
 
 ROWS = 300
 SPACES = {

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import torch as th
 
-from mission_tui.trainer.ppo.heads import ActionEvaluation
-from mission_tui.trainer.ppo.losses import ClipRanges
-from mission_tui.trainer.ppo.objective import Objective
+from mission_tui.trainer.ppo.losses import ActionEvaluation, ClipRanges, Objective
 from mission_tui.trainer.ppo.rollout_buffer import Minibatch
 
 CLIP = 0.2

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.trainer.vec_env import worker_stderr
-from mission_tui.trainer.vec_env.exit_reason import OomKills, exit_reason
-from mission_tui.trainer.vec_env.worker_stderr import WorkerStderr, quote
+from mission_tui.trainer.vec_env import worker_exit as worker_stderr
+from mission_tui.trainer.vec_env.worker_exit import OomKills, WorkerStderr, exit_reason, quote
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]

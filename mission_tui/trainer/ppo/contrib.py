@@ -1,7 +1,7 @@
-"""sb3-contrib's RecurrentPPO with its numbers untouched, and all that this project's PPO offers around them.
+"""sb3-contrib's MaskablePPO with its numbers untouched, and all that this project's PPO offers around them.
 
-Policies, buffer and rollout are sb3-contrib's own; the update is the reference's, on the real transitions of its padded
-sequences. What the LSTMs remember of the episodes under way belongs to a boundary like the environments' state.
+Policies, buffer and rollout are sb3-contrib's own; the update is the reference's, which does the same operations in the
+same order. Entropy is compared with the most that the allowed actions left, not with that of all actions.
 """
 
 from __future__ import annotations
@@ -16,17 +16,67 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
+from mission_tui.envs.masks import choices
 from mission_tui.fleet.specs.spec import Algo
-from mission_tui.trainer.ppo.heads import ActionEvaluation
-from mission_tui.trainer.ppo.losses import ClipRanges, Losses
+from mission_tui.trainer.ppo.losses import ActionEvaluation, ClipRanges, Losses
 from mission_tui.trainer.ppo.reference import PPO
 from mission_tui.trainer.ppo.signals import head_entropies
 from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env.episodes import Act
+from mission_tui.trainer.vec_env.masked import MaskedVecEnv
 
-__all__ = ["RecurrentPPO"]
+__all__ = ["MaskablePPO", "RecurrentPPO"]
 
 _SCALARS = ("old_values", "old_log_prob", "advantages", "returns")
+
+
+class MaskablePPO(PPO):
+    """A `PPO` whose environments say at every step which of their discrete actions are allowed."""
+
+    algo: ClassVar[Algo] = "maskable_ppo"
+    policy_aliases: ClassVar[Any] = sb3_contrib.MaskablePPO.policy_aliases
+    policy: Any
+
+    def _setup_model(self) -> None:
+        sb3_contrib.MaskablePPO._setup_model(self)
+        assert self.env is not None
+        self._masked = MaskedVecEnv(self.env)
+
+    def collect_rollouts(
+        self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
+    ) -> bool:
+        """Step all environments `n_rollout_steps` times; False if `callback` ended that. Raises `EnvError`."""
+        asked = self._masked if env is self._masked.venv else MaskedVecEnv(env)
+        filled = sb3_contrib.MaskablePPO.collect_rollouts(self, asked, callback, rollout_buffer, n_rollout_steps)
+        return bool(filled)
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_masked"]
+
+    def player(self, env: VecEnv, *, deterministic: bool) -> Act:
+        masked = MaskedVecEnv(env)
+        return lambda observations, _: self.policy.predict(
+            observations, deterministic=deterministic, action_masks=masked.masks()
+        )[0]
+
+    def _evaluate_batch(self, batch: Any) -> tuple[th.Tensor, ActionEvaluation]:
+        discrete = isinstance(self.action_space, spaces.Discrete)
+        actions = batch.actions.long().flatten() if discrete else batch.actions
+        values, log_prob, entropy = self.policy.evaluate_actions(
+            batch.observations, actions, action_masks=batch.action_masks
+        )
+        return values, ActionEvaluation(log_prob, entropy, *self._of_heads(batch.action_masks))
+
+    @th.no_grad()
+    def _of_heads(self, masks: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        """Mean entropy of each head, and the mean of the most that it could be."""
+        judged = self.policy.action_dist
+        heads = [judged.distribution] if isinstance(self.action_space, spaces.Discrete) else judged.distributions
+        allowed = th.split(masks.float(), choices(self.action_space), dim=1)
+        return (
+            th.stack([head.entropy().mean() for head in heads]),
+            th.stack([part.sum(dim=1).log().mean() for part in allowed]),
+        )
 
 
 class RecurrentPPO(PPO):
