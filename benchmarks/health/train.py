@@ -1,6 +1,6 @@
 """How one training is recorded: the trainer's own attempt in this process, and a tamperer's hand on it between updates.
 
-Everything that is written is written by `trainer.recording.record`; a tamperer changes the model, its environments or
+Everything that is written is written by `trainer.record`; a tamperer changes the model, its environments or
 the orders, as a mistake in somebody's code or in a resume would, and never a record.
 """
 

@@ -36,9 +36,8 @@ RECURRENT: dict[str, dict[str, Any]] = {
 
 def ours(algo: Algo) -> Any:
     """This project's class of `algo`."""
-    name = {"maskable_ppo": "maskable:MaskablePPO", "recurrent_ppo": "recurrent:RecurrentPPO"}[algo]
-    module, _, cls = name.partition(":")
-    return getattr(importlib.import_module(f"mission_tui.trainer.ppo.{module}"), cls)
+    cls = {"maskable_ppo": "MaskablePPO", "recurrent_ppo": "RecurrentPPO"}[algo]
+    return getattr(importlib.import_module("mission_tui.trainer.ppo.contrib"), cls)
 
 
 def theirs(algo: Algo) -> Any:

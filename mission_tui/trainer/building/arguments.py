@@ -1,4 +1,4 @@
-"""From a spec to the arguments of SB3's `PPO`: schedules, batch plan and policy."""
+"""From a spec to the arguments of SB3's `PPO`: schedules, batch plan, and a policy whose classes were looked at."""
 
 from __future__ import annotations
 

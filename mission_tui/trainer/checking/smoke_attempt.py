@@ -1,4 +1,6 @@
-"""The trainer's own attempt in a temporary run directory, ended after its first update, and what it measured."""
+"""One environment under the checkers of SB3 and Gymnasium; then the trainer's own attempt in a temporary run directory,
+ended after its first update, and what it measured.
+"""
 
 from __future__ import annotations
 

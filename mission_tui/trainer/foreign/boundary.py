@@ -1,4 +1,6 @@
-"""A model that was read from a foreign zip, as a boundary of ours: its weights, moments and counters, saved."""
+"""A model that was read from a foreign zip, as a boundary of ours: its weights, moments and counters, saved; and what
+its `vecnormalize.pkl` describes, which is not unpickled either.
+"""
 
 from __future__ import annotations
 

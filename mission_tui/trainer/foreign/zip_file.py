@@ -1,7 +1,9 @@
 """Reading a Stable-Baselines3 zip that somebody else may have made: tensors and numbers come out, nothing else.
 
 Nothing in the file is run: of its pickles only tensors are taken, by torch's restricted loader, and the serialized
-objects in its `data` stay text. Every size is checked before anything is read.
+objects in its `data` stay text. Every size is checked before anything is read. Before that the process gives up memory,
+time and new processes: that bounds what a broken or hostile file can cost. It is no sandbox: code that ran here would
+still run as you.
 """
 
 from __future__ import annotations

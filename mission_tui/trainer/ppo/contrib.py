@@ -1,7 +1,9 @@
-"""sb3-contrib's MaskablePPO with its numbers untouched, and all that this project's PPO offers around them.
+"""sb3-contrib's MaskablePPO and RecurrentPPO with their numbers untouched, and all that our PPO offers around them.
 
-Policies, buffer and rollout are sb3-contrib's own; the update is the reference's, which does the same operations in the
-same order. Entropy is compared with the most that the allowed actions left, not with that of all actions.
+Policies, buffers and rollouts are sb3-contrib's own; the update is the reference's, which does the same operations in
+the same order. With masks, entropy is compared with the most that the allowed actions left, not with that of all
+actions. Padded sequences count by their real transitions; what the LSTMs remember of the episodes under way belongs to
+a boundary like the environments' state.
 """
 
 from __future__ import annotations

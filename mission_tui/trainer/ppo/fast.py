@@ -4,6 +4,10 @@ What is saved: distributions that validate themselves, calls through modules, au
 transposed and copied anew, a pass over all infos at every step, a call per parameter for every optimizer operation, and
 on a CPU torch's tanh. With `rounding` "sb3" the numbers are the reference's bit for bit, to prove that nothing else
 differs.
+
+With `precision` bf16 the policy's layers multiply in that. Parameters, gradients and Adam's moments stay float32, and
+so does all that a layer hands on to a distribution: log-probabilities, entropies, values, advantages, losses. Rollout
+and update go through the same layers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""What one minibatch of PPO yields, whichever engine computed it."""
+"""PPO's loss: what a policy says of a minibatch, what it yields whichever engine computes it, and its gradient.
+
+`Objective` has the clipped objective with its gradient in closed form, so that autograd need not record it: the loss of
+https://arxiv.org/abs/1707.06347, equation 9, with SB3's value clipping. Each gradient is computed by the operations
+that autograd would have chosen, in their order.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +82,7 @@ class Objective:
     def of(
         self, batch: Minibatch, advantages: th.Tensor, values: th.Tensor, evaluation: ActionEvaluation
     ) -> tuple[Losses, LossGradient]:
-        """Losses of a minibatch of n transitions and their pull; `values` (n, 1), `advantages` (n,)."""
+        """Losses of a minibatch of n transitions and their gradient; `values` (n, 1), `advantages` (n,)."""
         log_ratio = evaluation.log_prob - batch.old_log_prob
         ratio = log_ratio.exp()
         held = ratio.clamp(1 - self.clip.policy, 1 + self.clip.policy)

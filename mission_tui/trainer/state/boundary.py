@@ -2,6 +2,9 @@
 
 One is taken at every boundary, before the rollout. So a stop in the middle of a rollout or of a long update need not
 wait and need not be inexact: what was begun is dropped, and the boundary that was taken is what gets saved.
+
+SB3 draws actions and noise from torch, minibatch order from NumPy's global generator; environments that use Python's or
+NumPy's global generators are covered too.
 """
 
 from __future__ import annotations

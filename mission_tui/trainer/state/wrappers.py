@@ -1,4 +1,7 @@
-"""The statistics of SB3's `VecNormalize` as plain arrays, so that observations mean the same after a resume."""
+"""What SB3's wrappers keep beside the environments, as plain arrays: the statistics of `VecNormalize`, so that
+observations mean the same after a resume, and the frames of a `VecFrameStack`, so that it goes on in the middle of an
+episode.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,6 @@ from mission_tui.trainer.tree import Tree
 __all__ = ["capture_frames", "capture_normalizer", "freeze_normalizer", "restore_frames", "restore_normalizer"]
 
 _WHOLE = "array"
-"""The key of observations that are no dictionary."""
-_ONLY = "array"
 """The key of observations that are no dictionary."""
 
 
@@ -91,5 +92,5 @@ def _stacks(vec: VecEnv) -> dict[str, StackedObservations[Any]] | None:
     if wrapper is None:
         return None
     stacked: StackedObservations[Any] = wrapper.stacked_obs
-    parts: dict[str, StackedObservations[Any]] = getattr(stacked, "sub_stacked_observations", {_ONLY: stacked})
+    parts: dict[str, StackedObservations[Any]] = getattr(stacked, "sub_stacked_observations", {_WHOLE: stacked})
     return parts

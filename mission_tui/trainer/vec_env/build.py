@@ -1,4 +1,8 @@
-"""Building the vectorised environment of a run: the kind, the lanes, and around them the normaliser and the frames."""
+"""Building the vectorised environment of a run: the kind, the lanes, and around them the normaliser and the frames.
+
+`Monitor` sits directly around each environment, as in SB3's own `make_vec_env`, so that returns are those of the task
+and not those of a wrapper.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""How an env worker ended, told from its exit status and from what the kernel counts: crash, kill, memory, exit."""
+"""How an env worker ended: crash, kill, memory, exit, told from its exit status, from what the kernel counts and from
+the last it said on stderr.
+
+A worker that dies in native code leaves no exception, only these lines. They are passed on to the attempt's log as they
+come; one thread drains all of them, so that no worker ever waits for the trainer to read.
+"""
 
 from __future__ import annotations
 
