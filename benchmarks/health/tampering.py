@@ -16,8 +16,7 @@ import torch as th
 
 from benchmarks.health.train import Bench, Tamper
 from mission_tui.envs import MissionGymVector, load_mission
-from mission_tui.envs.progress import Progress
-from mission_tui.envs.reward import RewardModel
+from mission_tui.envs.scoring import Progress, RewardModel
 from mission_tui.trainer.vec_env.inline import InlineVecEnv
 from mission_tui.trainer.vec_env.native import NativeVecEnv
 

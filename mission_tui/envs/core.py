@@ -7,27 +7,22 @@ arithmetic is elementwise over lanes, so a lane's trajectory is bit-equal for ev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box, MultiDiscrete, Space
 from numpy.typing import NDArray
 
-from mission_tui.envs.capture import Capture
-from mission_tui.envs.fields import NOT_STARTED, Fields, Floats, Ints
-from mission_tui.envs.guards import Guards
+from mission_tui.envs.fields import NOT_STARTED, Fields, Floats, Ints, Spawner
 from mission_tui.envs.mission import Mission, Shaping
-from mission_tui.envs.movement import HEADINGS, Movement
+from mission_tui.envs.movement import HEADINGS, Guards, Movement
 from mission_tui.envs.observation import Observer
-from mission_tui.envs.outcome import OutcomeRules, outcome_name
-from mission_tui.envs.progress import Progress
-from mission_tui.envs.reward import RewardModel
-from mission_tui.envs.rng_words import generator_from_words, stack_words
-from mission_tui.envs.spawn import Spawner
-from mission_tui.envs.state import State
+from mission_tui.envs.scoring import Capture, OutcomeRules, Progress, RewardModel, outcome_name
+from mission_tui.envs.state import State, generator_from_words, stack_words
 from mission_tui.errors import CheckpointError
 
-__all__ = ["MissionCore"]
+__all__ = ["MissionCore", "action_space", "observation_space"]
 
 
 class MissionCore:
@@ -139,3 +134,13 @@ class MissionCore:
             raise ResetNeeded("an episode has ended or was never started: call reset() before step()")
         if actions.min() < 0 or actions.max() >= len(HEADINGS):
             raise ValueError(f"actions must lie in 0..{len(HEADINGS) - 1}, found {actions.min()}..{actions.max()}")
+
+
+def observation_space(core: MissionCore) -> Space[NDArray[np.float32]]:
+    """All observed numbers lie in [-1, 1]."""
+    return cast("Space[NDArray[np.float32]]", Box(-1.0, 1.0, (core.observer.size,), np.float32))
+
+
+def action_space(core: MissionCore) -> MultiDiscrete:
+    """One of eight headings, or hold, per attacker."""
+    return MultiDiscrete([len(HEADINGS)] * len(core.mission.units.attackers))

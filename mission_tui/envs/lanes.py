@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from mission_tui.envs.env_queries import QUESTIONS
 from mission_tui.envs.masks import MASKS
 from mission_tui.envs.shared_arrays import ActionForm, SharedArrays
-from mission_tui.envs.state import can_save_state
+from mission_tui.envs.state import can_save_state, restore_env_state, save_env_state
 from mission_tui.forks import FORKED, leave_fork
 
 __all__ = ["FINAL", "LaneQuery", "LaneStep", "Lanes"]
@@ -25,6 +24,7 @@ FINAL = "terminal_observation"
 
 LaneStep = tuple[int, dict[str, Any], dict[str, Any] | None]
 """Environment, what its step said, and what the reset after it said if the episode ended."""
+Env = gymnasium.Env[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +160,45 @@ class Lanes:
         leave_fork()
         self._observe(lane, observation)
         return info
+
+
+def _method(env: Env, name: str, arguments: Any, named: dict[str, Any]) -> Any:
+    return env.get_wrapper_attr(name)(*arguments, **named)
+
+
+def _get(env: Env, name: str) -> Any:
+    return env.get_wrapper_attr(name)
+
+
+def _has(env: Env, name: str) -> bool:
+    return env.has_wrapper_attr(name)
+
+
+def _set(env: Env, name: str, value: Any) -> None:
+    setattr(env, name, value)
+
+
+def _render(env: Env) -> Any:
+    return env.render()
+
+
+def _is_wrapped(env: Env, name: str) -> bool:
+    while isinstance(env, gymnasium.Wrapper):
+        classes = type(env).__mro__
+        if any(name in (f"{cls.__module__}.{cls.__qualname__}", vars(cls).get("stands_for")) for cls in classes):
+            return True
+        env = env.env
+    return False
+
+
+QUESTIONS: Mapping[str, Callable[..., Any]] = {
+    "method": _method,
+    "get": _get,
+    "has": _has,
+    "set": _set,
+    "render": _render,
+    "is_wrapped": _is_wrapped,
+    "save": save_env_state,
+    "restore": restore_env_state,
+}
+"""By their words; each takes the environment and the arguments of the question."""

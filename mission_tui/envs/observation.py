@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mission_tui.envs.fields import Fields, Floats
-from mission_tui.envs.guards import Pairs
 from mission_tui.envs.mission import Mission
+from mission_tui.envs.movement import Pairs
 
 __all__ = ["PER_ATTACKER", "Observer"]
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from mission_tui.envs.core import MissionCore
 from mission_tui.envs.fields import Bools, Fields, Floats
-from mission_tui.envs.pixel_font import text_mask
 
 __all__ = ["RENDER_MODES", "draw"]
 
@@ -31,6 +30,33 @@ _GROUND: _Colour = (70, 150, 240)
 _AIR: _Colour = (110, 220, 235)
 _DOWN: _Colour = (80, 84, 92)
 _TEXT: _Colour = (215, 220, 226)
+_ROWS = {
+    "0": "### #.# #.# #.# ###",
+    "1": ".#. ##. .#. .#. ###",
+    "2": "### ..# ### #.. ###",
+    "3": "### ..# .## ..# ###",
+    "4": "#.# #.# ### ..# ..#",
+    "5": "### #.. ### ..# ###",
+    "6": "### #.. ### #.# ###",
+    "7": "### ..# .#. .#. .#.",
+    "8": "### #.# ### #.# ###",
+    "9": "### #.# ### ..# ###",
+    "/": "..# ..# .#. #.. #..",
+    "%": "#.# ..# .#. #.. #.#",
+    ".": "... ... ... ... .#.",
+    " ": "... ... ... ... ...",
+    "a": ".#. #.# ### #.# #.#",
+    "c": "### #.. #.. #.. ###",
+    "e": "### #.. ##. #.. ###",
+    "i": "### .#. .#. .#. ###",
+    "n": "##. #.# #.# #.# #.#",
+    "p": "### #.# ### #.. #..",
+    "r": "##. #.# ##. #.# #.#",
+    "s": "### #.. ### ..# ###",
+    "t": "### .#. .#. .#. .#.",
+    "u": "#.# #.# #.# #.# ###",
+}
+_GLYPHS = {char: np.array([[dot == "#" for dot in row] for row in rows.split()]) for char, rows in _ROWS.items()}
 
 
 def draw(core: MissionCore, lane: int, mode: str | None) -> str | NDArray[np.uint8] | None:
@@ -132,3 +158,10 @@ def _segment(x: Floats, y: Floats, start_x: float, start_y: float, end_x: float,
     length = along_x**2 + along_y**2 or 1.0
     part = np.clip(((x - start_x) * along_x + (y - start_y) * along_y) / length, 0.0, 1.0)
     return _disc(x - part * along_x, y - part * along_y, start_x, start_y, 0.5)
+
+
+def text_mask(text: str, scale: int) -> NDArray[np.bool_]:
+    """Pixels of one line of text, `5 * scale` high; characters without a glyph are left blank."""
+    gap = np.zeros((5, 1), dtype=np.bool_)
+    columns = [part for char in text for part in (_GLYPHS.get(char, _GLYPHS[" "]), gap)]
+    return np.kron(np.hstack(columns), np.ones((scale, scale), dtype=np.bool_))

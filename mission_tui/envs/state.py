@@ -7,17 +7,32 @@ all that they carry is known; anything else is refused by `can_save_state` inste
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mission_tui.envs.rng_words import generator_from_words, generator_words, is_portable
 from mission_tui.errors import CheckpointError
 
-__all__ = ["State", "StatefulEnv", "can_save_state", "restore_env_state", "save_env_state", "tested_class"]
+__all__ = [
+    "State",
+    "StatefulEnv",
+    "can_save_state",
+    "generator_from_words",
+    "generator_words",
+    "is_portable",
+    "restore_env_state",
+    "save_env_state",
+    "stack_words",
+    "tested_class",
+]
 
 State = dict[str, Any]
+Words = NDArray[np.uint64]
+
+_MASK = (1 << 64) - 1
+_COUNT = 6
 
 
 @runtime_checkable
@@ -166,3 +181,37 @@ def _plain(value: Any) -> Any:
             return dict(value)
         case _:
             return value
+
+
+def is_portable(generator: np.random.Generator) -> bool:
+    """Whether `generator_words` can describe it: Gymnasium's and NumPy's default bit generator is."""
+    return type(generator.bit_generator) is np.random.PCG64
+
+
+def generator_words(generator: np.random.Generator) -> Words:
+    """The generator's position: state and increment, high word first, then the buffered half word and its flag."""
+    position = generator.bit_generator.state
+    state, increment = position["state"]["state"], position["state"]["inc"]
+    buffer = position["uinteger"], position["has_uint32"]
+    return np.array([state >> 64, state & _MASK, increment >> 64, increment & _MASK, *buffer], dtype=np.uint64)
+
+
+def generator_from_words(words: Words) -> np.random.Generator:
+    """A generator at the position that `generator_words` described; raises `CheckpointError` for another shape."""
+    if words.shape != (_COUNT,) or words.dtype != np.uint64:
+        found = f"{words.dtype}{list(words.shape)}"
+        raise CheckpointError(f"environment state: a generator is {_COUNT} words of uint64, found {found}")
+    high, low, inc_high, inc_low, buffered, has_buffered = (int(word) for word in words)
+    bit_generator = np.random.PCG64()
+    bit_generator.state = {
+        "bit_generator": "PCG64",
+        "state": {"state": high << 64 | low, "inc": inc_high << 64 | inc_low},
+        "has_uint32": has_buffered,
+        "uinteger": buffered,
+    }
+    return np.random.Generator(bit_generator)
+
+
+def stack_words(generators: Sequence[np.random.Generator]) -> Words:
+    """Positions of several generators, one row of words each."""
+    return np.stack([generator_words(generator) for generator in generators])

@@ -14,11 +14,17 @@ from pathlib import Path
 
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE
 from mission_tui.keeper.child import Order, StartError, read_order, start_trainer, take_lease
+from mission_tui.keeper.files import (
+    Output,
+    exit_record,
+    identity_record,
+    remove_shared_memory,
+    reserve_space,
+    write_json,
+    write_with_retries,
+)
 from mission_tui.keeper.ladder import Ladder, block_signals
-from mission_tui.keeper.output import Output
 from mission_tui.keeper.proc import become_subreaper, oom_kills, read_process, wait_channel
-from mission_tui.keeper.record import exit_record, identity_record, reserve_space, write_json, write_with_retries
-from mission_tui.keeper.shared_names import remove_shared_memory
 from mission_tui.process_name import call_process
 
 

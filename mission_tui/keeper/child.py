@@ -11,15 +11,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import signal
 import stat
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from mission_tui.errors import EX_RESUMABLE, MissionError
-from mission_tui.keeper.limits import apply_limits
 from mission_tui.plain_files import Inode, inode_of, read_plain, same_inode
 
 __all__ = ["LeaseHeldError", "Order", "StartError", "read_order", "start_trainer", "take_lease"]
@@ -31,6 +32,7 @@ HERE = ("MISSION_TUI_RUN_DIR", "MISSION_TUI_REPORT")
 
 LEASE_TRIES = 5
 LEASE_RETRY_S = 0.02
+SCHEDULERS = {"other": 0, "batch": 3, "idle": 5}
 
 
 class StartError(MissionError):
@@ -212,3 +214,48 @@ def _become_trainer(order: Order, environ: dict[str, str], lease: int, output: i
         os.write(says, failure.encode("utf-8", "replace"))
     finally:
         os._exit(127)
+
+
+def apply_limits(limits: Mapping[str, Any]) -> None:
+    """Have this process limited as the table in `launch.json` says. `ulimit`s come last: they may be narrow."""
+    if isinstance(cores := limits.get("cores"), str):
+        # A core that has been taken away from this machine is left out by the kernel; without any it refuses.
+        with suppress(OSError, ValueError):
+            os.sched_setaffinity(0, _cores(cores))
+    if (policy := SCHEDULERS.get(str(limits.get("scheduler")))) is not None and policy != os.sched_getscheduler(0):
+        with suppress(OSError):
+            os.sched_setscheduler(0, policy, os.sched_param(0))
+    if isinstance(nice := limits.get("nice"), int):
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, nice)
+    if isinstance(adjustment := limits.get("oom_score_adj"), int):
+        with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123 - pathlib costs more
+            file.write(str(adjustment))
+    if isinstance(umask := limits.get("umask"), int):
+        os.umask(umask & 0o777)
+    for name, (soft, hard) in dict(limits.get("rlimits") or {}).items():
+        if (number := getattr(resource, f"RLIMIT_{name.upper()}", None)) is not None:
+            _limit(number, soft, hard)
+
+
+def _limit(number: int, soft: int, hard: int) -> None:
+    with suppress(OSError, ValueError):
+        resource.setrlimit(number, (soft, hard))
+        return
+    _, most = resource.getrlimit(number)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(number, (_lower(soft, most), _lower(hard, most)))
+
+
+def _lower(wanted: int, most: int) -> int:
+    if most == resource.RLIM_INFINITY:
+        return wanted
+    return most if wanted == resource.RLIM_INFINITY else min(wanted, most)
+
+
+def _cores(said: str) -> set[int]:
+    found: set[int] = set()
+    for part in said.split(","):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found

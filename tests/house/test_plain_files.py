@@ -57,7 +57,7 @@ EXCEPTIONS = {
     "ipc/own_limits.py": KERNEL,
     "ipc/roots.py": "the folder of sockets, which is this user's alone and checked to be",
     "keeper/child.py": "the lease, with the same flags, and what stands on its standard input",
-    "keeper/limits.py": KERNEL,
+    "keeper/child.py": KERNEL,
     "keeper/proc.py": KERNEL,
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.keeper.record import reserve_space, write_with_retries
+from mission_tui.keeper.files import reserve_space, write_with_retries
 from tests.full_disk import fill, small_disk
 from tests.keeper.conftest import KeptRun, alive
 from tests.waiting import until

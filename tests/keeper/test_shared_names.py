@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.keeper import shared_names
-from mission_tui.keeper.shared_names import remove_shared_memory
+from mission_tui.keeper import files as shared_names
+from mission_tui.keeper.files import remove_shared_memory
 
 
 def test_only_what_still_is_what_was_recorded_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

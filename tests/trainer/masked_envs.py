@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from mission_tui.envs.rng_words import generator_from_words, generator_words
+from mission_tui.envs.state import generator_from_words, generator_words
 from tests.trainer.probe_envs import Walk
 
 

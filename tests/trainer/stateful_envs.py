@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from mission_tui.envs.rng_words import generator_from_words, generator_words
+from mission_tui.envs.state import generator_from_words, generator_words
 
 LIMIT = 30
 DRIFT = np.random.default_rng(5)

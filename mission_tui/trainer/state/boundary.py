@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 import torch as th
 
-from mission_tui.envs.rng_words import generator_from_words, generator_words, is_portable
+from mission_tui.envs.state import generator_from_words, generator_words, is_portable
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.trainer.ppo import PPO

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mission_tui.envs.worker_assignment import Assignment, Raised
+from mission_tui.envs.channel import Assignment, Raised
 from mission_tui.fleet.events.processes import MOST_EACH, MOST_LATE, EnvWorkers, LateWorker, SlowWorker
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.running_time import unstopped_s

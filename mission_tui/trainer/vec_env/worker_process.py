@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mission_tui.envs.channel import BEGIN, ERROR, QUIT, Channel, frame
-from mission_tui.envs.worker_assignment import Assignment, Raised
+from mission_tui.envs.channel import BEGIN, ERROR, QUIT, Assignment, Channel, Raised, frame
 from mission_tui.run_module import module_words
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env.worker_exit import OomKills, WorkerStderr, exit_reason, quote

@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from mission_tui.envs.channel import CALL, FORM, STEP, frame
+from mission_tui.envs.channel import CALL, FORM, STEP, Assignment, frame
 from mission_tui.envs.env_recipe import EnvRecipe
 from mission_tui.envs.lanes import FINAL, LaneQuery, LaneStep
 from mission_tui.envs.shared_arrays import ActionForm, Layout, SharedArrays, anonymous_memory
-from mission_tui.envs.worker_assignment import Assignment
 from mission_tui.errors import CheckpointError
 from mission_tui.trainer.vec_env.worker_pool import WorkerPool
 from mission_tui.trainer.vec_env.worker_process import Patience

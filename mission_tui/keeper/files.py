@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from mission_tui.keeper.proc import Process, boot_id, pidfd_inode
-from mission_tui.plain_files import open_folder, open_fresh
+from mission_tui.plain_files import open_folder, open_fresh, open_to_append, read_plain
 
-__all__ = ["exit_record", "identity_record", "reserve_space", "write_json", "write_with_retries"]
+__all__ = [
+    "Output",
+    "exit_record",
+    "identity_record",
+    "remove_shared_memory",
+    "reserve_space",
+    "write_json",
+    "write_with_retries",
+]
 
 TRIES = 5
 ROOM_BYTES = 32 << 10
 RETRY_S = 0.5
+OUTPUT_KEPT_BYTES = 64 << 10
+OUTPUT_TAIL_BYTES = 4096
+SHARED = Path("/dev/shm")  # noqa: S108 - where the kernel keeps named shared memory
+NAMES_BYTES = 1 << 20
 
 
 def identity_record(attempt: int, nonce: str, keeper: Process, trainer: Process) -> dict[str, Any]:
@@ -100,3 +113,53 @@ def write_with_retries(path: Path, table: dict[str, Any]) -> bool:
 
 def _room_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.room")
+
+
+class Output:
+    """`output.log` of an attempt. Past `cap_bytes` only the newest 64 KiB stay."""
+
+    def __init__(self, path: Path, cap_bytes: int) -> None:
+        self.descriptor = open_to_append(path)
+        self._cap_bytes = max(cap_bytes, OUTPUT_KEPT_BYTES)
+
+    def trim(self) -> None:
+        """Cut the file if it passed its cap; its first line then says so."""
+        size = os.fstat(self.descriptor).st_size
+        if size <= self._cap_bytes:
+            return
+        kept = self.tail(OUTPUT_KEPT_BYTES)
+        note = f"[output passed {self._cap_bytes} bytes: only its last {len(kept)} bytes were kept]\n"
+        # On a full disk the cut itself makes the room; should the rest not fit even then, the run matters more.
+        with suppress(OSError):
+            os.ftruncate(self.descriptor, 0)
+            os.write(self.descriptor, note.encode() + kept)
+
+    def tail(self, count: int = OUTPUT_TAIL_BYTES) -> bytes:
+        """The last `count` bytes, fewer if there are not as many; none from a disk that cannot read them back."""
+        size = os.fstat(self.descriptor).st_size
+        with suppress(OSError):
+            return os.pread(self.descriptor, count, max(0, size - count))
+        return b""
+
+
+def remove_shared_memory(record: Path) -> list[str]:
+    """Remove what `record` (lines of inode and name) names and what still is that; the names removed."""
+    removed = []
+    with suppress(OSError):
+        for line in read_plain(record, NAMES_BYTES).splitlines():
+            number, _, name = line.partition(b" ")
+            if number.isdigit() and name and b"/" not in name and _remove(SHARED / os.fsdecode(name), int(number)):
+                removed.append(os.fsdecode(name))
+    return removed
+
+
+def _remove(path: Path, inode: int) -> bool:
+    try:
+        status = path.lstat()
+        # A later piece of memory may have the name: then its inode is another.
+        if not stat.S_ISREG(status.st_mode) or status.st_ino != inode or status.st_uid != os.getuid():
+            return False
+        path.unlink()
+    except (OSError, ValueError):
+        return False
+    return True
