@@ -1,7 +1,8 @@
 """What the trainer and an env worker say to each other: a kind of one byte, and a payload only where there is one.
 
-Both ends are processes of the same run that trust each other, so payloads are pickled. Everything that is said at
-every step (actions, observations, rewards) goes through shared memory instead.
+Both ends are processes of the same run that trust each other, so payloads are pickled. Everything that is said at every
+step (actions, observations, rewards) goes through shared memory instead. The first payload is what the worker is given
+to do; an exception is told with its environment.
 """
 
 from __future__ import annotations

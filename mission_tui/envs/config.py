@@ -1,6 +1,8 @@
 """Finds a mission's folder, reads its four TOML files and checks that they make sense together.
 
-A folder is complete by itself, so a copy of its files is enough to replay or evaluate a run under the same rules.
+A folder is complete by itself, so a copy of its files is enough to replay or evaluate a run under the same rules. An
+unknown key, a missing one, a wrong type or a value out of range is refused with one sentence that names the file, the
+key and what would have been right.
 """
 
 from __future__ import annotations

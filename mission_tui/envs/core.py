@@ -1,4 +1,4 @@
-"""N fields of one mission, advanced together: the only implementation of the game, whatever N is.
+"""N fields of one mission, advanced together: the only implementation of the game, whatever N is; and its spaces.
 
 One call makes one decision: orders, `ticks_per_decision` physics ticks, then capture, rewards and the verdict. All
 arithmetic is elementwise over lanes, so a lane's trajectory is bit-equal for every N.

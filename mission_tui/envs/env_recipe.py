@@ -1,7 +1,8 @@
 """How an env worker makes its environments: plain values that any process can be sent, and no word of presets.
 
-The trainer has made one environment from the same preset before it starts a worker, so what is wrong with a preset
-was said there; here it would be an exception like any other.
+The trainer has made one environment from the same preset before it starts a worker, so what is wrong with a preset was
+said there; here it would be an exception like any other. Episode statistics are as SB3's `Monitor` gives them, without
+importing SB3 and torch with it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,12 @@
-"""The whole dynamic state of N fields as a struct of arrays; the last axis of every array is the lane.
+"""The whole dynamic state of N fields as a struct of arrays, and how episodes start it; the last axis of every array is
+the lane.
 
-Nothing else may change from one decision to the next, so copying these arrays (and each lane's generator) is enough
-to continue bit for bit. Float arrays are only ever combined lane by lane, never summed across lanes, so that a lane's
+Nothing else may change from one decision to the next, so copying these arrays (and each lane's generator) is enough to
+continue bit for bit. Float arrays are only ever combined lane by lane, never summed across lanes, so that a lane's
 numbers do not depend on how many others are simulated beside it.
+
+An episode starts from a row of uniform draws. Each lane draws from its own generator, always the same number of values,
+so lane i of a batch and a single environment with the same seed see the same episodes however often they end.
 """
 
 from __future__ import annotations

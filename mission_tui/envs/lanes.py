@@ -1,4 +1,6 @@
-"""The environments of one worker, stepped one after the other exactly as SB3's `DummyVecEnv` steps them."""
+"""The environments of one worker, stepped one after the other exactly as SB3's `DummyVecEnv` steps them; and what else
+each can be asked: attributes, methods, state.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,14 @@
-"""How attackers move: at full speed in one of eight headings, or not at all; walls stop ground units.
+"""How attackers and guards move.
 
-There is no inertia, so going there and back ends where it began: a cycle of orders never creeps. Each tick adds
-ordered velocity * dt, cut off at the field's edge. A ground unit that would enter an obstacle keeps its old coordinate
-on that axis and so slides along the wall; air units fly over.
+Attackers go at full speed in one of eight headings, or not at all. There is no inertia, so going there and back ends
+where it began: a cycle of orders never creeps. Each tick adds ordered velocity * dt, cut off at the field's edge. A
+ground unit that would enter an obstacle keeps its old coordinate on that axis and so slides along the wall; air units
+fly over.
+
+Guards are drones, obstacles do not stop them: they walk their route, chase the nearest attacker in sight and tag what
+stays in reach. They choose a target at each decision and fly straight at it for the whole decision; contact is counted
+at every physics tick. A unit whose armour is worn down is disabled, and the guards that touched it cannot tag again
+until they have reloaded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pictures of one field: a page of text for terminals, or an RGB frame drawn with NumPy alone.
+"""Pictures of one field: a page of text for terminals, or an RGB frame drawn with NumPy alone, its legend too.
 
 Drawing only reads the state, so rendering never changes a trajectory.
 """

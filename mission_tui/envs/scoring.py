@@ -1,7 +1,15 @@
-"""Progress of an episode: distance and capture records, the shaping gain paid for them, and the stall clock.
+"""What a decision comes to: progress and the shaping gain paid for it, capture of the zone, the reward, and the
+verdict.
 
 Shaping that pays each step against the previous one pays for oscillating (`one_way`) or needs a step cost to punish it
 (`two_way`); against the best distance so far (`best_so_far`) a cycle earns its first improvement once and never again.
+
+Capture progress is measured in seconds. While anybody alive is inside it grows by the sum of their weights per second;
+while nobody is, it falls by `capture_decay` per second. Distances include disabled units where they lie, so that losing
+a straggler is never progress.
+
+`fields.outcome`, and the word it becomes in `info["outcome"]`, is the only record of how an episode ended; flags and
+wins are derived from it.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ signals and the limits of the launching shell.
 Two trainers of one run cannot live at once: the lease is a file lock that keeper and trainer share until both are gone.
 An order is carried out in the run directory that it was written for and in no other, whatever it names: a copy of a run
 must not train in the directory of the original.
+
+Of cores, niceness, `ulimit`s and umask what the kernel refuses is given as far as it goes: the supervisor knows
+beforehand and has said so.
 """
 
 from __future__ import annotations

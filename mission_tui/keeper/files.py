@@ -1,4 +1,10 @@
-"""The keeper's two files, written so that a reader sees all of one or nothing: temporary sibling, fsync, rename."""
+"""The keeper's files. Its two records are written so that a reader sees all of one or nothing: temporary sibling,
+fsync, rename.
+
+What the trainer prints lands in a file without anyone having to read it, and its growth has a cap: everyone writes with
+O_APPEND, so the file can be cut while the trainer holds it open. Of named shared memory exactly what the attempt wrote
+down itself is removed, when nothing of it lives.
+"""
 
 from __future__ import annotations
 

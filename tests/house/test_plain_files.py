@@ -56,8 +56,7 @@ EXCEPTIONS = {
     "ipc/telemetry_server.py": "the listener's own method `open`",
     "ipc/own_limits.py": KERNEL,
     "ipc/roots.py": "the folder of sockets, which is this user's alone and checked to be",
-    "keeper/child.py": "the lease, with the same flags, and what stands on its standard input",
-    "keeper/child.py": KERNEL,
+    "keeper/child.py": "the lease, with the same flags, what stands on its standard input, and the kernel's files",
     "keeper/proc.py": KERNEL,
 }
 

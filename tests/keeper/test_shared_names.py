@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.keeper import files as shared_names
+from mission_tui.keeper import files
 from mission_tui.keeper.files import remove_shared_memory
 
 
@@ -15,7 +15,7 @@ def test_only_what_still_is_what_was_recorded_is_removed(tmp_path: Path, monkeyp
     """Another inode, a link, a folder, a path with a slash, nonsense: all stay; a second time nothing is left to do."""
     shared, record = tmp_path / "shm", tmp_path / "shared-memory"
     shared.mkdir()
-    monkeypatch.setattr(shared_names, "SHARED", shared)
+    monkeypatch.setattr(files, "SHARED", shared)
     for name in ("ours", "reused", "outside"):
         (shared / name).write_bytes(b"x")
     (shared / "link").symlink_to(shared / "outside")
