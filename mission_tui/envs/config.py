@@ -74,7 +74,7 @@ def load_mission(config: str | Path = "standard", overrides: Mapping[str, Any] |
     for path in mission_files(config):
         change = overrides.get(path.stem, {})
         source = f"{path} with overrides" if change else str(path)
-        parts[path.stem] = build(_FILES[path.stem], _merged(_read(path), change), source)
+        parts[path.stem] = _build(_FILES[path.stem], _merged(_read(path), change), source)
     mission = Mission(**parts)
     for complaint in _contradictions(mission):
         raise PresetError(f"{mission_folder(config)}: {complaint}")
@@ -136,7 +136,7 @@ def _overlap(first: Box, second: Box, margin_m: float) -> bool:
     )
 
 
-def build(cls: type[T], table: object, source: str, key: str = "") -> T:
+def _build(cls: type[T], table: object, source: str, key: str = "") -> T:
     """Build dataclass `cls` from the TOML `table` found in file `source` under dotted `key` (empty at the top).
 
     Raises `PresetError` on the first thing that does not fit.
@@ -156,7 +156,7 @@ def build(cls: type[T], table: object, source: str, key: str = "") -> T:
 
 def _convert(hint: Any, value: object, source: str, key: str) -> object:
     if is_dataclass(hint) and isinstance(hint, type):
-        return build(hint, value, source, key)
+        return _build(hint, value, source, key)
     origin = get_origin(hint)
     if origin is tuple:
         return _convert_list(get_args(hint), value, source, key)

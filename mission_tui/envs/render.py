@@ -133,7 +133,7 @@ def _frame(core: MissionCore, fields: Fields) -> NDArray[np.uint8]:
 
 def _legend_strip(legend: str, share: float, width: int) -> NDArray[np.uint8]:
     strip = np.zeros((_LEGEND_PX, width, 3), dtype=np.uint8)
-    mask = text_mask(legend, 2)[:, : width - 12]
+    mask = _text_mask(legend, 2)[:, : width - 12]
     strip[10 : 10 + mask.shape[0], 6 : 6 + mask.shape[1]][mask] = _TEXT
     strip[:3] = _ZONE
     strip[:3, : round(share * width)] = _HELD
@@ -160,7 +160,7 @@ def _segment(x: Floats, y: Floats, start_x: float, start_y: float, end_x: float,
     return _disc(x - part * along_x, y - part * along_y, start_x, start_y, 0.5)
 
 
-def text_mask(text: str, scale: int) -> NDArray[np.bool_]:
+def _text_mask(text: str, scale: int) -> NDArray[np.bool_]:
     """Pixels of one line of text, `5 * scale` high; characters without a glyph are left blank."""
     gap = np.zeros((5, 1), dtype=np.bool_)
     columns = [part for char in text for part in (_GLYPHS.get(char, _GLYPHS[" "]), gap)]

@@ -34,13 +34,13 @@ class Progress:
 
     def begin(self, fields: Fields) -> None:
         """Take the first measurement of fresh fields."""
-        fields.distance_m = mean_distance(fields, self._radius_m)
+        fields.distance_m = _mean_distance(fields, self._radius_m)
         fields.best_distance_m = fields.distance_m.copy()
         fields.mark_distance_m = fields.distance_m.copy()
 
     def measure(self, fields: Fields) -> tuple[Floats, Floats]:
         """Gains (N,) since the last decision: metres that shaping pays for, and new capture seconds."""
-        distance = mean_distance(fields, self._radius_m)
+        distance = _mean_distance(fields, self._radius_m)
         match self._shaping:
             case "two_way":
                 gain_m = fields.distance_m - distance
@@ -83,7 +83,7 @@ class Capture:
         return held
 
 
-def mean_distance(fields: Fields, radius_m: float) -> Floats:
+def _mean_distance(fields: Fields, radius_m: float) -> Floats:
     """Mean over all attackers of the distance to the zone's edge in metres, 0 inside; shape (N,)."""
     distances = np.maximum(_distances(fields, radius_m), 0.0)
     # Added in a fixed order: a pairwise sum could round differently with another number of lanes.

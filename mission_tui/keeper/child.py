@@ -209,7 +209,7 @@ def _become_trainer(order: Order, environ: dict[str, str], lease: int, output: i
         except OSError as error:
             failure = f"cannot enter the working folder {order.cwd}: {error.strerror}"
         else:
-            apply_limits(order.limits)
+            _apply_limits(order.limits)
             os.execve(order.argv[0], order.argv, environ)  # noqa: S606 - the run's own words
     except BaseException as error:  # noqa: BLE001 - nothing of the keeper may go on in the child
         failure = f"{failure}: {error}"
@@ -219,7 +219,7 @@ def _become_trainer(order: Order, environ: dict[str, str], lease: int, output: i
         os._exit(127)
 
 
-def apply_limits(limits: Mapping[str, Any]) -> None:
+def _apply_limits(limits: Mapping[str, Any]) -> None:
     """Have this process limited as the table in `launch.json` says. `ulimit`s come last: they may be narrow."""
     if isinstance(cores := limits.get("cores"), str):
         # A core that has been taken away from this machine is left out by the kernel; without any it refuses.

@@ -50,7 +50,7 @@ def ppo_arguments(spec: Spec) -> dict[str, Any]:
     arguments["learning_rate"] = _schedule(ppo.learning_rate)
     arguments["clip_range"] = _schedule(ppo.clip_range)
     arguments["clip_range_vf"] = None if ppo.clip_range_vf is None else _schedule(ppo.clip_range_vf)
-    arguments["policy_kwargs"] = policy_kwargs(ppo, arguments["policy"])
+    arguments["policy_kwargs"] = _policy_kwargs(ppo, arguments["policy"])
     return arguments
 
 
@@ -94,7 +94,7 @@ _CLASS_KEYS = {
 }
 
 
-def policy_kwargs(ppo: PpoSpec, policy: Any) -> dict[str, Any]:
+def _policy_kwargs(ppo: PpoSpec, policy: Any) -> dict[str, Any]:
     """Keyword arguments for `policy`, a class or one of SB3's names. Raises `PresetError` naming the key."""
     kwargs = dict(ppo.policy_kwargs)
     for key, kind in _CLASS_KEYS.items():

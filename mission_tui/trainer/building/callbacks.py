@@ -72,7 +72,7 @@ def _check_values(spec: Spec, value: Any, key: str, name: str = "") -> None:
     if (inner := _as_part(value)) is not None:
         _check_part(spec, inner, key)
     elif name == _EVAL_ENV:
-        playing_spec(spec, _own_keys(value, key), key)
+        _playing_spec(spec, _own_keys(value, key), key)
     elif isinstance(value, list):
         for index, item in enumerate(value):
             _check_values(spec, item, f"{key}[{index}]")
@@ -129,7 +129,7 @@ class _Maker:
 
     def _env(self, own: Mapping[str, Any], key: str) -> VecEnv:
         """An environment like the run's, wrapped alike, that shows raw rewards and learns no statistics."""
-        vec = build_vec_env(playing_spec(self.spec, own, key), self.snapshot).vec
+        vec = build_vec_env(_playing_spec(self.spec, own, key), self.snapshot).vec
         self.envs.append(vec)
         if (normalizer := unwrap_vec_normalize(vec)) is not None:
             normalizer.training, normalizer.norm_reward = False, False
@@ -176,7 +176,7 @@ def _inner_names(part: Part) -> tuple[str, ...]:
     return tuple(found)
 
 
-def playing_spec(spec: Spec, own: Mapping[str, Any], key: str) -> Spec:
+def _playing_spec(spec: Spec, own: Mapping[str, Any], key: str) -> Spec:
     """`spec` with the keys `own` of its `env` replaced, on one lane unless they say how many, in this process.
 
     Raises `PresetError` naming `key` for keys that `[env]` does not have or take.

@@ -89,7 +89,7 @@ def _import(parsed: argparse.Namespace, say: Say) -> None:
     rows = work.rows()
     newest = _models(work, rows) if parsed.models and work.folder.zips else None
     played = evaluations_of(work.folder.played, rows, work.notes)
-    records = records_of(rows, played, work.spec.run.total_timesteps, newest, _written_t(work.folder))
+    records = _records_of(rows, played, work.spec.run.total_timesteps, newest, _written_t(work.folder))
     _write(work.into.metrics, records)
     findings = replay({1: work.spec}, records, ())[-MOST_FINDINGS:]
     result = {
@@ -229,7 +229,7 @@ def evaluations_of(path: Path | None, rows: Sequence[UpdateDone], notes: list[st
     return played
 
 
-def records_of(
+def _records_of(
     rows: Sequence[UpdateDone],
     played: Sequence[EvaluationDone],
     total: int | None,

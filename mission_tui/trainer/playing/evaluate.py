@@ -120,7 +120,7 @@ def subject(run_dir: RunDir, checkpoint: str) -> tuple[Loaded, Spec, Path]:
     """
     loaded = load_checkpoint(run_dir.checkpoints / checkpoint)
     manifest = loaded.manifest
-    check_spec(manifest, attempt_spec_file(run_dir, manifest.attempt))
+    _check_spec(manifest, attempt_spec_file(run_dir, manifest.attempt))
     trained = read_attempt_spec(run_dir, manifest.attempt)
     rules = rules_of(run_dir, manifest.attempt)
     check_rules(rules, manifest.extra.get(RULES))
@@ -137,12 +137,12 @@ def actor(parsed: argparse.Namespace, spec: Spec, vec: VecEnv, loaded: Loaded) -
     if parsed.policy == "random":
         vec.action_space.seed(parsed.seed)
         return _by_chance(vec, masked=spec.ppo.algo == "maskable_ppo"), vec
-    check_normalizer(loaded, vec)
+    _check_normalizer(loaded, vec)
     if (normalizer := unwrap_vec_normalize(vec)) is not None:
         freeze_normalizer(normalizer, loaded.boundary.state["normalizer"])
     model = build_scratch(ppo_arguments(spec), vec, "cpu", spec.ppo.algo)
     assert model.env is not None
-    check_spaces(loaded, model.env)
+    _check_spaces(loaded, model.env)
     put_parameters(model.policy, loaded.boundary.parameters)
     th.manual_seed(parsed.seed)
     return model.player(model.env, deterministic=not parsed.stochastic), model.env
@@ -177,7 +177,7 @@ class _Progress:
             self._say({"done": done, "total": self._total})
 
 
-def check_spec(manifest: Manifest, file: Path) -> None:
+def _check_spec(manifest: Manifest, file: Path) -> None:
     """Raise `DamagedError` where `file` is not the spec that the attempt of `manifest` trained by.
 
     What was imported was never trained by a file here.
@@ -195,7 +195,7 @@ def check_spec(manifest: Manifest, file: Path) -> None:
         )
 
 
-def check_spaces(loaded: Loaded, vec: VecEnv) -> None:
+def _check_spaces(loaded: Loaded, vec: VecEnv) -> None:
     """`vec` is the environment as the policy sees it. Raises `CheckpointError` that names the space that is another."""
     manifest = loaded.manifest
     spaces = (("observations", "obs", vec.observation_space), ("actions", "act", vec.action_space))
@@ -208,7 +208,7 @@ def check_spaces(loaded: Loaded, vec: VecEnv) -> None:
             )
 
 
-def check_normalizer(loaded: Loaded, vec: VecEnv) -> None:
+def _check_normalizer(loaded: Loaded, vec: VecEnv) -> None:
     """Raise `CheckpointError` where one of the two has a normaliser and the other has none."""
     statistics, normalizes = loaded.boundary.state["normalizer"], unwrap_vec_normalize(vec) is not None
     if (statistics is not None) != normalizes:

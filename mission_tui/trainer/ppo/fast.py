@@ -64,7 +64,7 @@ class FastPPO(PPO):
         super()._setup_model()
         self.policy.optimizer = flattened(self.policy.optimizer)
         if self.precision == "bf16":
-            multiply_in_bf16(self.policy)
+            _multiply_in_bf16(self.policy)
         by_hand = self.precision == "fp32" and not self.compiles
         prepare = compiled if self.compiles else None
         self._evaluator = evaluator_of(self.policy, by_hand=by_hand, quick=self.rounding == "quick", prepare=prepare)
@@ -222,7 +222,7 @@ def _stacked(observations: list[Any]) -> Any:
     return np.stack(observations)
 
 
-def multiply_in_bf16(policy: ActorCriticPolicy) -> None:
+def _multiply_in_bf16(policy: ActorCriticPolicy) -> None:
     """Let features extractors, towers and the two last layers of `policy` compute under autocast, for good.
 
     The names and types of its parameters stay, so checkpoints do not know the difference.

@@ -70,7 +70,7 @@ def build_vec_env(
     all_infos = bool(spec.run.callbacks)
     vec: NativeVecEnv | InlineVecEnv | WorkersVecEnv
     if choice.kind == "native":
-        vec = NativeVecEnv(make_batched(spec.env, snapshot), all_infos=all_infos)
+        vec = NativeVecEnv(_make_batched(spec.env, snapshot), all_infos=all_infos)
     elif choice.kind == "inline":
         vec = InlineVecEnv([maker] * spec.env.n_envs)
     else:
@@ -169,7 +169,7 @@ class EnvMaker:
         return env
 
 
-def make_batched(env: EnvSpec, snapshot: Path | None) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+def _make_batched(env: EnvSpec, snapshot: Path | None) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
     """All `env.n_envs` lanes as one environment through its `vector_entry_point`. Raises `PresetError`."""
     sentence = native_refusal(env)
     if sentence is not None:

@@ -179,7 +179,7 @@ class WorkersVecEnv(VecEnv):
         # Whatever is asked may open or shut something.
         self._masks_there = False
         asked = range(self.num_envs) if lanes is None else lanes
-        return ask_lanes(self.pool, self._of_lane, Question(what, asked, arguments), self._calling)
+        return _ask_lanes(self.pool, self._of_lane, _Question(what, asked, arguments), self._calling)
 
     def _settle(self) -> None:
         """Nothing is under way after this: a step that nobody waited for is waited for."""
@@ -187,7 +187,7 @@ class WorkersVecEnv(VecEnv):
             self.step_wait()
 
 
-class Question(NamedTuple):
+class _Question(NamedTuple):
     """`what` is asked of each of `lanes` (environments by their place) with its own `arguments`."""
 
     what: str
@@ -195,7 +195,7 @@ class Question(NamedTuple):
     arguments: Sequence[tuple[Any, ...]]
 
 
-def ask_lanes(pool: WorkerPool, of_lane: Sequence[int], question: Question, patience: Patience) -> list[Any]:
+def _ask_lanes(pool: WorkerPool, of_lane: Sequence[int], question: _Question, patience: Patience) -> list[Any]:
     """The answer of each lane; `of_lane` is the worker of every lane there is."""
     what, lanes, arguments = question
     shares: dict[int, list[int]] = {}
