@@ -204,7 +204,7 @@ def test_what_raises_is_named_with_its_line(
     hook: str, updates: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The attempt fails; its cause has the callback, the exception and the user's own line, stderr the traceback."""
-    source = (Path(__file__).parents[1] / "own_parts.py").read_text(encoding="utf-8").splitlines()
+    source = (Path(__file__).with_name("own_parts.py")).read_text(encoding="utf-8").splitlines()
     line = next(n for n, text in enumerate(source, 1) if "the line that is to be named" in text)
     failed = ran(tmp_path, called(own("Raising", hook=hook)))
     row = failed.ended()
