@@ -12,22 +12,14 @@ from typing import Annotated, Literal, get_args
 __all__ = [
     "OUTCOMES",
     "Box",
-    "Defender",
     "Mission",
-    "NotNegative",
     "Outcome",
-    "OutcomeRewards",
-    "Patrol",
     "Point",
-    "Positive",
     "Rewards",
     "Rules",
     "Shaping",
-    "UnitClass",
-    "UnitKind",
     "Units",
     "World",
-    "Zone",
 ]
 
 Point = tuple[float, float]

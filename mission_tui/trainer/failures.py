@@ -11,7 +11,7 @@ from typing import Literal
 
 from mission_tui.errors import EX_CONFIG, EX_FAILED, MissionError, PresetError, raised_by
 
-__all__ = ["CallbackError", "EnvError", "Failure", "FailureKind", "NonFiniteError", "classify", "complain"]
+__all__ = ["CallbackError", "EnvError", "Failure", "NonFiniteError", "classify", "complain"]
 
 FailureKind = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "unknown"]
 

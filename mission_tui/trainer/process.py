@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 __all__ = [
-    "WrongDirectoryError",
     "cap_threads",
     "check_lease",
     "children",

@@ -33,7 +33,7 @@ from mission_tui.trainer.state.wrappers import capture_normalizer, freeze_normal
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env, in_this_process
 from mission_tui.trainer.vec_env.episodes import play
 
-__all__ = ["Facts", "facts_of", "probe", "restore_training", "spec_facts", "starting_seed", "take_weights"]
+__all__ = ["Facts", "facts_of", "probe", "restore_training", "spec_facts", "take_weights"]
 
 Facts = dict[str, Any]
 

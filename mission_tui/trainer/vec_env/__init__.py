@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mission_tui.trainer.vec_env.build import (
     BuiltEnvs,
-    SavableVecEnv,
     build_vec_env,
     in_this_process,
     savable,
@@ -18,7 +17,6 @@ __all__ = [
     "BuiltEnvs",
     "InlineVecEnv",
     "NativeVecEnv",
-    "SavableVecEnv",
     "WorkersVecEnv",
     "build_vec_env",
     "in_this_process",
