@@ -1,4 +1,4 @@
-"""The root command: global options, the verbs of the catalogue, and the screen when no verb is given.
+"""The root command: global options, the table of verbs, and the screen when no verb is given.
 
 A verb's module is imported when that verb is asked for, so that `status` does not pay for `doctor`.
 """
@@ -15,30 +15,55 @@ from mission_tui import __version__
 from mission_tui.cli.errors import EX_INTERRUPTED, exit_code_of, print_error
 from mission_tui.cli.session import Session
 from mission_tui.errors import EX_USAGE, nearest
-from mission_tui.fleet.commands import WORDS
 
-__all__ = ["VERBS", "cli", "main"]
+__all__ = ["VERBS", "cli", "looking", "main"]
 
-VERBS = tuple(WORDS)
-LOOKING = tuple(word for word, command in WORDS.items() if command.offline)
-"""The verbs that change nothing, and are answered from the files alone with `--readonly`."""
-
-_SUBJECTS = {
-    "cleanup": ("clean", "rm", "prune"),
-    "doctor": ("paths",),
-    "import_export": ("export", "import-checkpoint", "import-run"),
-    "monitoring": ("top", "replay"),
-    "naming": ("rename", "note", "label"),
-    "presets": ("check",),
-    "run_control": ("resume", "set", *(word for word, command in WORDS.items() if command.order)),
-    "run_output": ("logs", "metrics"),
+VERBS = {
+    "launch": "launch",
+    "status": "status",
+    "top": "monitoring",
+    "replay": "monitoring",
+    "logs": "run_output",
+    "metrics": "run_output",
+    "pause": "run_control",
+    "freeze": "run_control",
+    "park": "run_control",
+    "resume": "run_control",
+    "set": "run_control",
+    "clone": "clone",
+    "adopt": "adopt",
+    "rename": "naming",
+    "note": "naming",
+    "label": "naming",
+    "stop": "run_control",
+    "kill": "run_control",
+    "checkpoint": "run_control",
+    "wait": "wait",
+    "findings": "findings",
+    "judge": "judge",
+    "evaluate": "evaluate",
+    "compare": "compare",
+    "bench": "bench",
+    "tune": "tune",
+    "export": "import_export",
+    "import-checkpoint": "import_export",
+    "import-run": "import_export",
+    "clean": "cleanup",
+    "rm": "cleanup",
+    "prune": "cleanup",
+    "presets": "presets",
+    "check": "presets",
+    "paths": "doctor",
+    "doctor": "doctor",
+    "supervisor": "supervisor",
+    "service": "service",
 }
-_MODULES = {word: subject for subject, words in _SUBJECTS.items() for word in words}
-"""Which module of `mission_tui.cli.verbs` a verb is in that has none of its own name."""
+"""Every verb in the order of the help, and its module in `mission_tui.cli.verbs`; verb `x-y` is `x_y_command` there.
+They are the words of `fleet.commands`, which would double what every verb loads."""
 
 
 class Verbs(click.Group):
-    """A group whose commands are imported as they are asked for: verb `x-y` is `x_y_command` of its module."""
+    """A group whose commands are imported as they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -46,7 +71,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        module = importlib.import_module(f"mission_tui.cli.verbs.{_MODULES.get(cmd_name, cmd_name)}")
+        module = importlib.import_module(f"mission_tui.cli.verbs.{VERBS[cmd_name]}")
         command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command)
         return command
@@ -76,13 +101,20 @@ def cli(ctx: click.Context, runs_dir: str | None, readonly: bool) -> int | None:
         from mission_tui.cli.screen import open_screen
 
         return open_screen(ctx.obj)
-    if ctx.obj.received and not readonly and ctx.invoked_subcommand in LOOKING:
+    if ctx.obj.received and not readonly and ctx.invoked_subcommand in looking():
         ctx.obj = ctx.obj._replace(readonly=True)
         print_error(ctx.obj.what_was_received)
-    if readonly and ctx.invoked_subcommand not in LOOKING:
-        looking = ", ".join(LOOKING)
-        raise click.UsageError(f"--readonly changes nothing: it is for the screen (no verb), {looking}", ctx)
+    if readonly and ctx.invoked_subcommand not in looking():
+        verbs = ", ".join(looking())
+        raise click.UsageError(f"--readonly changes nothing: it is for the screen (no verb), {verbs}", ctx)
     return None
+
+
+def looking() -> tuple[str, ...]:
+    """The verbs that change nothing, and are answered from the files alone with `--readonly`."""
+    from mission_tui.fleet.commands import WORDS
+
+    return tuple(verb for verb in VERBS if WORDS[verb].offline)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.commands import CATALOGUE
+from mission_tui.cli.root import VERBS
+from mission_tui.fleet.commands import CATALOGUE, WORDS
 from mission_tui.tui.actions import ACTIONS
 
 
@@ -12,3 +13,8 @@ def test_every_command_is_reached_from_the_screen() -> None:
     assert {row.name for row in CATALOGUE if row.keys} <= actions
     assert [row.name for row in CATALOGUE if not row.keys and not row.word] == []
     assert [row.name for row in CATALOGUE if not row.keys and row.name in actions] == []
+
+
+def test_the_command_line_has_every_word_of_the_catalogue() -> None:
+    """A command that has a word is a verb, and every verb is a command."""
+    assert set(VERBS) == set(WORDS)
