@@ -18,6 +18,10 @@ from mission_tui.ipc.requests import AnsweredBy, GoTo
 __all__ = ["FleetClient", "ReplaySeek", "follow"]
 
 Answer = TypeVar("Answer")
+Lost = Callable[[str, bool], None]
+_FIRST_WAIT_S = 0.25
+_LONGEST_WAIT_S = 2.0
+STEPS = (("1s", 1.0), ("10s", 10.0), ("1m", 60.0), ("10m", 600.0), ("1h", 3600.0), ("6h", 21600.0), ("1d", 86400.0))
 
 
 class FleetClient(Protocol):
@@ -36,12 +40,6 @@ class FleetClient(Protocol):
         """Let go of the supervisor."""
 
 
-Lost = Callable[[str, bool], None]
-
-_FIRST_WAIT_S = 0.25
-_LONGEST_WAIT_S = 2.0
-
-
 async def follow(client: FleetClient, arrived: Callable[[FleetSnapshot], None], lost: Lost) -> None:
     """Follow until cancelled. `lost` gets the reason each time the link ends or cannot be made, and whether there is
     nobody: one that is there and takes no word from us is of another version.
@@ -58,9 +56,6 @@ async def follow(client: FleetClient, arrived: Callable[[FleetSnapshot], None], 
         lost(why, nobody)
         await asyncio.sleep(wait_s)
         wait_s = min(_LONGEST_WAIT_S, wait_s * 1.6)
-
-
-STEPS = (("1s", 1.0), ("10s", 10.0), ("1m", 60.0), ("10m", 600.0), ("1h", 3600.0), ("6h", 21600.0), ("1d", 86400.0))
 
 
 class ReplayClient(Protocol):

@@ -19,6 +19,10 @@ from mission_tui.tui.plot.scale import Scale, scale_of
 
 __all__ = ["Curve", "Sample", "Side", "Sided", "curve_of", "side_by_side", "smoothed"]
 
+Side = Literal["left", "right", "own"]
+_LEAST_SHARE = 1 / 3
+"""Of the height of an axis: a curve that would have less is read on another one."""
+
 
 class Sample(Struct, frozen=True):
     """A bucket that ends with `update`: its least and greatest value, what is drawn, and that without smoothing."""
@@ -98,12 +102,6 @@ def smoothed(values: Sequence[float], updates: Sequence[int], factor: float) -> 
 
 def _fit(value: float, *, log: bool) -> float:
     return math.nan if not math.isfinite(value) or (log and value <= 0) else value
-
-
-Side = Literal["left", "right", "own"]
-
-_LEAST_SHARE = 1 / 3
-"""Of the height of an axis: a curve that would have less is read on another one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ _WORD = 7
 _FINE = 1e-4
 _LARGE = 1e6
 _MOST = sys.float_info.max
+_NICE_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
 
 
 class Scale(Struct, frozen=True):
@@ -109,9 +110,6 @@ def _words(value: float, step: float) -> str:
     digits = max(0, math.ceil(-math.log10(step) - 1e-9))
     words = f"{value:,.{digits}f}"
     return words if len(words) <= _WORD else numbers.reading(value)
-
-
-_NICE_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
 
 
 class Ruler:

@@ -37,6 +37,8 @@ DETAIL_LEAST = 4
 _AS_IT_COMES = Shares({})
 
 _TIMELINE_FROM = 44
+_DETAIL_WIDTH, _LIST_WIDTH = 40, 50
+"""Beside each other neither is narrower."""
 
 
 def timeline_rows(width: int, height: int) -> int:
@@ -104,10 +106,6 @@ def _grown(detail: int, rows: int, listed: int) -> int:
     if not detail:
         return 0
     return max(detail, min(rows - listed - 1, rows * 3 // 5))
-
-
-_DETAIL_WIDTH, _LIST_WIDTH = 40, 50
-"""Beside each other neither is narrower."""
 
 
 class ListAndDetail(SplitContainer):

@@ -25,6 +25,11 @@ OF_A_COMMAND = "command"
 """What the preset of a run is called that was launched by its command line: there is none to hold it against."""
 
 _FIRST = ("env", "ppo", "run", "keep", "model", "host")
+_HINT = "v only what differs from its preset as it is now, then from another run"
+_HINT_OF_A_COMMAND = "v only what differs from another run"
+_NAMES, _LEAST = 28, 10
+_LEFT_OUT = ("run.seed",)
+"""No setting: every run has its own."""
 
 
 def config(details: DetailsReply, width: int) -> list[Strip]:
@@ -91,13 +96,6 @@ def _word(value: object) -> str | None:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_word(item) or numbers.DASH for item in value) + "]"
     return str(value)
-
-
-_HINT = "v only what differs from its preset as it is now, then from another run"
-_HINT_OF_A_COMMAND = "v only what differs from another run"
-_NAMES, _LEAST = 28, 10
-_LEFT_OUT = ("run.seed",)
-"""No setting: every run has its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ __all__ = ["Lines", "ScrollLines", "differences"]
 
 _CLOSE = 4
 """Cells between two changes that cost less than moving the cursor over them."""
+Build = Callable[[int], list[Strip]]
+"""Makes the whole content for a width in cells."""
 
 
 class Lines(Widget):
@@ -159,10 +161,6 @@ def _simple(strip: Strip) -> bool:
 
 def _cells(segments: Sequence[Segment]) -> list[tuple[str, Style | None]]:
     return [(char, style) for text, style, _ in segments for char in text]
-
-
-Build = Callable[[int], list[Strip]]
-"""Makes the whole content for a width in cells."""
 
 
 def _nothing(_width: int) -> list[Strip]:

@@ -32,6 +32,9 @@ WHOLE = Stretch()
 """Of lines that are no part of an output: what is asked, or why there is none."""
 _MOST_FOLDS = 24
 _FOUND = Style(color=colours.GROUND, bgcolor=colours.PALETTE.key, bold=True)
+_PAGE_BYTES = 1 << 18
+"""What the supervisor gives at most."""
+_MOST_BYTES = 4 << 20
 
 
 class LogLines(Lines):
@@ -205,11 +208,6 @@ class LogLines(Lines):
     def wheel(self, by: int) -> None:
         """The wheel scrolls."""
         self._scroll(3 * by)
-
-
-_PAGE_BYTES = 1 << 18
-"""What the supervisor gives at most."""
-_MOST_BYTES = 4 << 20
 
 
 class LogSearch:
