@@ -27,6 +27,7 @@ __all__ = [
     "fit",
     "fit_middle",
     "fold",
+    "home_relative",
     "join",
     "key_at",
     "line",
@@ -189,3 +190,10 @@ def _key(word: str) -> str | None:
     if word.startswith("Ctrl-"):
         return f"ctrl+{word.removeprefix('Ctrl-').lower()}"
     return word if len(word) == 1 and word.isascii() and word.isalnum() else _NAMED.get(word)
+
+
+def home_relative(root: str, home: str) -> str:
+    """A path as people write it: their home is `~`."""
+    if home and (root == home or root.startswith(home + "/")):
+        root = "~" + root.removeprefix(home)
+    return literal(root)

@@ -8,10 +8,10 @@ from rich.cells import cell_len
 
 from mission_tui.fleet.views.snapshot import OtherRoot
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.strips import Part, literal, wrap
+from mission_tui.tui.drawing.strips import Part, home_relative, wrap
 from mission_tui.tui.state.presets import PresetChoice, by_key
 
-__all__ = ["also_live", "empty_state", "home_relative", "least_cells"]
+__all__ = ["also_live", "empty_state", "least_cells"]
 
 _ROOTS = 3
 _KEY: Part = (" W", colours.KEY)
@@ -63,13 +63,6 @@ def empty_state(
         ],
     ]
     return lines
-
-
-def home_relative(root: str, home: str) -> str:
-    """A path as people write it: their home is `~`."""
-    if home and (root == home or root.startswith(home + "/")):
-        root = "~" + root.removeprefix(home)
-    return literal(root)
 
 
 def named(other: OtherRoot, home: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.specs.spec import LIVE_KEYS
@@ -11,9 +13,9 @@ from mission_tui.ipc.requests import Apply, Mark
 from mission_tui.tui.drawing import numbers
 from mission_tui.tui.screens.verdict import Proposal, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.verbs.orders import no_finding
+from mission_tui.tui.verbs.orders import Verb, no_finding
 
-__all__ = ["acknowledge", "apply", "silence"]
+__all__ = ["VERBS"]
 
 
 async def acknowledge(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
@@ -104,3 +106,10 @@ async def _ask(
             limits=origin.limits,
         )
     )
+
+
+VERBS: Mapping[str, Verb] = {
+    "acknowledge": acknowledge,
+    "silence": silence,
+    "apply": apply,
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from mission_tui.fleet.views.snapshot import RunView
@@ -12,8 +12,9 @@ from mission_tui.tui.screens.questions import LineInputScreen, settings_in, type
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.state.presets import PresetChoice, by_key
+from mission_tui.tui.verbs.orders import Verb
 
-__all__ = ["ask_first", "clone", "launch", "launch_keys", "new"]
+__all__ = ["VERBS", "ask_first", "launch", "launch_keys"]
 
 _HELP = (
     "KEY=VALUE, several with spaces between, or nothing. The new run has the settings, rules and seed of this one and "
@@ -107,3 +108,9 @@ async def clone(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         LineInputScreen, f"A new run like {view.name}", _HELP, "starts it", "ppo.learning_rate=1e-4 run.seed=2"
     )
     await typed(app_context, make, begin, empty=True)
+
+
+VERBS: Mapping[str, Verb] = {
+    "new": new,
+    "clone": clone,
+}

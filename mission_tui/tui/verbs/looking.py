@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import GetSnapshot, GetUpgrades
 from mission_tui.tui.screens.away import AwayScreen
 from mission_tui.tui.screens.evaluation import EvaluationScreen
 from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.verbs.orders import Verb
 from mission_tui.tui.widgets.split_container import SplitContainer
 from mission_tui.tui.widgets.timeline import Timeline
 
-__all__ = [
-    "away",
-    "bell",
-    "compare",
-    "copy",
-    "evaluate",
-    "help_",
-    "larger",
-    "longer",
-    "machine",
-    "refresh",
-    "shorter",
-    "smaller",
-    "usual_sizes",
-]
+__all__ = ["VERBS", "evaluate"]
 
 
 async def compare(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
@@ -157,3 +146,20 @@ def _step(app_context: AppContext, by: int) -> None:
         app_context.toast("that is as far as it goes", seconds=2.0)
     else:
         app_context.redraw()
+
+
+VERBS: Mapping[str, Verb] = {
+    "compare": compare,
+    "away": away,
+    "machine": machine,
+    "evaluate": evaluate,
+    "help": help_,
+    "refresh": refresh,
+    "copy": copy,
+    "bell": bell,
+    "longer": longer,
+    "shorter": shorter,
+    "larger": larger,
+    "smaller": smaller,
+    "usual sizes": usual_sizes,
+}

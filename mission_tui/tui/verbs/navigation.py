@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+from collections.abc import Mapping
 from functools import partial
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.time_words import BACK_S, parse_moment
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.tui.drawing.strips import home_relative
 from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.screens.questions import LineInputScreen, typed
-from mission_tui.tui.sections.empty_state import home_relative
 from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.verbs.orders import Verb
 from mission_tui.tui.widgets.choices import Choice
 
-__all__ = ["back", "coarser", "elsewhere", "finer", "forward", "go_to", "replay", "shell", "suspend"]
+__all__ = ["VERBS"]
 
 _HELP = "A time of day such as 03:12, the last one before now; or with its date: 2026-11-21T03:12. Local time."
 _LABEL = 28
@@ -116,3 +118,16 @@ async def suspend(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
         app_context.suspend()
     else:
         app_context.toast("no shell started this screen that could bring it back: q leaves, and all runs go on")
+
+
+VERBS: Mapping[str, Verb] = {
+    "replay": replay,
+    "back in time": back,
+    "forward in time": forward,
+    "finer": finer,
+    "coarser": coarser,
+    "go to": go_to,
+    "elsewhere": elsewhere,
+    "shell": shell,
+    "suspend": suspend,
+}

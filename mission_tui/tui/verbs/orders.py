@@ -16,7 +16,7 @@ from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.run_status import state_word
 
-__all__ = ["ORDERS", "Verb", "able", "fitting", "names", "no_finding"]
+__all__ = ["VERBS", "Verb", "able", "fitting", "names", "no_finding"]
 
 Verb = Callable[[AppContext, tuple[RunView, ...]], Coroutine[Any, Any, None]]
 
@@ -53,7 +53,7 @@ def _loss(view: RunView) -> str:
     return f"everything after checkpoint {view.last_checkpoint} is lost"
 
 
-ORDERS: Mapping[str, Verb] = {**{row.name: _order(row.name) for row in CATALOGUE if row.order}, "kill": kill}
+VERBS: Mapping[str, Verb] = {**{row.name: _order(row.name) for row in CATALOGUE if row.order}, "kill": kill}
 """By action name: those of the catalogue, and `kill`, which asks first."""
 
 

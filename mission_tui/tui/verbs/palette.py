@@ -6,6 +6,7 @@ Verbs that have no key of their own are in the palette by their names.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from functools import partial
 
 from mission_tui.errors import UsageError
@@ -18,10 +19,10 @@ from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.state.run_status import state_word
 from mission_tui.tui.verbs.launch import ask_first, launch
-from mission_tui.tui.verbs.orders import names
+from mission_tui.tui.verbs.orders import Verb, names
 from mission_tui.tui.widgets.choices import Choice
 
-__all__ = ["actions", "command", "palette"]
+__all__ = ["VERBS"]
 
 _HELP = "A verb and its options, as after mission-tui in a shell; VERB --help says which there are."
 
@@ -97,3 +98,10 @@ async def actions(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
             choices.append(Choice(action.call, action.label, told, key_label(action.keys[0])))
     if call := await app_context.ask_user(Picker(names(runs), choices, typed=False)):
         await app_context.press(call)
+
+
+VERBS: Mapping[str, Verb] = {
+    "palette": palette,
+    "command": command,
+    "actions": actions,
+}

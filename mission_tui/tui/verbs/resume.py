@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError
@@ -13,9 +14,9 @@ from mission_tui.ipc.requests import UNDO_S, Resume, Set
 from mission_tui.tui.screens.questions import LineInputScreen, settings_in, typed
 from mission_tui.tui.screens.verdict import Choice, Proposal, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.verbs.orders import fitting, no_finding
+from mission_tui.tui.verbs.orders import Verb, fitting, no_finding
 
-__all__ = ["resume", "resume_with", "set_", "set_advice"]
+__all__ = ["VERBS"]
 
 _HELP_TO_RESUME = "KEY=VALUE, several with spaces between. Nothing starts yet: what each change does is shown first."
 _KEYS = ", ".join(LIVE_KEYS)
@@ -182,3 +183,11 @@ async def _ask_to_set(
     return await app_context.ask(
         lambda id_: Set(id=id_, run=view.id, assignments=words, accept=accept, check_only=not accept)
     )
+
+
+VERBS: Mapping[str, Verb] = {
+    "resume": resume,
+    "resume with": resume_with,
+    "set": set_,
+    "set advice": set_advice,
+}

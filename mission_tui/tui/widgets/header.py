@@ -15,8 +15,8 @@ from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
-from mission_tui.tui.drawing.strips import Part, key_at, line, literal
-from mission_tui.tui.sections.empty_state import also_live, home_relative, least_cells
+from mission_tui.tui.drawing.strips import Part, home_relative, key_at, line, literal
+from mission_tui.tui.sections.empty_state import also_live, least_cells
 from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.widgets.lines import Lines
 
