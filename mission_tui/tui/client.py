@@ -1,4 +1,4 @@
-"""What the screen needs of a supervisor, as a protocol; following it while the screen lives, and through a replay.
+"""The supervisor as the screen uses it: a protocol, following it while the screen lives, and moving through a replay.
 
 The screen never sees a socket: it iterates over snapshots until the link is lost, and asks; each call connects anew if
 need be, so losing the supervisor is an exception to show and never a state to repair.

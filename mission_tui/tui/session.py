@@ -1,4 +1,4 @@
-"""One session of the screen: the app with a real supervisor behind it, the terminal's end foreseen, choices kept."""
+"""One session of the screen: the app with a real supervisor, a watch on the terminal's end, and saved preferences."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Snapshots as they come become pictures: the newest one, no more often than pace and terminal allow, and never later.
+"""Turns snapshots into pictures: always the newest, no more often than the chosen rate and the terminal allow.
 
-What is news in them is told: by toasts, by the bell, and by the terminal's own notification. What the first picture
-does not need is loaded after it, and before a person can have pressed a key.
+What is new in one is announced by toasts, by the bell and by the terminal's own notification. What the first picture
+does not need is loaded after it, before a person can have pressed a key.
 """
 
 from __future__ import annotations

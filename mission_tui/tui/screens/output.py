@@ -1,4 +1,4 @@
-"""What a line of the command line says, as it comes. Closing it ends the command, as Ctrl-C would; no run with it."""
+"""The output of a command line, as it comes. Closing it ends the command, as Ctrl-C would; runs go on."""
 
 from __future__ import annotations
 

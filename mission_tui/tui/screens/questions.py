@@ -1,4 +1,4 @@
-"""Questions before something is done: yes or no, what of leftovers to remove, or one line that is typed."""
+"""Questions before something is done: yes or no, which leftovers to remove, or one typed line."""
 
 from __future__ import annotations
 

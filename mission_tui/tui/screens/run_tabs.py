@@ -1,6 +1,6 @@
-"""What keys do within the tabs of a run: hold its settings against its preset or another run, and copy what is shown.
+"""What keys do in the tabs of a run: compare its settings with its preset or another run, and copy what is shown.
 
-Copied are whole lines as one reads them, and what they are. Nothing hidden goes along.
+Whole lines are copied, as one reads them. Nothing hidden goes along.
 """
 
 from __future__ import annotations

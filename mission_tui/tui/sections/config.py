@@ -1,7 +1,4 @@
-"""What a run was asked to be and what really runs, each setting with the reason; and what is not the same elsewhere.
-
-Elsewhere is its preset as it is now, or another run.
-"""
+"""A run's settings as asked and as they really are, with reasons; how they differ from a preset or another run."""
 
 from __future__ import annotations
 

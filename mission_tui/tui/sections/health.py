@@ -1,4 +1,4 @@
-"""What the health rules say about a run in short, one finding in words, and what rules read beside their limits."""
+"""What the health rules say about a run: a short list, one finding in words, and readings beside their limits."""
 
 from __future__ import annotations
 

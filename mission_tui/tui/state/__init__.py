@@ -1,1 +1,1 @@
-"""What the screen knows, was told and asks for; the app context, by which all of it is reached. Nothing here draws."""
+"""What the screen knows and requests, and the app context that gives access to it. Nothing here draws."""

@@ -1,6 +1,6 @@
-"""What is made of a run's history: the course of each metric, and the stretch of one that shows a finding. Pure.
+"""What is computed from a run's history: the course of each metric, and the stretch that shows a finding. Pure.
 
-A resume from before an incident writes the same updates anew, and then the history is no longer the one it was seen in.
+A resume from before an incident writes the same updates again; then the history is not the one that the rule saw.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A launch as it stands in the form: what was typed, as `--set` words, what that means in numbers, what it costs."""
+"""A launch as it stands in the form: what was typed, as `--set` words, what that means in numbers, and its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs that a launch makes: those of a preset and what was typed over it, named and grouped."""
+"""The runs that a launch makes: those of a preset with its changes, named and grouped."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What stands in the launch form, reckoned out while it is typed: the runs that it makes, then what they would cost.
+"""What the launch form stands for, computed while it is typed: the runs that a launch would make, then their cost.
 
-An answer to what was typed before is worth nothing; a price of before stays, greyed, until the new one is there.
+Answers to an earlier text are dropped; an earlier cost stays, greyed, until the new one is there.
 """
 
 from __future__ import annotations

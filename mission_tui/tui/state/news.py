@@ -1,8 +1,8 @@
-"""What a person is told without asking: what happened meanwhile, new critical findings, what dead runs left. Pure.
+"""What the screen announces by itself: new critical findings, processes of dead runs, what happened meanwhile. Pure.
 
-Each is told once, and of findings never what was there when the screen was opened. What happened while nobody looked
-is what the journals say of a stretch of time that does not move while it is read; it is counted anew for a few
-seconds, because a supervisor that was started for this screen resumes and judges meanwhile.
+A finding is announced once, and never if it was there when the screen was opened. What happened while nobody looked is
+counted over a fixed stretch of time, and again for a few seconds: a supervisor that was started for this screen first
+resumes and judges what it found.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a person chose about the look of the screen, as a plain table that outlives the session and may come damaged.
 
-The table has only what was chosen. Who gives it in and takes it back keeps it; nothing here reads or writes a file.
-How a screen is split is kept as shares of its room, so that a terminal of another size is split alike.
+The table has only what was chosen. The caller stores it; nothing here reads or writes a file. Splits of a screen are
+kept as shares of its room, so that a terminal of another size is split alike.
 """
 
 from __future__ import annotations

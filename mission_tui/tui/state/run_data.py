@@ -1,6 +1,6 @@
-"""What is known of one run beyond its view, and the asking for it.
+"""What is known of one run beyond its view, and the requests for it.
 
-Only what is on the screen is asked for, never twice at once, and again only when it may have changed.
+Only what the screen shows is requested, never twice at once, and again only when it may have changed.
 """
 
 from __future__ import annotations

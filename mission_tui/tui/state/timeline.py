@@ -1,7 +1,7 @@
-"""The strip as last answered, the asking for it, and its columns: cells and phases on one axis.
+"""The data of the strip: the newest answer, the requests for it, and its cells and phases cut into columns.
 
-It is asked for no more often than a column of it takes, never twice at once, and only by who shows it. Columns lie on
-whole multiples of their width, so that the past keeps its place in them while time goes on.
+It is requested no more often than a column takes, never twice at once, and only by a widget that is seen. Columns begin
+at whole multiples of their width, so that the past keeps its place while time goes on.
 """
 
 from __future__ import annotations

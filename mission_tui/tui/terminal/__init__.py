@@ -1,1 +1,1 @@
-"""What is written to the terminal and how fast, and which keys come from it."""
+"""Paces what is written to the terminal, and keeps keys for the screen they were typed for."""

@@ -1,8 +1,8 @@
-"""Pictures go to the terminal as fast as it takes them, and no faster: while it is behind nothing is drawn at all.
+"""Sends pictures to the terminal as fast as it takes them; while it is behind, nothing is drawn.
 
-What changes meanwhile is drawn once it has caught up, as it is by then. Keys are heard and carried out all the while.
-A picture that lies in a queue is old before it is seen, and the answer to a key lies behind it. So only a little may
-be on the way at once; a mark, which a terminal answers, tells when it has arrived. One that answers none is trusted.
+What changes meanwhile is drawn once it has caught up, as it is by then; keys are carried out all the while. A picture
+in a queue is old before it is seen, and answers to keys queue behind it, so only a little may be on the way: a mark,
+which a terminal answers, says when it has arrived. A terminal that answers none is trusted.
 """
 
 from __future__ import annotations

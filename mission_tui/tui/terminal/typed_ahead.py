@@ -1,8 +1,8 @@
-"""Keys that were pressed after the one that opens a screen, and before that screen can take them, are kept for it.
+"""Keeps keys that were pressed after the one that opens a screen until that screen can take them.
 
 A key travels from the program through the screen and back to the bindings, and a sheet takes some turns of the loop, or
 an answer of the supervisor, until it is there. Whatever comes meanwhile never acts on the screen below. Launch keys are
-held until it is sure that they are no paste and no held key.
+held until they are surely neither a paste nor a key held down.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What Textual does otherwise than this screen needs it: each module names the version and what it costs."""
+"""Workarounds for Textual: each module names the version and what it costs without."""

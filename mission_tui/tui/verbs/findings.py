@@ -1,4 +1,4 @@
-"""About the chosen finding: `i` acknowledges it, `I` silences its rule, `a` does what it advises once that was seen."""
+"""The chosen finding: `i` acknowledges it, `I` silences its rule, `a` applies its advice after showing the effects."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Orders to runs: `p` hold, `F` freeze, `B` park, `C` checkpoint, `s` stop, `K` kill once one saw what is lost.
+"""Orders to runs: `p` pause, `F` freeze, `B` park, `C` checkpoint, `s` stop, `K` kill after a question.
 
-And what all verbs share: one request about the runs it can apply to, what was accepted, and what there is none of.
+And what all verbs share: which of the chosen runs a verb can apply to, and what to say when there are none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`r` goes on, `R` with other settings; `S` sets some while it trains, `A` those advised. Both are seen before."""
+"""`r` resumes, `R` with other settings; `S` sets some while it trains, `A` those advised. Effects are shown first."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The base of every drawn widget: a list of ready strips of which only the changed ones are painted again.
 
-Of those that scroll a window is shown: content is built for a width, and kept while scrolled.
+`ScrollLines` shows a window of more: content is built for a width, and kept while scrolled.
 """
 
 from __future__ import annotations

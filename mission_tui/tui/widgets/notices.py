@@ -1,4 +1,4 @@
-"""Lines that come and go above the list: what happened while nobody looked, and where in a replay the picture lies."""
+"""Lines that come and go above the list: what happened while nobody looked, and the position in a replay."""
 
 from __future__ import annotations
 
