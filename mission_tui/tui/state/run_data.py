@@ -55,7 +55,7 @@ class RunData(Struct):
 
 
 Keep = Callable[[RunData, Answer], bool]
-"""Puts an answer into the dossier; True when that changed it."""
+"""Puts an answer into the run data; True when that changed them."""
 
 
 class RunDataClient(Protocol):
