@@ -6,14 +6,14 @@ a run as it stands, and their keys say why not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
 
 from mission_tui.fleet.commands import CATALOGUE, COMMANDS, Needs
 
-__all__ = ["ACTIONS", "Action", "Move", "Place", "key_label", "offered"]
+__all__ = ["ACTIONS", "BY_NAME", "Action", "Move", "Place", "key_label", "offered"]
 
 Place = Literal["fleet", "run", "machine"]
 Group = Literal["start", "act", "look", "move", "screen"]
@@ -177,6 +177,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("screen", "leave", ("q",), "leave", "leave the screen; all runs go on", "app.leave"),
 )
 # fmt: on
+
+BY_NAME: Mapping[str, Action] = {action.name: action for action in ACTIONS}
 
 _LABELS = {
     "up": "↑",

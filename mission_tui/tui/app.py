@@ -15,7 +15,7 @@ from textual.screen import Screen
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.requests import UNDO_S
-from mission_tui.tui.actions import ACTIONS
+from mission_tui.tui.actions import BY_NAME
 from mission_tui.tui.client import FleetClient, follow
 from mission_tui.tui.drawing.colours import THEME
 from mission_tui.tui.drawing.glyphs import GlyphFilter, draws_unicode
@@ -40,7 +40,6 @@ GREETING_S = 10.0
 """Long enough for the first look at another runs root."""
 
 _ONLY_LOOKS = "this screen is read-only: nothing is changed from here"
-_ACTIONS = {action.name: action for action in ACTIONS}
 
 
 class MissionApp(HostApp, inherit_bindings=False):
@@ -152,7 +151,7 @@ class MissionApp(HostApp, inherit_bindings=False):
 
     def _refuses(self, name: str) -> bool:
         """Whether the action `name` would change something on a screen that only looks; then it says so."""
-        if not self.app_context.readonly or not _ACTIONS[name].changes:
+        if not self.app_context.readonly or not BY_NAME[name].changes:
             return False
         past = self.app_context.snapshot is not None and self.app_context.snapshot.replay is not None
         self.app_context.toast(
@@ -195,7 +194,7 @@ class MissionApp(HostApp, inherit_bindings=False):
 
         if self._refuses(name):
             return
-        screen, action = self.screen, _ACTIONS[name]
+        screen, action = self.screen, BY_NAME[name]
         needs = action.needs
         runs: tuple[RunView, ...] = ()
         if isinstance(screen, SnapshotScreen) and needs != "none":

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.tui.actions import ACTIONS, key_label
+from mission_tui.tui.actions import BY_NAME, key_label
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import hue, letter, metric_title
@@ -22,7 +22,6 @@ __all__ = ["controls", "legend", "signs"]
 
 _VALUE, _VALUE_AT, _VALUE_ALONE, _PLACE, _TITLE, _TITLE_LEAST = 8, 13, 17, 14, 22, 6
 """Cells of a value and of each word for a place, so that lines do not jump when they change, and the most of a name."""
-_ACTIONS = {action.name: action for action in ACTIONS}
 _AWAY = "Esc", "screen.back"
 
 
@@ -158,7 +157,7 @@ def _words(settings: ChartSettings, *, kept: bool, reading: bool) -> Iterator[tu
 
 def _keys(names: Sequence[str], *, reading: bool) -> Iterator[Part]:
     for name in names:
-        label, call = key_label(_ACTIONS[name].keys[0]), _ACTIONS[name].call
+        label, call = key_label(BY_NAME[name].keys[0]), BY_NAME[name].call
         if reading and name == "crosshair":
             label, call = _AWAY
         yield label, colours.KEY + Style(meta={"@click": call})
