@@ -55,7 +55,7 @@ def launch_price(session: Session, items: Sequence[LaunchItem]) -> Quoted:
 
 
 def _asked(session: Session, connection: Connection, items: Sequence[LaunchItem]) -> Quoted:
-    from mission_tui.ipc.own_limits import captured_limits
+    from mission_tui.ipc.captured import captured_limits
     from mission_tui.ipc.requests import Quote
     from mission_tui.ipc.start import captured_environ
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.capacity.headroom import MachineLimits, read_limits, tightest
-from mission_tui.records.files.toml_file import read_toml
+from mission_tui.records.files.given_files import read_toml
 
 __all__ = ["LimitsFiles"]
 

@@ -17,8 +17,8 @@ from mission_tui.fleet.specs.preset_file import PresetFile, PresetOrigin, read_p
 from mission_tui.fleet.text import clean
 from mission_tui.paths import preset_origin
 from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.storage import storing
-from mission_tui.records.files.toml_file import read_toml
 
 __all__ = [
     "PresetFile",

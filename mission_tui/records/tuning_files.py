@@ -19,8 +19,8 @@ from mission_tui import __version__
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun, TuneRecord
 from mission_tui.records.files.atomic import write_atomic_group
+from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.files.toml_file import read_toml
 
 if TYPE_CHECKING:
     from mission_tui.fleet.tuning.profile import HostProfile

@@ -26,8 +26,7 @@ from mission_tui.fleet.store import Store
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters, OtherProgram, SupervisorInfo
 from mission_tui.paths import limits_files
-from mission_tui.records.files.reserve import Reserve
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.storage import Reserve, StorageError
 from mission_tui.records.limits_files import LimitsFiles
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir, supervisor_dir

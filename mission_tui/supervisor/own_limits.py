@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mission_tui.fleet.process_limits import UNLIMITED, ProcessLimits, cores_in, shortfalls
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.ipc.own_limits import SCHEDULERS, captured_limits
+from mission_tui.ipc.captured import SCHEDULERS, captured_limits
 
 __all__ = ["limit_process", "limits_lacking", "said_of_limits", "take_fixed_limits"]
 

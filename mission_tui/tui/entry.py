@@ -76,7 +76,7 @@ def run(
     Raises `UsageError` when there is no terminal that could show it.
     """
     _require_terminal(os.environ)
-    from mission_tui.ipc.own_limits import captured_limits
+    from mission_tui.ipc.captured import captured_limits
     from mission_tui.ipc.start import captured_environ
     from mission_tui.tui.state.presets import Origin
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from mission_tui.records.files.reserve import Reserve
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.storage import Reserve, StorageError
 from tests.full_disk import fill, small_disk
 
 SIZE = 128 << 10

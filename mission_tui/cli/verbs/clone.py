@@ -116,7 +116,7 @@ def _ask(
     exact: bool,
     accept: bool,
 ) -> Accepted | VerdictReply:
-    from mission_tui.ipc.own_limits import captured_limits
+    from mission_tui.ipc.captured import captured_limits
     from mission_tui.ipc.requests import Clone, Resume
     from mission_tui.ipc.start import captured_environ
 

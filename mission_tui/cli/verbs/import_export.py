@@ -81,7 +81,7 @@ def import_run_command(
     Of DIR are read: progress.csv or progress.json, TensorBoard events, monitor files, the zips of PPO.save,
     vecnormalize.pkl, evaluations.npz, config.yml and args.yml.
     """
-    from mission_tui.ipc.own_limits import captured_limits
+    from mission_tui.ipc.captured import captured_limits
     from mission_tui.ipc.requests import ImportRun
     from mission_tui.ipc.start import captured_environ
     from mission_tui.records.sb3_run import find_folder
@@ -173,7 +173,7 @@ def import_checkpoint_command(
     as_json: bool,
 ) -> None:
     """Make a run of a foreign Stable-Baselines3 zip."""
-    from mission_tui.ipc.own_limits import captured_limits
+    from mission_tui.ipc.captured import captured_limits
     from mission_tui.ipc.requests import ImportCheckpoint
     from mission_tui.ipc.start import captured_environ
 

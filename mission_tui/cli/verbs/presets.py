@@ -208,7 +208,7 @@ def check_command(
 
 
 def _checked(session: Session, spec: Spec, limit_s: float, *, quiet: bool) -> Checked:
-    from mission_tui.ipc.own_limits import captured_limits
+    from mission_tui.ipc.captured import captured_limits
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Check
     from mission_tui.ipc.start import captured_environ

@@ -82,7 +82,7 @@ def resume_command(
     named as there (reset-adam), or with its field (restore:ppo.gamma).
     """
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.ipc.own_limits import captured_limits
+    from mission_tui.ipc.captured import captured_limits
     from mission_tui.ipc.replies import VerdictReply
     from mission_tui.ipc.requests import Resume
     from mission_tui.ipc.start import captured_environ

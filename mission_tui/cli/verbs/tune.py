@@ -175,7 +175,7 @@ def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchIt
 def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -> Tuned:
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.cli.tables.tune import probe_line
-    from mission_tui.ipc.own_limits import captured_limits
+    from mission_tui.ipc.captured import captured_limits
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Tune
     from mission_tui.ipc.start import captured_environ
@@ -233,7 +233,7 @@ def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *
 def _measured_fleet(session: Session, item: LaunchItem, most: int, budget_s: float) -> FleetTuned:
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
-    from mission_tui.ipc.own_limits import captured_limits
+    from mission_tui.ipc.captured import captured_limits
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import TuneFleet
     from mission_tui.ipc.start import captured_environ

@@ -15,8 +15,8 @@ from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.views.run import view_of
+from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.files.toml_file import read_toml
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.provenance_file import read_provenance

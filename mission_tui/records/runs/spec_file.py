@@ -13,7 +13,7 @@ from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.fleet.specs.preset import as_tables, from_tables
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.atomic import read_json, write_atomic, write_json
-from mission_tui.records.files.toml_file import parse_toml, read_toml
+from mission_tui.records.files.given_files import parse_toml, read_toml
 from mission_tui.records.runs.layout import RunDir
 
 __all__ = [

@@ -42,9 +42,9 @@ from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import SERIES
+from mission_tui.records.files.given_files import LARGEST_BYTES
 from mission_tui.records.files.lines import decode_line
 from mission_tui.records.files.tail import Tail
-from mission_tui.records.files.toml_file import LARGEST_BYTES
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.spec_file import parse_spec, read_attempt_spec
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.metrics import MetricRecord
+from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.files.toml_file import read_toml
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.core import Core

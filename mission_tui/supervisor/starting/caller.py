@@ -16,7 +16,7 @@ from msgspec import structs
 from mission_tui.errors import PresetError
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import RunSpec, Spec
-from mission_tui.records.files.env_file import read_env_file
+from mission_tui.records.files.given_files import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.identity import Process
 

@@ -19,8 +19,8 @@ from mission_tui.fleet.capacity.reference_runs import differences, reference_run
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
+from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_first
-from mission_tui.records.files.toml_file import read_toml
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir
 

@@ -22,8 +22,8 @@ from mission_tui.errors import CheckpointError, DamagedError, UsageError
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.plain_files import read_plain
 from mission_tui.records.files.atomic import write_atomic_group
+from mission_tui.records.files.given_files import LARGEST_BYTES
 from mission_tui.records.files.lines import LINE_BYTES
-from mission_tui.records.files.toml_file import LARGEST_BYTES
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.rules_snapshot import check_rules, rules_of

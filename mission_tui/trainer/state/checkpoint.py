@@ -23,9 +23,8 @@ from mission_tui.fleet.events.findings import RETENTION
 from mission_tui.fleet.specs.spec import CheckpointKeep
 from mission_tui.forks import leave_fork
 from mission_tui.plain_files import make_folder, open_fresh, read_plain
-from mission_tui.records.files.reserve import Reserve
-from mission_tui.records.files.storage import StorageError, storing
-from mission_tui.records.files.toml_file import LARGEST_BYTES
+from mission_tui.records.files.given_files import LARGEST_BYTES
+from mission_tui.records.files.storage import Reserve, StorageError, storing
 from mission_tui.records.runs.checkpoint import (
     CheckpointFacts,
     Manifest,

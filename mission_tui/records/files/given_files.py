@@ -11,13 +11,16 @@ from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import read_given
 
-__all__ = ["LARGEST_BYTES", "parse_toml", "read_toml"]
+__all__ = ["LARGEST_BYTES", "parse_toml", "read_env_file", "read_toml"]
 
 LARGEST_BYTES = 1 << 20
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 DEEPEST_KEY = 64
 _TOKEN = re.compile(r"""(?P<part>"(?:[^"\\]|\\.)*"|'[^']*'|[\w-]+|[ \t]+)|.""")
 _LINE = re.compile(r"\(at line (\d+), column (\d+)\)")
+MOST_ENV_BYTES = 1 << 20
+_NAME_VALUE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.ASCII)
+_QUOTES = ("'", '"')
 
 
 def read_toml(path: Path, error: type[MissionError] = PresetError) -> dict[str, Any]:
@@ -76,3 +79,30 @@ def _sentence(path: Path, text: str, reason: str) -> str:
     column = f" (column {match[2]})" if match else " (end of the file)" if "end of document" in reason else ""
     what = clean(reason.split(" (at ")[0])
     return f"{path}: line {line}: not valid TOML: {what}{column}"
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """The variables in `path`: `NAME=VALUE` or `export NAME=VALUE`, plain or in quotes; `#` begins a comment line.
+
+    Nothing is expanded. Raises `PresetError` with file and line, and without what stands there.
+    """
+    try:
+        text = read_given(path, MOST_ENV_BYTES).decode()
+    except OSError as error:
+        raise PresetError(f"run.env_file: cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise PresetError(f"run.env_file: {path} is not UTF-8 text") from None
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _NAME_VALUE.fullmatch(line.strip())
+        if match is None or "\0" in line or match[1].startswith("MISSION_TUI_"):
+            raise PresetError(f"run.env_file: line {number} of {path} is not NAME=VALUE, such as WANDB_API_KEY=...")
+        found[match[1]] = _unquoted(match[2])
+    return found
+
+
+def _unquoted(value: str) -> str:
+    quoted = len(value) > 1 and value[0] in _QUOTES and value[-1] == value[0]
+    return value[1:-1] if quoted else value
