@@ -23,9 +23,9 @@ from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded, unmeasured
 from mission_tui.cli.plan import LaunchWish, launch_items
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
+from mission_tui.ipc.captured import captured_environ
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import Act, Launch
-from mission_tui.ipc.start import captured_environ
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.process import lower_priority

@@ -55,9 +55,8 @@ def launch_price(session: Session, items: Sequence[LaunchItem]) -> Quoted:
 
 
 def _asked(session: Session, connection: Connection, items: Sequence[LaunchItem]) -> Quoted:
-    from mission_tui.ipc.captured import captured_limits
+    from mission_tui.ipc.captured import captured_environ, captured_limits
     from mission_tui.ipc.requests import Quote
-    from mission_tui.ipc.start import captured_environ
 
     cwd, environ, limits = str(session.cwd), captured_environ(session.environ), captured_limits()
     return connection.ask(

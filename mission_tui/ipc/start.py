@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shlex
 import socket
 import subprocess
 import sys
@@ -21,11 +20,12 @@ from pathlib import Path
 
 from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.fleet.text import clean
+from mission_tui.ipc.captured import is_text
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.paths import socket_dir
 from mission_tui.plain_files import make_folder, open_fresh, open_plain, open_to_append, open_to_lock
 
-__all__ = ["SUPERVISOR", "captured_environ", "ensure_supervisor", "operator_socket", "start_readonly_server"]
+__all__ = ["SUPERVISOR", "ensure_supervisor", "operator_socket", "start_readonly_server"]
 
 SUPERVISOR = "mission_tui.supervisor"
 READONLY_SERVER = "mission_tui.supervisor.readonly.server"
@@ -33,37 +33,6 @@ REPLAY_SERVER = "mission_tui.supervisor.readonly.replay"
 LOOK_EVERY_S = 0.02
 PATIENCE_AFTER_EXIT_S = 1.0
 LOG_TAIL_BYTES = 4096
-COMMAND_CHARACTERS = 4096
-
-# fmt: off
-NOT_PASSED_ON = frozenset({
-    # Of the service manager's talk with the calling process: a run that answered it would speak for a stranger.
-    "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "MAINPID",
-    "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE",
-    # Of the calling terminal: a run has none, and the window may be another's tomorrow.
-    "TMUX", "TMUX_PANE", "STY", "WINDOW", "WINDOWID", "COLUMNS", "LINES", "TERMCAP", "SSH_TTY", "GPG_TTY",
-    # Of the calling shell itself; `PWD` is set to the folder that the run works in.
-    "_", "PWD", "OLDPWD", "SHLVL",
-})
-# fmt: on
-OUR_PREFIX, OUR_SETTING = "MISSION_TUI_", "MISSION_TUI_RUNS"
-
-
-def captured_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """A client's environment as a run that it launches gets it: all of it but what belongs to the client alone.
-
-    Of our own variables only the runs root goes along, for a script that calls `mission-tui` itself; added are the
-    words of this client, for the record. What is not valid text cannot be said in JSON and is left out.
-    """
-    captured = {
-        name: value
-        for name, value in environ.items()
-        if name not in NOT_PASSED_ON
-        and (name == OUR_SETTING or not name.startswith(OUR_PREFIX))
-        and _is_text(name + value)
-    }
-    command = shlex.join(["mission-tui", *sys.argv[1:]])[:COMMAND_CHARACTERS]
-    return captured | ({"MISSION_TUI_COMMAND": command} if _is_text(command) else {})
 
 
 def operator_socket(root: Path) -> Path:
@@ -190,7 +159,7 @@ def start_readonly_server(root: Path, at: float | None = None) -> socket.socket:
 
 def _writable_state(root: Path) -> Path:
     state = root / ".supervisor"
-    if not _is_text(os.fspath(root)):
+    if not is_text(os.fspath(root)):
         raise UsageError(f"runs root {clean(repr(root))} cannot be used: its name is not valid UTF-8")
     try:
         make_folder(state)
@@ -221,11 +190,3 @@ def _last_line(log: Path) -> str:
     except OSError:
         lines = []
     return next((said for line in reversed(lines) if (said := clean(line, 300))), "")
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

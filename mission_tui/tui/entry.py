@@ -76,8 +76,7 @@ def run(
     Raises `UsageError` when there is no terminal that could show it.
     """
     _require_terminal(os.environ)
-    from mission_tui.ipc.captured import captured_limits
-    from mission_tui.ipc.start import captured_environ
+    from mission_tui.ipc.captured import captured_environ, captured_limits
     from mission_tui.tui.state.presets import Origin
 
     origin = Origin(str(Path.cwd()), sys.executable, captured_environ(os.environ), captured_limits())

@@ -13,9 +13,10 @@ import pytest
 from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.ipc import start
 from mission_tui.ipc.async_client import AsyncConnection
+from mission_tui.ipc.captured import captured_environ
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetSnapshot, Shutdown
-from mission_tui.ipc.start import captured_environ, ensure_supervisor, operator_socket
+from mission_tui.ipc.start import ensure_supervisor, operator_socket
 from tests.ipc.serving import operator_path
 from tests.ipc.serving import until as until_async
 from tests.waiting import until

@@ -141,10 +141,9 @@ def _recorded(word: str) -> Side:
 
 def _measured(session: Session, items: list[LaunchItem], seconds: float, repeats: int, *, keep: bool) -> Benched:
     from mission_tui.cli.tables.progress import TaskBar
-    from mission_tui.ipc.captured import captured_limits
+    from mission_tui.ipc.captured import captured_environ, captured_limits
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Bench
-    from mission_tui.ipc.start import captured_environ
 
     environ = captured_environ(session.environ)
 

@@ -116,9 +116,8 @@ def _ask(
     exact: bool,
     accept: bool,
 ) -> Accepted | VerdictReply:
-    from mission_tui.ipc.captured import captured_limits
+    from mission_tui.ipc.captured import captured_environ, captured_limits
     from mission_tui.ipc.requests import Clone, Resume
-    from mission_tui.ipc.start import captured_environ
 
     environ, limits = captured_environ(session.environ), captured_limits()
     mine: dict[str, object] = {"cwd": str(session.cwd), "python": sys.executable, "environ": environ, "limits": limits}

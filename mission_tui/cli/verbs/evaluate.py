@@ -86,9 +86,9 @@ def evaluate_command(
     """Play episodes with a run's policy."""
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.progress import TaskBar
+    from mission_tui.ipc.captured import captured_environ
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Evaluate
-    from mission_tui.ipc.start import captured_environ
 
     if fps is not None and render is None:
         raise UsageError("--fps belongs to --render ansi")

@@ -175,10 +175,9 @@ def _apply(session: Session, run: str, finding: str, accept: bool, as_json: bool
     """The exit code: 2 when nothing was begun, because the verdict was not accepted or refuses."""
     from mission_tui.cli.answers import answer_facts, print_answer
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.ipc.captured import captured_limits
+    from mission_tui.ipc.captured import captured_environ, captured_limits
     from mission_tui.ipc.replies import VerdictReply
     from mission_tui.ipc.requests import Apply
-    from mission_tui.ipc.start import captured_environ
 
     environ = captured_environ(session.environ)
     with session.connect() as connection:

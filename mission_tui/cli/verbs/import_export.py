@@ -81,9 +81,8 @@ def import_run_command(
     Of DIR are read: progress.csv or progress.json, TensorBoard events, monitor files, the zips of PPO.save,
     vecnormalize.pkl, evaluations.npz, config.yml and args.yml.
     """
-    from mission_tui.ipc.captured import captured_limits
+    from mission_tui.ipc.captured import captured_environ, captured_limits
     from mission_tui.ipc.requests import ImportRun
-    from mission_tui.ipc.start import captured_environ
     from mission_tui.records.sb3_run import find_folder
 
     found = find_folder((session.cwd / folder).resolve())
@@ -173,9 +172,8 @@ def import_checkpoint_command(
     as_json: bool,
 ) -> None:
     """Make a run of a foreign Stable-Baselines3 zip."""
-    from mission_tui.ipc.captured import captured_limits
+    from mission_tui.ipc.captured import captured_environ, captured_limits
     from mission_tui.ipc.requests import ImportCheckpoint
-    from mission_tui.ipc.start import captured_environ
 
     path = session.cwd / file
     if not path.is_file():

@@ -124,9 +124,8 @@ def _seeds(seed: tuple[int, ...], count: int | None) -> tuple[int, ...]:
 
 def _launch(session: Session, items: tuple[LaunchItem, ...]) -> Launched:
     """The whole wish was understood; only now is a supervisor started or asked."""
-    from mission_tui.ipc.captured import captured_limits
+    from mission_tui.ipc.captured import captured_environ, captured_limits
     from mission_tui.ipc.requests import Launch
-    from mission_tui.ipc.start import captured_environ
 
     environ, limits = captured_environ(session.environ), captured_limits()
     with session.connect() as connection:

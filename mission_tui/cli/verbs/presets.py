@@ -208,10 +208,9 @@ def check_command(
 
 
 def _checked(session: Session, spec: Spec, limit_s: float, *, quiet: bool) -> Checked:
-    from mission_tui.ipc.captured import captured_limits
+    from mission_tui.ipc.captured import captured_environ, captured_limits
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Check
-    from mission_tui.ipc.start import captured_environ
 
     cwd, environ, limits = str(session.cwd), captured_environ(session.environ), captured_limits()
 

@@ -82,10 +82,9 @@ def resume_command(
     named as there (reset-adam), or with its field (restore:ppo.gamma).
     """
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.ipc.captured import captured_limits
+    from mission_tui.ipc.captured import captured_environ, captured_limits
     from mission_tui.ipc.replies import VerdictReply
     from mission_tui.ipc.requests import Resume
-    from mission_tui.ipc.start import captured_environ
 
     if checkpoint is not None and len(runs) > 1:
         raise UsageError("--checkpoint belongs to one run: resume the runs one by one")

@@ -175,10 +175,9 @@ def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchIt
 def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -> Tuned:
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.cli.tables.tune import probe_line
-    from mission_tui.ipc.captured import captured_limits
+    from mission_tui.ipc.captured import captured_environ, captured_limits
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Tune
-    from mission_tui.ipc.start import captured_environ
 
     environ = captured_environ(session.environ)
     name = f"tune-{item.spec.preset[:40]}-{secrets.token_hex(2)}"
@@ -233,10 +232,9 @@ def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *
 def _measured_fleet(session: Session, item: LaunchItem, most: int, budget_s: float) -> FleetTuned:
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
-    from mission_tui.ipc.captured import captured_limits
+    from mission_tui.ipc.captured import captured_environ, captured_limits
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import TuneFleet
-    from mission_tui.ipc.start import captured_environ
 
     group = f"fleet-{item.spec.preset[:40]}-{secrets.token_hex(2)}"
     item = msgspec.structs.replace(item, name=group, group=group)

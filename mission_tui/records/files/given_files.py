@@ -1,4 +1,6 @@
-"""Reads a TOML file that anyone may have written: capped in size, refused with file and line, never half understood."""
+"""Files that a person wrote: TOML, capped in size, refused with file and line, never half understood; and lines of
+`NAME=VALUE` whose values are secrets, read when an attempt starts, never copied and never quoted.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """What the disk refuses, as a sentence: every write of a run directory passes through `storing`, so that a full disk,
-a quota or a read-only remount always names the file and what would help.
+a quota or a read-only remount always names the file and what would help. And the space that is kept for the one write
+that must not fail then.
 """
 
 from __future__ import annotations
@@ -51,7 +52,11 @@ def storing(path: Path, action: str = "write") -> Iterator[None]:
 
 
 class Reserve:
-    """The file `path` of `size_bytes` that holds nothing; one holder at a time."""
+    """The file `path` of `size_bytes` that holds nothing; one holder at a time.
+
+    Whoever meets a full disk releases it and tries once more. It is held again as soon as there is room for it twice
+    over, so that a disk that is nearly full does not swing.
+    """
 
     def __init__(self, path: Path, size_bytes: int) -> None:
         self.path, self.size_bytes = path, size_bytes
