@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 from typing import assert_never
 
 from mission_tui.errors import MissionError, ProtocolError, UsageError
-from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply
+from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply, StripReply
 from mission_tui.ipc.requests import (
     Act,
     Adopt,
@@ -56,26 +56,26 @@ from mission_tui.ipc.requests import (
 from mission_tui.ipc.server import Session
 from mission_tui.supervisor.catalog import named_views
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.meters.clocks import unix_ahead
+from mission_tui.supervisor.queries.adoptable import adoptable
+from mission_tui.supervisor.queries.details import details
+from mission_tui.supervisor.queries.history import Tracks, compare, history, strip_of
+from mission_tui.supervisor.queries.log import log
 from mission_tui.supervisor.requester import requested_by
 from mission_tui.supervisor.targets import check_runs_are_ours
 from mission_tui.supervisor.tasks import tasks_at_work
 from mission_tui.supervisor.verbs.acts import ACTS, shutdown
-from mission_tui.supervisor.verbs.adopt import adopt, adoptable
+from mission_tui.supervisor.verbs.adopt import adopt
 from mission_tui.supervisor.verbs.annotations import label, mark, note, rename
 from mission_tui.supervisor.verbs.apply import apply
 from mission_tui.supervisor.verbs.bench import bench
 from mission_tui.supervisor.verbs.check import check, quote, upgrades
 from mission_tui.supervisor.verbs.cleanup import clean, in_trash, prune, remove, restore, undo
-from mission_tui.supervisor.verbs.compare import compare
-from mission_tui.supervisor.verbs.details import details
 from mission_tui.supervisor.verbs.evaluate import evaluate, export
-from mission_tui.supervisor.verbs.history import history
 from mission_tui.supervisor.verbs.importing import import_checkpoint, import_run
 from mission_tui.supervisor.verbs.launch import clone, launch
-from mission_tui.supervisor.verbs.log import log
 from mission_tui.supervisor.verbs.resume import resume
 from mission_tui.supervisor.verbs.set import set_
-from mission_tui.supervisor.verbs.strip import strip
 from mission_tui.supervisor.verbs.tune import tune, tune_fleet
 
 __all__ = ["RequestDispatcher"]
@@ -306,3 +306,17 @@ def _names_known(core: Core, request: OperatorRequest) -> bool:
     """Whether the request names runs, each by its full id, and all of them are known."""
     named = getattr(request, "runs", None) or getattr(request, "refs", None) or (getattr(request, "run", None),)
     return all(isinstance(ref, str) and ref in core.store for ref in named)
+
+
+async def strip(core: Core, request: GetStrip) -> StripReply:
+    """The tracks between two moments, without runs that did nothing then. A GPU that is not here is only past."""
+    gpu = core.gpu
+
+    def visible(run_id: str) -> str | None:
+        live = core.live.get(run_id)
+        return None if live is None else live.visible_gpus
+
+    here = [sample.uuid for sample in gpu.gpus]
+    histories = core.lanes.histories
+    tracks = Tracks(gpu.names, gpu.busy, gpu.power, core.host.cpu, histories, here, visible, unix_ahead())
+    return StripReply(re=request.id, strip=strip_of(tracks, core.store, request, time.time()))

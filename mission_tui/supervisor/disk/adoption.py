@@ -39,8 +39,11 @@ from mission_tui.supervisor.clock_steps import missed_step
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import Make, RunJournal, damaged
 from mission_tui.supervisor.disk.run_on_disk import (
+    LAST_BYTES,
+    MANY_EVENTS,
     SHORT_BYTES,
     SLICE_BYTES,
+    SPARKLINE_BYTES,
     RunOnDisk,
     created_by_name,
     journal_bytes,
@@ -64,32 +67,13 @@ from mission_tui.supervisor.starting.run_queue import enqueue
 from mission_tui.supervisor.watching.finding_actions import react_to_due
 from mission_tui.supervisor.watching.metrics_feed import judge_some, read_news
 
-__all__ = [
-    "LAST_BYTES",
-    "MANY_EVENTS",
-    "SPARKLINE_BYTES",
-    "adopt_live",
-    "load_ended",
-    "load_waiting",
-    "show_damaged",
-    "take_in",
-    "take_in_anew",
-    "taking_in",
-]
+__all__ = ["adopt_live", "load_ended", "load_waiting", "show_damaged", "take_in", "take_in_anew", "taking_in"]
 
-SPARKLINE_BYTES = 64 << 10
-"""Of an ended run's metrics: enough for the points that a snapshot shows."""
-
-MANY_EVENTS = 500
-"""Taken in at one go: some milliseconds."""
 
 READ_S = 1800.0
 """How long one run may keep this process busy before it is given up; a million updates take a third of it."""
 
 log = logging.getLogger(__name__)
-
-LAST_BYTES = 8 << 10
-"""Of an ended run that no snapshot shows: enough for its last row."""
 
 
 def take_in(core: Core) -> None:

@@ -37,6 +37,7 @@ from mission_tui.fleet.events.journal import (
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.events.observations import FlagSeen
 from mission_tui.fleet.events.outcome import Lost
+from mission_tui.fleet.history.classify import ExitFacts
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec
@@ -45,14 +46,19 @@ from mission_tui.fleet.views.snapshot import SERIES
 from mission_tui.records.files.given_files import LARGEST_BYTES
 from mission_tui.records.files.lines import decode_line
 from mission_tui.records.files.tail import Tail
+from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.spec_file import parse_spec, read_attempt_spec
 
 __all__ = [
+    "LAST_BYTES",
+    "MANY_EVENTS",
     "SHORT_BYTES",
     "SLICE_BYTES",
+    "SPARKLINE_BYTES",
     "RunOnDisk",
     "created_by_name",
+    "exit_facts",
     "journal_bytes",
     "newest_attempt",
     "parted",
@@ -95,6 +101,12 @@ _AFTERWARDS = (
     | RunLabelled
 )
 """What may follow the end of an attempt and leave the run ended."""
+SPARKLINE_BYTES = 64 << 10
+"""Of an ended run's metrics: enough for the points that a snapshot shows."""
+MANY_EVENTS = 500
+"""Taken in at one go: some milliseconds."""
+LAST_BYTES = 8 << 10
+"""Of an ended run that no snapshot shows: enough for its last row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,3 +301,18 @@ def _whole_file(path: str) -> bytes:
         return b""
     finally:
         os.close(descriptor)
+
+
+def exit_facts(ended: ExitRecord | None) -> ExitFacts | None:
+    """The record in the words of the rules that name a cause."""
+    if ended is None:
+        return None
+    return ExitFacts(
+        code=ended.code,
+        signal=ended.signal,
+        asked=ended.asked,
+        escalated=ended.escalated,
+        oom_killed=ended.oom_killed,
+        start_error=ended.start_error,
+        last_output=ended.last_output,
+    )

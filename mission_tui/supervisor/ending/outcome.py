@@ -11,11 +11,12 @@ from mission_tui.fleet.capacity.machine import KEEPER_BYTES
 from mission_tui.fleet.events.journal import ENDING, AttemptEnded
 from mission_tui.fleet.events.outcome import Outcome, Stopped
 from mission_tui.fleet.events.processes import Peak
-from mission_tui.fleet.history.classify import CAUSE_CHARACTERS, ExitFacts, classify, never_begun
+from mission_tui.fleet.history.classify import CAUSE_CHARACTERS, classify, never_begun
 from mission_tui.fleet.history.restart_policy import ended_by_reboot
 from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.disk.run_on_disk import exit_facts
 from mission_tui.supervisor.ending.ladder import flag_unkillable, who_hangs
 from mission_tui.supervisor.ending.leftovers import find_leftovers, remove_leftover
 from mission_tui.supervisor.identity import boot_id
@@ -24,7 +25,7 @@ from mission_tui.supervisor.starting.restart_rules import decide_restart
 from mission_tui.supervisor.watching.metrics_feed import judge_silence, read_news
 from mission_tui.supervisor.watching.notifying import notify_end
 
-__all__ = ["abandon", "exit_facts", "finish", "sweep"]
+__all__ = ["abandon", "finish", "sweep"]
 
 log = logging.getLogger(__name__)
 
@@ -76,21 +77,6 @@ def _peak(core: Core, run: LiveRun, ended: ExitRecord | None) -> Peak | None:
     largest = ended.peak_rss_bytes if ended is not None else None
     rss = max(run.peak_rss_bytes, 0 if largest is None else largest + KEEPER_BYTES)
     return Peak(rss, run.peak_vram_bytes) if rss else None
-
-
-def exit_facts(ended: ExitRecord | None) -> ExitFacts | None:
-    """The record in the words of the rules that name a cause."""
-    if ended is None:
-        return None
-    return ExitFacts(
-        code=ended.code,
-        signal=ended.signal,
-        asked=ended.asked,
-        escalated=ended.escalated,
-        oom_killed=ended.oom_killed,
-        start_error=ended.start_error,
-        last_output=ended.last_output,
-    )
 
 
 def _went_down(outcome: Outcome, ended: ExitRecord | None) -> bool:

@@ -29,10 +29,13 @@ from mission_tui.records.files.tail import Tail, read_newest
 from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals
-from mission_tui.supervisor.disk.adoption import LAST_BYTES, MANY_EVENTS, SPARKLINE_BYTES
 from mission_tui.supervisor.disk.run_on_disk import (
+    LAST_BYTES,
+    MANY_EVENTS,
     SHORT_BYTES,
+    SPARKLINE_BYTES,
     RunOnDisk,
+    exit_facts,
     journal_bytes,
     newest_attempt,
     parted,
@@ -44,7 +47,6 @@ from mission_tui.supervisor.disk.run_on_disk import (
     unreadable_facts,
     why_unreadable,
 )
-from mission_tui.supervisor.ending.outcome import exit_facts
 from mission_tui.supervisor.identity import boot_id, read_stat
 from mission_tui.supervisor.lease import holds
 from mission_tui.supervisor.meters.host import HostSampler

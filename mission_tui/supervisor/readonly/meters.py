@@ -8,7 +8,7 @@ from pathlib import Path
 from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.records.meter_history import TIERS, MeterFiles
 from mission_tui.records.runs.layout import instruments_dir
-from mission_tui.supervisor.verbs.strip import Tracks
+from mission_tui.supervisor.queries.history import Tracks
 from mission_tui.supervisor.watching.restored_histories import RestoredHistories, behind, restore_histories
 
 __all__ = ["ReadonlyMeters", "read_meters", "tracks_of"]

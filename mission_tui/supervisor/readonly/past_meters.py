@@ -19,8 +19,8 @@ from mission_tui.fleet.strips.cells import METER_LEVELS, WINDOW_S, Cell, CellHis
 from mission_tui.fleet.strips.strip import Strip
 from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, Utilisation
 from mission_tui.ipc.requests import GetStrip
+from mission_tui.supervisor.queries.history import strip_of
 from mission_tui.supervisor.readonly.meters import read_meters, tracks_of
-from mission_tui.supervisor.verbs.strip import strip_of
 
 __all__ = ["PastMeters"]
 

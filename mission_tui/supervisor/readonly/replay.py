@@ -31,12 +31,12 @@ from mission_tui.ipc.requests import (
 )
 from mission_tui.ipc.server import Session, serve_link
 from mission_tui.supervisor.catalog import resolve_run
+from mission_tui.supervisor.queries.details import details
+from mission_tui.supervisor.queries.history import history
+from mission_tui.supervisor.queries.log import log
 from mission_tui.supervisor.readonly.past_fleet import PastFleet
 from mission_tui.supervisor.readonly.past_meters import PastMeters
 from mission_tui.supervisor.readonly.server import ended_page, readable
-from mission_tui.supervisor.verbs.details import details
-from mission_tui.supervisor.verbs.history import history
-from mission_tui.supervisor.verbs.log import log
 
 __all__ = ["ReplayServer", "details_at", "log_at", "main"]
 

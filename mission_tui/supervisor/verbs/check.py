@@ -29,6 +29,7 @@ from mission_tui.ipc.requests import Check, GetUpgrades, LaunchItem, Quote
 from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import trainer_environ
+from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
 from mission_tui.supervisor.starting.caller import (
     VISIBLE,
     Caller,
@@ -40,7 +41,6 @@ from mission_tui.supervisor.starting.caller import (
 from mission_tui.supervisor.starting.interpreter import as_module
 from mission_tui.supervisor.starting.launching import check_new, check_new_names, foreseen, would_wait
 from mission_tui.supervisor.starting.run_queue import gain_shortage, waits_for_others
-from mission_tui.supervisor.starting.throughput_estimate import estimate_paces
 from mission_tui.supervisor.subject import caller_of
 from mission_tui.supervisor.tasks import Task, TaskError, run_task
 

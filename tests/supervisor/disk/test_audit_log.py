@@ -18,7 +18,7 @@ from mission_tui.fleet.events.journal import (
 )
 from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.supervisor.verbs.details import SHOWN, audit_log_of
+from mission_tui.supervisor.queries.details import SHOWN, audit_log_of
 from tests.tui.fleets import NAN_FINDING
 
 SCREEN = "screen, pts/1"

@@ -48,6 +48,7 @@ from mission_tui.records.runs.seal import digest_of
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import take_in
 from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.queries import adoptable as adoptable_query
 from mission_tui.supervisor.verbs import adopt as adopt_verb
 from tests.records.test_plain_files import deep
 from tests.supervisor.conftest import Lab, stub_spec
@@ -354,8 +355,8 @@ def test_a_run_is_closed_to_others_before_it_is_compared_and_sealed(
         core = Core(foreign.root, LocalLauncher())
         take_in(core)
         request = GetAdoptable(id=1, runs=(run.id,))
-        (item,) = (await adopt_verb.adoptable(core, core.seals, request)).items
-        monkeypatch.setattr(adopt_verb, "digest_of", look)
+        (item,) = (await adoptable_query.adoptable(core, core.seals, request)).items
+        monkeypatch.setattr(adoptable_query, "digest_of", look)
         await adopt_verb.adopt(core, Adopt(id=2, runs=(run.id,), digests=(item.digest,)))
         assert "foreign" not in core.store.view(run.id).flags
 

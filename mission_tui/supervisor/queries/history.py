@@ -1,28 +1,67 @@
-"""Strip: what GPUs and processors did over the asked time, and in which phases the runs were."""
+"""History: columns over updates of one run; of an ended run read from its file when first asked for."""
 
 from __future__ import annotations
 
-import time
+import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 from msgspec import structs
 
 from mission_tui.fleet.capacity.headroom import gpu_for
+from mission_tui.fleet.events.metrics import MetricRecord
+from mission_tui.fleet.history.run import setting_changes
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.strips.cells import Cell, CellHistory
 from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.fleet.strips.strip import GpuTrack, Lane, Strip
-from mission_tui.ipc.replies import StripReply
-from mission_tui.ipc.requests import GetStrip
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.meters.clocks import unix_ahead
+from mission_tui.ipc.replies import ComparisonReply, HistoryReply
+from mission_tui.ipc.requests import Compare, GetHistory, GetStrip
+from mission_tui.records.files.tail import read_all
+from mission_tui.supervisor.catalog import RunCatalog, resolve_run
 
-__all__ = ["Tracks", "strip", "strip_of"]
+__all__ = ["Tracks", "compare", "history", "strip_of"]
 
+log = logging.getLogger(__name__)
 _HELD = ("paused", "frozen")
 """Without a phase a run is in the strip for these; who only waits is not."""
+
+
+async def history(
+    core: RunCatalog, request: GetHistory, rows: Callable[[str], list[MetricRecord]] | None = None
+) -> HistoryReply:
+    """The asked series, thinned to buckets; `rows` reads those of an ended run, by default all that its file holds."""
+    run_id = resolve_run(core, request.run)
+    if not core.store.run(run_id).metrics.complete and run_id not in core.live:
+        read = rows or (lambda run: read_all(core.run_dir(run).metrics, MetricRecord)[0])
+        core.store.load_history(run_id, await asyncio.to_thread(read, run_id))
+    thinned = core.store.history(run_id, request.series, request.from_update, request.to_update, request.points)
+    return HistoryReply(
+        re=request.id,
+        run=run_id,
+        updates=thinned.updates,
+        timesteps=thinned.timesteps,
+        t=thinned.t,
+        low=thinned.low,
+        high=thinned.high,
+        episodes=thinned.episodes,
+        outcomes=thinned.outcomes,
+        changes=tuple(it for it in setting_changes(core.store.run(run_id)) if it.update is not None),
+    )
+
+
+async def compare(core: RunCatalog, request: Compare) -> ComparisonReply:
+    """The comparison. Raises `MissionError` for runs that cannot be compared."""
+    # Not before somebody compares: every start of a supervisor would wait for it.
+    from mission_tui.fleet.compare import RETURN
+    from mission_tui.records.runs.comparison_sides import compare_runs
+
+    folders = [core.run_dir(resolve_run(core, ref)).path for ref in request.runs]
+    found = await asyncio.to_thread(compare_runs, folders, log.warning, RETURN, request.by, request.threshold)
+    return ComparisonReply(re=request.id, comparison=msgspec.to_builtins(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +78,6 @@ class Tracks:
     here: Sequence[str] = ()
     visible: Callable[[str], str | None] = lambda _: None
     ahead: float = 0.0
-
-
-async def strip(core: Core, request: GetStrip) -> StripReply:
-    """The tracks between two moments, without runs that did nothing then. A GPU that is not here is only past."""
-    gpu = core.gpu
-
-    def visible(run_id: str) -> str | None:
-        live = core.live.get(run_id)
-        return None if live is None else live.visible_gpus
-
-    here = [sample.uuid for sample in gpu.gpus]
-    histories = core.lanes.histories
-    tracks = Tracks(gpu.names, gpu.busy, gpu.power, core.host.cpu, histories, here, visible, unix_ahead())
-    return StripReply(re=request.id, strip=strip_of(tracks, core.store, request, time.time()))
 
 
 def strip_of(tracks: Tracks, store: Store, request: GetStrip, now: float) -> Strip:
