@@ -2,7 +2,7 @@
 
 The supervisor is named, never imported. What it inherits from the client that happens to start it means nothing to
 later runs: a run's environment is captured by the client that launches it. Only where a value of that is known no more,
-and its name is no secret's, what the supervisor inherited stands in (`supervisor/starting/variables.py`).
+and its name is no secret's, what the supervisor inherited stands in (`supervisor/runs/variables.py`).
 """
 
 from __future__ import annotations

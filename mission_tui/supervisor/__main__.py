@@ -30,16 +30,16 @@ from mission_tui.records.files.storage import storing
 from mission_tui.records.root_checks import check_locks, check_private
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor.clock import Clock, TimeLimits, read_time_limits
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.adoption import load_waiting, taking_in
-from mission_tui.supervisor.disk.run_directory import half_made, sweep_up
 from mission_tui.supervisor.ending.leftover_files import sweep_socket_folders
+from mission_tui.supervisor.host.own_limits import take_fixed_limits
+from mission_tui.supervisor.launchers.caller import drop_run_markers
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.own_limits import take_fixed_limits
+from mission_tui.supervisor.lifecycle.adoption import load_waiting, taking_in
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
-from mission_tui.supervisor.starting.caller import drop_run_markers
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.run_directory import half_made, sweep_up
+from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.watching.meter_history import Instruments
-from mission_tui.supervisor.watching.telemetry_handler import TelemetryHandler
 
 SLICE_S = 0.015
 """How long the first reading keeps the loop before others have their turn."""

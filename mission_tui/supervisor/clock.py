@@ -19,17 +19,17 @@ from mission_tui.ipc.roots import name_root
 from mission_tui.ipc.server import Listener
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.root_checks import check_private
-from mission_tui.supervisor.attempts import show_pids, watch_or_finish
-from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.freezing import watch_stops
 from mission_tui.supervisor.ending.ladder import check_unkillable
 from mission_tui.supervisor.ending.leftovers import find_stale
 from mission_tui.supervisor.ending.removal import TrashPurger
+from mission_tui.supervisor.lifecycle.attempts import show_pids, watch_or_finish
+from mission_tui.supervisor.lifecycle.capacity import claims_of
+from mission_tui.supervisor.lifecycle.restarts import Restarts
+from mission_tui.supervisor.lifecycle.run_queue import RunQueue
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.live_load import claims_of
-from mission_tui.supervisor.starting.restart_attempt import Restarts
-from mission_tui.supervisor.starting.run_queue import RunQueue
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMonitor
 from mission_tui.supervisor.watching.following import follow
 from mission_tui.supervisor.watching.metrics_feed import LATE_S, judge_silence, read_news

@@ -54,16 +54,16 @@ from mission_tui.ipc.requests import (
     Watch,
 )
 from mission_tui.ipc.server import Session
-from mission_tui.supervisor.catalog import named_views
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.meters.clocks import unix_ahead
+from mission_tui.supervisor.host.clocks import unix_ahead
+from mission_tui.supervisor.host.tasks import tasks_at_work
 from mission_tui.supervisor.queries.adoptable import adoptable
 from mission_tui.supervisor.queries.details import details
 from mission_tui.supervisor.queries.history import Tracks, compare, history, strip_of
 from mission_tui.supervisor.queries.log import log
-from mission_tui.supervisor.requester import requested_by
-from mission_tui.supervisor.targets import check_runs_are_ours
-from mission_tui.supervisor.tasks import tasks_at_work
+from mission_tui.supervisor.runs.catalog import named_views
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.requester import requested_by
+from mission_tui.supervisor.runs.targets import check_runs_are_ours
 from mission_tui.supervisor.verbs.acts import ACTS, shutdown
 from mission_tui.supervisor.verbs.adopt import adopt
 from mission_tui.supervisor.verbs.annotations import label, mark, note, rename

@@ -32,7 +32,7 @@ from mission_tui.records.runs.attempt import ExitRecord, Identity, LaunchOrder, 
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.seal import Seals
-from mission_tui.supervisor.disk.run_directory import create_run
+from mission_tui.supervisor.runs.run_directory import create_run
 from tests.records.saving import save
 from tests.supervisor.conftest import stub_spec
 

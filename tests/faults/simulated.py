@@ -33,9 +33,9 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.attempt import LaunchOrder, read_identity
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.identity import Process, boot_id
+from mission_tui.supervisor.host.identity import Process, boot_id
+from mission_tui.supervisor.host.lease import Holder
 from mission_tui.supervisor.launchers import Found
-from mission_tui.supervisor.lease import Holder
 
 __all__ = ["Body", "Held", "Link", "SupervisorKilledError", "World"]
 

@@ -258,7 +258,7 @@ def test_s9_a_sampler_that_raises_ends_neither_the_others_nor_the_supervisor(tmp
     with opened_lab(tmp_path / "runs") as lab:
         program = (
             "import sys, pathlib\n"
-            "from mission_tui.supervisor.meters import host, other_programs, usage\n"
+            "from mission_tui.supervisor.host import host, other_programs, usage\n"
             "flag = pathlib.Path(sys.argv[-1]) / 'broken'\n"
             "def breaking(real):\n"
             "    def look(*words, **more):\n"

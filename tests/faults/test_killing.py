@@ -12,7 +12,7 @@ import pytest
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.runs.checkpoint import newest_verified
-from mission_tui.supervisor.identity import open_process
+from mission_tui.supervisor.host.identity import open_process
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import pid_reuse
 from tests.supervisor.conftest import Lab, living

@@ -15,12 +15,12 @@ from mission_tui.fleet.events.outcome import Finished
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.catalog import resolve_run
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk import run_on_disk
-from mission_tui.supervisor.disk.adoption import load_waiting, take_in
-from mission_tui.supervisor.disk.run_on_disk import read_fleet
 from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.lifecycle.adoption import load_waiting, take_in
+from mission_tui.supervisor.runs import run_on_disk
+from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.run_on_disk import read_fleet
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import corruption, failing_calls, power_cuts
 from tests.faults.scenes import RECORDED, SCENES

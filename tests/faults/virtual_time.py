@@ -48,9 +48,9 @@ def virtual_loop(world: World) -> Iterator[asyncio.SelectorEventLoop]:
     with (
         mock.patch("time.monotonic", world.monotonic),
         mock.patch("time.time", world.clock),
-        mock.patch("mission_tui.supervisor.meters.clocks.boottime", world.monotonic),
+        mock.patch("mission_tui.supervisor.host.clocks.boottime", world.monotonic),
         # Its processes are numbers: they began at no moment of any clock.
-        mock.patch("mission_tui.supervisor.disk.adoption.missed_step", return_value=None),
+        mock.patch("mission_tui.supervisor.lifecycle.adoption.missed_step", return_value=None),
     ):
         loop = asyncio.SelectorEventLoop(_Selector(world))
         loop.set_default_executor(_AtOnce())

@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from mission_tui.supervisor.starting.interpreter import LENDABLE
+from mission_tui.supervisor.launchers.interpreter import LENDABLE
 from mission_tui.trainer.foreign_python import NEEDED, OLDEST_PYTHON, _numbers
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]

@@ -35,7 +35,7 @@ from mission_tui.records.runs.attempt import (
 )
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
-from mission_tui.supervisor.identity import boot_id, read_stat
+from mission_tui.supervisor.host.identity import boot_id, read_stat
 
 NONCE = "0" * 32
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from mission_tui.supervisor.identity import boot_id, open_process, read_stat, verify
+from mission_tui.supervisor.host.identity import boot_id, open_process, read_stat, verify
 from tests.waiting import until
 
 

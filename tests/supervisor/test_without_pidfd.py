@@ -16,7 +16,7 @@ import pytest
 from mission_tui.errors import UsageError
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
-from mission_tui.supervisor.identity import NO_PIDFD, Process, open_process
+from mission_tui.supervisor.host.identity import NO_PIDFD, Process, open_process
 from tests.supervisor.conftest import Lab, living
 from tests.supervisor.verbs.test_clean import clean, orphaned
 from tests.waiting import until

@@ -26,8 +26,8 @@ from mission_tui.paths import socket_dir
 from mission_tui.plain_files import names_in, read_plain, remove_tree
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir, run_dirs
-from mission_tui.supervisor.identity import boot_id
-from mission_tui.supervisor.lease import was_ordered_here
+from mission_tui.supervisor.host.identity import boot_id
+from mission_tui.supervisor.host.lease import was_ordered_here
 
 __all__ = [
     "DeadSocket",

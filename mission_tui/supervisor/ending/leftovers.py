@@ -22,10 +22,10 @@ from mission_tui.fleet.views.snapshot import StaleRun
 from mission_tui.process_name import short_name
 from mission_tui.records.runs.attempt import Identity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.identity import Process, Stat, boot_id, open_process, read_stat
-from mission_tui.supervisor.lease import command_of, holds_another, is_marked_for, marker_of
-from mission_tui.supervisor.meters.process_files import rss_bytes, vram_of
+from mission_tui.supervisor.host.identity import Process, Stat, boot_id, open_process, read_stat
+from mission_tui.supervisor.host.lease import command_of, holds_another, is_marked_for, marker_of
+from mission_tui.supervisor.host.process_files import rss_bytes, vram_of
+from mission_tui.supervisor.runs.core import Core
 
 __all__ = ["Leftover", "find_leftovers", "find_stale", "remove_leftover", "stale_runs"]
 

@@ -20,10 +20,10 @@ from mission_tui.records.files.storage import StorageError
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import KEPT_S, Trashed, move_to_trash, purge, trashed
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.run_directory import remove_run
 from mission_tui.supervisor.ending.ladder import kill_now
-from mission_tui.supervisor.tasks import task_about
+from mission_tui.supervisor.host.tasks import task_about
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.run_directory import remove_run
 
 __all__ = ["TrashPurger", "free", "kill_live", "name_in_trash", "objection", "remove_runs", "to_trash", "undo_launch"]
 

@@ -20,8 +20,8 @@ from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, WINDOW_S, 
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import GpuMeters, Utilisation
 from mission_tui.paths import GPU_DRIVER
-from mission_tui.supervisor.children import Child, start_child
 from mission_tui.supervisor.gpu.line import GpuSample, ProbeLine
+from mission_tui.supervisor.host.children import Child, start_child
 
 __all__ = ["GpuWatch"]
 

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from mission_tui.records.runs.attempt import Identity, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.identity import Process, Verdict
-from mission_tui.supervisor.lease import Holder
+from mission_tui.supervisor.host.identity import Process, Verdict
+from mission_tui.supervisor.host.lease import Holder
 
 __all__ = ["Found", "Launcher"]
 

@@ -21,10 +21,9 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.paths import socket_dir
 from mission_tui.records.runs.attempt import Identity, LaunchOrder, read_identity
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.children import start_child
-from mission_tui.supervisor.identity import Process, Verification, open_process, read_stat, verify
-from mission_tui.supervisor.launchers import Found
-from mission_tui.supervisor.lease import (
+from mission_tui.supervisor.host.children import start_child
+from mission_tui.supervisor.host.identity import Process, Verification, open_process, read_stat, verify
+from mission_tui.supervisor.host.lease import (
     Holder,
     holders_of,
     holds,
@@ -34,8 +33,9 @@ from mission_tui.supervisor.lease import (
     marker_of,
     was_ordered_here,
 )
-from mission_tui.supervisor.starting.caller import OURS, Caller, program, with_spec_env
-from mission_tui.supervisor.starting.interpreter import as_module
+from mission_tui.supervisor.launchers import Found
+from mission_tui.supervisor.launchers.caller import OURS, Caller, program, with_spec_env
+from mission_tui.supervisor.launchers.interpreter import as_module
 
 __all__ = ["LeaseHeldError", "LocalLauncher", "attempt_order", "trainer_environ", "withheld_names"]
 

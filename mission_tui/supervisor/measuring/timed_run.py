@@ -12,7 +12,7 @@ from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.runs.core import Core
 
 __all__ = ["co_running_names", "read_effective", "read_timed"]
 

@@ -17,12 +17,12 @@ from mission_tui.fleet.bench import Timing, timing_of
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.tuning.record import MEASURED_UPDATES, WARM_UPDATES, ProbeDone, Resolved, probe_spec
 from mission_tui.ipc.requests import LaunchItem
-from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.removal import kill_live, remove_runs
+from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
 from mission_tui.supervisor.measuring.timed_run import read_effective, read_timed
 from mission_tui.supervisor.measuring.usage_sampler import UsageSampler
-from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.starting.launching import begin_runs
+from mission_tui.supervisor.runs.core import Core
 
 __all__ = ["Patience", "run_probe"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import psutil
 
 from mission_tui.fleet.bench import Load
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.meters.process_files import pss_bytes, read_stat
+from mission_tui.supervisor.host.process_files import pss_bytes, read_stat
+from mission_tui.supervisor.runs.core import Core
 
 __all__ = ["UsageSampler"]
 

@@ -20,8 +20,8 @@ from mission_tui.paths import sha256
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals, digest_of, orders_of, words_of_change
-from mission_tui.supervisor.catalog import RunCatalog, resolve_run
-from mission_tui.supervisor.disk.run_on_disk import RunOnDisk, newest_attempt, read_run, read_specs
+from mission_tui.supervisor.runs.catalog import RunCatalog, resolve_run
+from mission_tui.supervisor.runs.run_on_disk import RunOnDisk, newest_attempt, read_run, read_specs
 
 __all__ = ["adoptable", "adoption_sheet"]
 

@@ -53,7 +53,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.provenance_file import read_provenance
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.trash import tree_bytes
-from mission_tui.supervisor.catalog import RunCatalog, resolve_run
+from mission_tui.supervisor.runs.catalog import RunCatalog, resolve_run
 
 __all__ = ["audit_log_of", "details"]
 

@@ -21,7 +21,7 @@ from mission_tui.fleet.strips.strip import GpuTrack, Lane, Strip
 from mission_tui.ipc.replies import ComparisonReply, HistoryReply
 from mission_tui.ipc.requests import Compare, GetHistory, GetStrip
 from mission_tui.records.files.tail import read_all
-from mission_tui.supervisor.catalog import RunCatalog, resolve_run
+from mission_tui.supervisor.runs.catalog import RunCatalog, resolve_run
 
 __all__ = ["Tracks", "compare", "history", "strip_of"]
 

@@ -11,7 +11,7 @@ from mission_tui.fleet.text import clean_line
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetLog
 from mission_tui.plain_files import open_plain
-from mission_tui.supervisor.catalog import RunCatalog, resolve_run
+from mission_tui.supervisor.runs.catalog import RunCatalog, resolve_run
 
 __all__ = ["log"]
 

@@ -29,7 +29,10 @@ from mission_tui.records.files.tail import Tail, read_newest
 from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals
-from mission_tui.supervisor.disk.run_on_disk import (
+from mission_tui.supervisor.host.identity import boot_id, read_stat
+from mission_tui.supervisor.host.lease import holds
+from mission_tui.supervisor.host.machine import HostSampler
+from mission_tui.supervisor.runs.run_on_disk import (
     LAST_BYTES,
     MANY_EVENTS,
     SHORT_BYTES,
@@ -47,9 +50,6 @@ from mission_tui.supervisor.disk.run_on_disk import (
     unreadable_facts,
     why_unreadable,
 )
-from mission_tui.supervisor.identity import boot_id, read_stat
-from mission_tui.supervisor.lease import holds
-from mission_tui.supervisor.meters.host import HostSampler
 
 __all__ = ["ReadonlyFleet"]
 

@@ -32,7 +32,7 @@ from mission_tui.records.files.tail import read_newest
 from mission_tui.records.runs.attempt import read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import trashed
-from mission_tui.supervisor.disk.run_on_disk import (
+from mission_tui.supervisor.runs.run_on_disk import (
     LAST_BYTES,
     SPARKLINE_BYTES,
     RunOnDisk,

@@ -30,13 +30,13 @@ from mission_tui.ipc.requests import (
     Watch,
 )
 from mission_tui.ipc.server import Session, serve_link
-from mission_tui.supervisor.catalog import resolve_run
 from mission_tui.supervisor.queries.details import details
 from mission_tui.supervisor.queries.history import history
 from mission_tui.supervisor.queries.log import log
 from mission_tui.supervisor.readonly.past_fleet import PastFleet
 from mission_tui.supervisor.readonly.past_meters import PastMeters
 from mission_tui.supervisor.readonly.server import ended_page, readable
+from mission_tui.supervisor.runs.catalog import resolve_run
 
 __all__ = ["ReplayServer", "details_at", "log_at", "main"]
 

@@ -44,7 +44,6 @@ from mission_tui.paths import GPU_DRIVER
 from mission_tui.plain_files import open_plain
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
-from mission_tui.supervisor.catalog import RunCatalog, named_views
 from mission_tui.supervisor.queries.adoptable import adoptable
 from mission_tui.supervisor.queries.details import details
 from mission_tui.supervisor.queries.history import history, strip_of
@@ -52,6 +51,7 @@ from mission_tui.supervisor.queries.log import log
 from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
 from mission_tui.supervisor.readonly.fleet import ReadonlyFleet
 from mission_tui.supervisor.readonly.meters import ReadonlyMeters
+from mission_tui.supervisor.runs.catalog import RunCatalog, named_views
 
 __all__ = ["ReadonlyServer", "ended_page", "main", "readable"]
 

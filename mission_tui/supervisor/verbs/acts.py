@@ -12,12 +12,12 @@ import asyncio
 from mission_tui.ipc.replies import Accepted, CheckpointOutcome
 from mission_tui.ipc.requests import Act, Shutdown
 from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order
-from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.freezing import freeze_run
 from mission_tui.supervisor.ending.ladder import kill_now, stop_gracefully
-from mission_tui.supervisor.run import AskedCheckpoint, LiveRun
-from mission_tui.supervisor.starting.restart_rules import call_off_restarts, waiting_for_restart
-from mission_tui.supervisor.targets import live_targets
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.live_run import AskedCheckpoint, LiveRun
+from mission_tui.supervisor.runs.restart_rules import call_off_restarts, waiting_for_restart
+from mission_tui.supervisor.runs.targets import live_targets
 
 __all__ = ["ACTS", "checkpoint", "freeze", "kill", "park", "pause", "shutdown", "stop"]
 

@@ -14,10 +14,10 @@ from mission_tui.ipc.sockets import TELEMETRY_SOCKET
 from mission_tui.paths import socket_dir
 from mission_tui.plain_files import open_folder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.catalog import resolve_run
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.adoption import take_in_anew
+from mission_tui.supervisor.lifecycle.adoption import take_in_anew
 from mission_tui.supervisor.queries.adoptable import adoption_sheet
+from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs.core import Core
 
 __all__ = ["adopt"]
 

@@ -16,10 +16,10 @@ from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Label, Mark, Note, Rename
 from mission_tui.records.runs.layout import NAME
-from mission_tui.supervisor.catalog import resolve_run
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.starting.launching import check_new_names
-from mission_tui.supervisor.targets import the_finding
+from mission_tui.supervisor.lifecycle.first_attempts import check_new_names
+from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.targets import the_finding
 
 __all__ = ["label", "mark", "note", "rename"]
 

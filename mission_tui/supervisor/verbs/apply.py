@@ -18,20 +18,20 @@ from mission_tui.ipc.requests import Apply
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.catalog import resolve_run
-from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.ladder import stop_gracefully
-from mission_tui.supervisor.requester import requester
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.another_attempt import (
+from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
+from mission_tui.supervisor.lifecycle.further_attempts import (
     Plan,
     check_place,
     plan_attempt,
     start_attempt,
     verdict_first,
 )
-from mission_tui.supervisor.starting.live_load import refresh_reservations
-from mission_tui.supervisor.targets import check_seen, require, the_finding
+from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.requester import requester
+from mission_tui.supervisor.runs.targets import check_seen, require, the_finding
 from mission_tui.supervisor.watching.finding_actions import keep_last_good
 
 __all__ = ["apply", "last_good"]

@@ -21,11 +21,11 @@ from mission_tui.fleet.specs.spec import LARGEST_SEED, Spec
 from mission_tui.ipc.replies import Benched, Progress
 from mission_tui.ipc.requests import Bench, LaunchItem
 from mission_tui.records.runs.provenance_file import read_provenance
-from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.removal import remove_runs
+from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
 from mission_tui.supervisor.measuring.timed_run import co_running_names, read_effective, read_timed
-from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.starting.launching import begin_runs
+from mission_tui.supervisor.runs.core import Core
 
 if TYPE_CHECKING:
     from mission_tui.fleet.bench import Repeat, Side

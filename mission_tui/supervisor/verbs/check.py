@@ -26,11 +26,8 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Checked, Progress, Quoted, Upgrade, UpgradesReply
 from mission_tui.ipc.requests import Check, GetUpgrades, LaunchItem, Quote
-from mission_tui.supervisor.catalog import resolve_run
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.launchers.local import trainer_environ
-from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
-from mission_tui.supervisor.starting.caller import (
+from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
+from mission_tui.supervisor.launchers.caller import (
     VISIBLE,
     Caller,
     absolute_paths,
@@ -38,11 +35,14 @@ from mission_tui.supervisor.starting.caller import (
     program,
     with_spec_env,
 )
-from mission_tui.supervisor.starting.interpreter import as_module
-from mission_tui.supervisor.starting.launching import check_new, check_new_names, foreseen, would_wait
-from mission_tui.supervisor.starting.run_queue import gain_shortage, waits_for_others
-from mission_tui.supervisor.subject import caller_of
-from mission_tui.supervisor.tasks import Task, TaskError, run_task
+from mission_tui.supervisor.launchers.interpreter import as_module
+from mission_tui.supervisor.launchers.local import trainer_environ
+from mission_tui.supervisor.lifecycle.first_attempts import check_new, check_new_names, foreseen, would_wait
+from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, waits_for_others
+from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
+from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.targets import caller_of
 
 __all__ = ["check", "quote", "upgrades"]
 

@@ -23,10 +23,6 @@ from mission_tui.records.runs.best_checkpoint import best_checkpoint
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints, newest_verified
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import KEPT_S, Trashed, restore_from_trash, trashed, tree_bytes
-from mission_tui.supervisor.catalog import resolve_run
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.adoption import load_ended
-from mission_tui.supervisor.disk.run_on_disk import read_run
 from mission_tui.supervisor.ending.leftover_files import (
     DeadSocket,
     LeftoverFile,
@@ -37,8 +33,12 @@ from mission_tui.supervisor.ending.leftover_files import (
 )
 from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers, find_stale, remove_leftover
 from mission_tui.supervisor.ending.removal import free, name_in_trash, objection, to_trash, undo_launch
-from mission_tui.supervisor.identity import open_process
-from mission_tui.supervisor.meters.process_files import vram_of
+from mission_tui.supervisor.host.identity import open_process
+from mission_tui.supervisor.host.process_files import vram_of
+from mission_tui.supervisor.lifecycle.adoption import load_ended
+from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.run_on_disk import read_run
 
 __all__ = ["clean", "in_trash", "prune", "remove", "restore", "undo"]
 

@@ -20,9 +20,9 @@ from mission_tui.fleet.views.episode_picture import Canvas, picture
 from mission_tui.ipc.replies import Evaluated, Exported, Progress
 from mission_tui.ipc.requests import Evaluate, Export
 from mission_tui.records.runs.checkpoint import list_checkpoints
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.subject import Subject, subject_of
-from mission_tui.supervisor.tasks import Task, TaskError, run_task
+from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.targets import Subject, subject_of
 
 __all__ = ["evaluate", "export"]
 

@@ -30,15 +30,15 @@ from mission_tui.ipc.requests import ImportCheckpoint, Importing, ImportRun, Lau
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.records.runs.layout import RunDir, check_name, supervisor_dir
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.adoption import load_ended
-from mission_tui.supervisor.disk.run_directory import MAKING, create_run, rule_files, write_snapshot
-from mission_tui.supervisor.disk.run_on_disk import read_run
+from mission_tui.supervisor.host.tasks import Task, run_task
+from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, with_spec_env
+from mission_tui.supervisor.launchers.interpreter import as_module
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.starting.caller import Caller, absolute_paths, with_spec_env
-from mission_tui.supervisor.starting.interpreter import as_module
-from mission_tui.supervisor.starting.launching import new_run_dir
-from mission_tui.supervisor.tasks import Task, run_task
+from mission_tui.supervisor.lifecycle.adoption import load_ended
+from mission_tui.supervisor.lifecycle.first_attempts import new_run_dir
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.run_directory import MAKING, create_run, rule_files, write_snapshot
+from mission_tui.supervisor.runs.run_on_disk import read_run
 
 __all__ = ["import_checkpoint", "import_run"]
 

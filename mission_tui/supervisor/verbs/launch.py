@@ -27,14 +27,11 @@ from mission_tui.ipc.requests import Clone, Launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import kept_rules
 from mission_tui.records.runs.spec_file import read_attempt_spec
-from mission_tui.supervisor.catalog import resolve_run
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.run_directory import create_run
+from mission_tui.supervisor.host.own_limits import said_of_limits
+from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, check_program, with_spec_env
+from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.own_limits import said_of_limits
-from mission_tui.supervisor.starting.caller import Caller, absolute_paths, check_program, with_spec_env
-from mission_tui.supervisor.starting.interpreter import needs_no_preflight, preflight
-from mission_tui.supervisor.starting.launching import (
+from mission_tui.supervisor.lifecycle.first_attempts import (
     begin_first_attempt,
     begin_runs,
     check_new_names,
@@ -43,7 +40,10 @@ from mission_tui.supervisor.starting.launching import (
     rules_for,
     with_seed,
 )
-from mission_tui.supervisor.subject import caller_for, caller_of
+from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.run_directory import create_run
+from mission_tui.supervisor.runs.targets import caller_for, caller_of
 
 __all__ = ["clone", "launch"]
 

@@ -25,13 +25,19 @@ from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_terms
-from mission_tui.supervisor.catalog import resolve_run
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.run_directory import create_run
 from mission_tui.supervisor.ending.freezing import thaw_run
+from mission_tui.supervisor.launchers.caller import with_spec_env
+from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.another_attempt import (
+from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
+from mission_tui.supervisor.lifecycle.first_attempts import (
+    begin_first_attempt,
+    check_new_names,
+    new_run_dir,
+    rules_for,
+    with_seed,
+)
+from mission_tui.supervisor.lifecycle.further_attempts import (
     NextAttempt,
     Plan,
     check_place,
@@ -41,20 +47,13 @@ from mission_tui.supervisor.starting.another_attempt import (
     start_attempt,
     verdict_first,
 )
-from mission_tui.supervisor.starting.caller import with_spec_env
-from mission_tui.supervisor.starting.interpreter import needs_no_preflight, preflight
-from mission_tui.supervisor.starting.launching import (
-    begin_first_attempt,
-    check_new_names,
-    new_run_dir,
-    rules_for,
-    with_seed,
-)
-from mission_tui.supervisor.starting.live_load import refresh_reservations
-from mission_tui.supervisor.starting.restart_attempt import start_again
-from mission_tui.supervisor.starting.variables import supply
-from mission_tui.supervisor.subject import caller_for, named_checkpoint
-from mission_tui.supervisor.targets import check_seen, require
+from mission_tui.supervisor.lifecycle.restarts import start_again
+from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.run_directory import create_run
+from mission_tui.supervisor.runs.targets import caller_for, check_seen, named_checkpoint, require
+from mission_tui.supervisor.runs.variables import supply
 
 __all__ = ["resume"]
 

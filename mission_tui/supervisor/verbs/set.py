@@ -20,11 +20,11 @@ from mission_tui.fleet.specs.spec import LIVE_KEYS, Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Set
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.supervisor.catalog import resolve_run
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.another_attempt import clipped_share, without_remedies
-from mission_tui.supervisor.targets import check_seen
+from mission_tui.supervisor.lifecycle.further_attempts import clipped_share, without_remedies
+from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.targets import check_seen
 
 __all__ = ["set_"]
 

@@ -27,10 +27,10 @@ from mission_tui.plain_files import make_folder
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.layout import check_name
 from mission_tui.records.tuning_files import host_fingerprint
-from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.removal import remove_runs
-from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.starting.launching import begin_runs
+from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
+from mission_tui.supervisor.runs.core import Core
 
 if TYPE_CHECKING:
     from mission_tui.fleet.events.marginal_gain import MarginalGain

@@ -20,7 +20,7 @@ from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.marginal_gain.measure import Records, measure_gains
 from mission_tui.fleet.marginal_gain.steady_periods import Span, training_spans_of
-from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.runs.core import Core
 
 __all__ = ["CoRunningMonitor", "GainMonitor"]
 

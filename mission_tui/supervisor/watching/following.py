@@ -13,8 +13,8 @@ from collections.abc import Callable
 from mission_tui.errors import EX_RESUMABLE
 from mission_tui.plain_files import open_to_append
 from mission_tui.run_module import module_words
-from mission_tui.supervisor.children import start_child
-from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.host.children import start_child
+from mission_tui.supervisor.runs.live_run import LiveRun
 
 __all__ = ["follow", "still_follows"]
 

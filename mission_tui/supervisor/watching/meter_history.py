@@ -20,9 +20,9 @@ from mission_tui.fleet.strips.strip import Span
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.meter_history import TIERS, CellsRecord, Kept, MeterFiles, SpansRecord
 from mission_tui.records.runs.layout import instruments_dir
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.duties import reason_of
-from mission_tui.supervisor.meters.clocks import unix_ahead
+from mission_tui.supervisor.host.clocks import unix_ahead
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.duties import reason_of
 from mission_tui.supervisor.watching.restored_histories import RestoredHistories, Track, restore_histories
 
 __all__ = ["Instruments"]

@@ -13,9 +13,9 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FindingChanged
 from mission_tui.fleet.events.metrics import CheckpointSaved, DutyFailed, MetricRecord, TrainingEnded
 from mission_tui.fleet.health import HealthJudge, is_news, judge_of
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.journal import damaged
-from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.journal import damaged
+from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.watching.finding_actions import keep_last_good, react
 
 __all__ = [

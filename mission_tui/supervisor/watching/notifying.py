@@ -30,11 +30,11 @@ from mission_tui.fleet.events.journal import FleetEvent, HealthActed
 from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.supervisor.children import Child, start_child
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.subject import caller_of
+from mission_tui.supervisor.host.children import Child, start_child
+from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.targets import caller_of
 
 __all__ = ["Event", "RunFacts", "notify_end", "notify_finding"]
 

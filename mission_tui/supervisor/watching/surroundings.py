@@ -19,8 +19,8 @@ from pathlib import Path
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import OtherProgram
 from mission_tui.ipc.roots import live_roots, write_live_count
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.meters.process_files import ProcessStat, read_stat, vram_of
+from mission_tui.supervisor.host.process_files import ProcessStat, read_stat, vram_of
+from mission_tui.supervisor.runs.core import Core
 
 __all__ = ["OtherPrograms", "OtherRoots", "Taken", "all_stats", "program_name", "taken_by_others"]
 

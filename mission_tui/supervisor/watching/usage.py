@@ -16,8 +16,8 @@ from mission_tui.fleet.events.observations import UsageSeen
 from mission_tui.fleet.events.processes import Usage
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import tree_bytes
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.meters.process_files import ProcessStat, open_files, pss_bytes, read_stat, written_bytes
+from mission_tui.supervisor.host.process_files import ProcessStat, open_files, pss_bytes, read_stat, written_bytes
+from mission_tui.supervisor.runs.core import Core
 
 __all__ = ["RunSizes", "UsageMeter", "WrittenBytes"]
 

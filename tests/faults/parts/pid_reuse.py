@@ -21,7 +21,7 @@ from mission_tui.ipc.requests import Clean
 from mission_tui.keeper import proc
 from mission_tui.records.runs.attempt import ProcessIdentity
 from mission_tui.supervisor.ending.leftovers import Leftover, remove_leftover
-from mission_tui.supervisor.identity import boot_id, open_process, verify
+from mission_tui.supervisor.host.identity import boot_id, open_process, verify
 from tests.faults.campaign.part import Part, Tell, Violation
 from tests.supervisor.conftest import opened_lab
 from tests.waiting import until

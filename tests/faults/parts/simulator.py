@@ -26,18 +26,19 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.clock import Clock, TimeLimits
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk import journal
-from mission_tui.supervisor.disk.adoption import adopt_live, load_ended
-from mission_tui.supervisor.disk.run_directory import half_made, sweep_up
-from mission_tui.supervisor.disk.run_on_disk import read_fleet
-from mission_tui.supervisor.ending import leftovers, outcome
+from mission_tui.supervisor.ending import leftovers
+from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.lifecycle import outcome
+from mission_tui.supervisor.lifecycle.adoption import adopt_live, load_ended
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
-from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.runs import journal
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.run_directory import half_made, sweep_up
+from mission_tui.supervisor.runs.run_on_disk import read_fleet
+from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.verbs.acts import checkpoint, kill, park, pause, stop
 from mission_tui.supervisor.verbs.launch import launch
 from mission_tui.supervisor.verbs.resume import resume
-from mission_tui.supervisor.watching.telemetry_handler import TelemetryHandler
 from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder
 from tests.faults.simulated import SupervisorKilledError, World
 from tests.faults.virtual_time import virtual_loop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.supervisor.meters.host import DiskTrend
+from mission_tui.supervisor.host.machine import DiskTrend
 
 GIB = 1 << 30
 

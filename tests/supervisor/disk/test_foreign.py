@@ -45,10 +45,10 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.attempt import read_launch, write_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import digest_of
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.adoption import take_in
 from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.lifecycle.adoption import take_in
 from mission_tui.supervisor.queries import adoptable as adoptable_query
+from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.verbs import adopt as adopt_verb
 from tests.records.test_plain_files import deep
 from tests.supervisor.conftest import Lab, stub_spec

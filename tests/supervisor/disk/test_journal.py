@@ -11,7 +11,7 @@ import pytest
 from mission_tui.fleet.events.journal import FleetEvent, KeeperLost
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.files.tail import read_all
-from mission_tui.supervisor.disk.journal import FleetJournal, RunJournal
+from mission_tui.supervisor.runs.journal import FleetJournal, RunJournal
 
 
 def lost(attempt: int, seq: int, t: float) -> KeeperLost:

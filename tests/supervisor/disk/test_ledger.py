@@ -18,8 +18,8 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.capacity.cost import Claim, Reservations, Reserved
-from mission_tui.supervisor.disk.ledger import LOCK, MOST_BYTES, PREFIX, Ledger, ledger_folder
-from mission_tui.supervisor.identity import boot_id, read_stat
+from mission_tui.supervisor.host.identity import boot_id, read_stat
+from mission_tui.supervisor.host.ledger import LOCK, MOST_BYTES, PREFIX, Ledger, ledger_folder
 from tests.full_disk import fill, small_disk
 from tests.other_user import as_nobody, needs_another_user, shared_folder
 from tests.waiting import until
@@ -31,7 +31,7 @@ RESERVES = """
 import sys, time
 from pathlib import Path
 from mission_tui.fleet.capacity.cost import Claim
-from mission_tui.supervisor.disk import ledger as room
+from mission_tui.supervisor.runs import ledger as room
 room.LOCK_S = 20.0
 ledger = room.Ledger(Path(sys.argv[1]))
 print("ready", flush=True)
@@ -50,7 +50,7 @@ DIES = """
 import os, signal, sys
 from pathlib import Path
 from mission_tui.fleet.capacity.cost import Claim
-from mission_tui.supervisor.disk.ledger import Ledger
+from mission_tui.supervisor.host.ledger import Ledger
 ledger, left = Ledger(Path(sys.argv[1])), int(sys.argv[2])
 def dying(call):
     def act(*words, **more):

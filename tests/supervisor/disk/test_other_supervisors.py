@@ -13,7 +13,7 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
-from mission_tui.supervisor.disk.ledger import PREFIX
+from mission_tui.supervisor.host.ledger import PREFIX
 from tests.supervisor.conftest import REPOSITORY, Lab, large_spec, opened_lab, stub_spec
 from tests.supervisor.verbs.test_freeze import NVML
 from tests.supervisor.verbs.test_verbs import warnings_of

@@ -16,10 +16,10 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import write_json
 from mission_tui.records.runs.attempt import Identity, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.disk.run_on_disk import SHORT_BYTES, RunOnDisk
-from mission_tui.supervisor.identity import boot_id
+from mission_tui.supervisor.host.identity import boot_id
 from mission_tui.supervisor.readonly import fleet
 from mission_tui.supervisor.readonly.fleet import ENDED_LOOKS, ReadonlyFleet
+from mission_tui.supervisor.runs.run_on_disk import SHORT_BYTES, RunOnDisk
 from tests.waiting import until
 
 RUN = "20261121-104207-heavy-3f9a"

@@ -19,13 +19,13 @@ from mission_tui.fleet.events.observations import PhaseSeen
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.journal import RunJournal
 from mission_tui.supervisor.ending import ladder
 from mission_tui.supervisor.ending.ladder import hanging
-from mission_tui.supervisor.identity import Process, open_process
+from mission_tui.supervisor.host.identity import Process, open_process
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.journal import RunJournal
+from mission_tui.supervisor.runs.live_run import LiveRun
 from tests.supervisor.conftest import Lab, stub_spec
 from tests.waiting import until
 

@@ -16,7 +16,7 @@ from mission_tui.ipc.replies import CleanReply, LeftoverRow
 from mission_tui.ipc.requests import Clean
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.supervisor.ending.leftovers import Leftover, stale_runs
-from mission_tui.supervisor.meters.process_files import vram_of
+from mission_tui.supervisor.host.process_files import vram_of
 from tests.supervisor.conftest import Lab, living
 from tests.supervisor.verbs.test_clean import orphaned
 from tests.waiting import until

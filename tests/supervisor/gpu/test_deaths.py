@@ -12,10 +12,10 @@ import msgspec
 import pynvml
 import pytest
 
-from mission_tui.supervisor.children import start_child
 from mission_tui.supervisor.gpu import watch as gpu
 from mission_tui.supervisor.gpu.line import ProbeLine
 from mission_tui.supervisor.gpu.watch import GpuWatch
+from mission_tui.supervisor.host.children import start_child
 from tests.nvml import GIB, ONE, TWO, Machine, build, needs_gcc
 from tests.supervisor.gpu_watching import meets
 

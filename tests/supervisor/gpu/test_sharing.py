@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mission_tui.supervisor.gpu.watch import GpuWatch
-from mission_tui.supervisor.meters import process_files
-from mission_tui.supervisor.meters.process_files import GpuHolders, read_stat
+from mission_tui.supervisor.host import process_files
+from mission_tui.supervisor.host.process_files import GpuHolders, read_stat
 from tests.nvml import GIB, ONE, TWO, Machine, needs_gcc
 from tests.supervisor.gpu_watching import meets
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.supervisor.meters import host
-from mission_tui.supervisor.meters.host import GroupMemory, group_memory
+from mission_tui.supervisor.host import machine as host
+from mission_tui.supervisor.host.machine import GroupMemory, group_memory
 
 MIB = 1 << 20
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.views.snapshot import OtherProgram, other_sentence
-from mission_tui.supervisor.meters.host import Processors, read_memory
-from mission_tui.supervisor.meters.process_files import ProcessStat
+from mission_tui.supervisor.host.machine import Processors, read_memory
+from mission_tui.supervisor.host.process_files import ProcessStat
 from mission_tui.supervisor.watching.surroundings import all_stats, program_name, taken_by_others
 from tests.supervisor.conftest import Lab
 from tests.waiting import until

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.specs.spec import RunSpec, Spec
-from mission_tui.supervisor.meters.process_files import open_files, pss_bytes, read_stat, written_bytes
+from mission_tui.supervisor.host.process_files import open_files, pss_bytes, read_stat, written_bytes
 from mission_tui.supervisor.watching.usage import WrittenBytes
 from tests.supervisor.conftest import Lab
 

@@ -13,8 +13,8 @@ from mission_tui.fleet.events.outcome import Killed
 from mission_tui.fleet.marginal_gain.steady_periods import training_spans_of
 from mission_tui.fleet.specs.preset import change
 from mission_tui.records.files.append import AppendLog
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.run_queue import gain_shortage, queued_runs
+from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, queued_runs
+from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.watching.co_running import GainMonitor
 from mission_tui.supervisor.watching.metrics_feed import read_news
 from tests.fleet.recorded import SPEC

@@ -14,7 +14,7 @@ from mission_tui.ipc.replies import Accepted, Launched, VerdictReply
 from mission_tui.ipc.requests import Clone, Launch, LaunchItem, Set
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.spec_file import read_spec
-from mission_tui.supervisor.starting import provenance_probe
+from mission_tui.supervisor.launchers import provenance_probe
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.waiting import until
 

@@ -29,12 +29,12 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark, Resume
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.spec_file import write_spec
-from mission_tui.supervisor.attempts import open_live_run
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.outcome import abandon
+from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.launchers.local import LocalLauncher, attempt_order
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.lifecycle.attempts import open_live_run
+from mission_tui.supervisor.lifecycle.outcome import abandon
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.watching import notifying
 from tests.missing import search_path_without
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec

@@ -15,10 +15,10 @@ from mission_tui.ipc.requests import GetStrip
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.meter_history import CellsRecord, Kept, MeterFiles, SpansRecord
 from mission_tui.records.runs.layout import instruments_dir
-from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.queries.history import strip_of
 from mission_tui.supervisor.readonly.meters import ReadonlyMeters
+from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.watching.meter_history import Instruments
 from mission_tui.supervisor.watching.restored_histories import restore_histories
 from tests.nvml import Machine, needs_gcc

@@ -31,11 +31,11 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.spec_file import read_attempt_spec, write_spec
-from mission_tui.supervisor.attempts import open_live_run
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.journal import Make
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.lifecycle.attempts import open_live_run
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.journal import Make
+from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.watching.co_running import CoRunningMonitor
 from mission_tui.supervisor.watching.metrics_feed import READ_S, judge_silence, on_rows_written, read_news
 from tests.fleet.recorded import SPEC, STEPS

@@ -18,7 +18,7 @@ from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.records.files.given_files import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
-from mission_tui.supervisor.identity import Process
+from mission_tui.supervisor.host.identity import Process
 
 __all__ = [
     "OURS",

@@ -21,9 +21,9 @@ from mission_tui.fleet.resume.verdict import Change
 from mission_tui.records.files.atomic import write_atomic, write_json
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.provenance_file import read_provenance
-from mission_tui.supervisor.starting import provenance_probe
-from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.tasks import Task, run_task
+from mission_tui.supervisor.host.tasks import Task, run_task
+from mission_tui.supervisor.launchers import provenance_probe
+from mission_tui.supervisor.launchers.caller import Caller
 
 __all__ = ["ProvenanceWatch"]
 

@@ -30,10 +30,10 @@ from mission_tui.fleet.events.processes import Placement
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import GpuMeters
 from mission_tui.records.runs.attempt import LaunchOrder
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.meters.process_files import rss_bytes
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.caller import VISIBLE
+from mission_tui.supervisor.host.process_files import rss_bytes
+from mission_tui.supervisor.launchers.caller import VISIBLE
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.live_run import LiveRun
 
 __all__ = [
     "check_machine",

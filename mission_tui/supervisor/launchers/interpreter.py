@@ -24,8 +24,8 @@ from mission_tui.fleet.specs.spec import MISSION_GYM, SHIPPED_MISSIONS, Spec
 from mission_tui.fleet.text import clean
 from mission_tui.paths import lent_dir
 from mission_tui.run_module import module_words
-from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.tasks import DeathError, Task, run_task
+from mission_tui.supervisor.host.tasks import DeathError, Task, run_task
+from mission_tui.supervisor.launchers.caller import Caller
 
 __all__ = ["LENT", "Spaces", "as_module", "lend", "needs_no_preflight", "preflight"]
 

@@ -28,15 +28,15 @@ from mission_tui.ipc.requests import LaunchItem
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir, check_name, new_run_id
 from mission_tui.records.runs.rules_snapshot import check_rules, kept_rules
-from mission_tui.supervisor.attempts import begin, open_live_run
-from mission_tui.supervisor.catalog import resolve_run
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.run_directory import create_run, remove_run, rule_files
+from mission_tui.supervisor.launchers.caller import VISIBLE, Caller, absolute_paths, check_program, with_spec_env
+from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.starting.caller import VISIBLE, Caller, absolute_paths, check_program, with_spec_env
-from mission_tui.supervisor.starting.interpreter import needs_no_preflight, preflight
-from mission_tui.supervisor.starting.live_load import check_machine, claims_of, coming_claims, headroom_now, queued_run
-from mission_tui.supervisor.starting.run_queue import queued_runs
+from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run
+from mission_tui.supervisor.lifecycle.capacity import check_machine, claims_of, coming_claims, headroom_now, queued_run
+from mission_tui.supervisor.lifecycle.run_queue import queued_runs
+from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.run_directory import create_run, remove_run, rule_files
 
 __all__ = [
     "begin_first_attempt",

@@ -28,11 +28,11 @@ from mission_tui.ipc.telemetry_messages import (
     TrainerHello,
 )
 from mission_tui.ipc.telemetry_server import TrainerLink
-from mission_tui.supervisor.attempts import show_pids
-from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.ladder import stop_gracefully
-from mission_tui.supervisor.meters.process_files import read_state
-from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.host.process_files import read_state
+from mission_tui.supervisor.lifecycle.attempts import show_pids
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.watching.finding_actions import keep_last_good_again, react_to_due
 from mission_tui.supervisor.watching.metrics_feed import on_rows_written, read_news, record_duty_failure
 

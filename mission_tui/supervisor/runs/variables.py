@@ -21,10 +21,10 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.records.files.given_files import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
-from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.launchers.caller import OURS, VISIBLE, Caller, with_spec_env
 from mission_tui.supervisor.launchers.local import trainer_environ, withheld_names
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.caller import OURS, VISIBLE, Caller, with_spec_env
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.live_run import LiveRun
 
 __all__ = [
     "LackingVariablesError",

@@ -13,9 +13,9 @@ from mission_tui.fleet.events.journal import Asked, FleetEvent, RestartDue, RunP
 from mission_tui.fleet.events.outcome import After
 from mission_tui.fleet.history.restart_policy import REBOOTS, GiveUp, StartAgain, after_reboot, next_step
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.identity import boot_id
-from mission_tui.supervisor.meters import clocks
+from mission_tui.supervisor.host import clocks
+from mission_tui.supervisor.host.identity import boot_id
+from mission_tui.supervisor.runs.core import Core
 
 __all__ = ["call_off_restarts", "decide_restart", "due_restarts", "waiting_for_restart"]
 

@@ -18,9 +18,9 @@ from mission_tui.ipc.telemetry_server import TrainerLink
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.children import Child
-from mission_tui.supervisor.disk.journal import RunJournal
-from mission_tui.supervisor.identity import Process
+from mission_tui.supervisor.host.children import Child
+from mission_tui.supervisor.host.identity import Process
+from mission_tui.supervisor.runs.journal import RunJournal
 
 __all__ = ["AskedCheckpoint", "LiveRun"]
 

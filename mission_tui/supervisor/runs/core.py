@@ -31,19 +31,19 @@ from mission_tui.records.limits_files import LimitsFiles
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.seal import Seals, words_of_change
-from mission_tui.supervisor.clock_steps import ClockSteps
-from mission_tui.supervisor.disk.journal import FleetJournal, Make, RunJournal
-from mission_tui.supervisor.disk.ledger import OtherSupervisors, ledger_folder
-from mission_tui.supervisor.duties import Duties
 from mission_tui.supervisor.gpu.watch import GpuWatch
-from mission_tui.supervisor.identity import Exits, Process
+from mission_tui.supervisor.host.identity import Exits, Process
+from mission_tui.supervisor.host.ledger import OtherSupervisors, ledger_folder
+from mission_tui.supervisor.host.machine import HostSampler
+from mission_tui.supervisor.host.process_files import GpuHolders
 from mission_tui.supervisor.launchers import Launcher
-from mission_tui.supervisor.meters.host import HostSampler
-from mission_tui.supervisor.meters.process_files import GpuHolders
-from mission_tui.supervisor.requester import signed
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.provenance import ProvenanceWatch
-from mission_tui.supervisor.watching.phase_lanes import Lanes
+from mission_tui.supervisor.launchers.provenance import ProvenanceWatch
+from mission_tui.supervisor.runs.clock_steps import ClockSteps
+from mission_tui.supervisor.runs.duties import Duties
+from mission_tui.supervisor.runs.journal import FleetJournal, Make, RunJournal
+from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.phase_lanes import Lanes
+from mission_tui.supervisor.runs.requester import signed
 
 __all__ = ["Core"]
 

@@ -26,13 +26,13 @@ from mission_tui.fleet.events.outcome import Failed, Killed, outcome_word
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.attempt import LaunchOrder
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.outcome import abandon
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.caller import VISIBLE
-from mission_tui.supervisor.starting.live_load import claims_of, headroom_now, queued_run
-from mission_tui.supervisor.starting.restart_rules import due_restarts
-from mission_tui.supervisor.starting.variables import variables_lack
+from mission_tui.supervisor.launchers.caller import VISIBLE
+from mission_tui.supervisor.lifecycle.capacity import claims_of, headroom_now, queued_run
+from mission_tui.supervisor.lifecycle.outcome import abandon
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.restart_rules import due_restarts
+from mission_tui.supervisor.runs.variables import variables_lack
 
 HELD = "waits until nobody holds its lease: a process that is not known here has it"
 

@@ -26,21 +26,21 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.tail import MOST_BYTES, Tail
 from mission_tui.records.runs.attempt import ExitRecord, LaunchOrder, read_exit
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.journal import damaged
 from mission_tui.supervisor.ending.ladder import resume_ending
-from mission_tui.supervisor.ending.outcome import abandon, finish, sweep
-from mission_tui.supervisor.identity import Process
+from mission_tui.supervisor.host.identity import Process
+from mission_tui.supervisor.host.lease import Holder
+from mission_tui.supervisor.host.own_limits import limits_lacking
+from mission_tui.supervisor.host.process_files import descendants
 from mission_tui.supervisor.launchers import Found
-from mission_tui.supervisor.lease import Holder
-from mission_tui.supervisor.meters.process_files import descendants
-from mission_tui.supervisor.own_limits import limits_lacking
-from mission_tui.supervisor.requester import requester
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.starting.live_load import with_placement
-from mission_tui.supervisor.starting.run_queue import ends_of_others, enqueue, must_wait
-from mission_tui.supervisor.starting.variables import LackingVariablesError, completed, keep_variables, variables_lack
+from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.lifecycle.capacity import with_placement
+from mission_tui.supervisor.lifecycle.outcome import abandon, finish, sweep
+from mission_tui.supervisor.lifecycle.run_queue import ends_of_others, enqueue, must_wait
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.journal import damaged
+from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.requester import requester
+from mission_tui.supervisor.runs.variables import LackingVariablesError, completed, keep_variables, variables_lack
 from mission_tui.supervisor.watching.following import still_follows
 from mission_tui.supervisor.watching.metrics_feed import begin_judging, read_everything
 

@@ -27,7 +27,7 @@ from mission_tui.records.runs.rules_snapshot import write_rules
 from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.records.runs.trash import REMOVING
-from mission_tui.supervisor.requester import requester
+from mission_tui.supervisor.runs.requester import requester
 
 __all__ = ["MAKING", "create_run", "half_made", "remove_run", "rule_files", "sweep_up", "write_snapshot"]
 

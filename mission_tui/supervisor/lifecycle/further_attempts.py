@@ -32,17 +32,17 @@ from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules
 from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec, read_terms, write_spec, write_terms
-from mission_tui.supervisor.attempts import begin, open_live_run
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.journal import damaged as file_damaged
-from mission_tui.supervisor.disk.run_directory import rule_files, write_snapshot
+from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, check_program, with_spec_env
+from mission_tui.supervisor.launchers.interpreter import Spaces, needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.caller import Caller, absolute_paths, check_program, with_spec_env
-from mission_tui.supervisor.starting.interpreter import Spaces, needs_no_preflight, preflight
-from mission_tui.supervisor.starting.live_load import check_machine
-from mission_tui.supervisor.starting.variables import left_behind
-from mission_tui.supervisor.subject import caller_for
+from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run
+from mission_tui.supervisor.lifecycle.capacity import check_machine
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.journal import damaged as file_damaged
+from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.run_directory import rule_files, write_snapshot
+from mission_tui.supervisor.runs.targets import caller_for
+from mission_tui.supervisor.runs.variables import left_behind
 
 __all__ = [
     "NextAttempt",

@@ -15,13 +15,13 @@ from mission_tui.fleet.history.classify import CAUSE_CHARACTERS, classify, never
 from mission_tui.fleet.history.restart_policy import ended_by_reboot
 from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import ExitRecord, Identity
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.run_on_disk import exit_facts
 from mission_tui.supervisor.ending.ladder import flag_unkillable, who_hangs
 from mission_tui.supervisor.ending.leftovers import find_leftovers, remove_leftover
-from mission_tui.supervisor.identity import boot_id
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.restart_rules import decide_restart
+from mission_tui.supervisor.host.identity import boot_id
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.restart_rules import decide_restart
+from mission_tui.supervisor.runs.run_on_disk import exit_facts
 from mission_tui.supervisor.watching.metrics_feed import judge_silence, read_news
 from mission_tui.supervisor.watching.notifying import notify_end
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mission_tui.fleet.process_limits import ProcessLimits
-from mission_tui.supervisor.identity import EXIT_LOOK_S, NO_PIDFD, REFUSED
-from mission_tui.supervisor.own_limits import limit_process
+from mission_tui.supervisor.host.identity import EXIT_LOOK_S, NO_PIDFD, REFUSED
+from mission_tui.supervisor.host.own_limits import limit_process
 
 __all__ = ["Child", "start_child"]
 

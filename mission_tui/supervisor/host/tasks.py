@@ -16,7 +16,7 @@ from mission_tui.errors import EX_FAILED, MissionError
 from mission_tui.fleet.history.classify import faulting_line
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.text import clean
-from mission_tui.supervisor.children import Child, start_child
+from mission_tui.supervisor.host.children import Child, start_child
 
 __all__ = ["DeathError", "Task", "TaskError", "run_task", "task_about", "tasks_at_work"]
 

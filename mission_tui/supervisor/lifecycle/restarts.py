@@ -16,19 +16,19 @@ from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.checkpoint import newest_intact
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.starting.another_attempt import (
+from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_reservations
+from mission_tui.supervisor.lifecycle.further_attempts import (
     damaged_changes,
     journal_damaged,
     start_next_attempt,
     terms_before,
 )
-from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.starting.live_load import check_machine, refresh_reservations
-from mission_tui.supervisor.starting.restart_rules import due_restarts
-from mission_tui.supervisor.starting.run_queue import why_it_waits
-from mission_tui.supervisor.starting.variables import recover_variables, variables_lack
-from mission_tui.supervisor.subject import caller_of
+from mission_tui.supervisor.lifecycle.run_queue import why_it_waits
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.restart_rules import due_restarts
+from mission_tui.supervisor.runs.targets import caller_of
+from mission_tui.supervisor.runs.variables import recover_variables, variables_lack
 
 __all__ = ["Restarts", "start_again"]
 

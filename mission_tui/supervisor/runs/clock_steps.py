@@ -16,12 +16,12 @@ from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.journal import ClockStepped, FleetEvent
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.identity import boot_id, verify
-from mission_tui.supervisor.meters import clocks
+from mission_tui.supervisor.host import clocks
+from mission_tui.supervisor.host.identity import boot_id, verify
 
 if TYPE_CHECKING:
     from mission_tui.fleet.history.journal_state import JournalState
-    from mission_tui.supervisor.core import Core
+    from mission_tui.supervisor.runs.core import Core
 
 __all__ = ["ClockSteps", "missed_step"]
 

@@ -34,11 +34,18 @@ from mission_tui.records.files.tail import MOST_BYTES, read_newest
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import words_of_change
-from mission_tui.supervisor.attempts import begin, open_live_run, watch_or_finish
-from mission_tui.supervisor.clock_steps import missed_step
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.journal import Make, RunJournal, damaged
-from mission_tui.supervisor.disk.run_on_disk import (
+from mission_tui.supervisor.ending.freezing import take_up_freeze
+from mission_tui.supervisor.ending.ladder import flag_unkillable
+from mission_tui.supervisor.launchers.caller import recover_secrets
+from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run, watch_or_finish
+from mission_tui.supervisor.lifecycle.outcome import abandon
+from mission_tui.supervisor.lifecycle.run_queue import enqueue
+from mission_tui.supervisor.runs.clock_steps import missed_step
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.journal import Make, RunJournal, damaged
+from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.restart_rules import decide_restart
+from mission_tui.supervisor.runs.run_on_disk import (
     LAST_BYTES,
     MANY_EVENTS,
     SHORT_BYTES,
@@ -57,13 +64,6 @@ from mission_tui.supervisor.disk.run_on_disk import (
     unreadable_facts,
     why_unreadable,
 )
-from mission_tui.supervisor.ending.freezing import take_up_freeze
-from mission_tui.supervisor.ending.ladder import flag_unkillable
-from mission_tui.supervisor.ending.outcome import abandon
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.caller import recover_secrets
-from mission_tui.supervisor.starting.restart_rules import decide_restart
-from mission_tui.supervisor.starting.run_queue import enqueue
 from mission_tui.supervisor.watching.finding_actions import react_to_due
 from mission_tui.supervisor.watching.metrics_feed import judge_some, read_news
 

@@ -1,0 +1,267 @@
+"""Which live runs a request means: the words resolved, each run once, and all of them fit for the verb or none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mission_tui.errors import UsageError, nearest
+from mission_tui.fleet.commands import objection, refusal
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.events.provenance import sources_of
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.ipc.requests import (
+    Act,
+    Apply,
+    Clone,
+    ContinuingRequest,
+    Evaluate,
+    Export,
+    Label,
+    Mark,
+    Note,
+    OperatorRequest,
+    Rename,
+    Resume,
+    Set,
+    Undo,
+)
+from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.best_checkpoint import best_checkpoint
+from mission_tui.records.runs.checkpoint import list_checkpoints, newest_undamaged
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import read_spec
+from mission_tui.supervisor.host.tasks import Task
+from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.launchers.interpreter import as_module
+from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.variables import recover_variables
+
+__all__ = [
+    "Subject",
+    "caller_for",
+    "caller_of",
+    "check_runs_are_ours",
+    "check_seen",
+    "live_targets",
+    "named_checkpoint",
+    "require",
+    "subject_of",
+    "the_finding",
+]
+
+Objection = Callable[[LiveRun], str | None]
+
+
+def _nothing(_run: LiveRun) -> str | None:
+    """Nothing is known against it."""
+    return None
+
+
+def check_runs_are_ours(core: Core, request: OperatorRequest) -> None:
+    """Raise `UsageError` for a request that would act on a run which is foreign, or whose specs were changed.
+
+    Every request that names runs comes through here. Looking may be done at all of them, and removing: that starts
+    nothing and signals nobody.
+    """
+    starts = True
+    match request:
+        case Act():
+            refs, verb, starts = request.runs, str(request.verb), False
+        case Undo():
+            refs, verb, starts = request.runs, "undo", False
+        case Rename() | Note() | Label() | Mark():
+            refs, verb, starts = (request.run,), type(request).__name__.lower(), False
+        case Resume():
+            refs, verb = (request.run,), "branch" if request.branch else "resume"
+        case Set() | Clone() | Apply() | Evaluate() | Export():
+            refs, verb = (request.run,), type(request).__name__.lower()
+        case _:
+            return
+    for ref in refs:
+        for run_id in _meant(core, ref):
+            core.check_ours(run_id, verb, starts=starts)
+
+
+def _meant(core: Core, ref: str) -> tuple[str, ...]:
+    """The runs that `ref` means; none where it means none: whoever carries out the request says so."""
+    try:
+        return core.store.resolve(ref)
+    except UsageError:
+        return ()
+
+
+def live_targets(
+    core: Core, refs: Sequence[str], verb: str, detail: Objection = _nothing, passing: Container[str] = ()
+) -> tuple[list[LiveRun], list[str]]:
+    """The live runs that `refs` mean, and notes about those of `@live`, or of a group, that were passed over.
+
+    Which runs can take the verb says the catalogue of commands; `detail` is what only the supervisor knows against it.
+    Runs in `passing` have had their answer. Raises `UsageError` when a run that was named cannot take the verb; then
+    nothing is to be done to any.
+    """
+    chosen: dict[str, LiveRun] = {}
+    notes: list[str] = []
+    for ref in refs:
+        meant = core.store.resolve(ref)
+        for run_id in meant:
+            run = core.live.get(run_id)
+            if run_id in passing:
+                continue
+            core.fetch(run_id)
+            name = core.store.view(run_id).name
+            if run is None:
+                against: str | None = _over(core, run_id)
+            else:
+                view = core.store.view(run_id)
+                against = refusal(view.can, verb) or _unseen(run) or objection(verb, view.can, view.state)
+                against = against or detail(run)
+            if run is not None and against is None:
+                chosen[run_id] = run
+            elif ref == "@live" or len(meant) > 1:
+                notes.append(f"{name} was passed over: {against}")
+            else:
+                raise UsageError(f"cannot {verb} {name}: {against}")
+    return list(chosen.values()), notes
+
+
+def _unable(core: Core, run_id: str, verb: str) -> str | None:
+    """Why the run, whatever its state, cannot take `verb`; None when it can."""
+    return refusal(core.store.view(run_id).can, verb)
+
+
+def require(core: Core, run_id: str, verb: str) -> None:
+    """Raise `UsageError` for a run that cannot take `verb` whatever its state."""
+    against = _unable(core, run_id, verb)
+    if against is not None:
+        raise UsageError(f"cannot {verb} {core.store.view(run_id).name}: {against}")
+
+
+def the_finding(core: Core, run_id: str, finding_id: str) -> Finding:
+    """The finding of the run, as it stands now. Raises `UsageError` with the nearest."""
+    findings = core.store.run(run_id).journal.findings
+    if finding_id not in findings:
+        name = core.store.view(run_id).name
+        raise UsageError(f"{name} has no finding '{finding_id}'{nearest(finding_id, findings)}")
+    return findings[finding_id]
+
+
+def _unseen(run: LiveRun) -> str | None:
+    """Why nobody of the run can be told anything: then nothing is written down either that would be done later."""
+    return f"it is {run.unseen}" if run.unseen and not run.outlived else run.unseen or None
+
+
+def check_seen(core: Core, run_id: str, verb: str) -> None:
+    """Raise `UsageError` for a live run of which nobody can be told anything now."""
+    run = core.live.get(run_id)
+    if run is not None and (against := _unseen(run)) is not None:
+        raise UsageError(f"cannot {verb} {core.store.view(run_id).name}: {against}")
+
+
+def _over(core: Core, run_id: str) -> str:
+    said = {"parked": "it is parked", "queued": "it waits for its restart"}
+    return said.get(core.store.run(run_id).state, "it has ended")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A checkpoint of a run, its spec, and who launched it."""
+
+    run: RunDir
+    checkpoint: str
+    spec: Spec
+    caller: Caller
+    lack: str = ""
+    """Of which of the run's variables nobody has the values."""
+
+    def task(self, module: str, *words: str, attended: bool = False) -> Task:
+        """A short process that is `module` with `words` in the run's own Python.
+
+        A run that was launched in a folder that is gone is played from its own, unless its code came from there. Raises
+        `PresetError`, and `UsageError` in that case.
+        """
+        argv, home = as_module(self.spec, self.caller, module)
+        if not Path(home.cwd).is_dir():
+            if sources_of(self.spec):
+                raise UsageError(
+                    f"{self.run.id} was launched in {home.cwd}, which is gone, and code of its own may come from "
+                    "there; put the folder back"
+                )
+            home = replace(home, cwd=str(self.run.path))
+        return Task((*argv, *words), home.cwd, home.environ, about=self.run.id, attended=attended, limits=home.limits)
+
+
+async def subject_of(
+    core: Core, ref: str, checkpoint: str | None, verb: str, environ: Mapping[str, str] | None = None
+) -> Subject:
+    """The named checkpoint of the run, for `verb`: by its step, "best" or "latest"; None takes the newest.
+
+    What nobody remembers of the run's variables is taken from `environ`, that of whoever asks.
+
+    Raises `UsageError` without one, `CheckpointError` where the newest is damaged: an older one has to be named.
+    """
+    run_id = resolve_run(core, ref)
+    require(core, run_id, verb)
+    run = core.run_dir(run_id)
+    if checkpoint == "best":
+        name = await asyncio.to_thread(_best, run)
+    elif checkpoint not in (None, "latest"):
+        name = named_checkpoint(run, checkpoint)
+    else:
+        newest = await asyncio.to_thread(newest_undamaged, run.checkpoints)
+        if newest is None:
+            view = core.store.view(run_id)
+            hint = "" if view.state in OVER else " yet; `mission-tui checkpoint` asks for one"
+            raise UsageError(f"{view.name} has no checkpoint{hint}")
+        name = newest.name
+    known = core.store.run(run_id)
+    spec = known.spec if known.spec is not None else read_spec(run.spec)
+    recalled = recover_variables(core, _order_of(core, run, known.journal.attempt), spec, environ)
+    return Subject(run, name, spec, recalled.caller, recalled.lack)
+
+
+def _best(run: RunDir) -> str:
+    """The checkpoint of the highest mean return. Raises `UsageError` where no return is known of any."""
+    name = best_checkpoint(run, list_checkpoints(run.checkpoints))
+    if name is None:
+        raise UsageError(f"{run.id} has no checkpoint of which a return is known; 'latest' or a step names one")
+    return name
+
+
+def named_checkpoint(run: RunDir, name: str) -> str:
+    """The checkpoint `name`, also given without its leading zeros. Raises `UsageError` with the nearest."""
+    names = [manifest.name for manifest in list_checkpoints(run.checkpoints)]
+    for known in names:
+        if name in (known, known.lstrip("0") or "0"):
+            return known
+    raise UsageError(f"{run.id} has no checkpoint '{name}'{nearest(name, names)}; it has {', '.join(names) or 'none'}")
+
+
+def caller_for(core: Core, run_id: str, request: ContinuingRequest) -> Caller:
+    """Whoever asks, where they say who they are; else whoever launched the newest attempt of `run_id`.
+
+    Raises `UsageError` as `caller_of`.
+    """
+    if request.python is not None and request.cwd is not None and request.environ is not None:
+        return Caller(request.python, request.cwd, request.environ, limits=request.limits)
+    return caller_of(core, core.run_dir(run_id), core.store.run(run_id).journal.attempt)
+
+
+def caller_of(core: Core, run: RunDir, attempt: int) -> Caller:
+    """Who launched `attempt`, with those of its secrets whose values can be had now.
+
+    Raises `UsageError` when that cannot be read any more, or is not what was written there.
+    """
+    return recover_variables(core, _order_of(core, run, attempt), core.store.run(run.id).spec).caller
+
+
+def _order_of(core: Core, run: RunDir, attempt: int) -> LaunchOrder:
+    sealed = core.seals.check(run, attempt)
+    if sealed.order is None:
+        raise UsageError(f"who launched attempt {attempt} of {run.id} is not known here: {sealed.foreign}")
+    return sealed.order
