@@ -258,16 +258,17 @@ def test_s9_a_sampler_that_raises_ends_neither_the_others_nor_the_supervisor(tmp
     with opened_lab(tmp_path / "runs") as lab:
         program = (
             "import sys, pathlib\n"
-            "from mission_tui.supervisor.host import host, other_programs, usage\n"
+            "from mission_tui.supervisor.host import machine\n"
+            "from mission_tui.supervisor.watching import surroundings, usage\n"
             "flag = pathlib.Path(sys.argv[-1]) / 'broken'\n"
             "def breaking(real):\n"
             "    def look(*words, **more):\n"
             "        if flag.exists(): raise ValueError('a line of /proc that nobody expected')\n"
             "        return real(*words, **more)\n"
             "    return look\n"
-            "host.HostSampler.sample = breaking(host.HostSampler.sample)\n"
+            "machine.HostSampler.sample = breaking(machine.HostSampler.sample)\n"
             "usage.UsageMeter.sample = breaking(usage.UsageMeter.sample)\n"
-            "other_programs.all_stats = breaking(other_programs.all_stats)\n"
+            "surroundings.all_stats = breaking(surroundings.all_stats)\n"
             "from mission_tui.supervisor.__main__ import main\n"
             "sys.exit(main())\n"
         )

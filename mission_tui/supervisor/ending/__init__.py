@@ -1,1 +1,1 @@
-"""How attempts end: by themselves, by the ladder or by being frozen, and what dead ones leave behind."""
+"""Ways to end: stop, kill, freeze, and what is left behind or thrown away afterwards."""

@@ -1,1 +1,1 @@
-"""What the machine and the processes on it take, asked of /proc and of the GPU probe: read, and judged elsewhere."""
+"""What this machine says of processes, leases, reservations, memory and clocks: read here, and judged elsewhere."""

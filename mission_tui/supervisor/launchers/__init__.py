@@ -1,4 +1,7 @@
-"""How an attempt becomes processes: one small interface, so that another engine can carry runs later."""
+"""How an attempt becomes processes: one small interface, so that another engine can carry runs later.
+
+With it lies what every engine needs: whose Python, folder and variables an attempt has, and from what it was launched.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How attempts begin: a new run or the next attempt of one, what it is launched with, and when its turn comes."""
+"""From launch to end: room and turn, first and further attempts, adoption of those that live, outcome, restarts."""

@@ -1,1 +1,1 @@
-"""Runs that are made to be measured, by `bench` and `tune`: what they took, what they left, and their clearing away."""
+"""What runs that are made to be measured, by `bench` and `tune`, took of the machine and left."""

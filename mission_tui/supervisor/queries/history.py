@@ -1,4 +1,8 @@
-"""History: columns over updates of one run; of an ended run read from its file when first asked for."""
+"""Answers about what went on: columns over updates of one run, runs beside each other, and the strip of the machine.
+
+Of an ended run the columns are read from its file when first asked for. The strip is what GPUs and processors did over
+the asked time, and in which phases the runs were.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which live runs a request means: the words resolved, each run once, and all of them fit for the verb or none."""
+"""What a request is about: live runs, or a run's checkpoint, and whose Python, folder and variables it is done with.
+
+The words are resolved, each run once, and all of them are fit for the verb or none is touched.
+"""
 
 from __future__ import annotations
 

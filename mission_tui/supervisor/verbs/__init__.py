@@ -1,1 +1,1 @@
-"""What can be asked of the supervisor: one file per verb, named as in every room. Verbs never import each other."""
+"""What can be asked of the supervisor, by subject; most of it changes something. Verbs never import each other."""

@@ -1,4 +1,4 @@
-"""Adopt: a run that was made elsewhere is shown with everything it would run, and taken for ours on a person's word."""
+"""Adopt: a run that was made elsewhere is taken for ours on a person's word, as it was shown."""
 
 from __future__ import annotations
 

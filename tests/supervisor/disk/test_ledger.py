@@ -31,7 +31,7 @@ RESERVES = """
 import sys, time
 from pathlib import Path
 from mission_tui.fleet.capacity.cost import Claim
-from mission_tui.supervisor.runs import ledger as room
+from mission_tui.supervisor.host import ledger as room
 room.LOCK_S = 20.0
 ledger = room.Ledger(Path(sys.argv[1]))
 print("ready", flush=True)
