@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "mission_tui").rglob("*.py"))
-KNOTTED_TODAY = 10
+KNOTTED_TODAY = 0
 """Folders and modules that import each other in circles, at any level: the number may fall, and never rise."""
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 
