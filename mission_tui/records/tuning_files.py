@@ -11,7 +11,6 @@ import re
 import socket
 import sys
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +71,8 @@ def write_profile(path: Path, profile: HostProfile) -> None:
 
 def versions_here() -> dict[str, str]:
     """Of this interpreter, what speeds depend on; nothing is imported for it."""
+    from importlib import metadata
+
     found = {"mission_tui": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
     with suppress(metadata.PackageNotFoundError):
         found["torch"] = metadata.version("torch")

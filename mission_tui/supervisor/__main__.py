@@ -7,7 +7,6 @@ holder: its descriptor is close-on-exec and this process never forks without exe
 from __future__ import annotations
 
 import argparse
-import asyncio
 import fcntl
 import gc
 import logging
@@ -20,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from mission_tui.errors import MissionError
+from mission_tui.ipc.local_asyncio import asyncio
 from mission_tui.ipc.roots import name_root, unname_root
 from mission_tui.ipc.server import Listener, serve_operator
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET, prepare_socket_dir

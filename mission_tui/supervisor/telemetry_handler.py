@@ -6,7 +6,6 @@ fresh on the screen. To the late env workers that it names, their state and plac
 
 from __future__ import annotations
 
-import hmac
 from contextlib import suppress
 from pathlib import Path
 
@@ -49,6 +48,8 @@ class TelemetryHandler:
 
     def admit(self, link: TrainerLink) -> bool:
         """Whether the trainer is the one that was launched. What it was asked before it came is said again."""
+        import hmac  # with OpenSSL: a start does not wait for it
+
         hello = link.hello
         run = self._core.live.get(hello.run)
         if run is None or not run.nonce or run.attempt != hello.attempt:

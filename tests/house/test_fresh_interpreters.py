@@ -75,6 +75,14 @@ def test_only_the_gpu_probe_loads_nvml() -> None:
     assert "pynvml" not in modules_after("import mission_tui.supervisor.__main__")
 
 
+@pytest.mark.parametrize("module", ["supervisor.__main__", "supervisor.readonly.server", "supervisor.readonly.replay"])
+def test_who_speaks_to_local_sockets_loads_no_openssl(module: str) -> None:
+    """Nor what reads the metadata of packages: both are a tenth of a start."""
+    loaded = modules_after(f"import mission_tui.{module}")
+    assert {"asyncio", "msgspec"} <= loaded
+    assert not loaded & {"ssl", "_ssl", "_hashlib", "email", "csv"}
+
+
 def test_the_trainer_room_exports_nothing() -> None:
     """Importing `mission_tui.trainer` itself is free, so that no env worker pulls torch in through it."""
     assert foreign("import mission_tui.trainer") == set()

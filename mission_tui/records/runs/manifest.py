@@ -7,7 +7,6 @@ looks inside a member.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -119,6 +118,8 @@ def read_manifest(folder: Path, name: str) -> Manifest:
 
 def _fingerprint(path: Path, *, sync: bool = False) -> Member:
     """Size and digest of member `path`, which must be a regular file; with `sync`, after making it durable."""
+    import hashlib  # with OpenSSL, which is quicker with gigabytes, and loaded by whoever has some
+
     try:
         descriptor, status = open_plain(path)
     except OSError as error:

@@ -6,12 +6,12 @@ digest of `SHA256SUMS`, so that it cannot be changed or removed with them.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from mission_tui.errors import DamagedError
+from mission_tui.paths import sha256
 from mission_tui.plain_files import make_folder, names_in, read_plain
 from mission_tui.records.files.atomic import write_atomic
 from mission_tui.records.files.storage import storing
@@ -30,7 +30,7 @@ def write_rules(folder: Path, contents: Mapping[str, bytes]) -> None:
         make_folder(folder)
     for name, content in contents.items():
         write_atomic(folder / name, content)
-    lines = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in contents.items())
+    lines = (f"{sha256(content).hexdigest()}  {name}\n" for name, content in contents.items())
     write_atomic(folder / SUMS, "".join(lines).encode())
 
 
@@ -80,6 +80,8 @@ def check_rules(folder: Path, sealed: str | None = None) -> None:
 
 def _digest(file: Path) -> str:
     try:
-        return hashlib.sha256(read_plain(file, FILE_BYTES)).hexdigest()
+        content = read_plain(file, FILE_BYTES)
     except OSError:
         return ""
+    digest: str = sha256(content).hexdigest()
+    return digest

@@ -14,7 +14,6 @@ import fcntl
 import logging
 import os
 import pwd
-import secrets
 import stat
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -62,7 +61,7 @@ class Ledger:
         own = read_stat(os.getpid())
         self._start_time = own.start_time if own is not None else 0
         # Drawn anew by every process: a name that could be foretold could be taken by somebody else.
-        self._name = f"{PREFIX}{self._me}-{secrets.token_hex(8)}"
+        self._name = f"{PREFIX}{self._me}-{os.urandom(8).hex()}"
         self._written: tuple[tuple[Claim, ...], int] | None = None
 
     def enter(self) -> int | None:

@@ -7,7 +7,6 @@ speak the messages of `ipc/telemetry_messages.py`; without it that is `mission_t
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -56,7 +55,7 @@ def attempt_order(
     words: tuple[str, ...] = ()
     if spec.run.command is None:
         words, caller = _trainer(spec, caller)
-    nonce = secrets.token_hex(16)
+    nonce = os.urandom(16).hex()
     env = dict(caller.environ) | {
         "MISSION_TUI_RUN": run.id,
         "MISSION_TUI_RUN_DIR": ".",

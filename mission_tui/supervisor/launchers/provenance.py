@@ -22,10 +22,12 @@ from mission_tui.records.files.atomic import write_atomic, write_json
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.provenance_file import read_provenance
 from mission_tui.supervisor.host.tasks import Task, run_task
-from mission_tui.supervisor.launchers import provenance_probe
 from mission_tui.supervisor.launchers.caller import Caller
 
 __all__ = ["ProvenanceWatch"]
+
+_PROBE = Path(__file__).with_name("provenance_probe.py")
+"""Named, never imported: what it loads (packages' metadata, mail headers, OpenSSL) costs a start 15 ms."""
 
 PROVENANCE = "provenance"
 LIMIT_S = 20.0
@@ -137,7 +139,7 @@ class ProvenanceWatch:
         return await asyncio.shield(look.work)
 
     async def _probe(self, caller: Caller, sources: tuple[str, ...]) -> _ProbeAnswer | None:
-        words = (caller.python or sys.executable, provenance_probe.__file__, *sources)
+        words = (caller.python or sys.executable, str(_PROBE), *sources)
         task = Task(words, caller.cwd, caller.environ, limits=caller.limits)
         try:
             async for said in run_task(task, LIMIT_S):

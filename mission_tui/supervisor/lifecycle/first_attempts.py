@@ -7,7 +7,7 @@ on record and the run can be repeated.
 
 from __future__ import annotations
 
-import secrets
+import random
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -133,7 +133,7 @@ def with_seed(spec: Spec, *, anew: bool = False) -> Spec:
     """
     if spec.run.command is not None or (spec.run.seed is not None and not anew):
         return spec
-    return structs.replace(spec, run=structs.replace(spec.run, seed=secrets.randbelow(_SEEDS)))
+    return structs.replace(spec, run=structs.replace(spec.run, seed=random.SystemRandom().randrange(_SEEDS)))
 
 
 def check_new_names(core: Core, names: Iterable[str]) -> None:

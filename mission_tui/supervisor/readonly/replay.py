@@ -7,7 +7,6 @@ It opens nothing for writing, takes no lock, asks no supervisor and signals nobo
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gc
 import socket
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.errors import UsageError
+from mission_tui.ipc.local_asyncio import asyncio
 from mission_tui.ipc.replies import AttemptView, DetailsReply, LogReply, OperatorReply, SnapshotReply, StripReply
 from mission_tui.ipc.requests import (
     Compare,

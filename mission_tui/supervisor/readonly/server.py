@@ -8,7 +8,6 @@ asks no supervisor and signals nobody; so it may look at what belongs to somebod
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gc
 import os
 import socket
@@ -24,6 +23,7 @@ from mission_tui.fleet.capacity.reference_runs import Peaks
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.local_asyncio import asyncio
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, Quoted, SnapshotReply, StripReply
 from mission_tui.ipc.requests import (
     GetAdoptable,

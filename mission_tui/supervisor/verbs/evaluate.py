@@ -5,7 +5,7 @@ The result of an evaluation is written beside the run.
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -41,7 +41,7 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
                 yield reply
         return
     # Two that were asked for in the same second are two results.
-    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
     out = subject.run.evaluations / f"{subject.checkpoint}-{stamp}.json"
     words = ["--checkpoint", subject.checkpoint, "--episodes", str(request.episodes), "--seed", str(request.seed)]
     words += ["--seeds", str(request.seeds)]

@@ -22,7 +22,8 @@ def load_textual() -> None:
     """Import `textual.app`, for which empty modules stand in; nobody else gets to see them."""
     if "textual" in sys.modules:
         return
-    _load_asyncio()
+    import mission_tui.ipc.local_asyncio  # noqa: F401 - before Textual loads it with OpenSSL
+
     stand_ins = {name: _stand_in(name, taken) for name, taken in _STAND_INS.items() if name not in sys.modules}
     sys.modules.update(stand_ins)
     # A Textual that takes more is imported as it is, by whoever needs it next.
@@ -37,14 +38,3 @@ def _stand_in(name: str, taken: tuple[str, ...]) -> ModuleType:
     for each in taken:
         setattr(module, each, type(each, (), {}))
     return module
-
-
-def _load_asyncio() -> None:
-    """As in a Python that was built without OpenSSL, which asyncio allows for: the screen speaks to local sockets."""
-    if "ssl" in sys.modules:
-        return
-    sys.modules["ssl"] = None  # type: ignore[assignment]  # importing it fails
-    try:
-        import asyncio  # noqa: F401 - to be found loaded
-    finally:
-        del sys.modules["ssl"]
