@@ -16,18 +16,15 @@ from mission_tui.cli.errors import EX_INTERRUPTED, exit_code_of, print_error
 from mission_tui.cli.session import Session
 from mission_tui.errors import EX_USAGE, nearest
 
-__all__ = ["VERBS", "cli", "looking", "main"]
+__all__ = ["MODULES", "cli", "looking", "main"]
 
-VERBS = {
+MODULES = {
     "launch": "launch",
     "status": "status",
     "top": "monitoring",
     "replay": "monitoring",
     "logs": "run_output",
     "metrics": "run_output",
-    "pause": "run_control",
-    "freeze": "run_control",
-    "park": "run_control",
     "resume": "run_control",
     "set": "run_control",
     "clone": "clone",
@@ -35,8 +32,6 @@ VERBS = {
     "rename": "naming",
     "note": "naming",
     "label": "naming",
-    "stop": "run_control",
-    "kill": "run_control",
     "checkpoint": "run_control",
     "wait": "wait",
     "findings": "findings",
@@ -58,30 +53,44 @@ VERBS = {
     "supervisor": "supervisor",
     "service": "service",
 }
-"""Every verb in the order of the help, and its module in `mission_tui.cli.verbs`; verb `x-y` is `x_y_command` there.
-They are the words of `fleet.commands`, which would double what every verb loads."""
+"""The module in `mission_tui.cli.verbs` of every verb with options of its own; verb `x-y` is `x_y_command` there.
+
+The others are those of `fleet.commands` that need only to know which runs: `pause`, `stop` and their like. That
+catalogue is left alone where a verb is found here: it would double what every verb loads.
+"""
 
 
 class Verbs(click.Group):
     """A group whose commands are imported as they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
+        from mission_tui.fleet.commands import WORDS
+
+        return list(WORDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        module = importlib.import_module(f"mission_tui.cli.verbs.{VERBS[cmd_name]}")
+        if cmd_name not in MODULES:
+            return self._order(cmd_name)
+        module = importlib.import_module(f"mission_tui.cli.verbs.{MODULES[cmd_name]}")
         command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command)
         return command
+
+    def _order(self, word: str) -> click.Command | None:
+        from mission_tui.fleet.commands import WORDS
+
+        if word not in WORDS:
+            return None
+        from mission_tui.cli.verbs.run_control import order_command
+
+        return order_command(WORDS[word])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         word = args[0]
-        if not word.startswith("-") and word not in VERBS:
-            raise click.UsageError(f"there is no verb {word!r}{nearest(word, VERBS)}", ctx)
+        if not word.startswith("-") and self.get_command(ctx, word) is None:
+            raise click.UsageError(f"there is no verb {word!r}{nearest(word, self.list_commands(ctx))}", ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -114,7 +123,7 @@ def looking() -> tuple[str, ...]:
     """The verbs that change nothing, and are answered from the files alone with `--readonly`."""
     from mission_tui.fleet.commands import WORDS
 
-    return tuple(verb for verb in VERBS if WORDS[verb].offline)
+    return tuple(word for word, command in WORDS.items() if command.offline)
 
 
 def main(words: Sequence[str] | None = None) -> int:

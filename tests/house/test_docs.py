@@ -10,7 +10,8 @@ import click
 import msgspec
 import pytest
 
-from mission_tui.cli.root import VERBS, cli
+from mission_tui.cli.root import cli
+from mission_tui.fleet.commands import WORDS
 from mission_tui.fleet.specs.spec import (
     CheckpointKeep,
     EnvSpec,
@@ -29,7 +30,7 @@ def commands() -> dict[str, click.Command]:
     """Every command by its words, those of groups included."""
     context = click.Context(cli)
     found: dict[str, click.Command] = {}
-    for verb in VERBS:
+    for verb in WORDS:
         command = cli.get_command(context, verb)
         assert command is not None
         if isinstance(command, click.Group):
@@ -38,7 +39,7 @@ def commands() -> dict[str, click.Command]:
     return found
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", WORDS)
 def test_the_readme_shows_every_verb(verb: str) -> None:
     """A verb that README does not mention does not exist for a newcomer."""
     assert re.search(rf"(?<![\w-]){verb}(?![\w-])", (ROOT / "README.md").read_text(encoding="utf-8"))
@@ -80,7 +81,7 @@ def shown_in(document: str) -> list[str]:
     fences = re.findall(r"^```[^\n]*\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
     lines = [line for text in fences for line in text.replace("\\\n", " ").splitlines()]
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", document, flags=re.MULTILINE | re.DOTALL))
-    verbs = [f"mission-tui {span}" for span in spans if " " in span and span.split()[0] in VERBS]
+    verbs = [f"mission-tui {span}" for span in spans if " " in span and span.split()[0] in WORDS]
     calls = [call for line in (*lines, *spans, *verbs) for call in re.split(r";| #|  +", line)]
     ours = [call.split(" -- ")[0] for call in calls if re.match(r" *\$? ?mission-tui \S", call)]
     return [call.partition("mission-tui ")[2] for call in ours]
@@ -94,7 +95,7 @@ def test_every_call_that_a_document_shows_has_its_verb_and_its_options() -> None
     for document in (ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")):
         for call in shown_in(document.read_text(encoding="utf-8")):
             words = re.findall(r"[^\s\[\](){}|=,…]+", call)
-            verb = next((word for word in words if word in VERBS), None)
+            verb = next((word for word in words if word in WORDS), None)
             pair = " ".join(words[words.index(verb) :][:2]) if verb else ""
             command = known.get(pair) or (known[verb] if verb else cli)
             taken = everywhere.union(*((*it.opts, *it.secondary_opts) for it in command.params))

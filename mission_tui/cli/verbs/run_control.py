@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -18,19 +18,19 @@ from mission_tui.cli.options import all_option, chosen, json_option, run_argumen
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import write
 from mission_tui.errors import EX_FAILED, EX_USAGE, UsageError
-from mission_tui.fleet.commands import WORDS
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.commands import Command
     from mission_tui.fleet.events.journal import ActVerb
     from mission_tui.ipc.requests import Resume
 
 WAIT_S = 60.0
 
 
-def _order_command(verb: ActVerb) -> click.Command:
-    """The command of a verb that needs to know only which runs are meant."""
+def order_command(row: Command) -> click.Command:
+    """The command of a row of the catalogue that needs to know only which runs are meant."""
 
-    @click.command(verb, help=WORDS[verb].brief)
+    @click.command(row.word, help=row.brief)
     @runs_argument()
     @all_option
     @json_option
@@ -38,19 +38,12 @@ def _order_command(verb: ActVerb) -> click.Command:
     def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool) -> None:
         from mission_tui.ipc.requests import Act
 
-        wanted = chosen(runs, every)
+        wanted, verb = chosen(runs, every), cast("ActVerb", row.word)
         with session.connect() as connection:
             reply = connection.ask(lambda id_: Act(id=id_, verb=verb, runs=wanted))
         print_accepted(reply, as_json)
 
     return command
-
-
-pause_command = _order_command("pause")
-freeze_command = _order_command("freeze")
-park_command = _order_command("park")
-stop_command = _order_command("stop")
-kill_command = _order_command("kill")
 
 
 @click.command("resume")
