@@ -17,28 +17,6 @@ import gymnasium
 __all__ = ["EnvRecipe", "Monitor"]
 
 
-@dataclass(frozen=True, slots=True)
-class EnvRecipe:
-    """A Gymnasium `id` (or ``module:id``), its arguments, modules to import first, and wrappers: each a ``module:Name``
-    and its arguments.
-    """
-
-    id: str
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    imports: tuple[str, ...] = ()
-    wrappers: tuple[tuple[str, dict[str, Any]], ...] = ()
-
-    def make(self) -> gymnasium.Env[Any, Any]:
-        """One environment, monitored directly and wrapped from the first wrapper to the last."""
-        for module in self.imports:
-            importlib.import_module(module)
-        made: gymnasium.Env[Any, Any] = Monitor(gymnasium.make(self.id, **self.kwargs))
-        for name, arguments in self.wrappers:
-            module, _, attribute = name.partition(":")
-            made = getattr(importlib.import_module(module), attribute)(made, **arguments)
-        return made
-
-
 class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Puts ``episode: {r, l, t}`` into the last info of an episode, rounded and summed as SB3 does.
 
@@ -79,3 +57,25 @@ class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
             }
         self.total_steps += 1
         return observation, reward, terminated, truncated, info
+
+
+@dataclass(frozen=True, slots=True)
+class EnvRecipe:
+    """A Gymnasium `id` (or ``module:id``), its arguments, modules to import first, and wrappers: each a ``module:Name``
+    and its arguments.
+    """
+
+    id: str
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    imports: tuple[str, ...] = ()
+    wrappers: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+    def make(self) -> gymnasium.Env[Any, Any]:
+        """One environment, monitored directly and wrapped from the first wrapper to the last."""
+        for module in self.imports:
+            importlib.import_module(module)
+        made: gymnasium.Env[Any, Any] = Monitor(gymnasium.make(self.id, **self.kwargs))
+        for name, arguments in self.wrappers:
+            module, _, attribute = name.partition(":")
+            made = getattr(importlib.import_module(module), attribute)(made, **arguments)
+        return made

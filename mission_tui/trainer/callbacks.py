@@ -45,6 +45,79 @@ _SHOWN = "train/"
 """SB3 leaves the figures of an update with its logger until the next rollout is over."""
 
 
+class CallbackLocals(dict[str, Any]):
+    """The dictionary that callbacks know as `locals`. The fast engine does not need to know what the critic says before
+    a rollout is over, so `step_values` computes it for the observations and actions of the step, if `values` are looked
+    at.
+    """
+
+    def __init__(self, told: Mapping[str, Any], step_values: StepValues | None) -> None:
+        super().__init__(told)
+        self._step_values = step_values
+
+    def drop_step(self, told: Mapping[str, Any]) -> None:
+        """A step has been `told`: what was worked out for the one before is out of date."""
+        for name in _LATE:
+            if name not in told:
+                self.pop(name, None)
+
+    def __missing__(self, name: str) -> Any:
+        if self._step_values is None or not self._can_say(name):
+            raise KeyError(name)
+        self["values"], self["log_probs"] = self._step_values(*(self[name] for name in _FROM))
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or self._can_say(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As a dictionary's own, which would not ask for what is missing."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def _can_say(self, name: object) -> bool:
+        return self._step_values is not None and name in _LATE and all(map(super().__contains__, _FROM))
+
+
+class RowLog(KVWriter):
+    """The only output of `logger`."""
+
+    def __init__(self) -> None:
+        self.logger = Logger(None, [self])
+        self._dumped: dict[str, Any] = {}
+        self._shown: frozenset[str] = frozenset()
+
+    def write(self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0) -> None:
+        """Take what somebody dumped."""
+        self._dumped |= key_values
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def take(self) -> dict[str, Any]:
+        """What was logged since the last time."""
+        logged = self._dumped | self.logger.name_to_value
+        self._dumped = {}
+        for kept in (self.logger.name_to_value, self.logger.name_to_count, self.logger.name_to_excluded):
+            kept.clear()
+        return {name: value for name, value in logged.items() if name not in _CLOCK and name not in self._shown}
+
+    def report_rest(self) -> None:
+        """Say in the attempt's log what no row will have: it was logged in a rollout that was broken off, or later."""
+        rest = {name: plain(value) for name, value in self.take().items()}
+        said = ", ".join(f"{name} = {value:g}" for name, value in rest.items() if value is not None)
+        if said:
+            complain(f"logged by callbacks after the last update, so in no row: {said}")
+
+    def show(self, metrics: Mapping[str, Any]) -> None:
+        """Let callbacks find the figures of the update where SB3 leaves them."""
+        shown = {name: value for name, value in metrics.items() if name.startswith(_SHOWN)}
+        self._shown = frozenset(shown)
+        self.logger.name_to_value.update(shown)
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """A callback, the preset's key that says it, its class's name, and those of the classes inside."""
@@ -163,76 +236,3 @@ def _raised_by(error: BaseException) -> str:
     if not own:
         return raised_by(error)
     return f"{type(error).__name__}: {error} ({Path(own[-1].filename).name}:{own[-1].lineno})"
-
-
-class CallbackLocals(dict[str, Any]):
-    """The dictionary that callbacks know as `locals`. The fast engine does not need to know what the critic says before
-    a rollout is over, so `step_values` computes it for the observations and actions of the step, if `values` are looked
-    at.
-    """
-
-    def __init__(self, told: Mapping[str, Any], step_values: StepValues | None) -> None:
-        super().__init__(told)
-        self._step_values = step_values
-
-    def drop_step(self, told: Mapping[str, Any]) -> None:
-        """A step has been `told`: what was worked out for the one before is out of date."""
-        for name in _LATE:
-            if name not in told:
-                self.pop(name, None)
-
-    def __missing__(self, name: str) -> Any:
-        if self._step_values is None or not self._can_say(name):
-            raise KeyError(name)
-        self["values"], self["log_probs"] = self._step_values(*(self[name] for name in _FROM))
-        return self[name]
-
-    def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or self._can_say(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """As a dictionary's own, which would not ask for what is missing."""
-        try:
-            return self[name]
-        except KeyError:
-            return default
-
-    def _can_say(self, name: object) -> bool:
-        return self._step_values is not None and name in _LATE and all(map(super().__contains__, _FROM))
-
-
-class RowLog(KVWriter):
-    """The only output of `logger`."""
-
-    def __init__(self) -> None:
-        self.logger = Logger(None, [self])
-        self._dumped: dict[str, Any] = {}
-        self._shown: frozenset[str] = frozenset()
-
-    def write(self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0) -> None:
-        """Take what somebody dumped."""
-        self._dumped |= key_values
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def take(self) -> dict[str, Any]:
-        """What was logged since the last time."""
-        logged = self._dumped | self.logger.name_to_value
-        self._dumped = {}
-        for kept in (self.logger.name_to_value, self.logger.name_to_count, self.logger.name_to_excluded):
-            kept.clear()
-        return {name: value for name, value in logged.items() if name not in _CLOCK and name not in self._shown}
-
-    def report_rest(self) -> None:
-        """Say in the attempt's log what no row will have: it was logged in a rollout that was broken off, or later."""
-        rest = {name: plain(value) for name, value in self.take().items()}
-        said = ", ".join(f"{name} = {value:g}" for name, value in rest.items() if value is not None)
-        if said:
-            complain(f"logged by callbacks after the last update, so in no row: {said}")
-
-    def show(self, metrics: Mapping[str, Any]) -> None:
-        """Let callbacks find the figures of the update where SB3 leaves them."""
-        shown = {name: value for name, value in metrics.items() if name.startswith(_SHOWN)}
-        self._shown = frozenset(shown)
-        self.logger.name_to_value.update(shown)

@@ -32,6 +32,58 @@ from mission_tui.trainer.vec_env.workers import WorkersVecEnv
 __all__ = ["BuiltEnvs", "EnvMaker", "SavableVecEnv", "build_vec_env", "in_this_process", "savable", "spaces_alone"]
 
 
+@runtime_checkable
+class SavableVecEnv(Protocol):
+    """A VecEnv at the bottom of the wrapper stack."""
+
+    @property
+    def can_save_state(self) -> bool:
+        """Whether `get_state` covers everything its future depends on."""
+        ...
+
+    def get_state(self) -> dict[str, Any]:
+        """A copy of the state: nested dictionaries and lists of arrays and JSON values."""
+        ...
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Continue from `state`; raises `CheckpointError` when it does not fit."""
+        ...
+
+
+def savable(vec: VecEnv) -> SavableVecEnv | None:
+    """The environment below all wrappers if its state can be saved, else None."""
+    base = vec.unwrapped
+    return base if isinstance(base, SavableVecEnv) and base.can_save_state else None
+
+
+@dataclass(frozen=True, slots=True)
+class EnvMaker:
+    """A factory that can be sent to a worker process: importing happens where the environment is made."""
+
+    env: EnvSpec
+    snapshot: Path | None
+
+    def __call__(self) -> gymnasium.Env[Any, Any]:
+        """One monitored, wrapped environment. Raises `PresetError` for what the preset has wrong."""
+        try:
+            env = make_env(self.env, self.snapshot, around=Monitor)
+        except BaseException as error:
+            leave_fork(error)
+            raise
+        leave_fork()
+        return env
+
+
+def _make_batched(env: EnvSpec, snapshot: Path | None) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    """All `env.n_envs` lanes as one environment through its `vector_entry_point`. Raises `PresetError`."""
+    sentence = native_refusal(env)
+    if sentence is not None:
+        raise PresetError(f"env.vec = 'native': {sentence}; use env.vec = 'inline' or 'workers'")
+    arguments = env_kwargs(env, snapshot)
+    with making(env.id):
+        return gymnasium.make_vec(find_env(env), env.n_envs, vectorization_mode="vector_entry_point", **arguments)
+
+
 @dataclass(frozen=True, slots=True)
 class BuiltEnvs:
     """The environment of a run, which kind it is, and why."""
@@ -149,55 +201,3 @@ def _stacked(vec: VecEnv, env: EnvSpec) -> VecEnv:
     if sentence := stack_refusal(vec.observation_space):
         raise PresetError(sentence)
     return VecFrameStack(vec, env.frame_stack)
-
-
-@dataclass(frozen=True, slots=True)
-class EnvMaker:
-    """A factory that can be sent to a worker process: importing happens where the environment is made."""
-
-    env: EnvSpec
-    snapshot: Path | None
-
-    def __call__(self) -> gymnasium.Env[Any, Any]:
-        """One monitored, wrapped environment. Raises `PresetError` for what the preset has wrong."""
-        try:
-            env = make_env(self.env, self.snapshot, around=Monitor)
-        except BaseException as error:
-            leave_fork(error)
-            raise
-        leave_fork()
-        return env
-
-
-def _make_batched(env: EnvSpec, snapshot: Path | None) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
-    """All `env.n_envs` lanes as one environment through its `vector_entry_point`. Raises `PresetError`."""
-    sentence = native_refusal(env)
-    if sentence is not None:
-        raise PresetError(f"env.vec = 'native': {sentence}; use env.vec = 'inline' or 'workers'")
-    arguments = env_kwargs(env, snapshot)
-    with making(env.id):
-        return gymnasium.make_vec(find_env(env), env.n_envs, vectorization_mode="vector_entry_point", **arguments)
-
-
-@runtime_checkable
-class SavableVecEnv(Protocol):
-    """A VecEnv at the bottom of the wrapper stack."""
-
-    @property
-    def can_save_state(self) -> bool:
-        """Whether `get_state` covers everything its future depends on."""
-        ...
-
-    def get_state(self) -> dict[str, Any]:
-        """A copy of the state: nested dictionaries and lists of arrays and JSON values."""
-        ...
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; raises `CheckpointError` when it does not fit."""
-        ...
-
-
-def savable(vec: VecEnv) -> SavableVecEnv | None:
-    """The environment below all wrappers if its state can be saved, else None."""
-    base = vec.unwrapped
-    return base if isinstance(base, SavableVecEnv) and base.can_save_state else None

@@ -31,6 +31,45 @@ _SAMPLE = 256
 _OUTCOME_CHARS = 40
 
 
+def outcome_of(info: dict[str, Any]) -> str | None:
+    """How an episode ended by its last info, as a word that a terminal can show; None where nothing is said."""
+    outcome = info.get("outcome")
+    return None if outcome is None else clean(str(outcome), _OUTCOME_CHARS)
+
+
+class EpisodeTally:
+    """Collects from SB3's infos: ``episode`` is what `Monitor` writes, ``outcome`` a word of the environment."""
+
+    def __init__(self) -> None:
+        self._returns: list[float] = []
+        self._lengths: list[int] = []
+        self._outcomes: Counter[str] = Counter()
+
+    def add(self, infos: Sequence[dict[str, Any]]) -> None:
+        """Take the episodes that ended in one step of all environments."""
+        for info in infos:
+            episode = info.get("episode")
+            if episode is None:
+                continue
+            self._returns.append(float(episode["r"]))
+            self._lengths.append(int(episode["l"]))
+            if (outcome := outcome_of(info)) is not None:
+                self._outcomes[outcome] += 1
+
+    def take(self) -> Episodes:
+        """What was collected, evenly thinned to 256 samples; collecting starts anew."""
+        n = len(self._returns)
+        chosen = range(n) if n <= _SAMPLE else np.linspace(0, n - 1, _SAMPLE).round().astype(int)
+        episodes = Episodes(
+            n=n,
+            r=tuple(spoken(self._returns[i]) for i in chosen),
+            l=tuple(self._lengths[i] for i in chosen),
+            outcomes=dict(self._outcomes),
+        )
+        self._returns, self._lengths, self._outcomes = [], [], Counter()
+        return episodes
+
+
 @dataclass(slots=True)
 class PlayedEpisodes:
     """Raw returns and lengths of the episodes played, how they ended, and whether they were won where that is said."""
@@ -124,42 +163,3 @@ def _share_won(episodes: PlayedEpisodes, winning: Collection[str] | None) -> flo
     if winning is not None:
         return sum(episodes.outcomes[outcome] for outcome in winning) / len(episodes.returns)
     return float(np.mean(episodes.successes)) if episodes.successes else None
-
-
-def outcome_of(info: dict[str, Any]) -> str | None:
-    """How an episode ended by its last info, as a word that a terminal can show; None where nothing is said."""
-    outcome = info.get("outcome")
-    return None if outcome is None else clean(str(outcome), _OUTCOME_CHARS)
-
-
-class EpisodeTally:
-    """Collects from SB3's infos: ``episode`` is what `Monitor` writes, ``outcome`` a word of the environment."""
-
-    def __init__(self) -> None:
-        self._returns: list[float] = []
-        self._lengths: list[int] = []
-        self._outcomes: Counter[str] = Counter()
-
-    def add(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Take the episodes that ended in one step of all environments."""
-        for info in infos:
-            episode = info.get("episode")
-            if episode is None:
-                continue
-            self._returns.append(float(episode["r"]))
-            self._lengths.append(int(episode["l"]))
-            if (outcome := outcome_of(info)) is not None:
-                self._outcomes[outcome] += 1
-
-    def take(self) -> Episodes:
-        """What was collected, evenly thinned to 256 samples; collecting starts anew."""
-        n = len(self._returns)
-        chosen = range(n) if n <= _SAMPLE else np.linspace(0, n - 1, _SAMPLE).round().astype(int)
-        episodes = Episodes(
-            n=n,
-            r=tuple(spoken(self._returns[i]) for i in chosen),
-            l=tuple(self._lengths[i] for i in chosen),
-            outcomes=dict(self._outcomes),
-        )
-        self._returns, self._lengths, self._outcomes = [], [], Counter()
-        return episodes

@@ -45,80 +45,6 @@ _WAITS_A_STEP = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """How environments are stepped, and the sentence that explains it; `n_workers` is None where there are none."""
-
-    kind: VecKind
-    n_workers: int | None
-    reason: str
-
-
-def choose(env: EnvSpec, make: Callable[[], gymnasium.Env[Any, Any]], cores: int) -> Choice:
-    """What `env` leaves open, measured where that takes measuring."""
-    match env.vec, env.n_workers:
-        case ("native" | "inline") as kind, _:
-            return Choice(kind, None, "as the preset says")
-        case "workers", int(n_workers):
-            return Choice("workers", n_workers, "as the preset says")
-    if env.vec == "auto" and native_refusal(env) is None:
-        return Choice("native", None, f"{env.id} has a batched form with same-step autoreset")
-    if env.n_envs == 1:
-        alone = "one environment cannot be shared out"
-        return Choice("workers", 1, alone) if env.vec == "workers" else Choice("inline", None, alone)
-    return cheapest(env, step_cost(make), cores)
-
-
-def keep(env: EnvSpec, kind: VecKind, n_workers: int | None, cores: int) -> Choice:
-    """What an earlier attempt resolved, as far as it still fits: a resume may have changed `n_envs`."""
-    if kind != "workers":
-        return Choice(kind, None, "as in the attempt before")
-    wanted = env.n_workers or n_workers or cores
-    return Choice("workers", nearby_divisors(env.n_envs, wanted)[0], "as in the attempt before")
-
-
-def cheapest(env: EnvSpec, cost: StepCost, cores: int) -> Choice:
-    """The fewest workers that are as good as any, or inline where those do not pay and `env.vec` leaves it open."""
-    n_envs, inline_s = env.n_envs, env.n_envs * cost.step_s
-    counts = _counts(env, cost, cores)
-    times = {count: _seconds(n_envs, count, cost, cores) for count in counts}
-    n_workers = next(count for count in counts if times[count] <= _AS_GOOD * min(times.values()))
-    compared = (
-        f"{cost}; {n_envs} environments on {n_workers} worker(s) take {times[n_workers] * 1e3:.2f} ms, "
-        f"inline {inline_s * 1e3:.2f} ms on {cores} core(s)"
-    )
-    if env.vec == "auto" and times[n_workers] >= _WORTH_IT * inline_s:
-        return Choice("inline", None, compared + _unshared(env, counts, cores))
-    return Choice("workers", n_workers, compared + _next(times, n_workers) + _unshared(env, counts, cores))
-
-
-def _counts(env: EnvSpec, cost: StepCost, cores: int) -> Sequence[int]:
-    """The numbers of workers to choose from, ascending."""
-    if env.n_workers is not None:
-        return [env.n_workers]
-    most = _MOST_A_CORE * cores if cost.waits else cores
-    return [count for count in divisors(env.n_envs) if count <= most]
-
-
-def _seconds(n_envs: int, n_workers: int, cost: StepCost, cores: int) -> float:
-    """A step of all: workers step theirs one after another, and no more work is done at once than there are cores."""
-    share_s = n_envs // n_workers * cost.step_s
-    return _HAND_OVER_S * n_workers + max(share_s, n_envs * cost.work_s / cores)
-
-
-def _next(times: dict[int, float], n_workers: int) -> str:
-    more = next((count for count in times if count > n_workers), None)
-    return "" if more is None else f", {more} workers {times[more] * 1e3:.2f} ms"
-
-
-def _unshared(env: EnvSpec, counts: Sequence[int], cores: int) -> str:
-    """A word about cores that stay idle because no larger number of workers divides the environments."""
-    if env.n_workers is not None or counts[-1] >= min(cores, env.n_envs):
-        return ""
-    even = -(-env.n_envs // cores) * cores
-    return f"; {env.n_envs} cannot be shared evenly by {cores}, env.n_envs = {even} could"
-
-
-@dataclass(frozen=True, slots=True)
 class StepCost:
     """Seconds of a step alone on a quiet machine, and processor seconds within it, of whatever process it starts too.
 
@@ -199,3 +125,77 @@ def _family_s() -> float:
         except psutil.NoSuchProcess:
             continue
     return time.process_time() + children
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How environments are stepped, and the sentence that explains it; `n_workers` is None where there are none."""
+
+    kind: VecKind
+    n_workers: int | None
+    reason: str
+
+
+def choose(env: EnvSpec, make: Callable[[], gymnasium.Env[Any, Any]], cores: int) -> Choice:
+    """What `env` leaves open, measured where that takes measuring."""
+    match env.vec, env.n_workers:
+        case ("native" | "inline") as kind, _:
+            return Choice(kind, None, "as the preset says")
+        case "workers", int(n_workers):
+            return Choice("workers", n_workers, "as the preset says")
+    if env.vec == "auto" and native_refusal(env) is None:
+        return Choice("native", None, f"{env.id} has a batched form with same-step autoreset")
+    if env.n_envs == 1:
+        alone = "one environment cannot be shared out"
+        return Choice("workers", 1, alone) if env.vec == "workers" else Choice("inline", None, alone)
+    return cheapest(env, step_cost(make), cores)
+
+
+def keep(env: EnvSpec, kind: VecKind, n_workers: int | None, cores: int) -> Choice:
+    """What an earlier attempt resolved, as far as it still fits: a resume may have changed `n_envs`."""
+    if kind != "workers":
+        return Choice(kind, None, "as in the attempt before")
+    wanted = env.n_workers or n_workers or cores
+    return Choice("workers", nearby_divisors(env.n_envs, wanted)[0], "as in the attempt before")
+
+
+def cheapest(env: EnvSpec, cost: StepCost, cores: int) -> Choice:
+    """The fewest workers that are as good as any, or inline where those do not pay and `env.vec` leaves it open."""
+    n_envs, inline_s = env.n_envs, env.n_envs * cost.step_s
+    counts = _counts(env, cost, cores)
+    times = {count: _seconds(n_envs, count, cost, cores) for count in counts}
+    n_workers = next(count for count in counts if times[count] <= _AS_GOOD * min(times.values()))
+    compared = (
+        f"{cost}; {n_envs} environments on {n_workers} worker(s) take {times[n_workers] * 1e3:.2f} ms, "
+        f"inline {inline_s * 1e3:.2f} ms on {cores} core(s)"
+    )
+    if env.vec == "auto" and times[n_workers] >= _WORTH_IT * inline_s:
+        return Choice("inline", None, compared + _unshared(env, counts, cores))
+    return Choice("workers", n_workers, compared + _next(times, n_workers) + _unshared(env, counts, cores))
+
+
+def _counts(env: EnvSpec, cost: StepCost, cores: int) -> Sequence[int]:
+    """The numbers of workers to choose from, ascending."""
+    if env.n_workers is not None:
+        return [env.n_workers]
+    most = _MOST_A_CORE * cores if cost.waits else cores
+    return [count for count in divisors(env.n_envs) if count <= most]
+
+
+def _seconds(n_envs: int, n_workers: int, cost: StepCost, cores: int) -> float:
+    """A step of all: workers step theirs one after another, and no more work is done at once than there are cores."""
+    share_s = n_envs // n_workers * cost.step_s
+    return _HAND_OVER_S * n_workers + max(share_s, n_envs * cost.work_s / cores)
+
+
+def _next(times: dict[int, float], n_workers: int) -> str:
+    more = next((count for count in times if count > n_workers), None)
+    return "" if more is None else f", {more} workers {times[more] * 1e3:.2f} ms"
+
+
+def _unshared(env: EnvSpec, counts: Sequence[int], cores: int) -> str:
+    """A word about cores that stay idle because no larger number of workers divides the environments."""
+    if env.n_workers is not None or counts[-1] >= min(cores, env.n_envs):
+        return ""
+    even = -(-env.n_envs // cores) * cores
+    return f"; {env.n_envs} cannot be shared evenly by {cores}, env.n_envs = {even} could"

@@ -33,6 +33,34 @@ __all__ = ["WorkersVecEnv"]
 _STEP_S, _FIRST_S = 60.0, 300.0
 
 
+class _Question(NamedTuple):
+    """`what` is asked of each of `lanes` (environments by their place) with its own `arguments`."""
+
+    what: str
+    lanes: Sequence[int]
+    arguments: Sequence[tuple[Any, ...]]
+
+
+def _ask_lanes(pool: WorkerPool, of_lane: Sequence[int], question: _Question, patience: Patience) -> list[Any]:
+    """The answer of each lane; `of_lane` is the worker of every lane there is."""
+    what, lanes, arguments = question
+    shares: dict[int, list[int]] = {}
+    for position, lane in enumerate(lanes):
+        shares.setdefault(of_lane[lane], []).append(position)
+    count = len(of_lane)
+    asks = {
+        index: LaneQuery(what, [(lanes[position] % count, arguments[position]) for position in share])
+        for index, share in shares.items()
+    }
+    # All are pickled before the first is sent: what cannot be must leave no worker waited for in vain.
+    pool.send({index: frame(CALL, ask) for index, ask in asks.items()})
+    answers: list[Any] = [None] * len(lanes)
+    for share, given in zip(shares.values(), pool.receive(shares, what, patience), strict=True):
+        for position, answer in zip(share, given, strict=True):
+            answers[position] = answer
+    return answers
+
+
 class WorkersVecEnv(VecEnv):
     """`n_envs` environments of `recipe` on `n_workers` processes, as evenly as they can be shared out.
 
@@ -185,31 +213,3 @@ class WorkersVecEnv(VecEnv):
         """Nothing is under way after this: a step that nobody waited for is waited for."""
         if self._pending:
             self.step_wait()
-
-
-class _Question(NamedTuple):
-    """`what` is asked of each of `lanes` (environments by their place) with its own `arguments`."""
-
-    what: str
-    lanes: Sequence[int]
-    arguments: Sequence[tuple[Any, ...]]
-
-
-def _ask_lanes(pool: WorkerPool, of_lane: Sequence[int], question: _Question, patience: Patience) -> list[Any]:
-    """The answer of each lane; `of_lane` is the worker of every lane there is."""
-    what, lanes, arguments = question
-    shares: dict[int, list[int]] = {}
-    for position, lane in enumerate(lanes):
-        shares.setdefault(of_lane[lane], []).append(position)
-    count = len(of_lane)
-    asks = {
-        index: LaneQuery(what, [(lanes[position] % count, arguments[position]) for position in share])
-        for index, share in shares.items()
-    }
-    # All are pickled before the first is sent: what cannot be must leave no worker waited for in vain.
-    pool.send({index: frame(CALL, ask) for index, ask in asks.items()})
-    answers: list[Any] = [None] * len(lanes)
-    for share, given in zip(shares.values(), pool.receive(shares, what, patience), strict=True):
-        for position, answer in zip(share, given, strict=True):
-            answers[position] = answer
-    return answers
