@@ -42,6 +42,11 @@ from mission_tui.ipc.replies import (
 )
 
 Answer = TypeVar("Answer", covariant=True)
+Keep = Literal["best", "last"]
+PROTOCOL = 1
+UNDO_S = 10.0
+"""So long after it began a launch can be undone."""
+OPERATOR_LINE_BYTES = 1 << 20
 
 
 class AnsweredBy(Generic[Answer]):
@@ -100,9 +105,6 @@ class GetTrash(Request, AnsweredBy[RemovableReply], frozen=True, kw_only=True, t
     """What lies in the trash."""
 
 
-Keep = Literal["best", "last"]
-
-
 class Prune(Request, AnsweredBy[RemovableReply], frozen=True, kw_only=True, tag="prune"):
     """What ended before unix time `before_t`: whole runs, or with `keep` their other checkpoints.
 
@@ -113,12 +115,6 @@ class Prune(Request, AnsweredBy[RemovableReply], frozen=True, kw_only=True, tag=
     keep: tuple[Keep, ...] = ()
     remove: bool = False
     now: bool = False
-
-
-PROTOCOL = 1
-UNDO_S = 10.0
-"""So long after it began a launch can be undone."""
-OPERATOR_LINE_BYTES = 1 << 20
 
 
 class Hello(Request, AnsweredBy[Welcome], frozen=True, kw_only=True, tag="hello"):

@@ -36,6 +36,9 @@ STALL_S = 60.0
 FLUSH_S = 1.0
 BACKLOG_BYTES = 2 * REPLY_LINE_BYTES
 WATCHES = 8
+REQUESTS: msgspec.json.Decoder[OperatorRequest] = msgspec.json.Decoder(OperatorRequest)
+IN_FLIGHT = 16
+log = logging.getLogger(__name__)
 
 
 class Session:
@@ -154,10 +157,6 @@ class SnapshotLines:
         known = self._views.get(view.id)
         return known[1] if known and known[0] is view else msgspec.Raw(msgspec.json.encode(view))
 
-
-REQUESTS: msgspec.json.Decoder[OperatorRequest] = msgspec.json.Decoder(OperatorRequest)
-IN_FLIGHT = 16
-log = logging.getLogger(__name__)
 
 Handle = Callable[[OperatorRequest, Session], Awaitable[None]]
 

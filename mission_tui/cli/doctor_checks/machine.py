@@ -26,6 +26,10 @@ DISK_LOW_BYTES = 5 << 30
 DRIVER_FILE = Path("/proc/driver/nvidia/version")
 OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
 """Oldest driver branch per CUDA major (CUDA Toolkit release notes, table of minor version compatibility)."""
+PROGRAM = "nvidia-cuda-mps-control"
+PIPES = "/tmp/nvidia-mps"  # noqa: S108 - CUDA's own default
+_COMM_CHARS = 15
+"""The kernel keeps so much of a process's name."""
 
 
 def machine_checks(root: Path) -> list[Check]:
@@ -118,12 +122,6 @@ def _torch_cuda() -> str | None:
             case _:
                 continue
     return None
-
-
-PROGRAM = "nvidia-cuda-mps-control"
-PIPES = "/tmp/nvidia-mps"  # noqa: S108 - CUDA's own default
-_COMM_CHARS = 15
-"""The kernel keeps so much of a process's name."""
 
 
 def mps_checks(environ: Mapping[str, str]) -> list[Check]:

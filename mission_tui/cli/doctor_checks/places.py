@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["kills_user_processes", "login_checks", "place_checks"]
 
 SETTINGS = (Path("/usr/lib/systemd"), Path("/run/systemd"), Path("/etc/systemd"))
+ADVICE = (
+    "`loginctl enable-linger`, `mission-tui supervisor stop`, then `mission-tui service install --now`: "
+    "runs that are launched after that live on"
+)
 
 
 def place_checks(session: Session) -> list[Check]:
@@ -104,12 +108,6 @@ def login_checks() -> list[Check]:
             Check("logout", "warn", "KillUserProcesses=yes; lingering is on, but covers user services only", ADVICE)
         ]
     return [Check("logout", "warn", "KillUserProcesses=yes: logging out kills every run", ADVICE)]
-
-
-ADVICE = (
-    "`loginctl enable-linger`, `mission-tui supervisor stop`, then `mission-tui service install --now`: "
-    "runs that are launched after that live on"
-)
 
 
 def _settings() -> list[str]:

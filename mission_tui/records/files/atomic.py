@@ -28,6 +28,8 @@ JSON_BYTES = 16 << 20
 T = TypeVar("T")
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
+_UNABLE = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
+"""What a file system, or a kernel, says that has no files without a name; or there is no /proc."""
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -88,10 +90,6 @@ def exchange(first: Path, second: Path) -> None:
     if libc.renameat2(AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), RENAME_EXCHANGE):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), str(first))
-
-
-_UNABLE = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
-"""What a file system, or a kernel, says that has no files without a name; or there is no /proc."""
 
 
 def write_atomic_group(folder: Path, contents: Mapping[str, bytes]) -> None:

@@ -25,6 +25,13 @@ __all__ = ["Sb3Folder", "find_folder", "rows_of", "updates_in_table"]
 _TABLES = ("progress.csv", "progress.json")
 _MONITOR = "monitor.csv"
 _MOST_FILES = 10_000
+WINDOW = 100
+"""Episodes that SB3's `rollout/ep_rew_mean` is over."""
+MOST_ROWS = 200_000
+_ANEW = 2
+"""A log that goes back to fewer steps than so many of its first row begins anew; to more, it goes on from a model."""
+_OF_PPO = frozenset(("train/approx_kl", "train/clip_fraction", "train/clip_range", "train/policy_gradient_loss"))
+_OF_OTHERS = frozenset(("train/actor_loss", "train/critic_loss", "train/policy_loss", "train/policy_objective"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +111,6 @@ def _first(inside: Sequence[Path], deeper: Sequence[Path], name: str) -> Path | 
     return found[0] if found else None
 
 
-WINDOW = 100
-"""Episodes that SB3's `rollout/ep_rew_mean` is over."""
-
-MOST_ROWS = 200_000
-
-_ANEW = 2
-"""A log that goes back to fewer steps than so many of its first row begins anew; to more, it goes on from a model."""
-
-_OF_PPO = frozenset(("train/approx_kl", "train/clip_fraction", "train/clip_range", "train/policy_gradient_loss"))
-_OF_OTHERS = frozenset(("train/actor_loss", "train/critic_loss", "train/policy_loss", "train/policy_objective"))
 _OF_OTHERS |= {"rollout/exploration_rate", "train/step_size"}
 """Of SAC and its kin, A2C, TRPO, DQN and ARS, as Stable-Baselines3 and sb3-contrib write them."""
 
