@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from mission_tui.supervisor.host.identity import boot_id
+from mission_tui.procfs import boot_id
 from tests.waiting import until
 
 __all__ = ["ANOTHER_BOOT", "forget_boot", "power_cut", "processes_of"]

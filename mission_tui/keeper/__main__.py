@@ -24,8 +24,9 @@ from mission_tui.keeper.files import (
     write_with_retries,
 )
 from mission_tui.keeper.ladder import Ladder, block_signals
-from mission_tui.keeper.proc import become_subreaper, oom_kills, read_process, wait_channel
+from mission_tui.keeper.proc import become_subreaper, oom_kills
 from mission_tui.process_name import call_process
+from mission_tui.procfs import read_stat, wait_channel
 
 
 def main() -> int:
@@ -58,7 +59,7 @@ def main() -> int:
 def _supervise_trainer(run_dir: Path, attempt: int, order: Order, output: Output, pid: int) -> int:
     """Say who runs, stay until nothing of the trainer is left, say how it ended."""
     folder = run_dir / "attempts" / str(attempt)
-    trainer, keeper = read_process(pid), read_process(os.getpid())
+    trainer, keeper = read_stat(pid), read_stat(os.getpid())
     assert trainer is not None  # our child and not yet waited for
     assert keeper is not None
     oom_kills_before = oom_kills()

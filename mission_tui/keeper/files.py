@@ -16,8 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mission_tui.keeper.proc import Process, boot_id, pidfd_inode
+from mission_tui.keeper.proc import pidfd_inode
 from mission_tui.plain_files import open_folder, open_fresh, open_to_append, read_plain
+from mission_tui.procfs import Stat, boot_id
 
 __all__ = [
     "Output",
@@ -38,7 +39,7 @@ SHARED = Path("/dev/shm")  # noqa: S108 - where the kernel keeps named shared me
 NAMES_BYTES = 1 << 20
 
 
-def identity_record(attempt: int, nonce: str, keeper: Process, trainer: Process) -> dict[str, Any]:
+def identity_record(attempt: int, nonce: str, keeper: Stat, trainer: Stat) -> dict[str, Any]:
     """The contents of `identity.json`: enough to tell both processes from any later ones with their numbers."""
     return {
         "boot_id": boot_id(),

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal
 
-from mission_tui.keeper.proc import Process, descendants, send
+from mission_tui.keeper.proc import descendants, send
+from mission_tui.procfs import Stat
 
 __all__ = ["Ladder", "block_signals"]
 
@@ -44,14 +45,14 @@ class Ladder:
     who survived even that.
     """
 
-    def __init__(self, trainer: Process, grace_s: float, saved_bytes: Callable[[], int]) -> None:
+    def __init__(self, trainer: Stat, grace_s: float, saved_bytes: Callable[[], int]) -> None:
         """`saved_bytes` is how much of an unfinished checkpoint is on disk: while that moves, a save is not cut off."""
         self.status: int | None = None
         self.peak_rss_bytes: int | None = None
         self.asked: Literal["term", "quit"] | None = None
         self.escalated = False
         self.swept: list[int] = []
-        self.left: list[Process] = []
+        self.left: list[Stat] = []
         self._trainer = trainer
         self._grace_s = grace_s
         self._saved_bytes = saved_bytes

@@ -10,49 +10,25 @@ import errno
 import os
 import signal
 from pathlib import Path
-from typing import NamedTuple
+
+from mission_tui.procfs import Stat, process_ids, read_stat
 
 __all__ = [
-    "Process",
     "become_subreaper",
-    "boot_id",
     "descendants",
     "oom_kills",
     "pidfd_inode",
-    "read_process",
     "send",
-    "wait_channel",
 ]
 
 PR_SET_CHILD_SUBREAPER = 36
 
 
-class Process(NamedTuple):
-    """One process: state letter, parent, session, and start time in clock ticks after boot."""
-
-    pid: int
-    state: str
-    parent: int
-    session: int
-    start_time: int
-
-
-def read_process(pid: int) -> Process | None:
-    """What `/proc/PID/stat` says, None if there is no such process."""
-    try:
-        raw = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The name may hold spaces, brackets and newlines; only the last bracket of the line is the kernel's own.
-    fields = raw[raw.rindex(b")") + 2 :].split()
-    return Process(pid, fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
-
-
-def descendants(root: int) -> list[Process]:
+def descendants(root: int) -> list[Stat]:
     """Every process below `root`, zombies included."""
-    children: dict[int, list[Process]] = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and (process := read_process(int(entry.name))):
+    children: dict[int, list[Stat]] = {}
+    for pid in process_ids():
+        if process := read_stat(pid):
             children.setdefault(process.parent, []).append(process)
     found = list(children.get(root, ()))
     for process in found:
@@ -60,14 +36,14 @@ def descendants(root: int) -> list[Process]:
     return found
 
 
-def send(process: Process, number: signal.Signals) -> bool:
+def send(process: Stat, number: signal.Signals) -> bool:
     """Send signal `number` to `process` if that is still who has its number; says whether it was sent."""
     try:
         descriptor = _open_pidfd(process.pid)
     except ProcessLookupError:
         return False
     try:
-        now = read_process(process.pid)
+        now = read_stat(process.pid)
         # The start time has steps of 10 ms, so the parent must fit too; orphans of the tree become the keeper's.
         if now is None or now.start_time != process.start_time or now.parent not in (process.parent, os.getpid()):
             return False
@@ -108,19 +84,6 @@ def pidfd_inode(pid: int) -> int | None:
     finally:
         os.close(descriptor)
         os.close(anonymous)
-
-
-def boot_id() -> str:
-    """The id that this boot of the machine has."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-
-
-def wait_channel(pid: int) -> str:
-    """The kernel function that `pid` waits in, empty where the kernel does not tell."""
-    try:
-        return Path(f"/proc/{pid}/wchan").read_text(encoding="ascii")
-    except OSError:
-        return ""
 
 
 def oom_kills() -> int | None:

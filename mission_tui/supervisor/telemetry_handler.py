@@ -6,9 +6,6 @@ fresh on the screen. To the late env workers that it names, their state and plac
 
 from __future__ import annotations
 
-from contextlib import suppress
-from pathlib import Path
-
 from msgspec import structs
 
 from mission_tui.fleet.events.journal import RunPaused, RunResumed
@@ -27,6 +24,7 @@ from mission_tui.ipc.telemetry_messages import (
     TrainerHello,
 )
 from mission_tui.ipc.telemetry_server import TrainerLink
+from mission_tui.procfs import wait_channel
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.host.process_files import read_state
 from mission_tui.supervisor.lifecycle.attempts import show_pids
@@ -126,7 +124,5 @@ def _seen(late: LateWorker) -> LateWorker:
 
 def _place(pid: int) -> str:
     """The kernel function that it waits in; empty where the kernel keeps that to itself."""
-    with suppress(OSError):
-        name = Path(f"/proc/{pid}/wchan").read_text(encoding="ascii", errors="replace")
-        return "" if name == "0" else clean(name, _PLACE_CHARS)
-    return ""
+    name = wait_channel(pid)
+    return "" if name == "0" else clean(name, _PLACE_CHARS)

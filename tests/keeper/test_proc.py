@@ -12,16 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.keeper.proc import (
-    Process,
-    boot_id,
-    descendants,
-    oom_kills,
-    pidfd_inode,
-    read_process,
-    send,
-    wait_channel,
-)
+from mission_tui.keeper.proc import descendants, oom_kills, pidfd_inode, send
+from mission_tui.procfs import Stat, boot_id, read_stat, wait_channel
 from tests.waiting import until
 
 NS_LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
@@ -37,12 +29,12 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.fixture
-def grandchild() -> Iterator[Process]:
+def grandchild() -> Iterator[Stat]:
     """A child of our child, in a session of its own."""
     script = "import subprocess; subprocess.Popen(['/bin/sleep', '60'], start_new_session=True).wait()"
     child = subprocess.Popen([sys.executable, "-c", script])
 
-    def asleep() -> Process | None:
+    def asleep() -> Stat | None:
         found = [process for process in descendants(os.getpid()) if process.parent == child.pid]
         return found[0] if found and found[0].session == found[0].pid and found[0].state == "S" else None
 
@@ -53,8 +45,8 @@ def grandchild() -> Iterator[Process]:
     child.wait()
 
 
-def seen(child: subprocess.Popen[bytes]) -> Process:
-    process = read_process(child.pid)
+def seen(child: subprocess.Popen[bytes]) -> Stat:
+    process = read_stat(child.pid)
     assert process is not None
     return process
 
@@ -65,7 +57,7 @@ def test_a_name_full_of_brackets_does_not_confuse_the_parser() -> None:
     child = subprocess.Popen([sys.executable, "-c", rename], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.readline()
-    process = read_process(child.pid)
+    process = read_stat(child.pid)
     assert b") R 1 1 (" in Path(f"/proc/{child.pid}/stat").read_bytes()
     assert process is not None
     assert (process.parent, process.session) == (os.getpid(), os.getsid(0))
@@ -78,7 +70,7 @@ def test_nobody_has_an_unused_number(child: subprocess.Popen[bytes]) -> None:
     process = seen(child)
     child.kill()
     child.wait()
-    assert read_process(child.pid) is None
+    assert read_stat(child.pid) is None
     assert send(process, signal.SIGTERM) is False
     assert pidfd_inode(child.pid) is None
 
@@ -95,10 +87,10 @@ def test_a_stranger_with_the_number_is_never_signalled(child: subprocess.Popen[b
     assert child.poll() is None
 
 
-def test_a_stranger_of_the_same_tick_is_never_signalled(grandchild: Process) -> None:
+def test_a_stranger_of_the_same_tick_is_never_signalled(grandchild: Stat) -> None:
     """With the same number and start time the parent decides: it must be the one seen before, or ourselves."""
     assert send(grandchild._replace(parent=1), signal.SIGKILL) is False
-    assert read_process(grandchild.pid) == grandchild
+    assert read_stat(grandchild.pid) == grandchild
     assert send(grandchild, signal.SIGKILL) is True
 
 
@@ -112,7 +104,7 @@ def test_a_reused_number_is_told_apart(child: subprocess.Popen[bytes]) -> None:
     def reuse() -> subprocess.Popen[bytes] | None:
         NS_LAST_PID.write_text(str(process.pid - 1))
         innocent = subprocess.Popen(["/bin/sleep", "60"])
-        now = read_process(innocent.pid)
+        now = read_stat(innocent.pid)
         if innocent.pid == process.pid and now is not None and now.start_time != process.start_time:
             return innocent
         innocent.kill()
@@ -151,7 +143,7 @@ def test_the_inode_of_a_process_is_its_own(child: subprocess.Popen[bytes]) -> No
     assert inode is None or inode != pidfd_inode(os.getpid())
 
 
-def test_descendants_are_found_at_any_depth(grandchild: Process) -> None:
+def test_descendants_are_found_at_any_depth(grandchild: Stat) -> None:
     """A grandchild in a session of its own is below us, and so is its parent; we are not below ourselves."""
     below = {process.pid for process in descendants(os.getpid())}
     assert {grandchild.pid, grandchild.parent} <= below

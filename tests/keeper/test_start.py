@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mission_tui.keeper.proc import boot_id
+from mission_tui.procfs import boot_id
 from mission_tui.records.runs.attempt import Seal, place_of, read_exit
 from mission_tui.records.runs.layout import RunDir
 from tests.keeper.conftest import CHECKOUT, KeptRun, alive

@@ -24,6 +24,7 @@ from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.specs.spec import KeepSpec, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep
+from mission_tui.procfs import boot_id, read_stat
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import write_json
 from mission_tui.records.runs.attempt import (
@@ -35,7 +36,6 @@ from mission_tui.records.runs.attempt import (
 )
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
-from mission_tui.supervisor.host.identity import boot_id, read_stat
 
 NONCE = "0" * 32
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from mission_tui.supervisor.host.identity import boot_id, open_process, read_stat, verify
+from mission_tui.procfs import boot_id, read_stat
+from mission_tui.supervisor.host.identity import open_process, verify
 from tests.waiting import until
 
 

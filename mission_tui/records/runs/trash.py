@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.plain_files import make_folder, names_in, open_fresh, read_plain, remove_tree
+from mission_tui.procfs import boot_id
 from mission_tui.records.files.atomic import sync_folder
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.layout import RUN_ID, RunDir, supervisor_dir
@@ -65,8 +66,7 @@ class _Moment(NamedTuple):
 
     @classmethod
     def of_now(cls) -> _Moment:
-        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return cls(boot_id, time.clock_gettime(time.CLOCK_BOOTTIME))
+        return cls(boot_id(), time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
 def trash_dir(root: Path) -> Path:

@@ -19,7 +19,8 @@ from functools import partial
 from typing import Literal
 
 from mission_tui.fleet.events.journal import FleetEvent, RunFrozen, RunThawed
-from mission_tui.supervisor.host.identity import Process, Stat, open_process, read_stat
+from mission_tui.procfs import Stat, read_stat
+from mission_tui.supervisor.host.identity import Process, open_process
 from mission_tui.supervisor.host.process_files import children_of, holds_gpu, pss_bytes, vram_of
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun

@@ -18,9 +18,10 @@ from pathlib import Path
 from mission_tui.fleet.events.journal import ENDING
 from mission_tui.fleet.events.observations import FlagSeen
 from mission_tui.ipc.telemetry_messages import Order
+from mission_tui.procfs import read_stat
 from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.supervisor.ending.freezing import thaw_run
-from mission_tui.supervisor.host.identity import Process, read_stat
+from mission_tui.supervisor.host.identity import Process
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 

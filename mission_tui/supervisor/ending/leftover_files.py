@@ -24,9 +24,9 @@ from mission_tui.errors import DamagedError
 from mission_tui.ipc.roots import named_root, socket_folders
 from mission_tui.paths import socket_dir
 from mission_tui.plain_files import names_in, read_plain, remove_tree
+from mission_tui.procfs import boot_id, process_ids
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir, run_dirs
-from mission_tui.supervisor.host.identity import boot_id
 from mission_tui.supervisor.host.lease import was_ordered_here
 
 __all__ = [
@@ -148,10 +148,10 @@ def _held(paths: list[Path], doomed: Collection[int]) -> set[Path]:
     held: set[Path] = set()
     if not paths:
         return held
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) not in doomed:
+    for pid in process_ids():
+        if pid not in doomed:
             with suppress(OSError):
-                maps = (entry / "maps").read_bytes()
+                maps = Path(f"/proc/{pid}/maps").read_bytes()
                 held.update(path for path in paths if os.fsencode(path) in maps)
     return held
 

@@ -20,9 +20,10 @@ from typing import Literal
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.views.snapshot import StaleRun
 from mission_tui.process_name import short_name
+from mission_tui.procfs import Stat, boot_id, process_ids, read_stat
 from mission_tui.records.runs.attempt import Identity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.host.identity import Process, Stat, boot_id, open_process, read_stat
+from mission_tui.supervisor.host.identity import Process, open_process
 from mission_tui.supervisor.host.lease import command_of, holds_another, is_marked_for, marker_of
 from mission_tui.supervisor.host.process_files import rss_bytes, vram_of
 from mission_tui.supervisor.runs.core import Core
@@ -90,11 +91,9 @@ def _is(process: Process, leftover: Leftover) -> bool:
 def _processes() -> Iterator[tuple[int, Stat]]:
     """Every process of this user that is not a zombie."""
     uid = os.getuid()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
+    for pid in process_ids():
         try:
-            stat = read_stat(int(entry.name)) if entry.stat().st_uid == uid else None
+            stat = read_stat(pid) if Path(f"/proc/{pid}").stat().st_uid == uid else None
         except OSError:
             continue
         if stat is not None and stat.state != "Z":

@@ -16,8 +16,9 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Protocol
+
+from mission_tui.procfs import boot_id, read_stat
 
 __all__ = [
     "EXIT_LOOK_S",
@@ -26,12 +27,9 @@ __all__ = [
     "Exits",
     "Process",
     "Recorded",
-    "Stat",
     "Verdict",
     "Verification",
-    "boot_id",
     "open_process",
-    "read_stat",
     "verify",
 ]
 
@@ -53,18 +51,6 @@ class Recorded(Protocol):
     def start_time(self) -> int: ...
     @property
     def pidfd_inode(self) -> int | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """The fields of /proc/PID/stat that identity and descent need; `start_time` in clock ticks since boot."""
-
-    pid: int
-    state: str
-    parent: int
-    group: int
-    session: int
-    start_time: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,28 +105,6 @@ class Verification:
 
     verdict: Verdict
     process: Process | None = None
-
-
-def boot_id() -> str:
-    """The kernel's name for this boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-
-
-def read_stat(pid: int) -> Stat | None:
-    """The process's stat line; None when there is no such process. The name may hold spaces and brackets."""
-    try:
-        line = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    rest = line[line.rindex(b")") + 2 :].split()
-    return Stat(
-        pid=pid,
-        state=rest[0].decode("ascii"),
-        parent=int(rest[1]),
-        group=int(rest[2]),
-        session=int(rest[3]),
-        start_time=int(rest[19]),
-    )
 
 
 def open_process(pid: int) -> Process | None:

@@ -17,6 +17,7 @@ from functools import cache
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import open_to_lock
+from mission_tui.procfs import process_ids
 from mission_tui.records.runs.attempt import place_of, read_launch, same_place
 from mission_tui.records.runs.layout import RunDir
 
@@ -99,9 +100,7 @@ def holds_another(pid: int, run: RunDir) -> bool:
 def holders_of(run: RunDir, nonce: str) -> list[Holder]:
     """The visible processes that hold the run's lease. Looks at every process of this machine that may be looked at."""
     found = []
-    with os.scandir("/proc") as entries:
-        pids = sorted(int(entry.name) for entry in entries if entry.name.isdigit())
-    for pid in pids:
+    for pid in process_ids():
         if pid != os.getpid() and holds(pid, run):
             marker = marker_of(pid)
             marked = marker is not None and is_marked_for(marker, run) and marker["MISSION_TUI_NONCE"] == nonce

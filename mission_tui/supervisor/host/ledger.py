@@ -24,8 +24,8 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.fleet.capacity.cost import Claim, Reservations, Reserved
+from mission_tui.procfs import boot_id, read_stat
 from mission_tui.records.files.atomic import write_all
-from mission_tui.supervisor.host.identity import boot_id, read_stat
 
 __all__ = ["Ledger", "OtherSupervisors", "ledger_folder"]
 

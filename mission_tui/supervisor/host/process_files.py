@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mission_tui import procfs
+
 __all__ = [
     "GpuHolders",
     "ProcessStat",
@@ -51,17 +53,23 @@ class ProcessStat:
 
 def read_stat(pid: int) -> ProcessStat | None:
     """The process now; None when it is gone."""
-    fields = _stat_fields(pid)
-    if fields is None:
+    try:
+        stat = procfs.read_stat(pid)
+    except OSError:
         return None
-    parent, user, system, threads, started, pages = (int(fields[at]) for at in (1, 11, 12, 17, 19, 21))
-    return ProcessStat((user + system) / _TICKS_A_SECOND, pages * _PAGE, threads, started, parent)
+    if stat is None:
+        return None
+    cpu_s, rss_bytes = stat.cpu_ticks / _TICKS_A_SECOND, stat.resident_pages * _PAGE
+    return ProcessStat(cpu_s, rss_bytes, stat.threads, stat.start_time, stat.parent)
 
 
 def read_state(pid: int) -> str | None:
     """The kernel's letter for what the process does: R computes, S sleeps, D waits for a device, T is stopped."""
-    fields = _stat_fields(pid)
-    return None if fields is None else fields[0].decode("ascii")
+    try:
+        stat = procfs.read_stat(pid)
+    except OSError:
+        return None
+    return None if stat is None else stat.state
 
 
 def pss_bytes(pid: int) -> int | None:
@@ -89,16 +97,6 @@ def open_files(pid: int) -> int | None:
         return os.stat(folder).st_size or len(os.listdir(folder))  # noqa: PTH116, PTH208 - half the price
     except OSError:
         return None
-
-
-def _stat_fields(pid: int) -> list[bytes] | None:
-    """From the state on."""
-    try:
-        text = _read(f"/proc/{pid}/stat")
-    except OSError:
-        return None
-    # The command, in brackets, may hold anything.
-    return text[text.rindex(b")") + 2 :].split()
 
 
 def _counted(file: str, word: bytes) -> int | None:

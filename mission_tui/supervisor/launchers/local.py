@@ -18,10 +18,11 @@ from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
 from mission_tui.fleet.specs.secrecy import is_harmless
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.paths import socket_dir
+from mission_tui.procfs import read_stat
 from mission_tui.records.runs.attempt import Identity, LaunchOrder, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.children import start_child
-from mission_tui.supervisor.host.identity import Process, Verification, open_process, read_stat, verify
+from mission_tui.supervisor.host.identity import Process, Verification, open_process, verify
 from mission_tui.supervisor.host.lease import (
     Holder,
     holders_of,

@@ -14,10 +14,10 @@ from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS, classify, never_begun
 from mission_tui.fleet.history.restart_policy import ended_by_reboot
 from mission_tui.fleet.text import clean
+from mission_tui.procfs import boot_id
 from mission_tui.records.runs.attempt import ExitRecord, Identity
 from mission_tui.supervisor.ending.ladder import flag_unkillable, who_hangs
 from mission_tui.supervisor.ending.leftovers import find_leftovers, remove_leftover
-from mission_tui.supervisor.host.identity import boot_id
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.restart_rules import decide_restart

@@ -25,11 +25,11 @@ from mission_tui.fleet.history.classify import classify
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.views.snapshot import SupervisorInfo
 from mission_tui.plain_files import open_plain
+from mission_tui.procfs import boot_id, read_stat
 from mission_tui.records.files.tail import Tail, read_newest
 from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals
-from mission_tui.supervisor.host.identity import boot_id, read_stat
 from mission_tui.supervisor.host.lease import holds
 from mission_tui.supervisor.host.machine import HostSampler
 from mission_tui.supervisor.runs.run_on_disk import (

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.journal import ClockStepped, FleetEvent
+from mission_tui.procfs import boot_id
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host import clocks
-from mission_tui.supervisor.host.identity import boot_id, verify
+from mission_tui.supervisor.host.identity import verify
 
 if TYPE_CHECKING:
     from mission_tui.fleet.history.journal_state import JournalState

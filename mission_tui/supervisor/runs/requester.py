@@ -26,12 +26,11 @@ from mission_tui.fleet.events.journal import (
     SettingsAsked,
 )
 from mission_tui.fleet.text import clean
+from mission_tui.procfs import read_stat
 
 __all__ = ["requested_by", "requester", "signed", "word_for"]
 
 _WORD_CHARS = 60
-_TTY = 4
-"""The field of `/proc/PID/stat`, counted from the one after the bracket."""
 _PTS_MAJORS = range(136, 144)
 _VERB = re.compile(r"[a-z][a-z-]*")
 
@@ -45,13 +44,13 @@ class _Requester:
     @cached_property
     def word(self) -> str:
         try:
-            folder = Path(f"/proc/{self._pid}")
-            words = folder.joinpath("cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
-            stat = folder.joinpath("stat").read_bytes()
+            command = Path(f"/proc/{self._pid}/cmdline").read_bytes()
+            stat = read_stat(self._pid)
         except OSError:
             return ""
-        fields = stat[stat.rindex(b")") + 2 :].split()
-        return word_for(words, int(fields[_TTY]))
+        if stat is None:
+            return ""
+        return word_for(command.decode(errors="replace").rstrip("\0").split("\0"), stat.tty)
 
 
 _ASKER: ContextVar[_Requester | None] = ContextVar("asker", default=None)

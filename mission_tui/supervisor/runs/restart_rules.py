@@ -13,8 +13,8 @@ from mission_tui.fleet.events.journal import Asked, FleetEvent, RestartDue, RunP
 from mission_tui.fleet.events.outcome import After
 from mission_tui.fleet.history.restart_policy import REBOOTS, GiveUp, StartAgain, after_reboot, next_step
 from mission_tui.fleet.history.run import RunHistory
+from mission_tui.procfs import boot_id
 from mission_tui.supervisor.host import clocks
-from mission_tui.supervisor.host.identity import boot_id
 from mission_tui.supervisor.runs.core import Core
 
 __all__ = ["call_off_restarts", "decide_restart", "due_restarts", "waiting_for_restart"]

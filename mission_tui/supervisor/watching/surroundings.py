@@ -19,6 +19,7 @@ from pathlib import Path
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import OtherProgram
 from mission_tui.ipc.roots import live_roots, write_live_count
+from mission_tui.procfs import process_ids
 from mission_tui.supervisor.host.process_files import ProcessStat, read_stat, vram_of
 from mission_tui.supervisor.runs.core import Core
 
@@ -129,8 +130,7 @@ def _cpu_percent(stat: ProcessStat, then: ProcessStat | None, elapsed_s: float) 
 
 def all_stats() -> dict[int, ProcessStat]:
     """Every process of the machine that can be seen, by its number."""
-    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - half the price
-    return {pid: stat for pid in pids if (stat := read_stat(pid)) is not None}
+    return {pid: stat for pid in process_ids() if (stat := read_stat(pid)) is not None}
 
 
 def _named(taken: list[Taken], held: Mapping[int, int | None]) -> tuple[OtherProgram, ...]:

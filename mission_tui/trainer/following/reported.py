@@ -20,6 +20,7 @@ from mission_tui.fleet.events.metrics import Episodes, Metric, mean_value, spoke
 from mission_tui.fleet.events.outcome import PHASES, Phase
 from mission_tui.ipc.telemetry_messages import PhaseEntered, RowsWritten, TelemetryMessage
 from mission_tui.plain_files import open_plain
+from mission_tui.procfs import read_stat
 from mission_tui.trainer.following.rows import MEAN_OF, Rows
 
 __all__ = ["Reported"]
@@ -171,7 +172,7 @@ def _said(line: bytes) -> Any:
 
 def _is_stopped(pid: int) -> bool:
     try:
-        facts = Path(f"/proc/{pid}/stat").read_bytes()
+        stat = read_stat(pid)
     except OSError:
         return False
-    return facts.rpartition(b")")[2][1:2] in b"Tt"
+    return stat is not None and stat.state in "Tt"

@@ -15,13 +15,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from mission_tui import procfs
 from mission_tui.errors import MissionError
 from mission_tui.ipc.replies import CleanReply
 from mission_tui.ipc.requests import Clean
 from mission_tui.keeper import proc
+from mission_tui.procfs import boot_id
 from mission_tui.records.runs.attempt import ProcessIdentity
 from mission_tui.supervisor.ending.leftovers import Leftover, remove_leftover
-from mission_tui.supervisor.host.identity import boot_id, open_process, verify
+from mission_tui.supervisor.host.identity import open_process, verify
 from tests.faults.campaign.part import Part, Tell, Violation
 from tests.supervisor.conftest import opened_lab
 from tests.waiting import until
@@ -102,7 +104,7 @@ class _Elsewhere:
 def _functions(elsewhere: _Elsewhere, tell: Tell) -> Iterator[Violation]:
     """Everything that signals a process by what is recorded of it."""
     ours = subprocess.Popen(["/bin/sleep", "600"], env=MARK, start_new_session=True)
-    seen, held = proc.read_process(ours.pid), open_process(ours.pid)
+    seen, held = procfs.read_stat(ours.pid), open_process(ours.pid)
     assert seen is not None
     assert held is not None
     recorded = ProcessIdentity(ours.pid, seen.start_time, proc.pidfd_inode(ours.pid))
@@ -113,7 +115,7 @@ def _functions(elsewhere: _Elsewhere, tell: Tell) -> Iterator[Violation]:
         tell("numbers that others took", 1)
         held.close()
         return
-    now = proc.read_process(ours.pid)
+    now = procfs.read_stat(ours.pid)
     same_tick = now is not None and now.start_time == seen.start_time
     if proc.send(seen, signal.SIGKILL):
         yield "a keeper signalled an innocent process"

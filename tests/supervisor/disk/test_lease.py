@@ -23,8 +23,9 @@ from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.ipc.replies import CleanReply
 from mission_tui.ipc.requests import Clean, Remove, Resume, Set, Shutdown
-from mission_tui.keeper.proc import pidfd_inode, read_process
+from mission_tui.keeper.proc import pidfd_inode
 from mission_tui.paths import socket_dir
+from mission_tui.procfs import read_stat
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import ProcessIdentity, read_identity, read_launch
@@ -69,7 +70,7 @@ def command(script: str) -> Spec:
 
 def identity_of(pid: int) -> ProcessIdentity:
     """What a forger would write of a living process."""
-    process = read_process(pid)
+    process = read_stat(pid)
     assert process is not None
     return ProcessIdentity(pid, process.start_time, pidfd_inode(pid))
 

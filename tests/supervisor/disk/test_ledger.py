@@ -18,7 +18,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.capacity.cost import Claim, Reservations, Reserved
-from mission_tui.supervisor.host.identity import boot_id, read_stat
+from mission_tui.procfs import boot_id, read_stat
 from mission_tui.supervisor.host.ledger import LOCK, MOST_BYTES, PREFIX, Ledger, ledger_folder
 from tests.full_disk import fill, small_disk
 from tests.other_user import as_nobody, needs_another_user, shared_folder

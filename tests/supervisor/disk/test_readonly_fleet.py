@@ -12,11 +12,11 @@ import pytest
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
 from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.procfs import boot_id
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import write_json
 from mission_tui.records.runs.attempt import Identity, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.host.identity import boot_id
 from mission_tui.supervisor.readonly import fleet
 from mission_tui.supervisor.readonly.fleet import ENDED_LOOKS, ReadonlyFleet
 from mission_tui.supervisor.runs.run_on_disk import SHORT_BYTES, RunOnDisk
