@@ -298,7 +298,7 @@ _OTHERS: Mapping[str, str] = {
 
 
 def refusal(can: tuple[str, ...], name: str) -> str | None:
-    """Why a run that `can` do so much (`fleet.views.abilities`) can never take `name`; None when it can."""
+    """Why a run that `can` do so much (`fleet.views.snapshot`) can never take `name`; None when it can."""
     return None if name in can else _OTHERS.get(name)
 
 

@@ -19,8 +19,7 @@ from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewPa
 from mission_tui.fleet.history.run import RunHistory, setting_changes
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.abilities import abilities_of
-from mission_tui.fleet.views.snapshot import SERIES, AutoRestart, HeldResources, Restart, RunView
+from mission_tui.fleet.views.snapshot import SERIES, AutoRestart, HeldResources, Restart, RunView, abilities_of
 
 __all__ = ["view_of"]
 

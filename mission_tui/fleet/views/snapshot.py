@@ -6,7 +6,7 @@ Unknown is None. Bytes and seconds; shares are 0..1 unless the name says percent
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
@@ -16,9 +16,10 @@ from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.outcome import After, FailureKind, Phase, RunState
 from mission_tui.fleet.events.processes import EnvWorkers, Pids, Placement, RunFlag, Usage
 from mission_tui.fleet.events.provenance import Origin, SettingChange
-from mission_tui.fleet.views.abilities import ABILITIES, Ability
+from mission_tui.fleet.specs.spec import Spec
 
 __all__ = [
+    "ABILITIES",
     "SERIES",
     "AutoRestart",
     "FleetSnapshot",
@@ -34,6 +35,7 @@ __all__ = [
     "StaleRun",
     "SupervisorInfo",
     "Utilisation",
+    "abilities_of",
     "other_sentence",
     "recent_gains",
     "stale_sentence",
@@ -44,6 +46,18 @@ SERIES = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "steps_per_s", "train/ap
 
 _GIB = 1 << 30
 LATELY_S = 3600.0
+
+# What a run can do are flags that commands ask (`fleet.commands`), so that nobody needs to know who trains. A run of
+# the built-in trainer can do everything. A command obeys signals; what it learns is known once it reports.
+Ability = Literal["metrics", "pause", "park", "checkpoint", "evaluate", "export", "apply", "branch"]
+ABILITIES: tuple[Ability, ...] = get_args(Ability)
+
+
+def abilities_of(spec: Spec | None, *, reports: bool) -> tuple[Ability, ...]:
+    """What a run of `spec` (None: it cannot be read) can do; `reports` is whether it has reported anything."""
+    if spec is None or spec.run.command is None:
+        return ABILITIES
+    return ("metrics",) if reports else ()
 
 
 class Utilisation(Struct, frozen=True):

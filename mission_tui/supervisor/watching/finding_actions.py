@@ -15,7 +15,7 @@ from mission_tui.fleet.commands import refusal
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import Asked, FleetEvent, HealthActed, Verb
 from mission_tui.fleet.health import acts
-from mission_tui.fleet.views.abilities import abilities_of
+from mission_tui.fleet.views.snapshot import abilities_of
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints

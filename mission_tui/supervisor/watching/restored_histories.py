@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mission_tui.fleet.strips.cells import LEVELS, METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, merged
-from mission_tui.fleet.strips.spans import SpanHistory
+from mission_tui.fleet.strips.phases import SpanHistory
 from mission_tui.fleet.strips.strip import Span
 from mission_tui.records.meter_history import TIERS, CellsRecord, Kept, SpansRecord
 

@@ -11,8 +11,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.fleet.views.abilities import ABILITIES
-from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.fleet.views.snapshot import ABILITIES, RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, fit, line, wrap

@@ -13,7 +13,7 @@ from mission_tui.fleet.specs.preset import as_tables, from_tables, resolve
 from mission_tui.fleet.specs.preset_file import PresetFile, read_preset
 from mission_tui.fleet.specs.secrecy import is_harmless, is_secret
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.views.abilities import ABILITIES, abilities_of
+from mission_tui.fleet.views.snapshot import ABILITIES, abilities_of
 
 
 def no_base(name: str) -> PresetFile:

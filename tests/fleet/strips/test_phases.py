@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mission_tui.fleet.strips.phases import PhaseHistory
-from mission_tui.fleet.strips.spans import SpanHistory, thinned
+from mission_tui.fleet.strips.phases import PhaseHistory, SpanHistory, thinned
 from mission_tui.fleet.strips.strip import Span
 
 DAY_S = 86_400.0
