@@ -42,24 +42,70 @@ assert msgspec.json.decode(msgspec.json.encode(act), type=Act) == act
 """
 
 
+_LIMITS = (
+    "class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, rename=_written):"
+)
+A_RULE = {
+    "fleet/health/rules/nap.py": (
+        "",
+        """'''`nap`: every update is one too many.'''
+from mission_tui.fleet.health.rule import Explanation, Rule
+
+class Nap(Rule):
+    id = "nap"
+
+    def judge(self, row):
+        return "warning" if row.update >= self.context.limits.nap.updates else None
+
+    def explain(self, severity):
+        return Explanation(sentence="it does not rest", cause="nobody asked it to", advice="let it rest")
+""",
+    ),
+    "fleet/specs/thresholds.py": (
+        _LIMITS,
+        (
+            "class NapLimits(RuleLimits, frozen=True, kw_only=True):\n    updates: Count = 3\n\n\n"
+            f"{_LIMITS}\n    nap: NapLimits = NapLimits()\n"
+        ),
+    ),
+    "health.toml": ("[grad-norm]\n", '[nap]\nupdates = 3\nact = "notify"\n\n[grad-norm]\n'),
+}
+
+RULE_IS_THERE = """
+from pathlib import Path
+from mission_tui.fleet.events.metrics import UpdateDone
+from mission_tui.fleet.health.judge import judge_of
+from mission_tui.fleet.specs.spec import EnvSpec, Spec
+from mission_tui.records.preset_files import load_health_file
+import mission_tui
+
+load_health_file(Path(mission_tui.__file__).with_name("health.toml"))
+judge = judge_of(Spec(preset="", env=EnvSpec(id="CartPole-v1")))
+rows = [UpdateDone(n, 1, n, 100 * n, 1.0, 1.0, 1.0, 1.0, {}) for n in range(1, 9)]
+found = [finding for row in rows for finding in judge.update(row)]
+assert {finding.rule for finding in found} == {"nap"}, found
+"""
+
+
 def with_changes(folder: Path, changes: dict[str, tuple[str, str]]) -> Path:
     """A copy of the package in `folder` with `changes`."""
     shutil.copytree(PACKAGE, folder / "mission_tui", ignore=shutil.ignore_patterns("__pycache__"))
     for name, (before, after) in changes.items():
         path = folder / "mission_tui" / name
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8") if before else ""
         assert text.count(before) == 1, name
         path.write_text(text.replace(before, after), encoding="utf-8")
     return folder
 
 
 @pytest.mark.slow
-def test_a_command_is_added_in_three_files(tmp_path: Path) -> None:
-    """Key, hint, menus, help, word and request come from its row; the supervisor has to be told what to do."""
-    folder = with_changes(tmp_path, A_COMMAND)
+@pytest.mark.parametrize(
+    ("changes", "is_there"), [(A_COMMAND, COMMAND_IS_THERE), (A_RULE, RULE_IS_THERE)], ids=["command", "rule"]
+)
+def test_three_files_are_enough(tmp_path: Path, changes: dict[str, tuple[str, str]], is_there: str) -> None:
+    """Of a command key, hint, menus, help, word and request come from its row; a rule is found by its place."""
+    folder = with_changes(tmp_path, changes)
     environ = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", COMMAND_IS_THERE], env=environ, cwd=folder, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", is_there], env=environ, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert len(A_COMMAND) <= 4
+    assert len(changes) <= 3

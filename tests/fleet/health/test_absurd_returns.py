@@ -8,13 +8,13 @@ import random
 import msgspec
 import pytest
 
-from mission_tui.fleet.health.drawdown import Drawdown
-from mission_tui.fleet.health.oscillation import RewardOscillation
-from mission_tui.fleet.health.outcomes import Outcomes
-from mission_tui.fleet.health.plateau import Plateau
 from mission_tui.fleet.health.rule import Explanation, Row, Rule
+from mission_tui.fleet.health.rules.drawdown import Drawdown
+from mission_tui.fleet.health.rules.oscillation import RewardOscillation
+from mission_tui.fleet.health.rules.outcomes import Outcomes
+from mission_tui.fleet.health.rules.plateau import Plateau
+from mission_tui.fleet.health.rules.stall import Stall
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.health.stall import Stall
 from mission_tui.fleet.specs.thresholds import (
     DrawdownLimits,
     Limits,

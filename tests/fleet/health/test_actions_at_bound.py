@@ -6,7 +6,7 @@ import math
 import random
 
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.health.actions_at_bound import ActionsAtBound
+from mission_tui.fleet.health.rules.actions_at_bound import ActionsAtBound
 from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.health.clip_fraction import ClipFraction
+from mission_tui.fleet.health.rules.clip_fraction import ClipFraction
 from mission_tui.fleet.specs.thresholds import ClipFractionLimits, Limits
 from tests.fleet.health.one_rule import ABSENT, TRACES
 from tests.fleet.health.rounds import Round, judged, judged_outside, labels, rows

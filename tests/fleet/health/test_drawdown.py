@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from mission_tui.fleet.health.drawdown import Drawdown
 from mission_tui.fleet.health.rule import Row
+from mission_tui.fleet.health.rules.drawdown import Drawdown
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.thresholds import DrawdownLimits, Limits

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.health.explained_variance import ExplainedVariance
+from mission_tui.fleet.health.rules.explained_variance import ExplainedVariance
 from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.health.kl_creep import KlCreep
 from mission_tui.fleet.health.rule import Row
+from mission_tui.fleet.health.rules.kl_creep import KlCreep
 from mission_tui.fleet.specs.thresholds import KlCreepLimits, Limits
 from tests.fleet.health.one_rule import ABSENT, TRACES, outside
 from tests.fleet.health.rounds import judged, labels, row

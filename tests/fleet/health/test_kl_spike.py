@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.health.kl_spike import KlSpike
+from mission_tui.fleet.health.rules.kl_spike import KlSpike
 from mission_tui.fleet.specs.thresholds import KlSpikeLimits, Limits
 from tests.fleet.health.one_rule import ABSENT, TRACES
 from tests.fleet.health.rounds import Round, judged, judged_outside, labels, row

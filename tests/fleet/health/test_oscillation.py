@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from mission_tui.fleet.health.oscillation import RewardOscillation
 from mission_tui.fleet.health.rule import Row
+from mission_tui.fleet.health.rules.oscillation import RewardOscillation
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.thresholds import Limits, RewardOscillationLimits
 from tests.fleet.health.one_rule import ABSENT, TRACES, incidents_on, rows, watch

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from mission_tui.fleet.health.plateau import Plateau
 from mission_tui.fleet.health.rule import Row
+from mission_tui.fleet.health.rules.plateau import Plateau
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.thresholds import Limits, PlateauLimits

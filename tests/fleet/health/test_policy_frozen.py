@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.health.policy_frozen import PolicyFrozen
+from mission_tui.fleet.health.rules.policy_frozen import PolicyFrozen
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.fleet.specs.thresholds import Limits, PolicyFrozenLimits
 from tests.fleet.health.one_rule import ABSENT, TRACES

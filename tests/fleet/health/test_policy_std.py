@@ -8,7 +8,7 @@ import pytest
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.health.policy_std import UNIT_ENTROPY, PolicyStd
+from mission_tui.fleet.health.rules.policy_std import UNIT_ENTROPY, PolicyStd
 from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec

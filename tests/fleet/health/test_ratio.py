@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mission_tui.fleet.health import Settings, settings_of
-from mission_tui.fleet.health.ratio import Ratio
+from mission_tui.fleet.health.rules.ratio import Ratio
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from tests.fleet.health.rounds import Round, judged, rows
 

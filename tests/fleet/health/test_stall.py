@@ -14,8 +14,8 @@ from benchmarks.health.trace import TRACES as CONSTRUCTED
 from benchmarks.health.trace import read_trace
 from mission_tui.fleet.health.episode_endings import shaping_remedy
 from mission_tui.fleet.health.rule import Row, row_of
+from mission_tui.fleet.health.rules.stall import Stall
 from mission_tui.fleet.health.settings import Settings, settings_of
-from mission_tui.fleet.health.stall import Stall
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.fleet.specs.thresholds import Limits, StallLimits

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mission_tui.fleet.health.stall import change_by_thirds, lag_one, mann_kendall, theil_sen
+from mission_tui.fleet.health.rules.stall import change_by_thirds, lag_one, mann_kendall, theil_sen
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 

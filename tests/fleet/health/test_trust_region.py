@@ -10,13 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mission_tui.fleet.health import Settings, settings_of
-from mission_tui.fleet.health.clip_fraction import ClipFraction
-from mission_tui.fleet.health.kl import KlPersistent
-from mission_tui.fleet.health.kl_creep import KlCreep
-from mission_tui.fleet.health.kl_spike import KlSpike
-from mission_tui.fleet.health.policy_frozen import PolicyFrozen, cause_of_standstill
-from mission_tui.fleet.health.ratio import Ratio
 from mission_tui.fleet.health.rule import Explanation, Rule
+from mission_tui.fleet.health.rules.clip_fraction import ClipFraction
+from mission_tui.fleet.health.rules.kl import KlPersistent
+from mission_tui.fleet.health.rules.kl_creep import KlCreep
+from mission_tui.fleet.health.rules.kl_spike import KlSpike
+from mission_tui.fleet.health.rules.policy_frozen import PolicyFrozen, cause_of_standstill
+from mission_tui.fleet.health.rules.ratio import Ratio
 from mission_tui.fleet.health.trust_region import changes_between, radius_of, smaller_update_advice
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec

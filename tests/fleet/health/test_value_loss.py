@@ -7,8 +7,8 @@ import math
 import pytest
 
 from mission_tui.fleet.health import Settings
+from mission_tui.fleet.health.rules.value_loss import ValueLoss
 from mission_tui.fleet.health.settings import settings_of
-from mission_tui.fleet.health.value_loss import ValueLoss
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from tests.fleet.health.one_rule import ABSENT, TRACES, incidents_on

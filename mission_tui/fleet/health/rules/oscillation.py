@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, spoken
-from mission_tui.fleet.health.drawdown import Drawdown, Steps
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.rules.drawdown import Drawdown, Steps
 
 __all__ = ["RewardOscillation"]
 
