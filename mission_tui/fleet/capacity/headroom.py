@@ -45,6 +45,8 @@ DUTY = 0.15
 """How much of a GPU a PPO run keeps busy until that is seen: it mostly waits for environments (health guide 8)."""
 _STEP = 0.1
 """Busy shares that differ by less say nothing: they change from one look to the next."""
+PRIORITY_S = 3600.0
+"""What a step of priority is worth."""
 
 
 class MachineLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,10 +77,6 @@ def tightest(limits: Sequence[MachineLimits]) -> MachineLimits:
 
 
 _NAMES = MachineLimits.__struct_fields__
-
-
-PRIORITY_S = 3600.0
-"""What a step of priority is worth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ MEASURES = ("best", "final", "area", "threshold_timesteps", "threshold_s", "step
 EVALUATION = "eval/mean_reward"
 
 Axis = Literal["step", "time"]
+POINTS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +199,6 @@ def result_of(side: Side, by: Axis, span: tuple[float, float] | None, threshold:
         peak_rss_bytes=side.peak_rss_bytes,
         findings=dict(side.findings),
     )
-
-
-POINTS = 300
 
 
 class Curve(Struct, frozen=True):

@@ -46,6 +46,8 @@ LARGEST_COUNT = 1_000_000
 NAMED = 3
 FOOT = 0.1
 """A rise begins at the newest moment that is within a tenth of it from its lowest."""
+EPISODES, FEWEST_AT_CAP = 100, 50
+LEAVE = 0.15
 
 
 @lru_cache(maxsize=256)
@@ -162,10 +164,6 @@ class Endings:
             return None
         is_paid = return_now - return_then > max(limits.return_share * returns.span, returns.noise)
         return Rise(lowest, now, return_then, return_now, is_paid)
-
-
-EPISODES, FEWEST_AT_CAP = 100, 50
-LEAVE = 0.15
 
 
 class StepCap:

@@ -22,6 +22,9 @@ __all__ = [
     "rounded",
 ]
 
+LARGE_ERROR = 1.0
+"""Values that miss by more than this have a loss above 1, which outweighs that of the policy."""
+
 
 def learning_rate_of(row: Row | None, settings: Settings) -> float | None:
     """The learning rate of `row`'s update; what the settings start with when the row does not say."""
@@ -62,10 +65,6 @@ def halved_learning_rate(settings: Settings, row: Row | None = None) -> tuple[st
         )
     current = rate if rate is not None else learning_rate_of(row, settings)
     return (f"ppo.learning_rate={current / 2:.3g}",) if current and 0.0 < current <= 2.0 else ()
-
-
-LARGE_ERROR = 1.0
-"""Values that miss by more than this have a loss above 1, which outweighs that of the policy."""
 
 
 def _value_error_of(row: Row) -> float | None:

@@ -17,6 +17,19 @@ __all__ = ["HIGH_PRESSURE", "changes_between", "radius_of", "smaller_update_advi
 
 SMALLEST_CLIP, LARGEST_CLIP = 0.05, 0.5
 """A clip range annealed to nothing would make any KL infinite, and one that means "no clipping" every policy frozen."""
+HIGH_PRESSURE = 2.0
+"""Update pressure from which on the settings themselves explain large steps."""
+MANY_EPOCHS = 8
+TARGET_RADII = 1.5
+"""SB3 ends an update beyond 1.5 x `target_kl`; the health guide's range for it is 1 to 1.5 radii."""
+CHANGED = 1.5
+WATCHED = (
+    ("train/learning_rate", "learning rate"),
+    ("policy/std", "standard deviation of the actions"),
+    ("train/std", "standard deviation of the actions"),
+    ("policy/entropy_ratio", "entropy as a share of its maximum"),
+    ("train/grad_norm", "gradient norm"),
+)
 
 
 def u_of(row: Row, settings: Settings) -> float | None:
@@ -32,23 +45,6 @@ def radius_of(row: Row, settings: Settings) -> float:
     clip = row.metrics.get("train/clip_range", settings.clip_range)
     clip = min(clip, LARGEST_CLIP) if clip > SMALLEST_CLIP else SMALLEST_CLIP  # NaN too, which passes no comparison
     return clip * clip / 2.0
-
-
-HIGH_PRESSURE = 2.0
-"""Update pressure from which on the settings themselves explain large steps."""
-
-MANY_EPOCHS = 8
-TARGET_RADII = 1.5
-"""SB3 ends an update beyond 1.5 x `target_kl`; the health guide's range for it is 1 to 1.5 radii."""
-
-CHANGED = 1.5
-WATCHED = (
-    ("train/learning_rate", "learning rate"),
-    ("policy/std", "standard deviation of the actions"),
-    ("train/std", "standard deviation of the actions"),
-    ("policy/entropy_ratio", "entropy as a share of its maximum"),
-    ("train/grad_norm", "gradient norm"),
-)
 
 
 def smaller_update_advice(settings: Settings, row: Row) -> tuple[str, tuple[str, ...]]:

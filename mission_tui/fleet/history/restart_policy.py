@@ -37,6 +37,8 @@ FORGIVEN_S = 3600.0
 
 LONGEST_WAIT_S = 3600.0
 _ALWAYS = frozenset({"crash", "exit", "unknown"})
+REBOOTS = 3
+"""So many reboots in a row, none after an hour of training, are enough: the next one parks the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,6 @@ def next_step(journal: JournalState, keep: RestartKeep) -> StartAgain | GiveUp |
     if done >= keep.most:
         return GiveUp(f"failed again after {done} {'restart' if done == 1 else 'restarts'}: {outcome.cause}")
     return StartAgain(done + 1, min(LONGEST_WAIT_S, keep.wait_s * 2.0**done))
-
-
-REBOOTS = 3
-"""So many reboots in a row, none after an hour of training, are enough: the next one parks the run."""
 
 
 def ended_by_reboot(outcome: Outcome, *, seen: bool, terminated: bool) -> bool:

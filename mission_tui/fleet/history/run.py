@@ -76,6 +76,8 @@ __all__ = ["NOTE_CHARS", "Fact", "RunHistory", "not_taken", "setting_changes"]
 NOTE_CHARS = 400
 
 Fact = FleetEvent | MetricRecord | Observation
+MOST_DIFF_LINES = 16
+"""Lines of a change that are shown: one for each setting that can be changed, and some."""
 
 
 @dataclass(slots=True)
@@ -301,10 +303,6 @@ def _resumed(run_id: str, journal: JournalState, event: AttemptStarting) -> Orig
     if after and journal.resumed is not None and journal.resumed.checkpoint == event.checkpoint:
         return structs.replace(journal.resumed, after=after)
     return Origin("resumed", run_id, journal.name, event.checkpoint, diff_of(event.changes), after)
-
-
-MOST_DIFF_LINES = 16
-"""Lines of a change that are shown: one for each setting that can be changed, and some."""
 
 
 def setting_changes(run: RunHistory) -> tuple[SettingChange, ...]:

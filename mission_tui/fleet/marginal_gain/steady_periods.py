@@ -16,6 +16,12 @@ from mission_tui.fleet.history.run import RunHistory
 
 __all__ = ["Span", "SteadyPeriod", "TrainingSpan", "cell_s", "steady_periods", "summed", "training_spans_of"]
 
+WARM_S = 5.0
+"""The first update of an attempt, and what follows so soon, fills caches and starts threads: it is not timed."""
+LEAST_CELL_S = 2.0
+"""No cell is shorter, nor than an update of the slowest run: within one nobody knows where its steps lie."""
+LEAST_COVER = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingSpan:
@@ -80,10 +86,6 @@ def _turns(stays: Iterable[TrainingSpan], now: float) -> Iterable[tuple[float, s
             yield until, "gone", span
 
 
-WARM_S = 5.0
-"""The first update of an attempt, and what follows so soon, fills caches and starts threads: it is not timed."""
-
-
 def training_spans_of(run: RunHistory) -> Iterator[TrainingSpan]:
     """When the newest attempt of `run` was one of those that train; from another setting on it is another run."""
     journal, spec = run.journal, run.spec
@@ -122,11 +124,6 @@ def _kind(run: RunHistory) -> str:
     ppo, how = spec.ppo, spec.run
     work = (ppo.algo, ppo.policy, ppo.n_steps, ppo.n_epochs, ppo.batch_size, ppo.net_arch, ppo.use_sde)
     return repr((spec.env, work, how.engine, how.device, how.precision, how.compile, how.threads))
-
-
-LEAST_CELL_S = 2.0
-"""No cell is shorter, nor than an update of the slowest run: within one nobody knows where its steps lie."""
-LEAST_COVER = 0.5
 
 
 @dataclass(frozen=True, slots=True)

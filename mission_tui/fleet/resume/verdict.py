@@ -18,6 +18,19 @@ WARM_UP_UPDATES = 10
 """How long the learning rate rises after Adam began anew (health guide, section 6: at least 10 updates)."""
 
 Count = Annotated[int, Meta(ge=0, le=10**9)]
+Grade = Literal["safe", "note", "warn", "refuse"]
+RemedyName = Literal[
+    "keep-minibatch",
+    "hold-steps",
+    "scale-lr",
+    "reset-adam",
+    "warm-up",
+    "target-kl",
+    "pin-schedule",
+    "nearest",
+    "restore",
+    "branch",
+]
 
 
 class Terms(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -79,21 +92,6 @@ class Terms(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
 
 AS_IT_WAS = Terms()
 """Going on with everything that the checkpoint holds."""
-
-
-Grade = Literal["safe", "note", "warn", "refuse"]
-RemedyName = Literal[
-    "keep-minibatch",
-    "hold-steps",
-    "scale-lr",
-    "reset-adam",
-    "warm-up",
-    "target-kl",
-    "pin-schedule",
-    "nearest",
-    "restore",
-    "branch",
-]
 
 
 class Remedy(Struct, frozen=True, omit_defaults=True):

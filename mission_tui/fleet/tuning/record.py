@@ -23,6 +23,13 @@ __all__ = [
     "probe_spec",
 ]
 
+WARM_UPDATES = 1
+MEASURED_UPDATES = 2
+"""An update of a large preset takes half a minute: so few of them are a probe, however short it is meant to be."""
+GIVE_UP_TIMES = 3.0
+"""What takes so many times as long as the slowest probe of the preset itself is given up unmeasured."""
+FIRST_S = 3600.0
+
 
 class TuneBegun(Struct, frozen=True, kw_only=True, tag="begun", tag_field="kind"):
     """The first line, at unix time `t`: what is tuned, how, and on how many cores; `host` tells one machine from
@@ -72,15 +79,6 @@ class ProbeDone(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="prob
 
 
 TuneRecord = TuneBegun | ProbeDone
-
-
-WARM_UPDATES = 1
-MEASURED_UPDATES = 2
-"""An update of a large preset takes half a minute: so few of them are a probe, however short it is meant to be."""
-
-GIVE_UP_TIMES = 3.0
-"""What takes so many times as long as the slowest probe of the preset itself is given up unmeasured."""
-FIRST_S = 3600.0
 
 
 def probe_spec(spec: Spec, seed: int, limit_s: float) -> Spec:
