@@ -46,8 +46,8 @@ LARGEST_COUNT = 1_000_000
 NAMED = 3
 FOOT = 0.1
 """A rise begins at the newest moment that is within a tenth of it from its lowest."""
-EPISODES, FEWEST_AT_CAP = 100, 50
-LEAVE = 0.15
+CAP_EPISODES, CAP_FEWEST = 100, 50
+CAP_LEAVE = 0.15
 
 
 @lru_cache(maxsize=256)
@@ -173,7 +173,7 @@ class StepCap:
         self._settings = context.settings
         self._limits = context.limits.stall
         self._endings = endings
-        self._at_cap: deque[bool] = deque(maxlen=EPISODES)
+        self._at_cap: deque[bool] = deque(maxlen=CAP_EPISODES)
         self._success_rate: float | None = None
         self._mean_length: float | None = None
         self._late = False
@@ -185,7 +185,7 @@ class StepCap:
         self._success_rate = row.metrics.get("rollout/success_rate", self._success_rate)
         self._mean_length = row.metrics.get("rollout/ep_len_mean", self._mean_length)
         if cap is not None:
-            self._at_cap.extend([length >= cap for length in row.lengths[-EPISODES:]])
+            self._at_cap.extend([length >= cap for length in row.lengths[-CAP_EPISODES:]])
 
     @property
     def share(self) -> float | None:
@@ -193,7 +193,7 @@ class StepCap:
         idle, cap = self._endings.idle_share, self._settings.max_episode_steps
         if idle is not None:
             return idle
-        if len(self._at_cap) >= FEWEST_AT_CAP:
+        if len(self._at_cap) >= CAP_FEWEST:
             return sum(self._at_cap) / len(self._at_cap)
         if cap is None or self._mean_length is None or self._at_cap:
             return None
@@ -219,4 +219,4 @@ class StepCap:
         share, success, limits = self.share, self.success, self._limits
         if share is None or success is None:
             return True
-        return success >= 2.0 * limits.success_share or share < limits.cap_share - LEAVE
+        return success >= 2.0 * limits.success_share or share < limits.cap_share - CAP_LEAVE
