@@ -60,7 +60,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         self._chosen = chosen
         self._app_context = app_context
         self._presets = _usable(app_context)
-        self._preview = LaunchPreview(app_context, self._reckoned)
+        self._preview = LaunchPreview(app_context, self._preview_changed)
 
     def content(self) -> ComposeResult:
         """Presets beside changes, what may be completed, the other fields, then meaning and price."""
@@ -97,7 +97,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         """Begin at the presets."""
         self.query_one(Presets).focus()
         self.watch(self, "focused", self._offer, init=False)
-        self.set_interval(_AGAIN_S, self._preview.again)
+        self.set_interval(_AGAIN_S, self._preview.requote)
         if self._chosen is not None:
             self.query_one(Presets).go_to(self._chosen)
         self._check()
@@ -118,7 +118,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
 
     def on_unmount(self) -> None:
         """Answers on their way are nobody's."""
-        self._preview.end()
+        self._preview.close()
 
     @property
     def _preset(self) -> PresetChoice | None:
@@ -145,17 +145,17 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     @on(Presets.Chosen)
     def _check(self) -> None:
         self._offer()
-        self._preview.begin(self._preset, self._draft())
+        self._preview.update(self._preset, self._draft())
 
-    def _reckoned(self) -> None:
+    def _preview_changed(self) -> None:
         if still_open(self):
             self._offer()
             self.refill()
 
     def lines(self, width: int) -> list[Strip]:
         """What is wrong, or the numbers that will run and what they cost."""
-        said = self._preview.said()
-        return [line([(text, style)], width) for sentence, style in said for text in wrap(sentence, width)]
+        sentences = self._preview.sentences()
+        return [line([(text, style)], width) for sentence, style in sentences for text in wrap(sentence, width)]
 
     def refill(self) -> None:
         """The lines have changed; the hint says whether there are more than are seen."""
@@ -179,19 +179,19 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     def action_submit(self) -> None:
         """Start, if nothing is wrong."""
         self._check()
-        self._preview.then(self.dismiss)
+        self._preview.when_known(self.dismiss)
 
     def action_try(self) -> None:
         """A smoke run of the first of the items: what stands here stays."""
         self._check()
-        self._preview.then(
+        self._preview.when_known(
             lambda items: self._app_context.open(SmokeScreen(self._app_context, items[0])), refused_too=True
         )
 
     def action_save(self) -> None:
         """What stands here becomes a preset."""
         self._check()
-        self._preview.then(lambda _: self._app_context.start(self._save()), refused_too=True)
+        self._preview.when_known(lambda _: self._app_context.start(self._save()), refused_too=True)
 
     async def _save(self) -> None:
         preset = self._preset

@@ -7,8 +7,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.style import Style
-
 from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.cost import Cost, Pace, first_update_s, whole_run_s
 from mission_tui.fleet.specs.algorithm import engine_of
@@ -19,8 +17,9 @@ from mission_tui.fleet.specs.spec import LARGEST_SEED, Schedule, Spec, rollout_s
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import Part
 
-__all__ = ["ELSEWHERE", "Draft", "Said", "assignments", "followed", "meaning", "price", "words"]
+__all__ = ["ELSEWHERE", "Draft", "assignments", "followed", "meaning", "price", "words"]
 
 _MOST_RUNS = 64
 _LAST_SEED = LARGEST_SEED
@@ -30,9 +29,6 @@ ELSEWHERE = (
     "presets at once (A B), a file in no presets folder (--preset FILE), a command of your own (-- CMD), staying until "
     "they have ended (--wait)."
 )
-
-Said = tuple[str, Style]
-"""A sentence, and how it is written."""
 
 _DIFFERING = 3
 
@@ -152,7 +148,7 @@ def _rate(spec: Spec) -> str:
     return f"learning rate {rate.start:g} to {rate.end:g}" if isinstance(rate, Schedule) else f"learning rate {rate:g}"
 
 
-def price(items: Sequence[LaunchItem], quoted: Quoted, cores: int | None, now: float) -> Iterator[Said]:
+def price(items: Sequence[LaunchItem], quoted: Quoted, cores: int | None, now: float) -> Iterator[Part]:
     """For the first of `items`, and for all of them together, on a machine of `cores` at unix time `now`."""
     first, spec = quoted.costs[0], items[0].spec
     if quoted.decided and not quoted.refused:
@@ -202,7 +198,7 @@ def _together(costs: Sequence[Cost]) -> str:
     return f"all {len(costs)} at once: {ram} of memory{gpu}, {sum(cost.cores for cost in costs)} cores"
 
 
-def _beginning(costs: Sequence[Cost]) -> Said:
+def _beginning(costs: Sequence[Cost]) -> Part:
     waiting = [cost for cost in costs if cost.waits]
     if not waiting:
         every = "begins" if len(costs) == 1 else f"all {len(costs)} begin"

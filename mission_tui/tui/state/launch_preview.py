@@ -14,20 +14,21 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem, Quote
 from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.launch_draft import ELSEWHERE, Draft, Said, followed, meaning, price, words
+from mission_tui.tui.state.launch_draft import ELSEWHERE, Draft, followed, meaning, price, words
 from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.state.presets import PresetChoice
 
 __all__ = ["LaunchPreview"]
 
 _SETTLED_S = 0.05
-"""Reckoned out is what stands there once nobody has typed for so long: a burst of keys is one question."""
+"""The form is computed once nobody has typed for so long: a burst of keys is one question."""
 
 _PAUSE_S = 0.15
 """The supervisor is asked after so much longer."""
 
-Deed = Callable[[tuple[LaunchItem, ...]], object]
+UseRuns = Callable[[tuple[LaunchItem, ...]], object]
 
 
 class LaunchPreview:
@@ -45,7 +46,7 @@ class LaunchPreview:
         self._fresh = False
         self._typed = self._known = 0
         self._asked: tuple[PresetChoice | None, Draft] | None = None
-        self._deed: tuple[Deed, bool] | None = None
+        self._waiting: tuple[UseRuns, bool] | None = None
         self._one_by_one = asyncio.Lock()
         self.settings: tuple[str, ...] = ()
 
@@ -54,16 +55,16 @@ class LaunchPreview:
         """The first of the runs that stood there last."""
         return self._items[0].spec if self._items else None
 
-    def begin(self, preset: PresetChoice | None, draft: Draft) -> None:
-        """Reckon out what stands there now, unless that is what stood there before."""
+    def update(self, preset: PresetChoice | None, draft: Draft) -> None:
+        """Compute what stands in the form now, unless nothing has changed."""
         asked = preset, draft
         if asked != self._asked:
-            self._asked, self._deed, self._fresh = asked, None, False
+            self._asked, self._waiting, self._fresh = asked, None, False
             self._typed += 1
             self._app_context.start(self._resolve(self._typed, preset, draft))
 
-    def then(self, deed: Deed, *, refused_too: bool = False) -> None:
-        """Do `deed` to the runs that stand there, once it is known what is wrong with them; nothing to none.
+    def when_known(self, use: UseRuns, *, refused_too: bool = False) -> None:
+        """Call `use` with the runs of the form, once it is known what is wrong with them; not where there are none.
 
         Those of which it is known that a launch would be `refused` are none, unless `refused_too`. Of a preset of the
         working folder it has to stand there first what it names: a key typed ahead does not start it.
@@ -71,26 +72,26 @@ class LaunchPreview:
         preset = self._asked[0] if self._asked is not None else None
         if preset is not None and preset.from_folder != self._shown:
             return
-        self._deed = deed, refused_too
-        self._act()
+        self._waiting = use, refused_too
+        self._use()
 
-    def _act(self) -> None:
-        if self._deed is None or self._known != self._typed:
+    def _use(self) -> None:
+        if self._waiting is None or self._known != self._typed:
             return
-        (deed, refused_too), self._deed = self._deed, None
+        (use, refused_too), self._waiting = self._waiting, None
         if self._trouble is None and self._items and (refused_too or not self._refused):
-            deed(self._items)
+            use(self._items)
 
-    def again(self) -> None:
+    def requote(self) -> None:
         """Ask for the price once more: what is free, and who waits, changes by itself."""
         if self._known == self._typed and self._trouble is None and self._items:
             self._app_context.start(self._quote(self._typed))
 
-    def end(self) -> None:
-        """Nobody wants to know any more."""
+    def close(self) -> None:
+        """The form was left: answers on their way are dropped."""
         self._typed += 1
 
-    def said(self) -> list[Said]:
+    def sentences(self) -> list[Part]:
         """What is wrong, or the numbers that will run, and what they cost."""
         if self._trouble is not None:
             return [(f"✗ {self._trouble}", colours.ALARM)]
@@ -101,7 +102,7 @@ class LaunchPreview:
         said += [(text, colours.INK) for text in meaning(self._items, self.settings, self._copies)]
         return [*said, *self._price(), (ELSEWHERE, colours.QUIET)]
 
-    def _origin(self) -> list[Said]:
+    def _origin(self) -> list[Part]:
         """What a preset of the working folder names, before anything of it has run."""
         self._shown = self._file
         if not self._file:
@@ -114,7 +115,7 @@ class LaunchPreview:
     def _refused(self) -> str:
         return self._quoted.refused if self._quoted is not None and self._fresh else ""
 
-    def _price(self) -> list[Said]:
+    def _price(self) -> list[Part]:
         quoted, snapshot = self._quoted, self._app_context.snapshot
         if quoted is None or len(quoted.costs) != len(self._items):
             return [(f"what it costs is not known: {self._silent}" if self._silent else "…", colours.QUIET)]
@@ -127,12 +128,12 @@ class LaunchPreview:
         async with self._one_by_one:
             if typed != self._typed:
                 return
-            items = await self._reckon(typed, preset, draft)
+            items = await self._plan(typed, preset, draft)
         if items:
             await asyncio.sleep(_PAUSE_S)
             await self._quote(typed)
 
-    async def _reckon(self, typed: int, preset: PresetChoice | None, draft: Draft) -> tuple[LaunchItem, ...]:
+    async def _plan(self, typed: int, preset: PresetChoice | None, draft: Draft) -> tuple[LaunchItem, ...]:
         """The runs that are meant now, or what is wrong; none where that is not asked any more."""
         items: tuple[LaunchItem, ...] = ()
         trouble, settings, copies = None, self.settings, self._copies
@@ -152,7 +153,7 @@ class LaunchPreview:
         self._file = preset.from_folder if preset is not None else ""
         self._known = self._known if items else typed
         self._changed()
-        self._act()
+        self._use()
         return items
 
     async def _quote(self, typed: int) -> None:
@@ -177,4 +178,4 @@ class LaunchPreview:
             self._known = typed
             self._quoted, self._silent, self._fresh = quoted, silent, quoted is not None
             self._changed()
-            self._act()
+            self._use()
