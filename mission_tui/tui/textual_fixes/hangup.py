@@ -1,7 +1,8 @@
 """The end of the terminal: hang-up, with or without a signal, and termination end the screen within two seconds.
 
-Textual's input thread spins when its terminal is gone, and its output may block for ever, so a thread of our own waits
-for the hang-up in the kernel (no polling), puts /dev/null in the terminal's place, and has the last word.
+Textual's (8.2.8) input thread spins when its terminal is gone (Textualize/textual#6690), and its output may block for
+ever, so a thread of our own waits for the hang-up in the kernel (no polling), puts /dev/null in the terminal's place,
+and has the last word.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ class ClosedScreens:
 
 
 def _forget(app: App[Any]) -> None:
-    # Textual 8.2 caches a method of each widget's cache of lines by that cache, so a thousand outlive their widgets.
+    # Textual 8.2 caches a method of each widget's cache of lines by that cache, so a thousand outlive their widgets
+    # (Textualize/textual#6665).
     StylesCache.get_inner_outer.cache_clear()
     # A text area watches the program's theme. Textual ends that when the theme changes, which it never does.
     for watchers in getattr(app, "__watchers", {}).values():
