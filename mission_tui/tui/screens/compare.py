@@ -24,7 +24,7 @@ from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
 from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, numbers_beside
 from mission_tui.tui.plot.scale import Scale, scale_of
-from mission_tui.tui.screens.sheet import HintLine, still_open
+from mission_tui.tui.screens.sheet import SCROLLING, HintLine, still_open
 from mission_tui.tui.sections.comparison import HUES, comparison
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.preferences import Over
@@ -47,17 +47,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
         Binding("escape,q,c", "back", "back"),
         Binding("t", "turn", "steps or time"),
         Binding("f5", "again", "again"),
-        *(
-            Binding(keys, f"scroll_to('{how}')", how)
-            for keys, how in (
-                ("up,k", "up"),
-                ("down,j", "down"),
-                ("pageup", "page_up"),
-                ("pagedown", "page_down"),
-                ("home", "first"),
-                ("end", "last"),
-            )
-        ),
+        *SCROLLING,
     ]
 
     def __init__(self, app_context: AppContext, runs: tuple[RunView, ...]) -> None:

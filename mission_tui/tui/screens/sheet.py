@@ -18,9 +18,22 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import key_at, line, literal, wrap
 from mission_tui.tui.widgets.lines import ScrollLines
 
-__all__ = ["ErrorScreen", "HintLine", "Sheet", "still_open"]
+__all__ = ["SCROLLING", "ErrorScreen", "HintLine", "Sheet", "still_open"]
 
 Answer = TypeVar("Answer")
+
+SCROLLING: tuple[Binding, ...] = tuple(
+    Binding(keys, f"scroll_to('{how}')", how)
+    for keys, how in (
+        ("up,k", "up"),
+        ("down,j", "down"),
+        ("pageup", "page_up"),
+        ("pagedown", "page_down"),
+        ("home", "first"),
+        ("end", "last"),
+    )
+)
+"""The keys that scroll long content, by `action_scroll_to`."""
 
 
 class Sheet(ModalScreen[Answer], inherit_bindings=False):
@@ -33,17 +46,7 @@ class Sheet(ModalScreen[Answer], inherit_bindings=False):
     """Whether it has come to its place: painted before, it would be seen to jump."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "turn_away", "back"),
-        *(
-            Binding(keys, f"scroll_to('{how}')", how)
-            for keys, how in (
-                ("up,k", "up"),
-                ("down,j", "down"),
-                ("pageup", "page_up"),
-                ("pagedown", "page_down"),
-                ("home", "first"),
-                ("end", "last"),
-            )
-        ),
+        *SCROLLING,
     ]
 
     def __init__(self, title: str, hint: str) -> None:
