@@ -20,8 +20,7 @@ from mission_tui.ipc.requests import LaunchItem
 from mission_tui.supervisor.ending.removal import kill_live, remove_runs
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
-from mission_tui.supervisor.measuring.timed_run import read_effective, read_timed
-from mission_tui.supervisor.measuring.usage_sampler import UsageSampler
+from mission_tui.supervisor.measuring.timed_run import UsageSampler, read_effective, read_timed
 from mission_tui.supervisor.runs.core import Core
 
 __all__ = ["Patience", "run_probe"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,6 @@ from mission_tui.records.runs.provenance_file import read_provenance
 from mission_tui.supervisor.ending.removal import remove_runs
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
-from mission_tui.supervisor.measuring.timed_run import co_running_names, read_effective, read_timed
 from mission_tui.supervisor.runs.core import Core
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched
             await asyncio.to_thread(_side, core, item.spec, request.duration_s, [each[side] for each in rounds], places)
             for side, item in enumerate(request.items)
         ]
-        yield Benched(re=request.id, sides=tuple(map(msgspec.to_builtins, sides)), others=co_running_names(core, made))
+        yield Benched(re=request.id, sides=tuple(map(msgspec.to_builtins, sides)), others=_co_running(core, made))
     finally:
         await remove_runs(core, made, keep=request.keep)
 
@@ -117,7 +116,7 @@ def _numbered(item: LaunchItem, side: int, number: int) -> LaunchItem:
 async def _trained(core: Core, run_id: str, duration_s: float) -> AsyncGenerator[tuple[float, str] | Repeat]:
     """Seconds trained and the pace while the run lives; last its `Repeat`, if it finished and did enough updates."""
     from mission_tui.fleet.bench import Repeat, timing_of
-    from mission_tui.supervisor.measuring.usage_sampler import UsageSampler
+    from mission_tui.supervisor.measuring.timed_run import UsageSampler, read_timed
 
     sampler, run = UsageSampler(core, run_id), core.live.get(run_id)
     while run is not None and not run.gone.is_set():
@@ -155,6 +154,7 @@ def _side(core: Core, spec: Spec, asked_s: float, repeats: list[Repeat], counted
     that the trainer said it ran with.
     """
     from mission_tui.fleet.bench import Side, work_of
+    from mission_tui.supervisor.measuring.timed_run import read_effective
 
     run = core.run_dir(repeats[0].run)
     host = {"host": socket.gethostname(), "cores": str(core.host.cores)}
@@ -172,3 +172,8 @@ def _side(core: Core, spec: Spec, asked_s: float, repeats: list[Repeat], counted
         host=host,
         versions=versions,
     )
+
+
+def _co_running(core: Core, made: Collection[str]) -> tuple[str, ...]:
+    """Names of the live runs of this runs root that are none of `made`."""
+    return tuple(core.store.view(run_id).name for run_id in core.live if run_id not in made)
