@@ -48,10 +48,11 @@ TRASH_TICKS = 60
 CLAIM_TICKS = 2
 LINK_TICKS = 10
 """Until a new supervisor has heard a trainer, it does not know whether the silence is a pause."""
-log = logging.getLogger(__name__)
 IDLE_S = 300.0
 START_S = 120.0
 """Importing torch from a cold disk, starting 64 env workers and compiling took under a minute each where measured."""
+
+log = logging.getLogger(__name__)
 
 
 class Clock:

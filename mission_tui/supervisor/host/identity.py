@@ -26,7 +26,6 @@ __all__ = [
     "REFUSED",
     "Exits",
     "Process",
-    "Recorded",
     "Verdict",
     "Verification",
     "open_process",

@@ -27,7 +27,7 @@ from mission_tui.run_module import module_words
 from mission_tui.supervisor.host.tasks import DeathError, Task, run_task
 from mission_tui.supervisor.launchers.caller import Caller
 
-__all__ = ["LENT", "Spaces", "as_module", "lend", "needs_no_preflight", "preflight"]
+__all__ = ["Spaces", "as_module", "needs_no_preflight", "preflight"]
 
 LENT = "MISSION_TUI_LENT"
 LENDABLE = ("mission_tui", "msgspec", "tomli_w", "safetensors", "psutil")

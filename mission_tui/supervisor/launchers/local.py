@@ -37,7 +37,7 @@ from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.launchers.caller import OURS, Caller, program, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import as_module
 
-__all__ = ["LeaseHeldError", "LocalLauncher", "attempt_order", "trainer_environ", "withheld_names"]
+__all__ = ["LocalLauncher", "attempt_order", "trainer_environ", "withheld_names"]
 
 OUTPUT_CAP_BYTES = 64 << 20
 

@@ -1,4 +1,7 @@
-"""What a timed run left: its records and peak memory, the versions that its trainer said it ran with, its company."""
+"""A run that is timed: what it takes of the machine while it trains, what others take meanwhile, and what it left.
+
+The means are those of the whole run, from its first update on; starting is other work.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from mission_tui.supervisor.readonly.past_meters import PastMeters
 from mission_tui.supervisor.readonly.server import ended_page, readable
 from mission_tui.supervisor.runs.catalog import resolve_run
 
-__all__ = ["ReplayServer", "details_at", "log_at", "main"]
+__all__ = ["details_at", "log_at", "main"]
 
 
 class ReplayServer:

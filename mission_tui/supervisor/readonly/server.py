@@ -53,7 +53,7 @@ from mission_tui.supervisor.readonly.fleet import ReadonlyFleet
 from mission_tui.supervisor.readonly.meters import ReadonlyMeters
 from mission_tui.supervisor.runs.catalog import RunCatalog, named_views
 
-__all__ = ["ReadonlyServer", "ended_page", "main", "readable"]
+__all__ = ["ended_page", "main", "readable"]
 
 LOOK_S = 1.0
 SLICE_S = 0.015

@@ -20,19 +20,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.storage import Reserve, StorageError
 
-__all__ = [
-    "DutyDoneAgain",
-    "DutyFailed",
-    "FleetJournal",
-    "LeftoverRemoved",
-    "RunJournal",
-    "RunRemoved",
-    "RunRestored",
-    "RunTrashed",
-    "SupervisorLeft",
-    "SupervisorStarted",
-    "damaged",
-]
+__all__ = ["FleetJournal", "RunJournal", "damaged"]
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from mission_tui.fleet.events.observations import LinkSeen, PhaseSeen
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.strips.phases import PhaseHistory
 
-__all__ = ["DAY_S", "Lanes"]
+__all__ = ["Lanes"]
 
 DAY_S = 86_400.0
 MOST_OVER = 64

@@ -28,7 +28,6 @@ from mission_tui.supervisor.runs.live_run import LiveRun
 
 __all__ = [
     "LackingVariablesError",
-    "RecoveredVariables",
     "completed",
     "keep_variables",
     "left_behind",
