@@ -30,7 +30,7 @@ from mission_tui.records.runs.layout import RunDir, check_name, new_run_id
 from mission_tui.records.runs.rules_snapshot import check_rules, kept_rules
 from mission_tui.supervisor.launchers.caller import VISIBLE, Caller, absolute_paths, check_program, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
-from mission_tui.supervisor.launchers.local import attempt_order
+from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine, claims_of, coming_claims, headroom_now, queued_run
 from mission_tui.supervisor.lifecycle.run_queue import queued_runs

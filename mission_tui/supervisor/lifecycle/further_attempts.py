@@ -34,7 +34,7 @@ from mission_tui.records.runs.rules_snapshot import check_rules
 from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec, read_terms, write_spec, write_terms
 from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, check_program, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import Spaces, needs_no_preflight, preflight
-from mission_tui.supervisor.launchers.local import attempt_order
+from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine
 from mission_tui.supervisor.runs.core import Core

@@ -22,7 +22,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.records.files.given_files import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.launchers.caller import OURS, VISIBLE, Caller, with_spec_env
-from mission_tui.supervisor.launchers.local import trainer_environ, withheld_names
+from mission_tui.supervisor.launchers.order import trainer_environ, withheld_names
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 

@@ -36,7 +36,7 @@ from mission_tui.supervisor.launchers.caller import (
     with_spec_env,
 )
 from mission_tui.supervisor.launchers.interpreter import as_module
-from mission_tui.supervisor.launchers.local import trainer_environ
+from mission_tui.supervisor.launchers.order import trainer_environ
 from mission_tui.supervisor.lifecycle.first_attempts import check_new, check_new_names, foreseen, would_wait
 from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, waits_for_others
 from mission_tui.supervisor.queries.throughput_estimate import estimate_paces

@@ -33,7 +33,7 @@ from mission_tui.records.runs.layout import RunDir, check_name, supervisor_dir
 from mission_tui.supervisor.host.tasks import Task, run_task
 from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import as_module
-from mission_tui.supervisor.launchers.local import attempt_order
+from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.adoption import load_ended
 from mission_tui.supervisor.lifecycle.first_attempts import new_run_dir
 from mission_tui.supervisor.runs.core import Core

@@ -30,7 +30,7 @@ from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.host.own_limits import said_of_limits
 from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, check_program, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
-from mission_tui.supervisor.launchers.local import attempt_order
+from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.first_attempts import (
     begin_first_attempt,
     begin_runs,

@@ -28,7 +28,7 @@ from mission_tui.records.runs.spec_file import write_terms
 from mission_tui.supervisor.ending.freezing import thaw_run
 from mission_tui.supervisor.launchers.caller import with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
-from mission_tui.supervisor.launchers.local import attempt_order
+from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
 from mission_tui.supervisor.lifecycle.first_attempts import (
     begin_first_attempt,

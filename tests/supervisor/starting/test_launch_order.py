@@ -10,7 +10,7 @@ import pytest
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.launchers.caller import Caller
-from mission_tui.supervisor.launchers.local import attempt_order
+from mission_tui.supervisor.launchers.order import attempt_order
 
 LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
