@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mission_tui.cli.errors import print_error
-from mission_tui.cli.tables.numbers import UNKNOWN, count, duration, size
 from mission_tui.cli.tables.plan import plan_facts
 from mission_tui.errors import MissionError, NoSupervisorError
+from mission_tui.present.numbers import DASH, count, duration, size
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -143,7 +143,7 @@ def _cells(spec: Spec, cost: Cost, *, decided: bool) -> tuple[str, ...]:
         str(cost.cores),
         duration(first_update_s(spec, cost.pace)),
         duration(whole_run_s(spec, cost.pace)),
-        (cost.waits or begins) if decided else UNKNOWN,
+        (cost.waits or begins) if decided else DASH,
     )
 
 

@@ -6,7 +6,9 @@ import io
 import os
 import pty
 
-from mission_tui.cli.tables.table import Table
+import pytest
+
+from mission_tui.cli.tables.table import Table, inert
 from tests.drawn import drawn
 
 
@@ -39,3 +41,12 @@ def test_cells_are_literal_on_a_terminal_too() -> None:
     shown = drawn(master)
     assert "[bold]x[/]" in shown
     assert "heavy" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [("=1+1/x", "'=1+1/x"), ("@sum/x", "'@sum/x"), ("-1/x", "'-1/x"), ("train/approx_kl", "train/approx_kl"), ("", "")],
+)
+def test_a_cell_is_no_formula(text: str, cell: str) -> None:
+    """A script's own metric may be called anything; a spreadsheet shows it and calculates nothing."""
+    assert inert(text) == cell

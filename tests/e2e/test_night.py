@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mission_tui.tui.drawing import numbers
+from mission_tui.present import numbers
 from tests.e2e.account import Account, accounts
 from tests.e2e.terminal import Terminal
 from tests.full_disk import fill

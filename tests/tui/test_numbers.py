@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.tui.drawing import numbers
+from mission_tui.present import numbers
 
 
 def test_a_time_of_day_has_its_date_once_that_could_be_mistaken(utc: None) -> None:

@@ -10,6 +10,7 @@ from msgspec import structs
 from mission_tui.fleet.events.findings import FailedDuty
 from mission_tui.fleet.events.outcome import RunState
 from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunView
+from mission_tui.present.run_state import share_done, state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
 from mission_tui.tui.state import run_status
@@ -37,10 +38,10 @@ def test_every_severity_has_a_shape_of_its_own() -> None:
 
 def test_the_word_is_phase_state_or_outcome() -> None:
     """What a person would say of the run."""
-    assert run_status.state_word(a_run("a")) == "rollout"
-    assert run_status.state_word(a_run("a", phase=None)) == "running"
-    assert run_status.state_word(a_run("a", state="stopping", phase="saving")) == "stopping"
-    assert run_status.state_word(ENDED[1]) == "failed"
+    assert state_word(a_run("a")) == "rollout"
+    assert state_word(a_run("a", phase=None)) == "running"
+    assert state_word(a_run("a", state="stopping", phase="saving")) == "stopping"
+    assert state_word(ENDED[1]) == "failed"
 
 
 def test_the_badge_names_the_worst_first() -> None:
@@ -165,12 +166,12 @@ def test_a_frozen_run_says_what_it_holds() -> None:
 
 def test_the_share_done_is_of_steps_or_of_time() -> None:
     """A run with a duration has used what it trained, whatever the clock says; one with neither has no share."""
-    assert run_status.share_done(a_run("a", timesteps=5, total_timesteps=20)) == 0.25
+    assert share_done(a_run("a", timesteps=5, total_timesteps=20)) == 0.25
     timed = a_run("a", total_timesteps=None, duration_s=100.0, trained_s=40.0, started_t=NOW - 90)
-    assert run_status.share_done(timed) == 0.4
+    assert share_done(timed) == 0.4
     over = structs.replace(timed, state="ended", outcome="finished", trained_s=99.0)
-    assert run_status.share_done(over) == 1.0
-    assert run_status.share_done(a_run("a", total_timesteps=None)) is None
+    assert share_done(over) == 1.0
+    assert share_done(a_run("a", total_timesteps=None)) is None
 
 
 def test_an_ended_run_says_what_happened_and_what_is_left() -> None:

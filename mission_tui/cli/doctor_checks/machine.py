@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from mission_tui.cli.doctor_checks.check import Check
-from mission_tui.cli.tables.numbers import gibibytes
 from mission_tui.fleet.views.machine_sharing import START, STOP, Mps
+from mission_tui.present.numbers import size
 
 __all__ = ["find_mps", "gpu_checks", "judge_driver", "judge_mps", "machine_checks", "mps_checks"]
 
@@ -51,7 +51,7 @@ def _memory() -> Check:
     import psutil
 
     memory = psutil.virtual_memory()
-    detail = f"{gibibytes(memory.available)} free of {gibibytes(memory.total)}"
+    detail = f"{size(memory.available)} free of {size(memory.total)}"
     if memory.available < RAM_LOW_BYTES:
         return Check(
             "memory", "warn", detail, "a training takes about 0.6G before its rollout buffer: end other programs first"
@@ -64,7 +64,7 @@ def _disk(root: Path) -> Check:
     while not ground.exists():
         ground = ground.parent
     usage = shutil.disk_usage(ground)
-    detail = f"{gibibytes(usage.free)} free of {gibibytes(usage.total)} at {ground}"
+    detail = f"{size(usage.free)} free of {size(usage.total)} at {ground}"
     if usage.free < DISK_LOW_BYTES:
         return Check(
             "disk", "warn", detail, "checkpoints may fill it: free some space or move the runs root with --runs-dir"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mission_tui.cli.tables.numbers import UNKNOWN, count, duration, measure, size
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import styled, write
+from mission_tui.present.numbers import DASH, count, duration, measure, size
 
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Compared, Comparison, Ranked, Row
@@ -85,7 +85,7 @@ def _results(found: Comparison) -> Table:
     table = Table([*heads, "findings"], numbers=frozenset(heads[4:]) | {"seed"})
     for letter, run in _lettered(found):
         result = run.result
-        cells = [letter, run.name, UNKNOWN if run.seed is None else str(run.seed), run.outcome or run.state]
+        cells = [letter, run.name, DASH if run.seed is None else str(run.seed), run.outcome or run.state]
         cells += [count(result.timesteps), duration(result.trained_s)]
         cells += [measure(result.best), count(result.best_timesteps), measure(result.final), measure(result.area)]
         if goal:
@@ -105,7 +105,7 @@ def _groups(found: Comparison) -> Table:
         for name, spread in cohort.spreads.items():
             say = _UNITS.get(name, measure)
             seeds = str(spread.n) if spread.n == spread.of else f"{spread.n} of {spread.of}"
-            interval = UNKNOWN if spread.interval is None else " to ".join(say(end) for end in spread.interval)
+            interval = DASH if spread.interval is None else " to ".join(say(end) for end in spread.interval)
             facts = (spread.median, spread.low, spread.high, spread.mean)
             table.add(cohort.name, words.get(name, name), seeds, *(say(fact) for fact in facts), interval)
     return table
@@ -125,7 +125,7 @@ def _ranking(found: Comparison) -> Table:
             clean(" ".join(words), 3 * _CELL),
             str(it.seeds),
             measure(it.mean),
-            UNKNOWN if it.interval is None else " to ".join(map(measure, it.interval)),
+            DASH if it.interval is None else " to ".join(map(measure, it.interval)),
             measure(it.behind),
             _standing(it),
         )
@@ -135,7 +135,7 @@ def _ranking(found: Comparison) -> Table:
 def _standing(it: Ranked) -> str:
     """How sure its place behind the first is."""
     if it.place == 1 or it.behind is None:
-        return UNKNOWN
+        return DASH
     if it.surely is None or it.behind_interval is None:
         return "no interval: 3 seeds of both are the least"
     ends = " to ".join(map(measure, it.behind_interval))

@@ -20,9 +20,10 @@ import msgspec
 
 from mission_tui.cli.tables.comparison import comparison_facts, comparison_tables
 from mission_tui.cli.tables.documents import SCHEMA
-from mission_tui.cli.tables.numbers import duration, inert
+from mission_tui.cli.tables.table import inert
 from mission_tui.errors import UsageError
 from mission_tui.fleet.text import clean
+from mission_tui.present.numbers import duration
 from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.files.storage import StorageError
 

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mission_tui.cli.tables.numbers import UNKNOWN, count, duration, gibibytes, measure, percent
 from mission_tui.cli.tables.table import Table
 from mission_tui.fleet.events.findings import CHECKPOINT
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
+from mission_tui.present.numbers import DASH, count, duration, measure, percent, size
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView
 
-__all__ = ["fleet_table", "machine_line", "share_done", "state_word"]
+from mission_tui.present.run_state import share_done, state_word
+
+__all__ = ["fleet_table", "machine_line"]
 
 
 def machine_line(snapshot: FleetSnapshot) -> str:
     """Runs root, supervisor, and what the host and its GPUs do."""
     host = snapshot.host
-    cpu = UNKNOWN if host.cpu_percent is None else f"{host.cpu_percent:.0f}%"
+    cpu = DASH if host.cpu_percent is None else f"{host.cpu_percent:.0f}%"
     words = [
         f"{host.name}:{snapshot.runs_root}",
         "read from its files" if snapshot.supervisor.pid is None else f"supervisor {snapshot.supervisor.pid}",
         f"CPU {cpu} of {host.cores}",
-        f"RAM {gibibytes(host.ram_used)}/{gibibytes(host.ram_total)}",
-        f"disk {gibibytes(host.disk_free)} free{_full_in(host)}",
+        f"RAM {size(host.ram_used)}/{size(host.ram_total)}",
+        f"disk {size(host.disk_free)} free{_full_in(host)}",
     ]
     for place, gpu in enumerate(snapshot.gpus):
-        busy = UNKNOWN if gpu.util.mean is None else f"{gpu.util.mean:.0f}%"
-        words.append(f"GPU{place} {busy} {gibibytes(gpu.memory_used)}/{gibibytes(gpu.memory_total)}")
+        busy = DASH if gpu.util.mean is None else f"{gpu.util.mean:.0f}%"
+        words.append(f"GPU{place} {busy} {size(gpu.memory_used)}/{size(gpu.memory_total)}")
     if host.disk_full:
         words.append("DISK FULL: nothing new is started")
     if host.gpu_note:
@@ -42,25 +44,6 @@ def machine_line(snapshot: FleetSnapshot) -> str:
 
 def _full_in(host: HostMeters) -> str:
     return "" if host.disk_full_in_s is None else f", full in {duration(host.disk_full_in_s)}"
-
-
-def state_word(view: RunView) -> str:
-    """How a run stands in one word: its phase while it lives, its outcome once it ended."""
-    if view.state == "ended":
-        return view.outcome or view.state
-    if view.restart is not None:
-        return "restarts"
-    return view.phase if view.state == "running" and view.phase else view.state
-
-
-def share_done(view: RunView) -> float | None:
-    """How much of its budget (timesteps, or seconds for a timed run) a run has used: 0..1, None while unknown."""
-    if view.total_timesteps:
-        return None if view.timesteps is None else min(1.0, view.timesteps / view.total_timesteps)
-    if view.duration_s:
-        # A checkpoint in between counts too, so that the last update ends a little before the budget.
-        return 1.0 if view.outcome == "finished" else min(1.0, view.trained_s / view.duration_s)
-    return None
 
 
 def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
@@ -83,7 +66,7 @@ def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
             count(view.timesteps),
             measure(view.metrics.get(RETURN)),
             count(view.pace),
-            duration(view.eta_s) if view.state not in OVER else UNKNOWN,
+            duration(view.eta_s) if view.state not in OVER else DASH,
             _remark(view, moment),
         )
     return table
@@ -93,7 +76,7 @@ def _remark(view: RunView, now: float) -> str:
     if view.restart is not None:
         if view.restart.after == "reboot":
             return f"goes on by itself ({view.restart.number} of {view.restart.most}): {view.cause}"
-        left = duration(view.restart.due_t - now)
+        left = duration(max(0.0, view.restart.due_t - now))
         return f"restarts in {left} ({view.restart.number} of {view.restart.most}): {view.cause}"
     # They come worst first.
     asking = [it.sentence for it in view.findings if it.state == "open" and it.severity != "info"]

@@ -40,18 +40,16 @@ def show_plan(items: Sequence[LaunchItem]) -> None:
     """Say it before anything starts."""
     facts = plan_facts(items)
     from mission_tui.cli.errors import print_error
-    from mission_tui.cli.tables.numbers import UNKNOWN
     from mission_tui.cli.tables.table import Table
     from mission_tui.fleet.compare import value_word
     from mission_tui.fleet.text import clean
+    from mission_tui.present.numbers import DASH
 
     runs = facts["runs"]
     table = Table(("run", "preset", *runs[0]["settings"], "seed"), numbers=frozenset({"seed"}))
     for number, run in enumerate(runs, 1):
         words = (clean(value_word(value), _CELL) for value in run["settings"].values())
-        table.add(
-            run["name"] or str(number), run["preset"], *words, UNKNOWN if run["seed"] is None else str(run["seed"])
-        )
+        table.add(run["name"] or str(number), run["preset"], *words, DASH if run["seed"] is None else str(run["seed"]))
     group = f", group {facts['group']}: `mission-tui compare {facts['group']}` ranks them" if facts["group"] else ""
     print_error(f"{len(runs)} run{'' if len(runs) == 1 else 's'}{group}")
     table.write(sys.stderr)

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from mission_tui.cli.tables.fleet import share_done, state_word
-from mission_tui.cli.tables.numbers import UNKNOWN, count, duration, measure, percent
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import console_on, draw, text_column, write
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.text import clean
+from mission_tui.present.numbers import DASH, count, duration, measure, percent
+from mission_tui.present.run_state import share_done, state_word
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -127,7 +127,7 @@ class RichBoard:
         draw(table.rich(), self._progress.console)
 
     def _facts(self, view: RunView, share: float | None) -> str:
-        left = UNKNOWN if view.state in OVER else duration(view.eta_s)
+        left = DASH if view.state in OVER else duration(view.eta_s)
         value = measure(view.metrics.get(RETURN))
         return (
             f"{percent(share)} {state_word(view)}  {_steps(view)}  {count(view.pace)} st/s  return {value}  ETA {left}"

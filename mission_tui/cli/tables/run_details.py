@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from mission_tui.cli.tables.numbers import UNKNOWN
 from mission_tui.cli.tables.table import Table
 from mission_tui.fleet.specs.spec import part_words
 from mission_tui.fleet.text import clean
+from mission_tui.present.numbers import DASH
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import DetailsReply
@@ -75,5 +75,5 @@ def _flat(prefix: str, values: dict[str, Any]) -> dict[str, str]:
                 if isinstance(value, list | tuple)
                 else str(value)
             )
-            flat[f"{prefix}{key}"] = text or UNKNOWN
+            flat[f"{prefix}{key}"] = text or DASH
     return flat

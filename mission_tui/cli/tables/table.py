@@ -15,7 +15,9 @@ from mission_tui.fleet.text import clean_line
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["Table"]
+__all__ = ["Table", "inert"]
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(slots=True)
@@ -64,3 +66,8 @@ class Table:
         for row in self.rows:
             table.add_row(*(Text(cell) for cell in row))
         return table
+
+
+def inert(text: str) -> str:
+    """`text` for a cell of a CSV file: what a spreadsheet would take for a formula has an apostrophe before it."""
+    return f"'{text}" if text.startswith(_FORMULA) else text

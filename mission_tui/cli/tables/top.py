@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mission_tui.cli.tables.numbers import UNKNOWN, count, gibibytes, size
 from mission_tui.cli.tables.table import Table
 from mission_tui.fleet.events.processes import worker_sentences
 from mission_tui.fleet.strips.attribution import Attribution, attribute, duty_sentence
 from mission_tui.fleet.views.machine_sharing import share_of
+from mission_tui.present.numbers import DASH, count, size
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -43,14 +43,14 @@ CELLS = 240
 
 def host_line(host: HostMeters) -> str:
     """Processor and memory of the machine, and why there is no GPU, where there is none."""
-    cpu = UNKNOWN if host.cpu_percent is None else f"{host.cpu_percent:.0f}%"
-    load = UNKNOWN if host.load_1m is None else f"{host.load_1m:.1f}"
+    cpu = DASH if host.cpu_percent is None else f"{host.cpu_percent:.0f}%"
+    load = DASH if host.load_1m is None else f"{host.load_1m:.1f}"
     words = [
         host.name,
         f"CPU {cpu} of {host.cores} cores",
         f"load {load}",
-        f"RAM {gibibytes(host.ram_used)} of {gibibytes(host.ram_total)}",
-        *([f"swap {gibibytes(host.swap_used)} of {gibibytes(host.swap_total)}"] if host.swap_used else []),
+        f"RAM {size(host.ram_used)} of {size(host.ram_total)}",
+        *([f"swap {size(host.swap_used)} of {size(host.swap_total)}"] if host.swap_used else []),
         *([host.gpu_note] if host.gpu_note else []),
     ]
     return "  ".join(words)
@@ -70,8 +70,8 @@ def others_table(host: HostMeters) -> Table:
     columns = ("not ours", "pid", "user", "CPU", "memory", "VRAM")
     table = Table(columns, numbers=frozenset(("pid", *columns[3:])))
     for other in host.others:
-        cpu, memory = _number(other.cpu_percent, "%"), gibibytes(other.rss_bytes)
-        table.add(other.name, str(other.pid), other.user, cpu, memory, gibibytes(other.vram_bytes))
+        cpu, memory = _number(other.cpu_percent, "%"), size(other.rss_bytes)
+        table.add(other.name, str(other.pid), other.user, cpu, memory, size(other.vram_bytes))
     return table
 
 
@@ -85,7 +85,7 @@ def gpu_table(snapshot: FleetSnapshot) -> Table:
             gpu.name,
             _number(gpu.util.mean, "%"),
             _number(gpu.util.max, "%"),
-            f"{gibibytes(gpu.memory_used)}/{gibibytes(gpu.memory_total)}",
+            f"{size(gpu.memory_used)}/{size(gpu.memory_total)}",
             _number(gpu.power_w, "W"),
             _number(gpu.temperature_c, "C"),
             _number(gpu.clock_mhz, "MHz"),
@@ -114,9 +114,9 @@ def _cells(view: RunView, usage: Usage) -> dict[str, str]:
         "name": view.name,
         "state": view.phase if view.state == "running" and view.phase else view.state,
         "CPU": _number(usage.cpu_percent, "%"),
-        "memory": gibibytes(usage.rss_bytes),
-        "share": gibibytes(usage.pss_bytes),
-        "VRAM": gibibytes(usage.vram_bytes),
+        "memory": size(usage.rss_bytes),
+        "share": size(usage.pss_bytes),
+        "VRAM": size(usage.vram_bytes),
         "GPU": _number(usage.gpu_percent, "%"),
         "written": size(usage.written_bytes),
         "files": _number(usage.open_files, ""),
@@ -136,15 +136,15 @@ def worker_lines(views: Sequence[RunView]) -> Iterator[str]:
 def others_line(snapshot: FleetSnapshot) -> str:
     """How much of the processor the runs take together, and what is not ours."""
     share = share_of(snapshot.host, snapshot.gpus, snapshot.runs)
-    others = UNKNOWN if share.cpu_others is None else f"{share.cpu_others:.0f}%"
+    others = DASH if share.cpu_others is None else f"{share.cpu_others:.0f}%"
     words = f"runs take {share.cpu_ours:.0f}% (100% is one core), everything else {others}"
     if share.vram_others is not None and share.vram_others > _CALM_BYTES:
-        words += f"; {gibibytes(share.vram_others)} of GPU memory are held by other programs"
+        words += f"; {size(share.vram_others)} of GPU memory are held by other programs"
     return words
 
 
 def _number(value: float | None, unit: str) -> str:
-    return UNKNOWN if value is None else f"{value:.0f}{unit}"
+    return DASH if value is None else f"{value:.0f}{unit}"
 
 
 def last_minute(session: Session) -> Attribution:
@@ -187,7 +187,7 @@ def attribution_facts(shown: Attribution) -> dict[str, Any]:
 
 def _joules(value: float | None) -> str:
     if value is None:
-        return UNKNOWN
+        return DASH
     for unit in ("J", "kJ", "MJ"):
         if value < 1_000.0:
             return f"{value:.3g}{unit}"

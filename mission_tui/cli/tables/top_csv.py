@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from mission_tui.cli.tables.numbers import inert
+from mission_tui.cli.tables.table import inert
 from mission_tui.cli.terminal_output import CsvRows
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.outcome import PHASES, Phase

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mission_tui.cli.tables.numbers import UNKNOWN, count, duration
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import styled, write
+from mission_tui.present.numbers import DASH, count, duration
 
 if TYPE_CHECKING:
     from mission_tui.fleet.tuning.tune_result import Row, TuneResult
@@ -81,8 +81,8 @@ def write_tune(found: TuneResult) -> None:
     """Print the rows, a bar for each that was measured, the verdict, and what to mind."""
     table = Table(("stage", "tried", "steps/s", "spread", "x", "what came of it"), frozenset({"steps/s", "x"}))
     for row in found.rows:
-        spread = UNKNOWN if len(row.rates) < 2 else f"{count(min(row.rates))} to {count(max(row.rates))}"
-        ratio = UNKNOWN if row.ratio is None else f"{row.ratio:.2f}"
+        spread = DASH if len(row.rates) < 2 else f"{count(min(row.rates))} to {count(max(row.rates))}"
+        ratio = DASH if row.ratio is None else f"{row.ratio:.2f}"
         table.add(row.stage, row.label, count(row.median), spread, ratio, row.fate)
     table.write(sys.stdout)
     for row in found.rows:

@@ -16,10 +16,10 @@ import msgspec
 from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.tables.numbers import duration, size
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import confirm, write
 from mission_tui.errors import UsageError, nearest
+from mission_tui.present.numbers import duration, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,9 +71,9 @@ def _leftover_facts(it: LeftoverRow) -> dict[str, Any]:
 
 
 def _show_leftovers(found: tuple[LeftoverRow, ...]) -> None:
-    from mission_tui.cli.tables.numbers import duration, size
     from mission_tui.cli.tables.table import Table
     from mission_tui.fleet.text import clean
+    from mission_tui.present.numbers import duration, size
 
     table = Table(
         ("kind", "pid or name", "run", "verdict", "age", "memory", "vram", "command"),
@@ -178,8 +178,8 @@ def prune_command(
 ) -> None:
     """Move old runs or checkpoints to the trash."""
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.cli.tables.numbers import size
     from mission_tui.fleet.time_words import parse_span_s
+    from mission_tui.present.numbers import size
 
     before_t, kept = time.time() - parse_span_s(older, "--older"), _kept(keep)
     reply = _prune(session, before_t, kept, remove=False)

@@ -20,9 +20,9 @@ import click
 
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.tables.numbers import UNKNOWN, measure
 from mission_tui.cli.terminal_output import enter_screen, leave_screen, write, write_picture
 from mission_tui.errors import UsageError
+from mission_tui.present.numbers import DASH, measure
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.episode_picture import Canvas, Colours
@@ -130,7 +130,7 @@ def evaluate_command(
 
 def _print(result: dict[str, Any]) -> None:
     """The result as a person reads it: how good, how sure, and how the episodes ended."""
-    from mission_tui.cli.tables.numbers import measure, percent
+    from mission_tui.present.numbers import measure, percent
 
     who = "a random policy" if result.get("policy") == "random" else f"checkpoint {result['checkpoint']}"
     write(f"{who} of {result['run']}: {result['episodes']} episode{'' if result['episodes'] == 1 else 's'}")
@@ -187,7 +187,7 @@ def show(replies: Iterable[Evaluated | Progress], out: TextIO) -> None:
 
 
 def _say(result: Mapping[str, Any]) -> None:
-    outcome = result.get("outcome") or UNKNOWN
+    outcome = result.get("outcome") or DASH
     write(f"checkpoint {result['checkpoint']} of {result['run']}, seed {result['seed']}: one episode")
     write(f"return {measure(result['return'])} in {result['steps']} steps, outcome {outcome}")
 

@@ -96,8 +96,8 @@ def _read(path: Path) -> TrainingLog:
 
 
 def _print(log: TrainingLog, settings: str, findings: tuple[Finding, ...]) -> None:
-    from mission_tui.cli.tables.numbers import count
     from mission_tui.fleet.text import clean
+    from mission_tui.present.numbers import count
 
     many = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}" if findings else "no findings"
     write(f"{clean(str(log.path), 1000)}: {count(log.updates)} updates, {many}")

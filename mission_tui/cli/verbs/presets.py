@@ -258,7 +258,7 @@ def _folded(detail: str) -> list[str]:
 
 
 def _figures(figures: CheckFigures) -> Iterator[tuple[str, str]]:
-    from mission_tui.cli.tables.numbers import count, duration, size
+    from mission_tui.present.numbers import count, duration, size
 
     after = f"after {figures.updates} update{'s' if figures.updates > 1 else ''}"
     workers = f", {figures.n_workers} workers of {size(figures.worker_bytes)} in it" if figures.n_workers else ""

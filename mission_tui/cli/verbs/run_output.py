@@ -156,7 +156,7 @@ def _updates(records: list[MetricRecord]) -> list[UpdateDone]:
 
 
 def _write_csv(updates: list[UpdateDone]) -> None:
-    from mission_tui.cli.tables.numbers import inert
+    from mission_tui.cli.tables.table import inert
     from mission_tui.cli.terminal_output import CsvRows
     from mission_tui.fleet.text import clean_line
 
@@ -168,15 +168,15 @@ def _write_csv(updates: list[UpdateDone]) -> None:
 
 
 def _write_table(updates: list[UpdateDone]) -> None:
-    from mission_tui.cli.tables.numbers import UNKNOWN, count, measure
     from mission_tui.cli.tables.table import Table
+    from mission_tui.present.numbers import DASH, count, measure
 
     heads = ("update", "timesteps", "rollout_s", "update_s", "steps/s", *(tag.partition("/")[2] for tag in SHOWN))
     table = Table(heads, numbers=frozenset(heads))
     for it in updates:
         # Nobody timed the phases of an imported run, and 0 is how its rows say so.
         timed = it.rollout_s + it.update_s > 0.0
-        phases = [f"{spent_s:.2f}" if timed else UNKNOWN for spent_s in (it.rollout_s, it.update_s)]
+        phases = [f"{spent_s:.2f}" if timed else DASH for spent_s in (it.rollout_s, it.update_s)]
         facts = (count(it.update), count(it.timesteps), *phases, count(it.steps_per_s or None))
         table.add(*facts, *(measure(it.metrics.get(tag)) for tag in SHOWN))
     table.write(sys.stdout)

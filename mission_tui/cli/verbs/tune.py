@@ -18,10 +18,10 @@ from mission_tui.cli.bench_options import check_output, parse_seconds
 from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.tables.numbers import UNKNOWN, count
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import styled, write
 from mission_tui.errors import UsageError
+from mission_tui.present.numbers import DASH, count
 
 if TYPE_CHECKING:
     from mission_tui.fleet.events.marginal_gain import MarginalGain
@@ -220,8 +220,8 @@ def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *
         ("runs", "steps/s in all", "more", "95 %", "what it brought"), frozenset({"runs", "steps/s in all", "more"})
     )
     for number, each in enumerate(payoffs, 1):
-        between = UNKNOWN if each.low is None or each.high is None else f"{each.low:+.0%} to {each.high:+.0%}"
-        more = UNKNOWN if each.gain is None else f"{each.gain:+.0%}"
+        between = DASH if each.low is None or each.high is None else f"{each.low:+.0%} to {each.high:+.0%}"
+        more = DASH if each.gain is None else f"{each.gain:+.0%}"
         table.add(str(number), count(each.more_per_s), more, between, each.verdict)
     table.write(sys.stdout)
     _write_bars(payoffs)

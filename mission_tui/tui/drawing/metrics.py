@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.style import Style
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
 
 __all__ = ["MOST_CURVES", "column_title", "faint", "hue", "key_metrics", "letter", "metric_title"]

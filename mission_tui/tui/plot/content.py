@@ -9,7 +9,7 @@ from mission_tui.fleet.events.metrics import RETURN, Metric
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
-from mission_tui.tui.drawing import numbers
+from mission_tui.present import numbers
 from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.plot.curve import Curve, Sided, curve_of, side_by_side
 from mission_tui.tui.plot.marks import Marks, marks_of

@@ -8,8 +8,9 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
+from mission_tui.present import numbers
 from mission_tui.tui.actions import BY_NAME, key_label
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import hue, letter, metric_title
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line, literal, wrap

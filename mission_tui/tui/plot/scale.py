@@ -15,7 +15,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from mission_tui.ipc.replies import AttemptView, HistoryReply
-from mission_tui.tui.drawing import numbers
+from mission_tui.present import numbers
 from mission_tui.tui.state.preferences import Over
 
 __all__ = ["Ruler", "Scale", "scale_of", "ticks_over"]

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from textual.strip import Strip
 
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.present.run_state import state_word
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line, wrap
 from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.state.news import Away, Happening
-from mission_tui.tui.state.run_status import shape, state_style, state_word
+from mission_tui.tui.state.run_status import shape, state_style
 
 __all__ = ["AwayScreen"]
 

@@ -17,8 +17,9 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.compare import Axis, Comparison, Curve, letter
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Compare
+from mission_tui.present import numbers
 from mission_tui.tui.actions import Move
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas

@@ -10,7 +10,8 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.screens.sheet import Sheet, still_open

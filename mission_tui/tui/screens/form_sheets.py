@@ -14,7 +14,8 @@ from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.preset_file import Saving
 from mission_tui.ipc.replies import Checked, Progress
 from mission_tui.ipc.requests import Check, LaunchItem
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.screens.questions import ConfirmScreen, LineInputScreen, typed
 from mission_tui.tui.screens.sheet import Sheet, still_open

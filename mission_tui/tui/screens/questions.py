@@ -15,8 +15,9 @@ from textual.widgets import Input
 
 from mission_tui.errors import MissionError
 from mission_tui.ipc.replies import LeftoverRow
+from mission_tui.present import numbers
 from mission_tui.process_name import short_name
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, rendered, words, wrap
 from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.state.app_context import AppContext

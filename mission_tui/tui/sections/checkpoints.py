@@ -14,7 +14,8 @@ from textual.strip import Strip
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import AttemptView, AuditEntry, CheckpointView, DetailsReply
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line, literal, rendered, words, wrap
 
 __all__ = ["checkpoints", "journal"]

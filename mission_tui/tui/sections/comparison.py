@@ -11,7 +11,8 @@ from textual.strip import Strip
 
 from mission_tui.fleet.compare import Comparison, Result, Row, letter, value_word
 from mission_tui.fleet.events.findings import Severity
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import fit, line, rendered, words, wrap
 from mission_tui.tui.drawing.table import Column, table
 

@@ -13,7 +13,8 @@ from textual.strip import Strip
 from mission_tui.fleet.specs.preset import as_tables
 from mission_tui.fleet.specs.spec import Spec, part_words
 from mission_tui.ipc.replies import DetailsReply
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import fit, line, wrap
 
 __all__ = ["OF_A_COMMAND", "Other", "config", "held_against", "settings"]

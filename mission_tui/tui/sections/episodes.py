@@ -13,7 +13,8 @@ from textual.strip import Strip
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import ABILITIES, RunView
 from mission_tui.ipc.replies import HistoryReply
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line, wrap
 
 __all__ = ["episodes", "stacked"]

@@ -14,7 +14,8 @@ from mission_tui.fleet.health.readings import Reading, readings
 from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import column_title
 from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap

@@ -16,7 +16,9 @@ from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.events.processes import Usage, worker_sentences
 from mission_tui.fleet.views.machine_sharing import share_of
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, other_sentence
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.present.run_state import state_word
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap
 from mission_tui.tui.drawing.table import Column, ordered, table
@@ -90,7 +92,7 @@ def _taken(
 
 
 def _state(use: Use) -> str:
-    return run_status.state_word(use.view)
+    return state_word(use.view)
 
 
 def _late(use: Use) -> float | None:

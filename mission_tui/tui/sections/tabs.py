@@ -18,7 +18,9 @@ from mission_tui.fleet.events.marginal_gain import gain_sentence
 from mission_tui.fleet.events.metrics import Metric, number
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.present.run_state import share_done
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import key_metrics, metric_title
 from mission_tui.tui.drawing.sparkline import area, bar, spark
 from mission_tui.tui.drawing.strips import Part, fit, line, wrap
@@ -154,7 +156,7 @@ def _finite(series: Sequence[Metric | None]) -> list[float]:
 
 
 def _progress(view: RunView, width: int) -> list[Part]:
-    share = run_status.share_done(view)
+    share = share_done(view)
     done, rest = bar(share, 16 if width < 100 else 32)
     steps = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
     parts: list[Part] = [(done, colours.LIVE), (rest, colours.TRACK)]

@@ -18,7 +18,8 @@ from mission_tui.fleet.events.outcome import PHASES, Phase
 from mission_tui.fleet.strips.cells import Cell
 from mission_tui.fleet.strips.strip import Lane
 from mission_tui.fleet.strips.strip import Strip as MachineStrip
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import LEVELS
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.state.timeline import (

@@ -12,7 +12,9 @@ from textual.strip import Strip
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.events.processes import SLOW_TIMES, EnvWorkers, worker_sentences
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.present.run_state import state_word
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit, line, wrap
 from mission_tui.tui.state import run_status
@@ -40,7 +42,7 @@ def usage_lines(
     phases = phase_rows(view, courses, inside, now) if courses else ()
     rows = [*_split(view, inside), *phases, *_use(view), *_processes(view, inside)]
     if view.state not in ALIVE:
-        rows.append([(f"not on the machine: {run_status.state_word(view)}", colours.QUIET)])
+        rows.append([(f"not on the machine: {state_word(view)}", colours.QUIET)])
     return [line([(" ", colours.INK), *parts], width) for parts in rows]
 
 

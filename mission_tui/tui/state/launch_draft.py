@@ -16,7 +16,8 @@ from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
 from mission_tui.fleet.specs.spec import LARGEST_SEED, Schedule, Spec, rollout_size
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
 
 __all__ = ["ELSEWHERE", "Draft", "assignments", "followed", "meaning", "price", "words"]

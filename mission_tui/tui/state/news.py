@@ -14,7 +14,7 @@ from msgspec import Struct
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import ALIVE, OVER, After
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, stale_sentence
-from mission_tui.tui.drawing import numbers
+from mission_tui.present import numbers
 from mission_tui.tui.drawing.strips import literal
 
 __all__ = [

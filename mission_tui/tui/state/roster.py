@@ -12,8 +12,9 @@ from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.seed_group import SeedGroup, group_key, seed_groups
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
+from mission_tui.present.run_state import share_done, state_word
 from mission_tui.tui.state.filter_pattern import FilterPattern
-from mission_tui.tui.state.run_status import alarms, share_done, state_word
+from mission_tui.tui.state.run_status import alarms
 
 __all__ = ["SORTS", "Roster", "Row", "leader", "list_rows", "members", "row_fingerprint"]
 

@@ -9,7 +9,9 @@ from rich.style import Style
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.present.run_state import state_word
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
 
 __all__ = [
@@ -23,9 +25,7 @@ __all__ = [
     "remaining",
     "severity_shape",
     "shape",
-    "share_done",
     "state_style",
-    "state_word",
     "update_share",
 ]
 
@@ -46,25 +46,11 @@ _SHORT_RULES: Mapping[str, str] = {
     "nan": "NaN",
 }
 _RANK = {"critical": 0, "warning": 1, "info": 2}
-_PHASES_SHOWN = ("rollout", "update", "saving")
 
 
 def shape(view: RunView) -> str:
     """The run's one-cell shape; it tells states apart without colour."""
     return OUTCOME_SHAPES.get(view.outcome or "" if view.state == "ended" else "", STATE_SHAPES[view.state])
-
-
-def state_word(view: RunView) -> str:
-    """One word: the outcome of an ended run, the phase of a running one unless it is to pause, else the state."""
-    if view.state == "ended":
-        return view.outcome or "ended"
-    if view.pausing:
-        return "pausing"
-    if view.state == "running" and view.phase in _PHASES_SHOWN:
-        return view.phase
-    if view.restart is not None:
-        return "restarts"
-    return view.state
 
 
 def state_style(view: RunView) -> Style:
@@ -76,16 +62,6 @@ def state_style(view: RunView) -> Style:
     if view.state == "running" and view.phase in ("update", "saving"):
         return colours.UPDATE
     return colours.state_style(view.state)
-
-
-def share_done(view: RunView) -> float | None:
-    """The share of the budget that is used, by steps or by time; None while neither is known."""
-    if view.total_timesteps and view.timesteps is not None:
-        return min(1.0, view.timesteps / view.total_timesteps)
-    if view.duration_s:
-        # A checkpoint in between counts too, so that the last update ends a little before the budget.
-        return 1.0 if view.outcome == "finished" else min(1.0, view.trained_s / view.duration_s)
-    return None
 
 
 def update_share(view: RunView) -> float | None:

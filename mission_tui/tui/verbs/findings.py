@@ -10,7 +10,7 @@ from mission_tui.fleet.specs.spec import LIVE_KEYS
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply, Mark
-from mission_tui.tui.drawing import numbers
+from mission_tui.present import numbers
 from mission_tui.tui.screens.verdict import Proposal, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.verbs.orders import Verb, no_finding

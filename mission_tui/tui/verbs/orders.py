@@ -12,9 +12,9 @@ from mission_tui.fleet.commands import CATALOGUE, COMMANDS, objection, refusal
 from mission_tui.fleet.events.journal import ActVerb
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act
+from mission_tui.present.run_state import state_word
 from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.run_status import state_word
 
 __all__ = ["VERBS", "Verb", "able", "fitting", "names", "no_finding"]
 

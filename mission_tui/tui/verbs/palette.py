@@ -12,12 +12,12 @@ from functools import partial
 from mission_tui.errors import UsageError
 from mission_tui.fleet.commands import CATALOGUE, is_applicable
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.present.run_state import state_word
 from mission_tui.tui.actions import key_label, offered
 from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.screens.questions import LineInputScreen, typed
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_plan import plan
-from mission_tui.tui.state.run_status import state_word
 from mission_tui.tui.verbs.launch import ask_first, launch
 from mission_tui.tui.verbs.orders import Verb, names
 from mission_tui.tui.widgets.choices import Choice

@@ -10,7 +10,8 @@ from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.specs.completion import Completion, complete
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.widgets.lines import Lines
 

@@ -10,8 +10,9 @@ from textual.message import Message
 from textual.strip import Strip
 
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.present import numbers
 from mission_tui.tui.actions import Move
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.state.run_status import finding_word, severity_shape
 from mission_tui.tui.widgets.lines import Lines

@@ -15,8 +15,9 @@ from textual.message import Message
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.present import numbers
 from mission_tui.tui.actions import Move
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import faint, hue, metric_title
 from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.plot.canvas import Canvas

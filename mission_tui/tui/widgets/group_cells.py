@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from rich.style import Style
 
 from mission_tui.fleet.views.seed_group import SeedGroup
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.present.run_state import share_done, state_word
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.state import run_status
@@ -33,7 +35,7 @@ def _state(group: SeedGroup, _now: float, width: int) -> Part:
     if group.live:
         part = f"{len(group.live)}/{len(group.members)}"
         return part + " live" * (len(part) + 5 <= width), colours.LIVE
-    words = {run_status.state_word(view) for view in group.members}
+    words = {state_word(view) for view in group.members}
     if len(words) == 1:
         return next(iter(words)), run_status.state_style(group.members[0])
     waiting = any(view.state == "queued" for view in group.members)
@@ -41,7 +43,7 @@ def _state(group: SeedGroup, _now: float, width: int) -> Part:
 
 
 def _done(group: SeedGroup, _now: float, _width: int) -> Part:
-    shares = [share for view in group.members if (share := run_status.share_done(view)) is not None]
+    shares = [share for view in group.members if (share := share_done(view)) is not None]
     return numbers.percent(min(shares) if len(shares) == len(group.members) else None), colours.INK
 
 

@@ -13,7 +13,8 @@ from textual import events
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.strips import Part, home_relative, key_at, line, literal
 from mission_tui.tui.sections.empty_state import also_live, least_cells

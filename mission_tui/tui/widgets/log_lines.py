@@ -15,8 +15,9 @@ from rich.style import Style
 from textual.message import Message
 from textual.strip import Strip
 
+from mission_tui.present import numbers
 from mission_tui.tui.actions import Move
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, fold, line
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.log_tail import LogTail, Stretch, Where

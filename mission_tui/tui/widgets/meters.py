@@ -14,7 +14,8 @@ from textual.strip import Strip
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunGain, RunView, recent_gains
 from mission_tui.ipc.replies import DetailsReply
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import fit, line, literal, wrap
 from mission_tui.tui.widgets.lines import Lines

@@ -11,8 +11,9 @@ from textual.strip import Strip
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.present import numbers
 from mission_tui.tui.actions import Move
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import hue, letter, metric_title
 from mission_tui.tui.drawing.sparkline import spark

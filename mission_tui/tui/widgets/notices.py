@@ -10,7 +10,8 @@ from textual import events
 from textual.strip import Strip
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, key_at, line, literal, wrap
 from mission_tui.tui.state.news import Away
 from mission_tui.tui.widgets.lines import Lines

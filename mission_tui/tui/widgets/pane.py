@@ -14,7 +14,9 @@ from rich.table import Table
 from textual.strip import Strip
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.present.run_state import share_done, state_word
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import key_metrics
 from mission_tui.tui.drawing.sparkline import bar, spark
 from mission_tui.tui.drawing.strips import Part, clause, fit, join, line, literal, rendered, words
@@ -50,7 +52,7 @@ def framed(view: RunView, body: Sequence[Strip], width: int, *, chosen: bool, ma
 
 
 def _top(view: RunView, width: int, frame: Style, *, chosen: bool, marked: bool) -> Strip:
-    word, health = run_status.state_word(view), run_status.badge(view)
+    word, health = state_word(view), run_status.badge(view)
     badge = literal(health[0])
     state = f" {run_status.shape(view)} {word} "
     room = width - 6 - len(state) - cell_len(badge) - 3
@@ -70,7 +72,7 @@ def _top(view: RunView, width: int, frame: Style, *, chosen: bool, marked: bool)
 
 
 def _progress(view: RunView, width: int) -> list[Part]:
-    share = run_status.share_done(view)
+    share = share_done(view)
     if view.total_timesteps:
         amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
     else:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from rich.cells import cell_len
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.present.run_state import share_done, state_word
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap
 from mission_tui.tui.state import run_status
@@ -49,11 +51,11 @@ class RunHead(Lines):
 
 def _status(view: RunView, now: float, width: int) -> list[Part]:
     health, health_style = run_status.badge(view)
-    share = run_status.share_done(view)
+    share = share_done(view)
     amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
     pace = "" if view.pace is None else f"  {numbers.rate(view.pace)} st/s  {numbers.duration(view.eta_s)} left"
     tail = f" {numbers.percent(share)}  {amount}{pace}  "
-    state = f" {run_status.shape(view)} {run_status.state_word(view)} "
+    state = f" {run_status.shape(view)} {state_word(view)} "
     name = fit(view.name, min(30, cell_len(literal(view.name))))
     room = width - cell_len(name) - len(state) - len(tail) - cell_len(literal(health)) - 3
     done, rest = bar(share, min(40, room))

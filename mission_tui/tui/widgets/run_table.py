@@ -13,7 +13,9 @@ from textual.strip import Strip
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.drawing import colours, numbers
+from mission_tui.present import numbers
+from mission_tui.present.run_state import share_done, state_word
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.state import run_status
@@ -41,11 +43,11 @@ def _name(view: RunView, _now: float, _width: int) -> Part:
 
 
 def _state(view: RunView, _now: float, _width: int) -> Part:
-    return run_status.state_word(view), run_status.state_style(view)
+    return state_word(view), run_status.state_style(view)
 
 
 def _done(view: RunView, now: float, _width: int) -> Part:
-    return numbers.percent(run_status.share_done(view)), colours.INK
+    return numbers.percent(share_done(view)), colours.INK
 
 
 def _return(view: RunView, _now: float, _width: int) -> Part:

@@ -1,4 +1,6 @@
-"""How numbers are written on the screen: short, comparable at a glance, and a dash for what is not known (never 0)."""
+"""How numbers are written, on the screen, by the command line and in reports: short, comparable at a glance, and a dash
+for what is not known (never 0).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ __all__ = [
     "compact",
     "count",
     "duration",
+    "measure",
     "percent",
     "rate",
     "reading",
@@ -24,9 +27,9 @@ __all__ = [
 DASH = "-"
 
 
-def count(value: int | None) -> str:
+def count(value: float | None) -> str:
     """A whole number with thousands separated: `1,204`."""
-    return DASH if value is None else f"{value:,}"
+    return DASH if value is None else f"{value:,.0f}"
 
 
 def compact(value: float | None) -> str:
@@ -104,6 +107,13 @@ def clock(t: float, now: float) -> str:
     """The local time of day of unix time `t`; with the date once that is half a day before `now`: `21 Nov 03:12`."""
     written = "%H:%M" if abs(now - t) < 43_200 else "%d %b %H:%M"
     return time.strftime(written, time.localtime(t))
+
+
+def measure(value: float | str | None) -> str:
+    """Four significant digits, as tables have room for; non-finite values by name."""
+    if value is None or isinstance(value, str):
+        return value or DASH
+    return f"{value:.4g}"
 
 
 def reading(metric: Metric | None) -> str:
