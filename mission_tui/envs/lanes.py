@@ -80,7 +80,7 @@ class Lanes:
 
     def step(self) -> list[LaneStep]:
         """One step of every environment with the shared actions; ended episodes begin anew at once."""
-        begun_ns, told, forked = time.perf_counter_ns(), list[LaneStep](), FORKED
+        begun_ns, lane_steps, forked = time.perf_counter_ns(), list[LaneStep](), FORKED
         life, first, rewards, dones = self._life, self._first, self._rewards, self._dones
         # A copy: an environment may keep its last action.
         for lane, (env, action) in enumerate(zip(self._envs, self._actions.copy(), strict=True)):
@@ -96,16 +96,16 @@ class Lanes:
                 observation, reset_info = env.reset()
                 if forked:
                     leave_fork()
-                told.append((first + lane, info, reset_info))
+                lane_steps.append((first + lane, info, reset_info))
             elif info and self._all_infos:
                 info["TimeLimit.truncated"] = False
-                told.append((first + lane, info, None))
+                lane_steps.append((first + lane, info, None))
             self._observe(lane, observation)
             if self._masking:
                 self._keep_mask(lane)
         life[1] += len(self._envs)
         life[3] += time.perf_counter_ns() - begun_ns
-        return told
+        return lane_steps
 
     def call(self, ask: LaneQuery) -> list[Any]:
         """The answers of the environments in the order in which they were asked."""

@@ -71,7 +71,7 @@ def read_order(path: Path, run_dir: Path) -> Order:
         table = json.loads(read_plain(path, ORDER_BYTES))
         _fill_in_run_dir(table, run_dir)
         if table.get("withheld"):
-            table["env"] |= _whispered()
+            table["env"] |= _secrets_on_stdin()
         order = Order(
             argv=[str(word) for word in table["argv"]],
             cwd=str(table["cwd"]),
@@ -131,7 +131,7 @@ def _is_same(one: Path, other: Path) -> bool:
         return False
 
 
-def _whispered() -> dict[str, str]:
+def _secrets_on_stdin() -> dict[str, str]:
     """What the launcher said in memory alone; afterwards nobody can read it here again."""
     with open(0, "rb", closefd=False) as said:
         raw = said.read()
@@ -177,21 +177,21 @@ def start_trainer(order: Order, lease: int, output: int) -> int:
     It is not tied to this process: a trainer survives its keeper. Raises `StartError`.
     """
     environ = {**order.env, LEASE_VARIABLE: str(lease)}
-    hears, says = os.pipe2(os.O_CLOEXEC)
+    reader, writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
-        _become_trainer(order, environ, lease, output, says)
-    os.close(says)
-    with os.fdopen(hears, "rb") as hearing:
+        _become_trainer(order, environ, lease, output, writer)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
         # Closed by the kernel in the moment in which the program is there; until then every word is a failure.
-        failure = hearing.read().decode("utf-8", "replace")
+        failure = pipe.read().decode("utf-8", "replace")
     if failure:
         os.waitpid(pid, 0)
         raise StartError(failure)
     return pid
 
 
-def _become_trainer(order: Order, environ: dict[str, str], lease: int, output: int, says: int) -> NoReturn:
+def _become_trainer(order: Order, environ: dict[str, str], lease: int, output: int, writer: int) -> NoReturn:
     """In the child: never returns, whatever happens."""
     failure = f"cannot start {order.argv[0]}"
     try:
@@ -214,7 +214,7 @@ def _become_trainer(order: Order, environ: dict[str, str], lease: int, output: i
     except BaseException as error:  # noqa: BLE001 - nothing of the keeper may go on in the child
         failure = f"{failure}: {error}"
     try:
-        os.write(says, failure.encode("utf-8", "replace"))
+        os.write(writer, failure.encode("utf-8", "replace"))
     finally:
         os._exit(127)
 

@@ -51,14 +51,14 @@ class CallbackLocals(dict[str, Any]):
     at.
     """
 
-    def __init__(self, told: Mapping[str, Any], step_values: StepValues | None) -> None:
-        super().__init__(told)
+    def __init__(self, known: Mapping[str, Any], step_values: StepValues | None) -> None:
+        super().__init__(known)
         self._step_values = step_values
 
-    def drop_step(self, told: Mapping[str, Any]) -> None:
-        """A step has been `told`: what was worked out for the one before is out of date."""
+    def drop_step(self, known: Mapping[str, Any]) -> None:
+        """`known` is of a new step: what was worked out for the one before is out of date."""
         for name in _LATE:
-            if name not in told:
+            if name not in known:
                 self.pop(name, None)
 
     def __missing__(self, name: str) -> Any:
@@ -157,7 +157,7 @@ class Callbacks(BaseCallback):
             warnings.filterwarnings("ignore", "Training and eval env are not of the same type", UserWarning)
             self.init_callback(model)
         self._state.restore(state)
-        told: dict[str, Any] = {
+        known: dict[str, Any] = {
             "self": model,
             "total_timesteps": model._total_timesteps,
             "callback": self,
@@ -167,7 +167,7 @@ class Callbacks(BaseCallback):
             "progress_bar": False,
             "iteration": 0,
         }
-        self._callback_locals = CallbackLocals(told, getattr(model, "step_values", None))
+        self._callback_locals = CallbackLocals(known, getattr(model, "step_values", None))
         self.on_training_start(self._callback_locals, globals())
 
     @property

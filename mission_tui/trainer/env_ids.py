@@ -1,7 +1,7 @@
 """Which environment an `env.id` means, and what its registration says of the task: the return that counts as solved,
 where an episode is cut. Every way of not finding it is one sentence; what is not known is None.
 
-Gymnasium is imported inside the functions, so that a preflight that knows the id by heart stays fast.
+Gymnasium is imported inside the functions, so that a preflight that has the id in its table stays fast.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ __all__ = ["LiveSettings"]
 _PLAIN = ("batch_size", "n_epochs", "ent_coef", "vf_coef", "max_grad_norm", "target_kl")
 
 
-def _nobody(_why: dict[str, str]) -> None:
+def _publish_nothing(_why: dict[str, str]) -> None:
     """Nothing is published before the training stands."""
 
 
@@ -39,7 +39,7 @@ class LiveSettings:
     spec: Spec
     words: list[tuple[str, ...]] = field(default_factory=list)
     number: int = 0
-    publish: Callable[[dict[str, str]], None] = _nobody
+    publish: Callable[[dict[str, str]], None] = _publish_nothing
     failed: Callable[[str], None] = complain
 
     def take(self, model: PPO, order: Order) -> tuple[Change, ...] | None:

@@ -73,7 +73,7 @@ def check_one(spec: Spec, say: Say) -> tuple[Level, str]:
 
 
 def _checked(env: gymnasium.Env[Any, Any], env_id: str, spaces: str) -> tuple[Level, str]:
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             check_for_sb3(env)
@@ -82,8 +82,8 @@ def _checked(env: gymnasium.Env[Any, Any], env_id: str, spaces: str) -> tuple[Le
         try:
             check_for_gymnasium(env.unwrapped, skip_render_check=True, skip_close_check=True)
         except Exception as error:  # noqa: BLE001 - likewise, but SB3 trains with what only Gymnasium refuses
-            heard.append(_warning(f"Gymnasium's check_env: {raised_by(error)}"))
-    said = dict.fromkeys(" ".join(_plain(str(one.message)).split()) for one in heard)
+            caught.append(_warning(f"Gymnasium's check_env: {raised_by(error)}"))
+    said = dict.fromkeys(" ".join(_plain(str(one.message)).split()) for one in caught)
     notes = list(said)[:_SHOWN_NOTES]
     if len(said) > len(notes):
         notes.append(f"{len(said) - len(notes)} more warnings")

@@ -65,7 +65,7 @@ class LossGradient(NamedTuple):
 
 
 def backprop(pairs: list[tuple[th.Tensor, th.Tensor]]) -> None:
-    """Hand each output's gradient to autograd, as those of a scalar: told outright, torch would import an algebra."""
+    """Hand each output's gradient to autograd, as those of a scalar: given directly, torch would import an algebra."""
     parts = [th.dot(output.flatten(), gradient.flatten()) for output, gradient in pairs]
     th.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
 

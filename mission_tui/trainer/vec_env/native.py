@@ -74,7 +74,7 @@ class NativeVecEnv(VecEnv):
         self._lengths += 1
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if self._all_infos:
-            going_on = {key: told for key, told in vector_infos.items() if not key.endswith(_FINALS)}
+            going_on = {key: value for key, value in vector_infos.items() if not key.endswith(_FINALS)}
             infos = [_lane_info(going_on, lane) | {"TimeLimit.truncated": False} for lane in range(self.num_envs)]
         for lane in np.flatnonzero(dones):
             infos[lane] = self._final_info(vector_infos, int(lane), bool(truncated[lane] and not terminated[lane]))

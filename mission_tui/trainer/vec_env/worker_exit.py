@@ -108,17 +108,17 @@ class WorkerStderr:
 
     def open(self) -> tuple[int, int]:
         """A pipe: the end to ask `of` about, and the end for a worker's stderr, which the caller closes."""
-        heard, said = os.pipe()
-        os.set_blocking(heard, False)
-        self._kept[heard], self._ended[heard] = b"", threading.Event()
-        self._poll.register(heard, select.EPOLLIN)
-        return heard, said
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        self._kept[reader], self._ended[reader] = b"", threading.Event()
+        self._poll.register(reader, select.EPOLLIN)
+        return reader, writer
 
-    def of(self, heard: int) -> str:
+    def of(self, reader: int) -> str:
         """The end of what was said, after the last of it had half a second to arrive."""
-        if heard in self._ended:
-            self._ended[heard].wait(_SETTLE_S)
-        return self._kept.get(heard, b"").decode("utf-8", "replace")
+        if reader in self._ended:
+            self._ended[reader].wait(_SETTLE_S)
+        return self._kept.get(reader, b"").decode("utf-8", "replace")
 
     def close(self) -> None:
         """Stop listening; whoever still holds the other end of a pipe talks to nobody."""
@@ -138,15 +138,15 @@ class WorkerStderr:
                     return
                 self._take(descriptor)
 
-    def _take(self, heard: int) -> None:
+    def _take(self, reader: int) -> None:
         part = b""
         with suppress(BlockingIOError):
-            part = os.read(heard, _READ_BYTES)
+            part = os.read(reader, _READ_BYTES)
             if not part:
-                self._poll.unregister(heard)
-                self._ended[heard].set()
+                self._poll.unregister(reader)
+                self._ended[reader].set()
         if part:
-            self._kept[heard] = (self._kept[heard] + part)[-_KEPT_BYTES:]
+            self._kept[reader] = (self._kept[reader] + part)[-_KEPT_BYTES:]
             # A log that cannot be written costs its lines and nothing else.
             with suppress(OSError):
                 os.write(_STDERR, part)

@@ -1,4 +1,4 @@
-"""All env workers of a training together: told at once, heard in turn, and unusable as a whole once one has failed.
+"""All env workers of a training: asked at once, answering in turn, and unusable as a whole once one has failed.
 
 Each worker counts its answers in shared memory and the trainer what it asked. So another thread than the one that steps
 them sees who is late and who is slow, without asking anybody.

@@ -130,9 +130,9 @@ class WorkersVecEnv(VecEnv):
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
         self._pending = False
         finals = self._arrays.finals
-        told: list[LaneStep] | None
-        for told in self.pool.receive(range(len(self.pool)), "step", self._stepping):
-            for env, info, reset_info in told or ():
+        lane_steps: list[LaneStep] | None
+        for lane_steps in self.pool.receive(range(len(self.pool)), "step", self._stepping):
+            for env, info, reset_info in lane_steps or ():
                 infos[env] = info
                 if reset_info is not None:
                     self.reset_infos[env] = reset_info
