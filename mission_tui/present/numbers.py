@@ -16,6 +16,7 @@ __all__ = [
     "compact",
     "count",
     "duration",
+    "in_unit",
     "measure",
     "percent",
     "rate",
@@ -57,6 +58,11 @@ def percent(share: float | None) -> str:
     if 0 < share < 0.01:
         return "<1%"
     return f"{100 if share >= 1 else min(99, math.floor(share * 100))}%"
+
+
+def in_unit(value: float | None, unit: str) -> str:
+    """What was measured, in whole units: `72W`, `190%`; more than 100 % of a processor is more than one core."""
+    return DASH if value is None else f"{value:.0f}{unit}"
 
 
 def size(size_bytes: float | None) -> str:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from mission_tui.present.numbers import count, duration, measure, percent, size
+from mission_tui.present.numbers import count, duration, in_unit, measure, percent, size
 
 
 @pytest.mark.parametrize(
@@ -71,3 +71,8 @@ def test_counts_separate_thousands() -> None:
 def test_sizes_have_the_largest_unit_that_fits(size_bytes: int | None, word: str) -> None:
     """A worker of 25 MB is not 0.0G."""
     assert size(size_bytes) == word
+
+
+def test_what_was_measured_has_whole_units() -> None:
+    """A processor may be more than fully used, and what was not measured is a dash."""
+    assert (in_unit(189.6, "%"), in_unit(71.5, "W"), in_unit(None, "C")) == ("190%", "72W", "-")

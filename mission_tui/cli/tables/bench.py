@@ -11,7 +11,7 @@ import msgspec
 
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import styled, write
-from mission_tui.present.numbers import DASH, count, duration, measure, size
+from mission_tui.present.numbers import count, duration, in_unit, measure, size
 
 if TYPE_CHECKING:
     from mission_tui.fleet.bench import Ratio, Repeat, Side
@@ -130,7 +130,7 @@ def _cells(repeat: Repeat) -> tuple[str, ...]:
         count(timing.updates),
         f"{timing.overshoot_s:.1f}s" if timing.overshoot_s < 60 else duration(timing.overshoot_s),
         *(f"{share:.0%}" for share in shares),
-        *(DASH if it is None else f"{it:.0f}%" for it in (load.cpu_percent, load.elsewhere_percent)),
+        *(in_unit(it, "%") for it in (load.cpu_percent, load.elsewhere_percent)),
         size(load.peak_pss_bytes or load.peak_rss_bytes),
         measure(timing.reward_best),
     )

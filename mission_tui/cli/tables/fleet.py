@@ -8,7 +8,7 @@ from mission_tui.cli.tables.table import Table
 from mission_tui.fleet.events.findings import CHECKPOINT
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.present.numbers import DASH, count, duration, measure, percent, size
+from mission_tui.present.numbers import DASH, count, duration, in_unit, measure, percent, size
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView
@@ -21,7 +21,7 @@ __all__ = ["fleet_table", "machine_line"]
 def machine_line(snapshot: FleetSnapshot) -> str:
     """Runs root, supervisor, and what the host and its GPUs do."""
     host = snapshot.host
-    cpu = DASH if host.cpu_percent is None else f"{host.cpu_percent:.0f}%"
+    cpu = in_unit(host.cpu_percent, "%")
     words = [
         f"{host.name}:{snapshot.runs_root}",
         "read from its files" if snapshot.supervisor.pid is None else f"supervisor {snapshot.supervisor.pid}",
@@ -30,7 +30,7 @@ def machine_line(snapshot: FleetSnapshot) -> str:
         f"disk {size(host.disk_free)} free{_full_in(host)}",
     ]
     for place, gpu in enumerate(snapshot.gpus):
-        busy = DASH if gpu.util.mean is None else f"{gpu.util.mean:.0f}%"
+        busy = in_unit(gpu.util.mean, "%")
         words.append(f"GPU{place} {busy} {size(gpu.memory_used)}/{size(gpu.memory_total)}")
     if host.disk_full:
         words.append("DISK FULL: nothing new is started")

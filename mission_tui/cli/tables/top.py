@@ -11,7 +11,7 @@ from mission_tui.cli.tables.table import Table
 from mission_tui.fleet.events.processes import worker_sentences
 from mission_tui.fleet.strips.attribution import Attribution, attribute, duty_sentence
 from mission_tui.fleet.views.machine_sharing import share_of
-from mission_tui.present.numbers import DASH, count, size
+from mission_tui.present.numbers import DASH, count, in_unit, size
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -43,7 +43,7 @@ CELLS = 240
 
 def host_line(host: HostMeters) -> str:
     """Processor and memory of the machine, and why there is no GPU, where there is none."""
-    cpu = DASH if host.cpu_percent is None else f"{host.cpu_percent:.0f}%"
+    cpu = in_unit(host.cpu_percent, "%")
     load = DASH if host.load_1m is None else f"{host.load_1m:.1f}"
     words = [
         host.name,
@@ -70,7 +70,7 @@ def others_table(host: HostMeters) -> Table:
     columns = ("not ours", "pid", "user", "CPU", "memory", "VRAM")
     table = Table(columns, numbers=frozenset(("pid", *columns[3:])))
     for other in host.others:
-        cpu, memory = _number(other.cpu_percent, "%"), size(other.rss_bytes)
+        cpu, memory = in_unit(other.cpu_percent, "%"), size(other.rss_bytes)
         table.add(other.name, str(other.pid), other.user, cpu, memory, size(other.vram_bytes))
     return table
 
@@ -83,12 +83,12 @@ def gpu_table(snapshot: FleetSnapshot) -> Table:
         table.add(
             str(place),
             gpu.name,
-            _number(gpu.util.mean, "%"),
-            _number(gpu.util.max, "%"),
+            in_unit(gpu.util.mean, "%"),
+            in_unit(gpu.util.max, "%"),
             f"{size(gpu.memory_used)}/{size(gpu.memory_total)}",
-            _number(gpu.power_w, "W"),
-            _number(gpu.temperature_c, "C"),
-            _number(gpu.clock_mhz, "MHz"),
+            in_unit(gpu.power_w, "W"),
+            in_unit(gpu.temperature_c, "C"),
+            in_unit(gpu.clock_mhz, "MHz"),
             ", ".join(gpu.slowed),
         )
     return table
@@ -113,13 +113,13 @@ def _cells(view: RunView, usage: Usage) -> dict[str, str]:
         "run": view.id,
         "name": view.name,
         "state": view.phase if view.state == "running" and view.phase else view.state,
-        "CPU": _number(usage.cpu_percent, "%"),
+        "CPU": in_unit(usage.cpu_percent, "%"),
         "memory": size(usage.rss_bytes),
         "share": size(usage.pss_bytes),
         "VRAM": size(usage.vram_bytes),
-        "GPU": _number(usage.gpu_percent, "%"),
+        "GPU": in_unit(usage.gpu_percent, "%"),
         "written": size(usage.written_bytes),
-        "files": _number(usage.open_files, ""),
+        "files": in_unit(usage.open_files, ""),
         "threads": str(usage.threads),
         "procs": str(usage.processes),
         "st/s": count(view.pace),
@@ -136,15 +136,11 @@ def worker_lines(views: Sequence[RunView]) -> Iterator[str]:
 def others_line(snapshot: FleetSnapshot) -> str:
     """How much of the processor the runs take together, and what is not ours."""
     share = share_of(snapshot.host, snapshot.gpus, snapshot.runs)
-    others = DASH if share.cpu_others is None else f"{share.cpu_others:.0f}%"
+    others = in_unit(share.cpu_others, "%")
     words = f"runs take {share.cpu_ours:.0f}% (100% is one core), everything else {others}"
     if share.vram_others is not None and share.vram_others > _CALM_BYTES:
         words += f"; {size(share.vram_others)} of GPU memory are held by other programs"
     return words
-
-
-def _number(value: float | None, unit: str) -> str:
-    return DASH if value is None else f"{value:.0f}{unit}"
 
 
 def last_minute(session: Session) -> Attribution:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rich.style import Style
@@ -53,15 +54,6 @@ class Use:
         return None if self.usage is None else self.usage.cpu_percent / (100 * max(1, self.cores))
 
 
-def percent(value: float | None) -> str:
-    """A percentage as it was measured; more than 100 is more than one core."""
-    return numbers.DASH if value is None else f"{value:.0f}%"
-
-
-def _unit(value: float | None, unit: str) -> str:
-    return numbers.DASH if value is None else f"{value:.0f}{unit}"
-
-
 def _slowed(row: _Gpu) -> Style:
     return colours.WARN if row.meters.slowed else colours.QUIET
 
@@ -69,13 +61,13 @@ def _slowed(row: _Gpu) -> Style:
 _GPU_COLUMNS: tuple[Column[_Gpu], ...] = (
     Column("GPU", 4, lambda row: f"GPU{row.at}", left=True),
     Column("name", 8, lambda row: row.meters.name, left=True, rank=5, style=lambda _: colours.QUIET),
-    Column("now", 4, lambda row: percent(row.meters.util.now), rank=6),
-    Column("busy", 4, lambda row: percent(row.meters.util.mean)),
-    Column("peak", 4, lambda row: percent(row.meters.util.max)),
+    Column("now", 4, lambda row: numbers.in_unit(row.meters.util.now, "%"), rank=6),
+    Column("busy", 4, lambda row: numbers.in_unit(row.meters.util.mean, "%")),
+    Column("peak", 4, lambda row: numbers.in_unit(row.meters.util.max, "%")),
     Column("memory", 9, lambda row: _of(row.meters.memory_used, row.meters.memory_total)),
-    Column("power", 5, lambda row: _unit(row.meters.power_w, "W"), rank=2),
-    Column("temp", 4, lambda row: _unit(row.meters.temperature_c, "C"), rank=3),
-    Column("clock", 7, lambda row: _unit(row.meters.clock_mhz, "MHz"), rank=4),
+    Column("power", 5, lambda row: numbers.in_unit(row.meters.power_w, "W"), rank=2),
+    Column("temp", 4, lambda row: numbers.in_unit(row.meters.temperature_c, "C"), rank=3),
+    Column("clock", 7, lambda row: numbers.in_unit(row.meters.clock_mhz, "MHz"), rank=4),
     Column("slowed by", 9, lambda row: ", ".join(row.meters.slowed) or "nothing", left=True, rank=1, style=_slowed),
 )
 
@@ -109,12 +101,12 @@ def _workers(use: Use) -> str:
 RUN_COLUMNS: tuple[Column[Use], ...] = (
     Column("run", 12, lambda use: use.view.name, lambda use: use.view.name, left=True),
     Column("state", 8, _state, _state, left=True, rank=1, style=lambda use: run_status.state_style(use.view)),
-    _taken("CPU", 5, lambda usage: usage.cpu_percent, percent),
+    _taken("CPU", 5, lambda usage: usage.cpu_percent, partial(numbers.in_unit, unit="%")),
     Column("share", 5, lambda use: numbers.percent(use.share), rank=5),
     _taken("RAM", 5, lambda usage: usage.rss_bytes, numbers.size),
     _taken("PSS", 5, lambda usage: usage.pss_bytes, numbers.size, rank=8),
     _taken("VRAM", 5, lambda usage: usage.vram_bytes, numbers.size),
-    _taken("GPU", 4, lambda usage: usage.gpu_percent, percent, rank=2),
+    _taken("GPU", 4, lambda usage: usage.gpu_percent, partial(numbers.in_unit, unit="%"), rank=2),
     _taken("threads", 7, lambda usage: usage.threads, numbers.count, rank=4),
     _taken("processes", 9, lambda usage: usage.processes, numbers.count, rank=6),
     Column("workers", 7, _workers, _late, rank=7, style=lambda use: colours.WARN if _late(use) else colours.INK),
@@ -207,7 +199,7 @@ def _host(host: HostMeters, width: int) -> Iterator[list[Part]]:
     yield [
         ("CPU ", colours.QUIET),
         (curve + (" " if curve else ""), colours.LIVE),
-        (f"{percent(host.cpu_percent)} of {host.cores} cores{load}", colours.INK),
+        (f"{numbers.in_unit(host.cpu_percent, '%')} of {host.cores} cores{load}", colours.INK),
         ("   RAM ", colours.QUIET),
         (_of(host.ram_used, host.ram_total), colours.INK),
         ("   disk ", colours.QUIET),
@@ -241,7 +233,10 @@ def _shared(snapshot: FleetSnapshot) -> Iterator[list[Part]]:
     ):
         if cpu is not None or vram is not None:
             held = "" if vram is None else f"   VRAM {numbers.size(vram)}"
-            yield [(who, colours.QUIET), (f"CPU {percent(cpu)} of {100 * snapshot.host.cores}%{held}", style)]
+            yield [
+                (who, colours.QUIET),
+                (f"CPU {numbers.in_unit(cpu, '%')} of {100 * snapshot.host.cores}%{held}", style),
+            ]
 
 
 def _of(used: int | None, total: int | None) -> str:

@@ -130,23 +130,19 @@ def _tracks(tracks: Sequence[_Track], axis: Axis, rows: int) -> Iterator[list[Pa
         yield [
             (fit(f" {track.label} peak", LABEL), colours.INK),
             (_blocks(None if column is None else column.peak for column in columns), colours.SHADES[2]),
-            (f" {_percent(peak):>4}", colours.INK),
-            ("" if both else f" mean {_percent(mean)}", colours.QUIET),
+            (f" {numbers.in_unit(peak, '%'):>4}", colours.INK),
+            ("" if both else f" mean {numbers.in_unit(mean, '%')}", colours.QUIET),
         ]
         if both:
             yield [
                 (fit(f"{'mean':>{len(track.label) + 6}}", LABEL), colours.QUIET),
                 (_blocks(None if column is None else column.mean for column in columns), colours.LIVE),
-                (f" {_percent(mean):>4}", colours.INK),
+                (f" {numbers.in_unit(mean, '%'):>4}", colours.INK),
             ]
 
 
 def _blocks(percents: Iterable[float | None]) -> str:
     return "".join(" " if percent is None else LEVELS[min(7, max(0, int(percent / 100 * 8)))] for percent in percents)
-
-
-def _percent(percent: float | None) -> str:
-    return numbers.DASH if percent is None else f"{percent:.0f}%"
 
 
 def _lanes(lanes: Sequence[Lane], axis: Axis, rows: int) -> Iterator[list[Part]]:
@@ -162,7 +158,7 @@ def _lanes(lanes: Sequence[Lane], axis: Axis, rows: int) -> Iterator[list[Part]]
         yield [
             (fit(f" {lane.name}", LABEL - 1) + " ", colours.INK),
             *_merged(phase_cell(column) for column in columns),
-            ("" if share is None else f" {_percent(100 * share):>4} update", colours.QUIET),
+            ("" if share is None else f" {numbers.in_unit(100 * share, '%'):>4} update", colours.QUIET),
         ]
     if shown < rows:
         yield _legend(len(lanes) - shown, drawn)
