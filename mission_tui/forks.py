@@ -12,7 +12,7 @@ import sys
 import traceback
 from typing import NoReturn
 
-__all__ = ["FORKED", "guard_forks", "is_fork", "leave_fork"]
+__all__ = ["FORKED", "guard_forks", "leave_fork"]
 
 _guarded: list[int] = []
 """The process that this module guards; empty in processes that nobody asked it to."""
@@ -26,11 +26,6 @@ def guard_forks() -> None:
     if not _guarded:
         os.register_at_fork(after_in_child=lambda: FORKED.append(os.getpid()))
     _guarded[:] = [os.getpid()]
-
-
-def is_fork() -> bool:
-    """Whether this process was forked off the guarded one."""
-    return bool(_guarded) and _guarded[0] != os.getpid()
 
 
 def leave_fork(error: BaseException | None = None) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import DamagedError
+from mission_tui.records.runs.code_files import check_rules, rules_of, write_rules
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.rules_snapshot import check_rules, rules_of, write_rules
 
 RULES = {"rules.toml": b'winning = ["captured"]\n', "world.toml": b"width_m = 60\n"}
 

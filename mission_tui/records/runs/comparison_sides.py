@@ -18,11 +18,11 @@ from mission_tui.fleet.views.run import view_of
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import read_exit
+from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.provenance_file import read_provenance
 from mission_tui.records.runs.spec_file import read_attempt_spec
 
-__all__ = ["compare_runs", "read_side"]
+__all__ = ["compare_runs"]
 
 Say = Callable[[str], None]
 
@@ -34,11 +34,11 @@ def compare_runs(
 
     Raises `UsageError` for runs that cannot be compared, `MissionError` for one whose spec cannot be read.
     """
-    sides = [read_side(RunDir(folder), say, metric) for folder in dict.fromkeys(folders)]
+    sides = [_read_side(RunDir(folder), say, metric) for folder in dict.fromkeys(folders)]
     return compare(sides, metric, by, threshold)
 
 
-def read_side(run: RunDir, say: Say, metric: str = RETURN) -> Side:
+def _read_side(run: RunDir, say: Say, metric: str = RETURN) -> Side:
     """What there is to compare of one run. Raises `MissionError` when its spec cannot be read."""
     events, events_damage = read_all(run.events, FleetEvent)
     records, records_damage = read_all(run.metrics, MetricRecord)

@@ -29,7 +29,7 @@ from mission_tui.records.root_checks import others_may_write
 from mission_tui.records.runs.attempt import LaunchOrder, Place, Seal, launch_document, place_of, same_place
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 
-__all__ = ["Sealed", "Seals", "digest_of", "has_runs", "orders_of", "root_seal_file", "words_of_change"]
+__all__ = ["Sealed", "Seals", "digest_of", "has_runs", "orders_of", "words_of_change"]
 
 KEY_BYTES = 32
 MACHINE_ID = Path("/etc/machine-id")
@@ -142,12 +142,12 @@ class Seals:
             with storing(root, "seal"):
                 place = place_of(root)
             seal = _RootSeal(place=place, mac=self._mac(b"root", msgspec.json.encode(place)).decode())
-            write_atomic(root_seal_file(root), msgspec.json.encode(seal) + b"\n", mode=0o600)
+            write_atomic(_root_seal_file(root), msgspec.json.encode(seal) + b"\n", mode=0o600)
 
     def owns_root(self, root: Path) -> bool:
         """Whether this user's own supervisor has used the runs root on this machine, and it is no copy."""
         with suppress(OSError, ValueError, RecursionError):
-            seal = msgspec.json.decode(read_plain(root_seal_file(root), MOST_ORDER_BYTES), type=_RootSeal)
+            seal = msgspec.json.decode(read_plain(_root_seal_file(root), MOST_ORDER_BYTES), type=_RootSeal)
             mac = self._mac(b"root", msgspec.json.encode(seal.place))
             return _same(mac, seal.mac.encode()) and same_place(seal.place, place_of(root))
         return False
@@ -191,7 +191,7 @@ def digest_of(run: RunDir) -> str:
     return digest
 
 
-def root_seal_file(root: Path) -> Path:
+def _root_seal_file(root: Path) -> Path:
     """Where the seal of a runs root lies."""
     return supervisor_dir(root) / "seal.json"
 

@@ -26,8 +26,8 @@ from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.code_files import check_rules, kept_rules
 from mission_tui.records.runs.layout import RunDir, check_name, new_run_id
-from mission_tui.records.runs.rules_snapshot import check_rules, kept_rules
 from mission_tui.supervisor.launchers.caller import VISIBLE, Caller, absolute_paths, check_program, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.order import attempt_order

@@ -22,8 +22,8 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import sync_folder
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.code_files import write_rules
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
-from mission_tui.records.runs.rules_snapshot import write_rules
 from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.records.runs.trash import REMOVING

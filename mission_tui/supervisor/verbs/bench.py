@@ -20,7 +20,7 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.spec import LARGEST_SEED, Spec
 from mission_tui.ipc.replies import Benched, Progress
 from mission_tui.ipc.requests import Bench, LaunchItem
-from mission_tui.records.runs.provenance_file import read_provenance
+from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.supervisor.ending.removal import remove_runs
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.lifecycle.first_attempts import begin_runs

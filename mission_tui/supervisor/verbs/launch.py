@@ -24,8 +24,8 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, Launched, VerdictReply
 from mission_tui.ipc.requests import Clone, Launch
+from mission_tui.records.runs.code_files import kept_rules
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.rules_snapshot import kept_rules
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.host.own_limits import said_of_limits
 from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, check_program, with_spec_env

@@ -32,8 +32,8 @@ from mission_tui.records.runs.checkpoint import (
     save_checkpoint,
     verify_checkpoint,
 )
+from mission_tui.records.runs.code_files import rules_digest
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.rules_snapshot import rules_digest
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.record import CheckpointReason, Record
 from mission_tui.trainer.state.boundary import Boundary

@@ -30,7 +30,7 @@ from mission_tui.ipc.requests import (
     Undo,
     Watch,
 )
-from mission_tui.records.runs.rules_snapshot import check_rules
+from mission_tui.records.runs.code_files import check_rules
 from tests.supervisor.conftest import REPOSITORY, Lab, large_spec, living, stub_spec
 from tests.waiting import until
 

@@ -1,27 +1,59 @@
-"""The rule files that a run keeps: `SHA256SUMS` beside them, written last, says what each must be.
+"""Of what code a run is: `provenance.json`, from what an attempt was launched, and the rule files that a run keeps.
 
-Whoever plays by them later checks them first; files that were changed since are never played by. Checkpoints name the
-digest of `SHA256SUMS`, so that it cannot be changed or removed with them.
+Provenance is written soon after a start, so it may not be there. `SHA256SUMS` beside the rules, written last, says what
+each must be: whoever plays by them later checks them first, and files that were changed since are never played by.
+Checkpoints name its digest, so that it cannot be changed or removed with them.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+from msgspec import structs
+
 from mission_tui.errors import DamagedError
+from mission_tui.fleet.events.provenance import LoadedModules, Provenance
 from mission_tui.paths import sha256
 from mission_tui.plain_files import make_folder, names_in, read_plain
 from mission_tui.records.files.atomic import write_atomic
 from mission_tui.records.files.storage import storing
-from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.layout import AttemptDir, RunDir
 
-__all__ = ["check_rules", "kept_rules", "rules_digest", "rules_of", "write_rules"]
+__all__ = ["check_rules", "kept_rules", "read_provenance", "rules_digest", "rules_of", "write_rules"]
 
+RECORD_BYTES = 1 << 20
+log = logging.getLogger(__name__)
 SUMS = "SHA256SUMS"
 FILE_BYTES = 4 << 20
 _LINE = re.compile(r"([0-9a-f]{64})  ([\w.-]{1,100})")
+
+
+def read_provenance(run: RunDir, attempt: int) -> Provenance | None:
+    """What is recorded of the newest attempt up to `attempt` of which something is; None without."""
+    for number in sorted((known for known in run.attempts() if known <= attempt), reverse=True):
+        try:
+            raw = read_plain(run.attempt(number).provenance, RECORD_BYTES)
+            known = msgspec.json.decode(raw, type=Provenance)
+            return structs.replace(known, loaded=_read_loaded(run.attempt(number)))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, RecursionError, DamagedError) as error:
+            log.warning("%s: %s", run.attempt(number).provenance, error)
+    return None
+
+
+def _read_loaded(attempt: AttemptDir) -> LoadedModules | None:
+    try:
+        return msgspec.json.decode(read_plain(attempt.loaded, RECORD_BYTES), type=LoadedModules)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError, DamagedError) as error:
+        log.warning("%s: %s", attempt.loaded, error)
+        return None
 
 
 def write_rules(folder: Path, contents: Mapping[str, bytes]) -> None:
