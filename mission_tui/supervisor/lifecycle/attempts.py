@@ -31,7 +31,6 @@ from mission_tui.supervisor.host.identity import Process
 from mission_tui.supervisor.host.lease import Holder
 from mission_tui.supervisor.host.own_limits import limits_lacking
 from mission_tui.supervisor.host.process_files import descendants
-from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.lifecycle.capacity import with_placement
 from mission_tui.supervisor.lifecycle.outcome import abandon, finish, sweep
@@ -111,10 +110,7 @@ def begin(
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
-    run.peak_rss_bytes, run.peak_vram_bytes = 0, None
-    run.attempt, run.nonce, run.workers = order.attempt, order.nonce, ()
-    run.followed_until, run.followed_elsewhere = 0.0, False
-    run.visible_gpus = order.env.get("CUDA_VISIBLE_DEVICES")
+    run.take_on(order)
     keep_variables(core, order)
     begin_judging(run)
     try:
@@ -165,7 +161,7 @@ def _changed(finding: Finding, seq: int, t: float) -> FindingChanged:
 def watch_or_finish(core: Core, run: LiveRun) -> None:
     """Find out who of the attempt lives, watch it, and end the run when nobody does."""
     found, unknown = core.launcher.find(run.dir, run.attempt), run.keeper is None and run.trainer is None
-    _hold(run, found)
+    run.hold(found)
     core.apply(run.id, FlagSeen("unverifiable", raised=False))
     if unknown and (run.keeper is not None or run.trainer is not None):
         # What was asked while there was nobody to tell it.
@@ -201,21 +197,10 @@ def watch_or_finish(core: Core, run: LiveRun) -> None:
 def show_pids(core: Core, run: LiveRun) -> None:
     """Note the processes of the attempt as they are now."""
     if run.trainer is None and run.keeper is not None:
-        _hold(run, core.launcher.find(run.dir, run.attempt))
+        run.hold(core.launcher.find(run.dir, run.attempt))
     trainer = run.trainer.pid if run.trainer is not None and run.trainer.alive() else None
     workers = run.workers or descendants(trainer) if trainer is not None else ()
     core.apply_quietly(run.id, PidsSeen(Pids(run.keeper.pid if run.keeper else None, trainer, workers)))
-
-
-def _hold(run: LiveRun, found: Found) -> None:
-    if run.keeper is None:
-        run.keeper = found.keeper
-    elif found.keeper is not None:
-        found.keeper.close()
-    if run.trainer is None:
-        run.trainer = found.trainer
-    elif found.trainer is not None:
-        found.trainer.close()
 
 
 def _out_of_sight(core: Core, run: LiveRun) -> bool:

@@ -20,6 +20,7 @@ from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.children import Child
 from mission_tui.supervisor.host.identity import Process
+from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.runs.journal import RunJournal
 
 __all__ = ["AskedCheckpoint", "LiveRun"]
@@ -115,6 +116,24 @@ class LiveRun:
 
     def __post_init__(self) -> None:
         self.id = self.dir.id
+
+    def take_on(self, order: LaunchOrder) -> None:
+        """The attempt of `order` is the run's now: nothing is known of its processes yet."""
+        self.attempt, self.nonce, self.workers = order.attempt, order.nonce, ()
+        self.visible_gpus = order.env.get("CUDA_VISIBLE_DEVICES")
+        self.peak_rss_bytes, self.peak_vram_bytes = 0, None
+        self.followed_until, self.followed_elsewhere = 0.0, False
+
+    def hold(self, found: Found) -> None:
+        """Hold those of the attempt who were found; who is held already is not held twice."""
+        if self.keeper is None:
+            self.keeper = found.keeper
+        elif found.keeper is not None:
+            found.keeper.close()
+        if self.trainer is None:
+            self.trainer = found.trainer
+        elif found.trainer is not None:
+            found.trainer.close()
 
     def checkpoint_answered(self, said: CheckpointAnswered) -> None:
         """The trainer says what came of its orders for a checkpoint up to a number."""
