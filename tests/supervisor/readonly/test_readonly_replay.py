@@ -12,7 +12,7 @@ from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply, S
 from mission_tui.ipc.requests import Act, Compare, GetDetails, GetEnded, GetHistory, GetSnapshot, GetStrip, GoTo, Watch
 from mission_tui.supervisor.readonly.replay import details_at
 from tests.supervisor.conftest import Lab, stub_spec
-from tests.supervisor.disk.test_readonly_server import SERIES, tree
+from tests.supervisor.readonly.test_readonly_server import SERIES, tree
 from tests.supervisor.verbs.test_strip import strip_shown
 from tests.tui.fleets import a_fleet
 from tests.waiting import until

@@ -16,7 +16,7 @@ from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.runs.attempt import read_launch
 from tests.supervisor.conftest import Lab, living
-from tests.supervisor.starting.test_command import output, shell
+from tests.supervisor.lifecycle.test_command import output, shell
 from tests.waiting import until
 
 SECRET = "hunter2-and-nothing-else"
