@@ -285,7 +285,7 @@ class RequestDispatcher:
             case GetHistory():
                 return await history(core, request)
             case GetStrip():
-                return await strip(core, request)
+                return await _strip(core, request)
             case Compare():
                 return await compare(core, request)
             case GetLog():
@@ -308,7 +308,7 @@ def _names_known(core: Core, request: OperatorRequest) -> bool:
     return all(isinstance(ref, str) and ref in core.store for ref in named)
 
 
-async def strip(core: Core, request: GetStrip) -> StripReply:
+async def _strip(core: Core, request: GetStrip) -> StripReply:
     """The tracks between two moments, without runs that did nothing then. A GPU that is not here is only past."""
     gpu = core.gpu
 
