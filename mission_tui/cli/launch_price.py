@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mission_tui.cli.errors import print_error
 from mission_tui.cli.tables.plan import plan_facts
 from mission_tui.errors import MissionError, NoSupervisorError
+from mission_tui.present.cost import all_at_once, differing
 from mission_tui.present.numbers import DASH, count, duration, size
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ __all__ = ["launch_price", "price_facts", "show_price"]
 
 _COLUMNS = ("run", "memory", "GPU memory", "cores", "first update", "whole run", "now")
 _NUMBERS = frozenset({"memory", "GPU memory", "cores", "first update", "whole run"})
-_DIFFERING = 3
 
 
 def launch_price(session: Session, items: Sequence[LaunchItem]) -> Quoted:
@@ -154,10 +154,7 @@ def _source(*, seen: bool) -> str:
 def _notes(items: Sequence[LaunchItem], quoted: Quoted) -> Iterator[str]:
     costs = quoted.costs
     if len(costs) > 1:
-        vram = [cost.vram_bytes for cost in costs if cost.vram_bytes is not None]
-        gpu = f", {size(sum(vram))} of GPU memory" if vram else ""
-        ram, cores = size(sum(cost.ram_bytes for cost in costs)), sum(cost.cores for cost in costs)
-        yield f"all {len(costs)} at once: {ram} of memory{gpu}, {cores} cores"
+        yield all_at_once(costs)
     learners = [
         (item.spec.preset, cost.pace) for item, cost in zip(items, costs, strict=True) if not item.spec.run.command
     ]
@@ -173,8 +170,6 @@ def _notes(items: Sequence[LaunchItem], quoted: Quoted) -> Iterator[str]:
 def _pace(pace: Pace | None) -> str:
     if pace is None:
         return "nothing like it has run here: its speed is not known"
-    others = len(pace.differs) - _DIFFERING
-    differs = ", ".join(pace.differs[:_DIFFERING]) + (f" and {others} more" if others > 0 else "")
-    but = f", which had {differs}" if differs else ""
+    but = f", which had {differs}" if (differs := differing(pace)) else ""
     seen = time.strftime("%d %b %H:%M", time.localtime(pace.t))
     return f"times are at {count(pace.steps_per_s)} steps/s, as {pace.name} had on {seen}{but}"

@@ -1,1 +1,1 @@
-"""How facts read, for the screen, the command line and reports: numbers, and how a run stands in a word. Pure."""
+"""How facts read, for the screen, the command line and reports: numbers, costs, and how a run stands. Pure."""

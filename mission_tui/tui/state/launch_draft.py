@@ -17,6 +17,7 @@ from mission_tui.fleet.specs.spec import LARGEST_SEED, Schedule, Spec, rollout_s
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.present import numbers
+from mission_tui.present.cost import all_at_once, differing
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
 
@@ -30,8 +31,6 @@ ELSEWHERE = (
     "presets at once (A B), a file in no presets folder (--preset FILE), a command of your own (-- CMD), staying until "
     "they have ended (--wait)."
 )
-
-_DIFFERING = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +157,7 @@ def price(items: Sequence[LaunchItem], quoted: Quoted, cores: int | None, now: f
     if spec.run.command is None:
         yield from ((text, colours.INK) for text in _times(spec, first.pace, now))
     if len(quoted.costs) > 1:
-        yield _together(quoted.costs), colours.INK
+        yield all_at_once(quoted.costs), colours.INK
     for warning in quoted.warnings:
         yield f"▲ {warning}", colours.WARN
 
@@ -186,17 +185,8 @@ def _times(spec: Spec, pace: Pace | None, now: float) -> Iterator[str]:
     first = numbers.duration(first_update_s(spec, pace))
     whole = numbers.duration(whole_run_s(spec, pace))
     yield f"first update after {first}   whole run {whole}"
-    others = len(pace.differs) - _DIFFERING
-    differs = ", ".join(pace.differs[:_DIFFERING]) + (f" and {others} more" if others > 0 else "")
-    but = f", but it had {differs}" if differs else ""
+    but = f", but it had {differs}" if (differs := differing(pace)) else ""
     yield f"at {numbers.rate(pace.steps_per_s)} steps/s, as {pace.name} {numbers.ago(pace.t, now)}{but}"
-
-
-def _together(costs: Sequence[Cost]) -> str:
-    vram = [cost.vram_bytes for cost in costs if cost.vram_bytes is not None]
-    gpu = f", {numbers.size(sum(vram))} of GPU memory" if vram else ""
-    ram = numbers.size(sum(cost.ram_bytes for cost in costs))
-    return f"all {len(costs)} at once: {ram} of memory{gpu}, {sum(cost.cores for cost in costs)} cores"
 
 
 def _beginning(costs: Sequence[Cost]) -> Part:
