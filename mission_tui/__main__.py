@@ -22,6 +22,9 @@ __all__ = ["main"]
 _COMPLETING = "_MISSION_TUI_COMPLETE"
 """Set by a shell that asks click for completions; the call itself has no words then."""
 
+_LOADED_OBJECTS = 100_000
+"""More than any verb loads, which is no garbage: before that many there is nothing to collect."""
+
 
 def _say_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """What nobody foresaw may have names of anybody's in it."""
@@ -37,6 +40,7 @@ def main() -> None:
         gc.disable()  # what is loaded is no garbage; the screen's door says for how long
         from mission_tui.cli.screen import main as answer
     else:
+        gc.set_threshold(_LOADED_OBJECTS, 10, 10)
         from mission_tui.cli.root import main as answer
     if _LATER:
         signal.signal(signal.SIGINT, signal.default_int_handler)

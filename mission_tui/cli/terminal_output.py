@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 from mission_tui.fleet.text import clean_line, clean_lines
 
@@ -51,8 +50,7 @@ _ODD_IN_JSON = re.compile(r"[^ -~]")
 _UNDECODED = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Styled:
+class Styled(NamedTuple):
     """Words that a terminal shows in a colour of ours, or bold; anything else gets the words alone."""
 
     text: str

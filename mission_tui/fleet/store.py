@@ -128,15 +128,21 @@ class Store:
 
     def apply(self, run_id: str, fact: Fact) -> bool:
         """Fold one event, metric record or observation into its run; true when that changed anything."""
-        run = self._runs[run_id]
+        return self.apply_all(run_id, (fact,))
+
+    def apply_all(self, run_id: str, facts: Iterable[Fact]) -> bool:
+        """Fold `facts` into their run, in order; true when one of them changed anything."""
+        run, news = self._runs[run_id], False
         before = (run.journal.over, run.journal.created_t)
-        if not run.apply(fact):
-            return False
-        if isinstance(fact, GainMeasured):
-            self._paid = _newest((*self._paid, (run_id, fact.payoff)))
-        self._touch(run_id, reorder=before != (run.journal.over, run.journal.created_t))
-        self._bound_memory(run)
-        return True
+        for fact in facts:
+            if run.apply(fact):
+                news = True
+                if isinstance(fact, GainMeasured):
+                    self._paid = _newest((*self._paid, (run_id, fact.payoff)))
+        if news:
+            self._touch(run_id, reorder=before != (run.journal.over, run.journal.created_t))
+            self._bound_memory(run)
+        return news
 
     def observe_machine(self, host: HostMeters, gpus: Sequence[GpuMeters]) -> None:
         if (host, tuple(gpus)) != (self._host, self._gpus):

@@ -7,6 +7,7 @@ that was cut, flipped or zeroed never decodes.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -14,18 +15,12 @@ import msgspec
 
 from mission_tui.errors import DamagedError
 
-__all__ = ["LINE_BYTES", "decode_line", "encode_line"]
+__all__ = ["LINE_BYTES", "decode_line", "encode_line", "line_decoder"]
 
 LINE_BYTES = 1 << 20
 """No record is longer; a reader gives up on a line that passes this instead of buffering it."""
 
 TRAILER = len(b',"crc":"00000000"}')
-
-
-@lru_cache(maxsize=32)
-def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
-    """One decoder per record type: building it costs more than decoding a line."""
-    return msgspec.json.Decoder(type_)
 
 
 def encode_line(record: msgspec.Struct) -> bytes:
@@ -39,10 +34,21 @@ def decode_line(raw: bytes, type_: Any) -> Any:
 
     Raises `DamagedError` when the checksum is absent or wrong, or when the object is not a `type_`.
     """
-    line = raw.removesuffix(b"\n")
-    if line[-TRAILER:] != b',"crc":"%08x"}' % zlib.crc32(line[:-TRAILER]):
-        raise DamagedError("the line does not match its checksum")
-    try:
-        return _decoder(type_).decode(line)
-    except (ValueError, RecursionError) as error:
-        raise DamagedError(f"the line is whole but not a record of this version: {error}") from error
+    return line_decoder(type_)(raw)
+
+
+@lru_cache(maxsize=32)
+def line_decoder(type_: Any) -> Callable[[bytes], Any]:
+    """`decode_line` of many lines of one type. Making it costs more than decoding a line."""
+    decode = msgspec.json.Decoder(type_).decode
+
+    def decode_line_of(raw: bytes) -> Any:
+        line = raw.removesuffix(b"\n")
+        if line[-TRAILER:] != b',"crc":"%08x"}' % zlib.crc32(line[:-TRAILER]):
+            raise DamagedError("the line does not match its checksum")
+        try:
+            return decode(line)
+        except (ValueError, RecursionError) as error:
+            raise DamagedError(f"the line is whole but not a record of this version: {error}") from error
+
+    return decode_line_of

@@ -14,7 +14,7 @@ from typing import Any
 
 from mission_tui.errors import DamagedError
 from mission_tui.plain_files import open_plain
-from mission_tui.records.files.lines import LINE_BYTES, decode_line
+from mission_tui.records.files.lines import LINE_BYTES, decode_line, line_decoder
 
 __all__ = ["MOST_BYTES", "Tail", "read_all", "read_first", "read_newest"]
 
@@ -38,7 +38,7 @@ class Tail:
         self.behind = False
         self._most = most
         self.damage: list[str] = []
-        self._type = type_
+        self._decode_line = line_decoder(type_)
         self._forget()
 
     def read(self) -> list[Any]:
@@ -110,7 +110,7 @@ class Tail:
                 bad.append(f"{self.path.name} byte {start}: the line is longer than {LINE_BYTES} bytes")
                 continue
             try:
-                records.append(decode_line(line, self._type))
+                records.append(self._decode_line(line))
             except DamagedError as error:
                 bad.append(f"{self.path.name} byte {start}: {error}")
                 self._bad_lines += 1
@@ -139,10 +139,10 @@ def read_newest(path: Path, type_: Any, max_bytes: int = 262144) -> list[Any]:
             lines = file.read().split(b"\n")
     except FileNotFoundError:
         return []
-    records = []
+    records, decode = [], line_decoder(type_)
     for line in lines[1 if start else 0 : -1]:
         try:
-            records.append(decode_line(line, type_))
+            records.append(decode(line))
         except DamagedError:
             continue
     return records

@@ -206,8 +206,7 @@ def _loading(core: Core, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
         return
     for make in _mending(found):
         _append(core, found, make)
-    for record in shown_rows(records):
-        core.store.apply(run_id, record)
+    core.store.apply_all(run_id, shown_rows(records))
     known = core.store.run(run_id)
     if known.journal.peak is not None and known.spec is not None:
         core.peaks.add(known.spec, known.journal.peak, known.journal.ended_t or 0.0)
@@ -302,9 +301,9 @@ def _knowing(core: Core, found: RunOnDisk) -> Generator[None, None, tuple[Spec |
         found.damage["spec.toml"] = words_of_change(sealed.changed)
         spec = as_set = None
     core.add(found.dir, as_set)
-    for number, event in enumerate(found.events, 1):
-        core.store.apply(found.dir.id, event)
-        if number % MANY_EVENTS == 0:
+    for start in range(0, len(found.events), MANY_EVENTS):
+        core.store.apply_all(found.dir.id, found.events[start : start + MANY_EVENTS])
+        if start:
             yield
     return spec, sealed.foreign
 
@@ -312,8 +311,7 @@ def _knowing(core: Core, found: RunOnDisk) -> Generator[None, None, tuple[Spec |
 def _show_foreign(core: Core, found: RunOnDisk, records: list[MetricRecord], why: str) -> None:
     """Know what is not ours: its files are read and nothing more; what is wrong with them is not written there."""
     run_id = found.dir.id
-    for record in shown_rows(records):
-        core.store.apply(run_id, record)
+    core.store.apply_all(run_id, shown_rows(records))
     if found.damage:
         core.store.apply(run_id, FlagSeen("damaged", raised=True))
     core.store.apply(run_id, ForeignSeen(why))

@@ -247,13 +247,12 @@ class ReadonlyFleet:
         run_id = found.dir.id
         self._changed_at[run_id] = _changed_at(found.dir)
         self.store.add_run(run_id, str(found.dir.path), read_specs(found)[1])
-        for number, event in enumerate(found.events, 1):
-            self.store.apply(run_id, event)
-            if number % MANY_EVENTS == 0:
+        for start in range(0, len(found.events), MANY_EVENTS):
+            self.store.apply_all(run_id, found.events[start : start + MANY_EVENTS])
+            if start:
                 yield
         try:
-            for record in shown_rows(read_newest(found.dir.metrics, MetricRecord, newest_bytes)):
-                self.store.apply(run_id, record)
+            self.store.apply_all(run_id, shown_rows(read_newest(found.dir.metrics, MetricRecord, newest_bytes)))
         except OSError as error:
             found.damage[found.dir.metrics.name] = str(error)
         if found.damage:

@@ -163,8 +163,8 @@ class PastFleet:
         if past.over is not None and self.store.run(past.id).journal.outcome is None:
             self.store.apply(past.id, structs.replace(past.over, t=past.over_t))
         with suppress(OSError):
-            for record in shown_rows(_newest(read_newest(past.dir.metrics, MetricRecord, newest_bytes))):
-                self.store.apply(past.id, record)
+            newest = _newest(read_newest(past.dir.metrics, MetricRecord, newest_bytes))
+            self.store.apply_all(past.id, shown_rows(newest))
 
     def _show_life(self, past: _PastRun) -> None:
         """A run that was not over: everything up to the moment; from the start again when it was later before."""
