@@ -55,13 +55,11 @@ def launch_price(session: Session, items: Sequence[LaunchItem]) -> Quoted:
 
 
 def _asked(session: Session, connection: Connection, items: Sequence[LaunchItem]) -> Quoted:
-    from mission_tui.ipc.captured import captured_environ, captured_limits
+    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.requests import Quote
 
-    cwd, environ, limits = str(session.cwd), captured_environ(session.environ), captured_limits()
-    return connection.ask(
-        lambda id_: Quote(id=id_, items=tuple(items), cwd=cwd, python=sys.executable, environ=environ, limits=limits)
-    )
+    origin = origin_of(session.cwd, session.environ)
+    return connection.ask(lambda id_: Quote(id=id_, items=tuple(items), **origin))
 
 
 def _reckoned(items: Sequence[LaunchItem]) -> Quoted:

@@ -8,10 +8,11 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypedDict
 
 from mission_tui.fleet.process_limits import ProcessLimits, core_list
 
-__all__ = ["SCHEDULERS", "captured_environ", "captured_limits", "is_text"]
+__all__ = ["SCHEDULERS", "Origin", "captured_environ", "captured_limits", "is_text", "origin_of"]
 
 SCHEDULERS = {"other": 0, "batch": 3, "idle": 5}
 """The kernel's numbers (sched(7)). Real-time policies are not among them: whoever has one wants it for one process."""
@@ -31,6 +32,20 @@ NOT_PASSED_ON = frozenset({
 })
 # fmt: on
 OUR_PREFIX, OUR_SETTING = "MISSION_TUI_", "MISSION_TUI_RUNS"
+
+
+class Origin(TypedDict):
+    """The folder, interpreter, environment and limits of a client, as requests that launch something carry them."""
+
+    cwd: str
+    python: str
+    environ: dict[str, str]
+    limits: ProcessLimits
+
+
+def origin_of(cwd: Path, environ: Mapping[str, str]) -> Origin:
+    """This client's, which works in `cwd` with `environ`."""
+    return Origin(cwd=str(cwd), python=sys.executable, environ=captured_environ(environ), limits=captured_limits())
 
 
 def captured_environ(environ: Mapping[str, str]) -> dict[str, str]:

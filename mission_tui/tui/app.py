@@ -14,6 +14,7 @@ from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
+from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.requests import UNDO_S
 from mission_tui.tui.actions import BY_NAME
 from mission_tui.tui.client import FleetClient, follow
@@ -25,7 +26,7 @@ from mission_tui.tui.snapshot_arrivals import SnapshotArrivals
 from mission_tui.tui.state.app_context import AppContext, HostApp
 from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.state.preferences import Preferences
-from mission_tui.tui.state.presets import LoadPresets, Origin, Resolve, SavePreset, save_nothing
+from mission_tui.tui.state.presets import LoadPresets, Resolve, SavePreset, save_nothing
 from mission_tui.tui.terminal.driver import MeteredDriver
 from mission_tui.tui.terminal.flow import Flow
 from mission_tui.tui.terminal.typed_ahead import WINDOW_S, LaunchGate, TypedAhead

@@ -76,10 +76,10 @@ def run(
     Raises `UsageError` when there is no terminal that could show it.
     """
     _require_terminal(os.environ)
-    from mission_tui.ipc.captured import captured_environ, captured_limits
-    from mission_tui.tui.state.presets import Origin
+    from mission_tui.ipc.captured import origin_of
 
-    origin = Origin(str(Path.cwd()), sys.executable, captured_environ(os.environ), captured_limits())
+    # Before Textual is imported, which takes `NO_COLOR` out of the environment.
+    origin = origin_of(Path.cwd(), os.environ)
     _prepare(os.environ)
     # Nothing that is loaded is garbage, and looking for some takes a twelfth of the time to the first picture.
     gc.disable()

@@ -13,11 +13,12 @@ from rich.console import ConsoleDimensions
 from textual.events import Resize
 from textual.geometry import Size
 
+from mission_tui.ipc.captured import Origin
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.entry import SessionResult
 from mission_tui.tui.state.preferences import Keep, Preferences, UnsavedPreferences, keep_nothing, preferences_in
-from mission_tui.tui.state.presets import LoadPresets, Origin, Resolve, SavePreset
+from mission_tui.tui.state.presets import LoadPresets, Resolve, SavePreset
 from mission_tui.tui.textual_fixes.hangup import watch_signals, watched_terminal
 
 __all__ = ["chosen", "play", "show"]

@@ -48,6 +48,7 @@ class Checkout:
 
     def _run(self, *words: str) -> int:
         environ = os.environ | {"PYTHONPATH": str(ROOT)}
+        environ.pop("TEST_HISTORY", None)
         environ["PYTEST_ADDOPTS"] = "-p xdist"
         environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         command = [sys.executable, "-P", *words]

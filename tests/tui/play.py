@@ -52,16 +52,17 @@ async def fall_ill(client: FakeClient) -> None:
 
 async def main() -> int:
     """Play until it is left."""
+    from mission_tui.fleet.process_limits import ProcessLimits
+    from mission_tui.ipc.captured import Origin
     from mission_tui.tui.app import MissionApp
     from mission_tui.tui.session import play
-    from mission_tui.tui.state.presets import Origin
     from tests.tui.stage import PRESETS, resolve
 
     kind = sys.argv[1] if len(sys.argv) > 1 else ""
     client = FakeClient(fleet_of(kind))
     going_on = {"flood": change, "falls-ill": fall_ill}.get(kind)
     news = asyncio.create_task(going_on(client)) if going_on else None
-    origin = Origin("/home/ada/lab", sys.executable)
+    origin = Origin(cwd="/home/ada/lab", python=sys.executable, environ={}, limits=ProcessLimits())
     app = MissionApp(client, lambda: PRESETS, resolve, origin, environ=dict(os.environ), last_seen_t=1_794_990_000.0)
     result = await play(app, client)
     if news is not None:

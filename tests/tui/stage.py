@@ -13,12 +13,14 @@ from unittest import mock
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.preset import as_tables, expand, read_preset
 from mission_tui.fleet.specs.preset import resolve as resolve_preset
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot
+from mission_tui.ipc.captured import Origin
 from mission_tui.tui.app import MissionApp
-from mission_tui.tui.state.presets import Origin, PresetChoice
+from mission_tui.tui.state.presets import PresetChoice
 from tests.tui.fake_client import FakeClient, a_spec
 from tests.tui.fleets import a_fleet
 from tests.tui.stylesheets import share_rules
@@ -137,7 +139,7 @@ def hurried() -> Iterator[None]:
 def make_app(client: FakeClient, clock: Clock, **options: Any) -> MissionApp:
     """The application with everything around it faked."""
     options = {"environ": UTF8} | options
-    origin = Origin("/home/ada/lab", "/usr/bin/python3", {"PATH": "/bin"})
+    origin = Origin(cwd="/home/ada/lab", python="/usr/bin/python3", environ={"PATH": "/bin"}, limits=ProcessLimits())
     presets = options.pop("presets", PRESETS)
     return MissionApp(client, lambda: presets, resolve, origin, clock=clock, **options)
 

@@ -141,11 +141,11 @@ def _recorded(word: str) -> Side:
 
 def _measured(session: Session, items: list[LaunchItem], seconds: float, repeats: int, *, keep: bool) -> Benched:
     from mission_tui.cli.tables.progress import TaskBar
-    from mission_tui.ipc.captured import captured_environ, captured_limits
+    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Bench
 
-    environ = captured_environ(session.environ)
+    origin = origin_of(session.cwd, session.environ)
 
     def request(id_: int) -> Bench:
         return Bench(
@@ -154,10 +154,7 @@ def _measured(session: Session, items: list[LaunchItem], seconds: float, repeats
             duration_s=seconds,
             repeats=repeats,
             keep=keep,
-            cwd=str(session.cwd),
-            python=sys.executable,
-            environ=environ,
-            limits=captured_limits(),
+            **origin,
         )
 
     with session.connect() as connection, TaskBar("seconds", sys.stderr) as bar:

@@ -116,18 +116,16 @@ def _ask(
     exact: bool,
     accept: bool,
 ) -> Accepted | VerdictReply:
-    from mission_tui.ipc.captured import captured_environ, captured_limits
+    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.requests import Clone, Resume
 
-    environ, limits = captured_environ(session.environ), captured_limits()
-    mine: dict[str, object] = {"cwd": str(session.cwd), "python": sys.executable, "environ": environ, "limits": limits}
-    asked = {"run": run, "assignments": assignments, "name": name, **mine}
+    origin = origin_of(session.cwd, session.environ)
 
     def resume(id_: int) -> Resume:
-        return Resume(id=id_, checkpoint=checkpoint, branch=True, **asked)  # type: ignore[arg-type]
+        return Resume(id=id_, run=run, assignments=assignments, name=name, checkpoint=checkpoint, branch=True, **origin)
 
     def clone(id_: int) -> Clone:
-        return Clone(id=id_, exact=exact, accept=accept, **asked)  # type: ignore[arg-type]
+        return Clone(id=id_, run=run, assignments=assignments, name=name, exact=exact, accept=accept, **origin)
 
     with session.connect() as connection:
         return connection.ask(resume) if weights else connection.ask(clone)

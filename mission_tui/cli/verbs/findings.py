@@ -175,11 +175,11 @@ def _apply(session: Session, run: str, finding: str, accept: bool, as_json: bool
     """The exit code: 2 when nothing was begun, because the verdict was not accepted or refuses."""
     from mission_tui.cli.answers import answer_facts, print_answer
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.ipc.captured import captured_environ, captured_limits
+    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.replies import VerdictReply
     from mission_tui.ipc.requests import Apply
 
-    environ = captured_environ(session.environ)
+    origin = origin_of(session.cwd, session.environ)
     with session.connect() as connection:
         answer = connection.ask(
             lambda id_: Apply(
@@ -187,10 +187,7 @@ def _apply(session: Session, run: str, finding: str, accept: bool, as_json: bool
                 run=run,
                 finding=finding,
                 accept=accept,
-                cwd=str(session.cwd),
-                python=sys.executable,
-                environ=environ,
-                limits=captured_limits(),
+                **origin,
             )
         )
     if as_json:

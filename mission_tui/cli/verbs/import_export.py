@@ -81,7 +81,7 @@ def import_run_command(
     Of DIR are read: progress.csv or progress.json, TensorBoard events, monitor files, the zips of PPO.save,
     vecnormalize.pkl, evaluations.npz, config.yml and args.yml.
     """
-    from mission_tui.ipc.captured import captured_environ, captured_limits
+    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.requests import ImportRun
     from mission_tui.records.sb3_run import find_folder
 
@@ -103,7 +103,7 @@ def import_run_command(
         items = plan.items
         _check_one(len(items), f"{preset} stands for")
         item = items[0]
-    environ = captured_environ(session.environ)
+    origin = origin_of(session.cwd, session.environ)
     with session.connect() as connection:
         reply = connection.ask(
             lambda id_: ImportRun(
@@ -111,10 +111,7 @@ def import_run_command(
                 path=str(found.path),
                 item=item,
                 trusted=models,
-                cwd=str(session.cwd),
-                python=sys.executable,
-                environ=environ,
-                limits=captured_limits(),
+                **origin,
             )
         )
     print_accepted(reply, as_json)
@@ -172,7 +169,7 @@ def import_checkpoint_command(
     as_json: bool,
 ) -> None:
     """Make a run of a foreign Stable-Baselines3 zip."""
-    from mission_tui.ipc.captured import captured_environ, captured_limits
+    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.requests import ImportCheckpoint
 
     path = session.cwd / file
@@ -183,7 +180,7 @@ def import_checkpoint_command(
     items = plan.items
     if len(items) != 1:
         raise UsageError(f"{preset} stands for {len(items)} runs, and a file is one: name one of their presets")
-    environ = captured_environ(session.environ)
+    origin = origin_of(session.cwd, session.environ)
     with session.connect() as connection:
         reply = connection.ask(
             lambda id_: ImportCheckpoint(
@@ -191,10 +188,7 @@ def import_checkpoint_command(
                 path=str(path),
                 item=items[0],
                 trusted=trust,
-                cwd=str(session.cwd),
-                python=sys.executable,
-                environ=environ,
-                limits=captured_limits(),
+                **origin,
             )
         )
     print_accepted(reply, as_json)

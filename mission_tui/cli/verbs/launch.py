@@ -124,16 +124,12 @@ def _seeds(seed: tuple[int, ...], count: int | None) -> tuple[int, ...]:
 
 def _launch(session: Session, items: tuple[LaunchItem, ...]) -> Launched:
     """The whole wish was understood; only now is a supervisor started or asked."""
-    from mission_tui.ipc.captured import captured_environ, captured_limits
+    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.requests import Launch
 
-    environ, limits = captured_environ(session.environ), captured_limits()
+    origin = origin_of(session.cwd, session.environ)
     with session.connect() as connection:
-        return connection.ask(
-            lambda id_: Launch(
-                id=id_, items=items, cwd=str(session.cwd), python=sys.executable, environ=environ, limits=limits
-            )
-        )
+        return connection.ask(lambda id_: Launch(id=id_, items=items, **origin))
 
 
 def _write(runs: tuple[RunView, ...], warnings: tuple[str, ...], plan: Planned) -> None:

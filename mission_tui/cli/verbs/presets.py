@@ -208,14 +208,14 @@ def check_command(
 
 
 def _checked(session: Session, spec: Spec, limit_s: float, *, quiet: bool) -> Checked:
-    from mission_tui.ipc.captured import captured_environ, captured_limits
+    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Check
 
-    cwd, environ, limits = str(session.cwd), captured_environ(session.environ), captured_limits()
+    origin = origin_of(session.cwd, session.environ)
 
     def request(id_: int) -> Check:
-        return Check(id=id_, spec=spec, cwd=cwd, python=sys.executable, environ=environ, limits=limits, limit_s=limit_s)
+        return Check(id=id_, spec=spec, limit_s=limit_s, **origin)
 
     with session.connect() as connection:
         for reply in connection.stream(request):

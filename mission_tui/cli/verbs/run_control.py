@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -75,7 +74,7 @@ def resume_command(
     named as there (reset-adam), or with its field (restore:ppo.gamma).
     """
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.ipc.captured import captured_environ, captured_limits
+    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.replies import VerdictReply
     from mission_tui.ipc.requests import Resume
 
@@ -92,10 +91,7 @@ def resume_command(
         overrides=overrides,
         branch=branch,
         name=name,
-        cwd=str(session.cwd),
-        python=sys.executable,
-        environ=captured_environ(session.environ),
-        limits=captured_limits(),
+        **origin_of(session.cwd, session.environ),
     )
     with session.connect() as connection:
         answers = [connection.ask(partial(_as_request, ask, run)) for run in runs]

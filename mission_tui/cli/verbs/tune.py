@@ -175,11 +175,11 @@ def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchIt
 def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -> Tuned:
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.cli.tables.tune import probe_line
-    from mission_tui.ipc.captured import captured_environ, captured_limits
+    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Tune
 
-    environ = captured_environ(session.environ)
+    origin = origin_of(session.cwd, session.environ)
     name = f"tune-{item.spec.preset[:40]}-{secrets.token_hex(2)}"
 
     def request(id_: int) -> Tune:
@@ -189,10 +189,7 @@ def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -
             plan=plan,
             name=name,
             go_on=go_on,
-            cwd=str(session.cwd),
-            python=sys.executable,
-            environ=environ,
-            limits=captured_limits(),
+            **origin,
         )
 
     with session.connect() as connection, TaskBar("probes", sys.stderr) as bar:
@@ -232,13 +229,13 @@ def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *
 def _measured_fleet(session: Session, item: LaunchItem, most: int, budget_s: float) -> FleetTuned:
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
-    from mission_tui.ipc.captured import captured_environ, captured_limits
+    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import TuneFleet
 
     group = f"fleet-{item.spec.preset[:40]}-{secrets.token_hex(2)}"
     item = msgspec.structs.replace(item, name=group, group=group)
-    environ = captured_environ(session.environ)
+    origin = origin_of(session.cwd, session.environ)
 
     def request(id_: int) -> TuneFleet:
         return TuneFleet(
@@ -246,10 +243,7 @@ def _measured_fleet(session: Session, item: LaunchItem, most: int, budget_s: flo
             item=item,
             most=most,
             budget_s=budget_s,
-            cwd=str(session.cwd),
-            python=sys.executable,
-            environ=environ,
-            limits=captured_limits(),
+            **origin,
         )
 
     with session.connect() as connection, TaskBar("runs", sys.stderr) as bar:

@@ -39,7 +39,7 @@ class EvaluationScreen(Sheet[None]):
         self._app_context.start(self._play())
 
     async def _play(self) -> None:
-        run, shown, environ = self._view.id, self._view.name, self._app_context.origin.environ
+        run, shown, environ = self._view.id, self._view.name, self._app_context.origin["environ"]
         try:
             async for reply in self._app_context.stream(
                 lambda id_: Evaluate(id=id_, run=run, episodes=_EPISODES, environ=environ)

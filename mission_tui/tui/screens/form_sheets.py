@@ -59,10 +59,7 @@ class SmokeScreen(Sheet[None]):
             return Check(
                 id=id_,
                 spec=spec,
-                cwd=origin.cwd,
-                python=origin.python,
-                environ=origin.environ,
-                limits=origin.limits,
+                **origin,
                 limit_s=LONGEST_STEP_S,
             )
 

@@ -17,6 +17,7 @@ from textual.screen import Screen
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
+from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.requests import UNDO_S, AnsweredBy
 from mission_tui.tui.actions import Place
@@ -24,7 +25,7 @@ from mission_tui.tui.client import FleetClient, ReplaySeek
 from mission_tui.tui.drawing.strips import literal
 from mission_tui.tui.state.news import CriticalFindings, ReturnNotice
 from mission_tui.tui.state.preferences import ChartSettings, Preferences, Shares
-from mission_tui.tui.state.presets import LoadPresets, Origin, PresetChoice, Resolve, SavePreset, save_nothing
+from mission_tui.tui.state.presets import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
 from mission_tui.tui.state.timeline import Zoom
 
 __all__ = ["AppContext", "HostApp", "RunsScreen", "UndoableAction"]

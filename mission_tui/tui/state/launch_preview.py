@@ -166,10 +166,7 @@ class LaunchPreview:
                 lambda id_: Quote(
                     id=id_,
                     items=items,
-                    cwd=origin.cwd,
-                    python=origin.python,
-                    environ=origin.environ,
-                    limits=origin.limits,
+                    **origin,
                 )
             )
         except MissionError as error:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.commands import LAUNCH_KEYS
-from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import Spec
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LoadPresets",
-    "Origin",
     "PresetChoice",
     "Resolve",
     "SavePreset",
@@ -78,12 +76,3 @@ def by_key(presets: Iterable[PresetChoice]) -> dict[str, PresetChoice]:
 def members(preset: PresetChoice) -> tuple[str, ...]:
     """The names to resolve: those of a set, else the preset itself."""
     return preset.launch or (preset.ref or preset.name,)
-
-
-class Origin(Struct, frozen=True):
-    """Captured before Textual is imported, because Textual takes `NO_COLOR` out of the environment."""
-
-    cwd: str
-    python: str
-    environ: dict[str, str] = field(default_factory=dict)
-    limits: ProcessLimits | None = None

@@ -100,10 +100,7 @@ async def _ask(
             checkpoint=agreed,
             accept=accept,
             check_only=not accept,
-            cwd=origin.cwd,
-            python=origin.python,
-            environ=origin.environ,
-            limits=origin.limits,
+            **origin,
         )
     )
 

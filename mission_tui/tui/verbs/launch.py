@@ -57,11 +57,7 @@ async def ask_first(app_context: AppContext, preset: PresetChoice) -> None:
 async def launch(app_context: AppContext, items: tuple[LaunchItem, ...]) -> None:
     """Ask for the runs; say their names, and for how long `u` takes them back."""
     origin = app_context.origin
-    reply = await app_context.ask(
-        lambda id_: Launch(
-            id=id_, items=items, cwd=origin.cwd, python=origin.python, environ=origin.environ, limits=origin.limits
-        )
-    )
+    reply = await app_context.ask(lambda id_: Launch(id=id_, items=items, **origin))
     app_context.launched(tuple(view.id for view in reply.runs))
     started = ", ".join(view.name for view in reply.runs[:4])
     more = f" and {len(reply.runs) - 4} more" if len(reply.runs) > 4 else ""
@@ -90,10 +86,7 @@ async def clone(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
                 id=id_,
                 run=view.id,
                 assignments=words,
-                cwd=origin.cwd,
-                python=origin.python,
-                environ=origin.environ,
-                limits=origin.limits,
+                **origin,
             )
         )
         assert isinstance(reply, Accepted)  # only an exact clone is asked about first

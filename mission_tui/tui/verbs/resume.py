@@ -114,10 +114,7 @@ async def _ask_to_resume(
             branch=choice.branch,
             accept=accept,
             check_only=check_only,
-            cwd=origin.cwd,
-            python=origin.python,
-            environ=origin.environ,
-            limits=origin.limits,
+            **origin,
         )
     )
 
