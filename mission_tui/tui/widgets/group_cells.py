@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from rich.style import Style
-
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.present import numbers
 from mission_tui.present.run_state import share_done, state_word
@@ -16,15 +14,9 @@ from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.roster import leader
 
-__all__ = ["GROUP_CELLS", "group_shape"]
+__all__ = ["GROUP_CELLS"]
 
 _LEAST_SPARK = 6
-
-
-def group_shape(group: SeedGroup) -> tuple[str, Style]:
-    """The shape of a member that lives, else of the worst."""
-    lead = (group.live or (leader(group),))[0]
-    return run_status.shape(lead), run_status.state_style(lead)
 
 
 def _name(group: SeedGroup, _now: float, _width: int) -> Part:

@@ -19,8 +19,8 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.state import run_status
-from mission_tui.tui.state.roster import Row, members, row_fingerprint
-from mission_tui.tui.widgets.group_cells import GROUP_CELLS, group_shape
+from mission_tui.tui.state.roster import Row, leader, members, row_fingerprint
+from mission_tui.tui.widgets.group_cells import GROUP_CELLS
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["COLUMNS", "RunTable"]
@@ -86,7 +86,9 @@ _LEAD = 3
 
 
 def _shape(row: Row) -> Part:
-    return group_shape(row) if isinstance(row, SeedGroup) else (run_status.shape(row), run_status.state_style(row))
+    """That of a run; of a group that of a member that lives, else of the worst."""
+    shown = (row.live or (leader(row),))[0] if isinstance(row, SeedGroup) else row
+    return run_status.shape(shown), run_status.state_style(shown)
 
 
 def _cell(column: Column, row: Row, now: float, width: int) -> Part:
