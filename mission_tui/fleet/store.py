@@ -31,8 +31,6 @@ from mission_tui.fleet.views.snapshot import (
     SupervisorInfo,
 )
 
-__all__ = ["SNAPSHOT_ENDED", "Store"]
-
 SNAPSHOT_ENDED = 200
 """Ended runs in a snapshot; `ended` serves the rest."""
 
@@ -95,11 +93,11 @@ class Store:
     @contextmanager
     def half_read(self, run_id: str) -> Iterator[None]:
         """While it goes on, no snapshot shows the run: the first of its facts alone would mislead."""
-        self._half_read = run_id
+        outer, self._half_read = self._half_read, run_id
         try:
             yield
         finally:
-            self._half_read, self._snapshot = "", None
+            self._half_read, self._snapshot = outer, None
 
     def add_run(self, run_id: str, run_dir: str, spec: Spec | None) -> None:
         """Know a run from now on. Comes before its facts; `spec` is None when `spec.toml` cannot be read."""
