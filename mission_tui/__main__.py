@@ -17,7 +17,6 @@ _LATER = signal.getsignal(signal.SIGINT) is signal.default_int_handler
 if _LATER:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-__all__ = ["main"]
 
 _COMPLETING = "_MISSION_TUI_COMPLETE"
 """Set by a shell that asks click for completions; the call itself has no words then."""

@@ -8,24 +8,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = [
-    "EX_CONFIG",
-    "EX_FAILED",
-    "EX_RESUMABLE",
-    "EX_UNAVAILABLE",
-    "EX_USAGE",
-    "CheckpointError",
-    "DamagedError",
-    "MissionError",
-    "NeedsAcceptError",
-    "NoSupervisorError",
-    "PresetError",
-    "ProtocolError",
-    "UsageError",
-    "nearest",
-    "raised_by",
-]
-
 EX_FAILED = 1
 EX_USAGE = 2
 EX_UNAVAILABLE = 69

@@ -12,8 +12,6 @@ import sys
 import traceback
 from typing import NoReturn
 
-__all__ = ["FORKED", "guard_forks", "leave_fork"]
-
 _guarded: list[int] = []
 """The process that this module guards; empty in processes that nobody asked it to."""
 

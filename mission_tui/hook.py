@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["attach", "main"]
-
 REPORT = "MISSION_TUI_REPORT"
 ALGORITHMS = "stable_baselines3.common.base_class"
 USAGE = "usage: python -m mission_tui.hook SCRIPT [ARGS]..., or python -m mission_tui.hook -m MODULE [ARGS]..."

@@ -13,29 +13,13 @@ from typing import Literal
 
 # As in the standard library's `random`: `hashlib` loads OpenSSL, for which every process of ours would wait.
 try:
-    from _sha2 import sha256  # type: ignore[import-not-found]  # Python 3.12 and newer
+    from _sha2 import sha256 as sha256  # type: ignore[import-not-found]  # Python 3.12 and newer
 except ImportError:
     try:
-        from _sha256 import sha256  # type: ignore[import-not-found]  # Python 3.11
+        from _sha256 import sha256 as sha256  # type: ignore[import-not-found]  # Python 3.11
     except ImportError:
-        from hashlib import sha256
+        from hashlib import sha256 as sha256
 
-__all__ = [
-    "GPU_DRIVER",
-    "health_files",
-    "lent_dir",
-    "limits_files",
-    "preferences_path",
-    "preset_dirs",
-    "preset_origin",
-    "profile_dir",
-    "runs_root",
-    "seal_keys",
-    "sha256",
-    "shipped_presets",
-    "socket_dir",
-    "user_presets",
-]
 
 GPU_DRIVER = Path("/dev/nvidiactl")
 """There while NVIDIA's driver is."""

@@ -18,22 +18,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = [
-    "Inode",
-    "inode_of",
-    "make_folder",
-    "names_in",
-    "open_folder",
-    "open_fresh",
-    "open_plain",
-    "open_to_append",
-    "open_to_lock",
-    "read_given",
-    "read_plain",
-    "remove_tree",
-    "same_inode",
-]
-
 _GROUND = re.compile(
     r"/(?:\.supervisor|\.trash|(?:[a-z]+-)?(?:\d{1,15}\.)?\d{8}-\d{6}-[a-z0-9][a-z0-9._-]*-[0-9a-f]{4}(?:@[^/]*)?)(?=/)"
 )

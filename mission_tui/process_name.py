@@ -12,8 +12,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["call_process", "short_name", "squeezed"]
-
 _PR_SET_NAME = 15
 _NAME_BYTES = 15
 _SUFFIX = 5

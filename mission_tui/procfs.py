@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Stat", "boot_id", "process_ids", "read_stat", "wait_channel"]
-
 _LARGEST_BYTES = 4096
 
 

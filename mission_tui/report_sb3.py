@@ -16,8 +16,6 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from mission_tui import report
 
-__all__ = ["ReportCallback", "WithReport"]
-
 STEPS = "time/total_timesteps"
 
 

@@ -12,8 +12,6 @@ import os
 import runpy
 import sys
 
-__all__ = ["append_working_folder", "main", "module_words"]
-
 
 def module_words(module: str, python: str | None = None) -> tuple[str, ...]:
     """The words that start `module` of this package with `python`, which is 3.11 or newer."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from mission_tui.fleet.resume.verdict import Change, Grade, Remedy
     from mission_tui.ipc.replies import Accepted, VerdictReply
 
-__all__ = ["answer_facts", "change_lines", "print_accepted", "print_answer", "width_of", "words"]
 
 Deed = Literal["resume", "set"]
 

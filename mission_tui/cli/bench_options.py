@@ -8,8 +8,6 @@ from pathlib import Path
 
 from mission_tui.errors import UsageError
 
-__all__ = ["check_output", "parse_seconds"]
-
 _SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)?")
 _UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 

@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 from mission_tui.errors import MissionError
 
-__all__ = ["EX_INTERRUPTED", "exit_code_of", "print_error"]
-
 EX_INTERRUPTED = 130
 SENTENCE_CHARACTERS = 1000
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mission_tui.ipc.client import Connection
     from mission_tui.ipc.replies import DetailsReply
 
-__all__ = ["details_of", "exit_code", "show_all_roots", "snapshots", "until_ended", "view_of", "views_of"]
 
 Seen = Callable[[tuple["RunView", ...], float], None]
 

@@ -20,8 +20,6 @@ from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.records.logs import TrainingLog
 
-__all__ = ["JudgeSettings", "judge_log"]
-
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mission_tui.ipc.replies import Quoted
     from mission_tui.ipc.requests import LaunchItem
 
-__all__ = ["launch_price", "price_facts", "show_price"]
 
 _COLUMNS = ("run", "memory", "GPU memory", "cores", "first update", "whole run", "now")
 _NUMBERS = frozenset({"memory", "GPU memory", "cores", "first update", "whole run"})

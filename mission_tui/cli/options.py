@@ -14,7 +14,6 @@ from mission_tui.paths import preset_dirs, runs_root
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["all_option", "chosen", "json_option", "preset_argument", "run_argument", "runs_argument", "set_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 LIVE = "@live"

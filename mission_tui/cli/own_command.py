@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["WithCommand", "command_words"]
-
 _META = "mission_tui.own_command"
 
 

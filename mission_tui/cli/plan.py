@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.requests import LaunchItem
 
-__all__ = ["LaunchWish", "Planned", "launch_items", "planned", "resolved"]
-
 
 @dataclass(frozen=True, slots=True)
 class LaunchWish:
@@ -70,8 +68,7 @@ def planned(
     the folder `profiles`; None is the user's.
     Raises `UsageError` for unknown presets, names and counts, `PresetError` for presets and settings.
     """
-    from mission_tui.fleet.specs.assignment import RUNS_AT_ONCE
-    from mission_tui.fleet.specs.preset import expand
+    from mission_tui.fleet.specs.assignment import RUNS_AT_ONCE, expand
     from mission_tui.ipc.requests import LaunchItem
     from mission_tui.records.preset_files import launched_by
     from mission_tui.records.runs.layout import check_name

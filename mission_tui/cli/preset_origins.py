@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset_file import PresetFile
     from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["NamedPreset", "named", "own_code_facts", "say_origins", "sentences", "shown_path"]
-
 
 @dataclass(frozen=True, slots=True)
 class NamedPreset:

@@ -15,15 +15,14 @@ from mission_tui.paths import user_presets
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset_file import PresetFile, SavedPreset, Saving
 
-__all__ = ["save_preset"]
-
 
 def save_preset(session: Session, saving: Saving, *, replace: bool = False) -> SavedPreset:
     """Write it to the user's folder. Without `replace`, nothing is written where a preset has that name already.
 
     Raises `UsageError` for a sweep and for a name that a nearer folder has, `PresetError` for what is no preset.
     """
-    from mission_tui.fleet.specs.preset import expand, written
+    from mission_tui.fleet.specs.assignment import expand
+    from mission_tui.fleet.specs.preset import written
     from mission_tui.fleet.specs.preset_file import SavedPreset, check_preset_name, read_preset
     from mission_tui.records.preset_files import base_of, load_preset, write_preset
 
@@ -56,7 +55,8 @@ def _description(preset: PresetFile, saving: Saving) -> str:
 def _check_same(session: Session, preset: PresetFile, saving: Saving, saved: PresetFile) -> None:
     from msgspec import structs
 
-    from mission_tui.fleet.specs.preset import expand, resolve
+    from mission_tui.fleet.specs.assignment import expand
+    from mission_tui.fleet.specs.preset import resolve
     from mission_tui.records.preset_files import base_of
 
     def base(name: str) -> PresetFile:

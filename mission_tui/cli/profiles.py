@@ -13,7 +13,6 @@ from mission_tui.fleet.specs.schema import Place
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["with_profile"]
 
 Again = Callable[[tuple[Place, Mapping[str, dict[str, Any]]]], "Spec"]
 

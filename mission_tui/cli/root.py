@@ -16,8 +16,6 @@ from mission_tui.cli.errors import EX_INTERRUPTED, exit_code_of, print_error
 from mission_tui.cli.session import Session
 from mission_tui.errors import EX_USAGE, nearest
 
-__all__ = ["MODULES", "cli", "looking", "main"]
-
 MODULES = {
     "launch": "launch",
     "status": "status",

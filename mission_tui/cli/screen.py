@@ -14,9 +14,8 @@ from mission_tui.errors import UsageError
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset_file import PresetFile
     from mission_tui.fleet.specs.spec import Spec
-    from mission_tui.tui.entry import PresetChoice, SessionResult
-
-__all__ = ["can_draw", "main", "open_screen"]
+    from mission_tui.tui.entry import SessionResult
+    from mission_tui.tui.state.presets import PresetChoice
 
 
 def main() -> int:
@@ -94,7 +93,7 @@ def _choices(session: Session) -> tuple[PresetChoice, ...]:
     Broken ones say what is wrong.
     """
     from mission_tui.records.preset_files import find_presets
-    from mission_tui.tui.entry import PresetChoice
+    from mission_tui.tui.state.presets import PresetChoice
 
     presets, broken = find_presets(session.preset_dirs)
     keyed = sorted(presets.items(), key=lambda it: (it[1].key is None, it[1].key or "", it[1].origin == "here"))
@@ -105,7 +104,7 @@ def _choices(session: Session) -> tuple[PresetChoice, ...]:
 def _choice(name: str, preset: PresetFile, presets: Mapping[str, PresetFile]) -> PresetChoice:
     """What it is resolved by says whose it is: a file that comes into the working folder later changes nothing."""
     from mission_tui.cli.preset_origins import shown_path
-    from mission_tui.tui.entry import PresetChoice
+    from mission_tui.tui.state.presets import PresetChoice
 
     return PresetChoice(
         name,

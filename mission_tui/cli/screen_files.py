@@ -19,8 +19,6 @@ import msgspec
 from mission_tui.errors import MissionError
 from mission_tui.paths import preferences_path, socket_dir
 
-__all__ = ["LastSeen", "PreferencesFile"]
-
 _MOST_BYTES = 64 * 1024
 _PATIENCE_S = 3.0
 """A home that hangs must not keep anybody from leaving."""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mission_tui.fleet.specs.health_file import HealthFile
     from mission_tui.ipc.client import Connection
 
-__all__ = ["Session", "pass_session"]
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -20,25 +20,6 @@ if TYPE_CHECKING:
     from rich.progress import TextColumn
     from rich.table import Table as RichTable
 
-__all__ = [
-    "Colour",
-    "CsvRows",
-    "Styled",
-    "confirm",
-    "console_on",
-    "draw",
-    "encode_document",
-    "enter_screen",
-    "leave_screen",
-    "print_traceback",
-    "styled",
-    "text_column",
-    "write",
-    "write_json",
-    "write_lines",
-    "write_over",
-    "write_picture",
-]
 
 Colour = Literal["red", "green", "yellow", "cyan", "bright_black"]
 

@@ -15,8 +15,6 @@ from mission_tui.fleet.specs.secrecy import is_secret
 from mission_tui.ipc.start import SUPERVISOR
 from mission_tui.paths import socket_dir
 
-__all__ = ["LINGER", "UnitFile", "command_of", "search_path"]
-
 LINGER = Path("/var/lib/systemd/linger")
 MARK = "# mission-tui service for the runs root "
 KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "NO_COLOR")

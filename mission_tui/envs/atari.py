@@ -14,8 +14,6 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-__all__ = ["AtariWrapper"]
-
 Game = gymnasium.Env[Any, Any]
 Stepped = tuple[Any, float, bool, bool, dict[str, Any]]
 Begun = tuple[Any, dict[str, Any]]

@@ -23,8 +23,6 @@ from mission_tui.envs.render import RENDER_MODES, draw
 from mission_tui.envs.scoring import is_truncated
 from mission_tui.envs.state import State
 
-__all__ = ["MissionGymVector"]
-
 
 class MissionGymVector(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[Any]]):
     """N fields of one mission; arguments as for `MissionGym`.

@@ -19,8 +19,6 @@ from mission_tui.envs.env_recipe import EnvRecipe
 from mission_tui.envs.shared_arrays import Layout
 from mission_tui.errors import raised_by
 
-__all__ = ["BEGIN", "CALL", "DONE", "ERROR", "FORM", "QUIT", "STEP", "Assignment", "Channel", "Raised", "frame"]
-
 BEGIN, STEP, CALL, FORM, QUIT = b"a", b"s", b"c", b"f", b"q"
 """The first message brings the assignment; then: step all lanes, call something in some of them, learn the form of the
 actions that follow, close and leave.

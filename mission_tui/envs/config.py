@@ -17,8 +17,6 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 from mission_tui.envs.mission import Box, Mission, Point, Rewards, Rules, Units, World
 from mission_tui.errors import PresetError, nearest
 
-__all__ = ["load_mission", "mission_files", "shipped_missions"]
-
 _SHIPPED = Path(__file__).parent / "missions"
 _FILES: Mapping[str, type[Any]] = {"world": World, "units": Units, "rules": Rules, "rewards": Rewards}
 T = TypeVar("T")

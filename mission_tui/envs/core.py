@@ -22,8 +22,6 @@ from mission_tui.envs.scoring import Capture, OutcomeRules, Progress, RewardMode
 from mission_tui.envs.state import State, generator_from_words, stack_words
 from mission_tui.errors import CheckpointError
 
-__all__ = ["MissionCore", "action_space", "observation_space"]
-
 
 class MissionCore:
     """State and rules of N fields; `generators[i]` is lane i's only source of chance."""

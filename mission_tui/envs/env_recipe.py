@@ -14,8 +14,6 @@ from typing import Any
 
 import gymnasium
 
-__all__ = ["EnvRecipe", "Monitor"]
-
 
 class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Puts ``episode: {r, l, t}`` into the last info of an episode, rounded and summed as SB3 does.

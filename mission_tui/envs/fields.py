@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from mission_tui.envs.mission import Mission
 
-__all__ = ["NOT_STARTED", "Bools", "Fields", "Floats", "Ints", "Spawner"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

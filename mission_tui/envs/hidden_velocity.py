@@ -8,8 +8,6 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HiddenVelocity"]
-
 _VELOCITIES = {
     "CartPole": (1, 3),
     "Acrobot": (4, 5),

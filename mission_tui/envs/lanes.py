@@ -19,8 +19,6 @@ from mission_tui.envs.shared_arrays import ActionForm, SharedArrays
 from mission_tui.envs.state import can_save_state, restore_env_state, save_env_state
 from mission_tui.forks import FORKED, leave_fork
 
-__all__ = ["FINAL", "LaneQuery", "LaneStep", "Lanes"]
-
 FINAL = "terminal_observation"
 """SB3's key of an episode's last observation; an info that lacks it has it in the shared array."""
 

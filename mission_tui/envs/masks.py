@@ -8,8 +8,6 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-__all__ = ["MASKS", "choices", "sampled"]
-
 MASKS = "action_masks"
 """The method by which an environment, or a wrapper around it, says what is allowed now."""
 

@@ -9,19 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
-__all__ = [
-    "OUTCOMES",
-    "Box",
-    "Mission",
-    "Outcome",
-    "Point",
-    "Rewards",
-    "Rules",
-    "Shaping",
-    "Units",
-    "World",
-]
-
 Point = tuple[float, float]
 Positive = Annotated[float, "above 0"]
 NotNegative = Annotated[float, "0 or more"]

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from mission_tui.envs.fields import Bools, Fields, Floats, Ints
 from mission_tui.envs.mission import Mission
 
-__all__ = ["HEADINGS", "Guards", "Movement", "Pairs"]
-
 _DIAGONAL = math.sqrt(0.5)
 HEADINGS: tuple[tuple[float, float], ...] = (
     (0.0, 0.0),

@@ -16,8 +16,6 @@ from mission_tui.envs.fields import Fields, Floats
 from mission_tui.envs.mission import Mission
 from mission_tui.envs.movement import Pairs
 
-__all__ = ["Observer"]
-
 PER_ATTACKER = 10
 _SHARED = 2
 _PADDING = 24

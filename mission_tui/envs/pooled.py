@@ -20,8 +20,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-__all__ = ["PooledBatch", "PooledEnv"]
-
 _SEED_SPAN = 2**31
 _LANES_A_THREAD = 4
 _POOLS_OWN = ("env_id", "players", "elapsed_step")

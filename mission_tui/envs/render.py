@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from mission_tui.envs.core import MissionCore
 from mission_tui.envs.fields import Bools, Fields, Floats
 
-__all__ = ["RENDER_MODES", "draw"]
-
 RENDER_MODES = ["ansi", "rgb_array"]
 
 _COLUMNS, _LINES = 38, 19

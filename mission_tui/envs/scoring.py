@@ -19,8 +19,6 @@ import numpy as np
 from mission_tui.envs.fields import Bools, Fields, Floats, Ints
 from mission_tui.envs.mission import OUTCOMES, Mission, Outcome, Shaping
 
-__all__ = ["Capture", "OutcomeRules", "Progress", "RewardModel", "is_truncated", "outcome_name"]
-
 _CODES: dict[Outcome, int] = {name: code for code, name in enumerate(OUTCOMES, start=1)}
 
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from mission_tui.envs.masks import choices
 
-__all__ = ["ActionForm", "Layout", "SharedArrays", "anonymous_memory"]
-
 _LINE = 64
 _WIDEST = 8
 """Bytes kept for each number of an action: policies may send another type than the space's, as for MultiBinary."""

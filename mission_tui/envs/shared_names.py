@@ -14,8 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["record_shared_names"]
-
 RECORD = "shared-memory"
 
 

@@ -17,8 +17,6 @@ from mission_tui.envs.render import RENDER_MODES, draw
 from mission_tui.envs.scoring import is_truncated
 from mission_tui.envs.state import State
 
-__all__ = ["MissionGym"]
-
 _LANE = np.zeros(1, dtype=np.int64)
 
 

@@ -16,19 +16,6 @@ from numpy.typing import NDArray
 
 from mission_tui.errors import CheckpointError
 
-__all__ = [
-    "State",
-    "StatefulEnv",
-    "can_save_state",
-    "generator_from_words",
-    "generator_words",
-    "is_portable",
-    "restore_env_state",
-    "save_env_state",
-    "stack_words",
-    "tested_class",
-]
-
 State = dict[str, Any]
 Words = NDArray[np.uint64]
 

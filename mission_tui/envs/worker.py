@@ -21,8 +21,6 @@ from mission_tui.envs.shared_names import record_shared_names
 from mission_tui.forks import guard_forks, leave_fork
 from mission_tui.process_name import call_process
 
-__all__ = ["main"]
-
 _PR_SET_PDEATHSIG = 1
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mission_tui.fleet.events.findings import Finding
     from mission_tui.fleet.views.snapshot import RunView
 
-__all__ = ["CATALOGUE", "COMMANDS", "LAUNCH_KEYS", "WORDS", "Command", "Needs", "is_applicable", "objection", "refusal"]
 
 LAUNCH_KEYS = (*"1234567890", "P")
 """The keys a preset may carry."""

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-__all__ = ["UNLIMITED", "ProcessLimits", "core_list", "cores_in", "shortfalls"]
-
 UNLIMITED = -1
 
 

@@ -9,8 +9,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-__all__ = ["Bytes", "Count", "Pid", "Rate", "Seconds", "UnixTime", "Whole"]
-
 UnixTime = Annotated[float, Meta(gt=-1e10, lt=1e11)]
 """Seconds since 1970: a date from 1653, for a clock that stepped, to the year 5138."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import statistics
 
-__all__ = ["t_quantile"]
-
 
 def t_quantile(p: float, freedom: float) -> float:
     """Quantile `p` of Student's t; 3 % too small at three degrees of freedom, worse below."""

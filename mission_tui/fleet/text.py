@@ -10,8 +10,6 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["clean", "clean_line", "clean_lines", "spelled_out"]
-
 ESCAPES = re.compile(
     r"(?:\x1b[P\]X^_]|[\x90\x9d\x98\x9e\x9f]).*?(?:\x07|\x1b\\|\x9c|\Z)"  # strings to the terminal, up to their end
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # control sequences

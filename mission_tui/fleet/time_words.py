@@ -7,8 +7,6 @@ from datetime import UTC, datetime, time, timedelta
 
 from mission_tui.errors import UsageError
 
-__all__ = ["BACK_S", "parse_moment", "parse_span_s"]
-
 BACK_S = 600.0
 """How far back one looks where nobody says when."""
 

@@ -25,8 +25,6 @@ from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.ipc.start import ensure_supervisor, start_readonly_server
 from mission_tui.paths import socket_dir
 
-__all__ = ["AsyncConnection"]
-
 RECEIVE_BYTES = 1 << 18
 HELLO_S = 5.0
 FIRST_RETRY_S = 0.1

@@ -12,8 +12,6 @@ from typing import TypedDict
 
 from mission_tui.fleet.process_limits import ProcessLimits, core_list
 
-__all__ = ["SCHEDULERS", "Origin", "captured_environ", "captured_limits", "is_text", "origin_of"]
-
 SCHEDULERS = {"other": 0, "batch": 3, "idle": 5}
 """The kernel's numbers (sched(7)). Real-time policies are not among them: whoever has one wants it for one process."""
 

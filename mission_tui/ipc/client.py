@@ -33,8 +33,6 @@ from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Answer, Answ
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.paths import socket_dir
 
-__all__ = ["Connection", "decode_reply", "refusal", "request_line", "welcomed"]
-
 RECEIVE_BYTES = 1 << 16
 
 SILENCE_S = 120.0

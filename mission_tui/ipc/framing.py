@@ -11,17 +11,6 @@ import msgspec
 
 from mission_tui.errors import EX_UNAVAILABLE, ProtocolError
 
-__all__ = [
-    "REPLY_LINE_BYTES",
-    "ConnectionLostError",
-    "LineReader",
-    "MalformedError",
-    "TooLargeError",
-    "WrongVersionError",
-    "decode",
-    "encode",
-]
-
 T = TypeVar("T")
 
 REPLY_LINE_BYTES = 8 << 20

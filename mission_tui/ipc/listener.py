@@ -5,7 +5,6 @@ What is said on a connection is not known here. A conversation that fails hurts 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -14,10 +13,9 @@ from pathlib import Path
 
 from mission_tui.errors import EX_UNAVAILABLE
 from mission_tui.ipc.framing import LineReader, MalformedError, encode
+from mission_tui.ipc.local_asyncio import asyncio
 from mission_tui.ipc.replies import Refused
 from mission_tui.ipc.sockets import bind, is_private, peer, prepare_socket_dir
-
-__all__ = ["CONNECTION_LIMIT", "HELLO_S", "Listener", "lines"]
 
 CONNECTION_LIMIT = 128
 HELLO_S = 5.0

@@ -17,8 +17,6 @@ from mission_tui.fleet.views.snapshot import OtherRoot
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect, is_private
 from mission_tui.paths import socket_dir
 
-__all__ = ["live_roots", "name_root", "named_root", "socket_folders", "unname_root", "write_live_count"]
-
 _ROOT, _LIVE = "root", "live"
 _MOST_BYTES = 4096
 """The longest path that Linux knows."""

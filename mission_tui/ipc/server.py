@@ -29,9 +29,6 @@ from mission_tui.ipc.replies import OperatorReply, Refused, SnapshotReply, Welco
 from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Hello, OperatorRequest
 from mission_tui.ipc.sockets import peer
 
-__all__ = ["STALL_S", "Listener", "Session", "SnapshotLines", "serve_link", "serve_operator"]
-
-
 STALL_S = 60.0
 FLUSH_S = 1.0
 BACKLOG_BYTES = 2 * REPLY_LINE_BYTES

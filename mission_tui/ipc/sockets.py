@@ -13,17 +13,6 @@ from pathlib import Path
 
 from mission_tui.errors import NoSupervisorError
 
-__all__ = [
-    "MAX_PATH_BYTES",
-    "OPERATOR_SOCKET",
-    "TELEMETRY_SOCKET",
-    "bind",
-    "connect",
-    "is_private",
-    "peer",
-    "prepare_socket_dir",
-]
-
 OPERATOR_SOCKET = "operator.sock"
 TELEMETRY_SOCKET = "telemetry.sock"
 MAX_PATH_BYTES = 107

@@ -25,8 +25,6 @@ from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.paths import socket_dir
 from mission_tui.plain_files import make_folder, open_fresh, open_plain, open_to_append, open_to_lock
 
-__all__ = ["SUPERVISOR", "ensure_supervisor", "operator_socket", "start_readonly_server"]
-
 SUPERVISOR = "mission_tui.supervisor"
 READONLY_SERVER = "mission_tui.supervisor.readonly.server"
 REPLAY_SERVER = "mission_tui.supervisor.readonly.replay"

@@ -28,8 +28,6 @@ from mission_tui.ipc.telemetry_messages import (
     TrainerHello,
 )
 
-__all__ = ["Telemetry"]
-
 FRAME_S = 0.25
 HEARTBEAT_S = 1.0
 FIRST_RETRY_S = 0.1

@@ -22,8 +22,6 @@ from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.sockets import peer
 from mission_tui.ipc.telemetry_messages import TELEMETRY_LINE_BYTES, Order, TelemetryMessage, TrainerHello
 
-__all__ = ["BATCH_S", "TrainerLink", "serve_telemetry"]
-
 TELEMETRY: msgspec.json.Decoder[TelemetryMessage] = msgspec.json.Decoder(TelemetryMessage)
 BATCH_S = 0.05
 """Seconds for which a link that is busy is not read: a wake-up costs ten times what a message does."""

@@ -26,8 +26,6 @@ from typing import Any, NamedTuple, NoReturn
 from mission_tui.errors import EX_RESUMABLE, MissionError
 from mission_tui.plain_files import Inode, inode_of, read_plain, same_inode
 
-__all__ = ["Order", "StartError", "read_order", "start_trainer", "take_lease"]
-
 ORDER_BYTES = 16 << 20
 LEASE_VARIABLE = "MISSION_TUI_LEASE_FD"
 HERE = ("MISSION_TUI_RUN_DIR", "MISSION_TUI_REPORT")

@@ -20,16 +20,6 @@ from mission_tui.keeper.proc import pidfd_inode
 from mission_tui.plain_files import open_folder, open_fresh, open_to_append, read_plain
 from mission_tui.procfs import Stat, boot_id
 
-__all__ = [
-    "Output",
-    "exit_record",
-    "identity_record",
-    "remove_shared_memory",
-    "reserve_space",
-    "write_json",
-    "write_with_retries",
-]
-
 TRIES = 5
 ROOM_BYTES = 32 << 10
 RETRY_S = 0.5

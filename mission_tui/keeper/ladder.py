@@ -16,8 +16,6 @@ from typing import Literal
 from mission_tui.keeper.proc import descendants, send
 from mission_tui.procfs import Stat
 
-__all__ = ["Ladder", "block_signals"]
-
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGQUIT)
 TICK_S = 0.5
 SWEEP_TICK_S = 0.05

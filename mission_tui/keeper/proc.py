@@ -13,14 +13,6 @@ from pathlib import Path
 
 from mission_tui.procfs import Stat, process_ids, read_stat
 
-__all__ = [
-    "become_subreaper",
-    "descendants",
-    "oom_kills",
-    "pidfd_inode",
-    "send",
-]
-
 PR_SET_CHILD_SUBREAPER = 36
 
 

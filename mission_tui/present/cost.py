@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from mission_tui.fleet.capacity.cost import Cost, Pace
 from mission_tui.present.numbers import size
 
-__all__ = ["all_at_once", "differing"]
-
 _DIFFERING = 3
 
 

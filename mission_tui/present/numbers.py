@@ -9,22 +9,6 @@ import time
 
 from mission_tui.fleet.events.metrics import Metric, number
 
-__all__ = [
-    "DASH",
-    "ago",
-    "clock",
-    "compact",
-    "count",
-    "duration",
-    "in_unit",
-    "measure",
-    "percent",
-    "rate",
-    "reading",
-    "size",
-    "split_second",
-]
-
 DASH = "-"
 
 

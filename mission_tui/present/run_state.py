@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
 
-__all__ = ["share_done", "state_word"]
-
 _PHASES_SHOWN = ("rollout", "update", "saving")
 
 

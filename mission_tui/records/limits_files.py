@@ -9,8 +9,6 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.capacity.headroom import MachineLimits, read_limits, tightest
 from mission_tui.records.files.given_files import read_toml
 
-__all__ = ["LimitsFiles"]
-
 
 class LimitsFiles:
     """Looked at whenever somebody asks, and read again only when one of them was changed."""

@@ -24,8 +24,6 @@ from mission_tui.records.files.lines import encode_line
 from mission_tui.records.files.storage import storing
 from mission_tui.records.files.tail import read_all
 
-__all__ = ["MOST_BYTES", "TIERS", "CellsRecord", "Kept", "MeterFiles", "SpansRecord"]
-
 MOST_BYTES = 200_000_000
 """All files together; the oldest go first where a machine with very many GPUs and runs would take more."""
 NAME = re.compile(r"(fine|middle|coarse)-(\d{1,12})-\d{1,9}\.jsonl")

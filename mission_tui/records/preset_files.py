@@ -20,19 +20,6 @@ from mission_tui.records.files.atomic import write_atomic
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.storage import storing
 
-__all__ = [
-    "PresetFile",
-    "base_of",
-    "find_presets",
-    "hidden_by",
-    "launched_by",
-    "load_health",
-    "load_health_file",
-    "load_preset",
-    "preset_on_key",
-    "write_preset",
-]
-
 
 def find_presets(dirs: Sequence[Path]) -> tuple[dict[str, PresetFile], dict[str, MissionError]]:
     """All presets by name in search order, and what is wrong with the unreadable ones, by file stem.

@@ -17,8 +17,6 @@ from pathlib import Path
 from mission_tui.errors import UsageError
 from mission_tui.plain_files import open_fresh, open_to_lock
 
-__all__ = ["SHARED", "check_locks", "check_private", "file_system", "others_may_write"]
-
 SHARED = ("nfs", "nfs4", "cifs", "smb3", "lustre", "fuse", "9p", "beegfs", "gpfs")
 """File systems that other machines may hold too; their locks can be missing, slow or only pretended."""
 

@@ -24,17 +24,6 @@ from mission_tui.records.files.tail import read_all
 if TYPE_CHECKING:
     from mission_tui.fleet.tuning.profile import HostProfile
 
-__all__ = [
-    "host_fingerprint",
-    "load_profile",
-    "newest_tune",
-    "other_profile",
-    "profile_path",
-    "read_tune",
-    "tune_journal",
-    "versions_here",
-    "write_profile",
-]
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 _MODEL = re.compile(r"^model name\s*:\s*(.+)$", re.MULTILINE)

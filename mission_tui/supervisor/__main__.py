@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import gc
 
-# Until the fleet is read (`_read_all`): what is loaded is no garbage, and looking for some is a tenth of the start.
-gc.disable()
+if __name__ == "__main__":
+    # Until the fleet is read (`_read_all`): what is loaded is no garbage, and looking for some is a tenth of the start.
+    gc.disable()
 
 import argparse
 import fcntl
@@ -23,9 +24,10 @@ from functools import partial
 from pathlib import Path
 
 from mission_tui.errors import MissionError
+from mission_tui.ipc.listener import Listener
 from mission_tui.ipc.local_asyncio import asyncio
 from mission_tui.ipc.roots import name_root, unname_root
-from mission_tui.ipc.server import Listener, serve_operator
+from mission_tui.ipc.server import serve_operator
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET, prepare_socket_dir
 from mission_tui.ipc.telemetry_server import serve_telemetry
 from mission_tui.paths import socket_dir

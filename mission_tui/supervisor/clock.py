@@ -15,8 +15,8 @@ from functools import partial
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.observations import FlagSeen
+from mission_tui.ipc.listener import Listener
 from mission_tui.ipc.roots import name_root
-from mission_tui.ipc.server import Listener
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.root_checks import check_private
 from mission_tui.supervisor.ending.freezing import watch_stops
@@ -35,8 +35,6 @@ from mission_tui.supervisor.watching.following import follow
 from mission_tui.supervisor.watching.metrics_feed import LATE_S, judge_silence, read_news
 from mission_tui.supervisor.watching.surroundings import OtherPrograms, OtherRoots
 from mission_tui.supervisor.watching.usage import RunSizes, UsageMeter
-
-__all__ = ["Clock", "TimeLimits", "read_time_limits"]
 
 TICK_S = 1.0
 PIDS_TICKS = 3

@@ -78,8 +78,6 @@ from mission_tui.supervisor.verbs.resume import resume
 from mission_tui.supervisor.verbs.set import set_
 from mission_tui.supervisor.verbs.tune import tune, tune_fleet
 
-__all__ = ["RequestDispatcher"]
-
 PUSH_S = 0.25
 LOOK_PATIENCE_S = 0.75
 PATIENCE_S = 1.25

@@ -33,8 +33,6 @@ from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.watching.finding_actions import keep_last_good_again, react_to_due
 from mission_tui.supervisor.watching.metrics_feed import on_rows_written, read_news, record_duty_failure
 
-__all__ = ["TelemetryHandler"]
-
 _PLACE_CHARS = 40
 
 

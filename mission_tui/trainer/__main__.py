@@ -33,7 +33,6 @@ from mission_tui.trainer.running_time import notice_stops
 if TYPE_CHECKING:
     from mission_tui.trainer.training import Job
 
-__all__ = ["main"]
 
 _LEAVE_S = 15.0
 

@@ -12,8 +12,6 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import attempt_spec_file, read_spec, read_terms
 
-__all__ = ["Attempt"]
-
 
 @dataclass(frozen=True, slots=True)
 class Attempt:

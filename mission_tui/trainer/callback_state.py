@@ -14,8 +14,6 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from mission_tui.trainer.tree import Tree
 
-__all__ = ["CallbackState"]
-
 _NOT_THEIRS = frozenset({"num_timesteps", "locals", "globals", "model", "parent", "verbose"})
 _MOST = 10_000
 """Values in one attribute: a boundary copies them before every rollout."""

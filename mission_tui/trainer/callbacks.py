@@ -27,8 +27,6 @@ from mission_tui.trainer.callback_state import CallbackState
 from mission_tui.trainer.failures import CallbackError, complain
 from mission_tui.trainer.tree import Tree
 
-__all__ = ["Callbacks", "Named"]
-
 _ENDLESS = sys.maxsize
 """The total of a training that ends by the clock: whoever divides by it sees no progress."""
 _LIBRARIES = (

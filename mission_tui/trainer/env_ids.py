@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 
     from mission_tui.envs.mission import Rules
 
-__all__ = [
-    "Registration",
-    "env_kwargs",
-    "find_env",
-    "gym_id",
-    "make_env",
-    "making",
-    "mission_rules",
-    "native_refusal",
-    "registration_of",
-]
 
 _EXTRA_NAMESPACES = {"ALE": "ale_py"}
 _POOL = "envpool"

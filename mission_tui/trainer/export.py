@@ -34,8 +34,6 @@ from mission_tui.trainer.state.wrappers import restore_normalizer
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process, spaces_alone
 
-__all__ = ["main"]
-
 
 def main(arguments: list[str] | None = None) -> int:
     """Export; returns the exit code."""

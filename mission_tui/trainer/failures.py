@@ -11,8 +11,6 @@ from typing import Literal
 
 from mission_tui.errors import EX_CONFIG, EX_FAILED, MissionError, PresetError, raised_by
 
-__all__ = ["CallbackError", "EnvError", "Failure", "NonFiniteError", "classify", "complain"]
-
 FailureKind = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "unknown"]
 
 _OOM_SIGNS = ("CUDA out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")

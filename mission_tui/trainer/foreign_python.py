@@ -25,8 +25,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["LENT", "NEEDED", "Need", "main", "outside", "version_line"]
-
 LENT = "MISSION_TUI_LENT"
 OLDEST_PYTHON = (3, 11)
 EX_CONFIG = 78

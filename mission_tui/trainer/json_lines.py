@@ -19,8 +19,6 @@ from mission_tui.errors import EX_FAILED, MissionError, PresetError, raised_by
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.forks import guard_forks, leave_fork
 
-__all__ = ["Say", "answer", "asked_spec"]
-
 Say = Callable[[dict[str, Any]], None]
 
 

@@ -29,8 +29,6 @@ from mission_tui.trainer.state.resume import spec_facts
 from mission_tui.trainer.tensorboard import EventFile
 from mission_tui.trainer.tree import Tree
 
-__all__ = ["Training"]
-
 T = TypeVar("T")
 
 

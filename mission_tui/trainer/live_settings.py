@@ -20,8 +20,6 @@ from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.ppo import PPO
 
-__all__ = ["LiveSettings"]
-
 _PLAIN = ("batch_size", "n_epochs", "ent_coef", "vf_coef", "max_grad_norm", "target_kl")
 
 

@@ -15,8 +15,6 @@ from typing import Any
 from mission_tui.errors import PresetError, nearest
 from mission_tui.fleet.specs.spec import Algo
 
-__all__ = ["CONTRIB", "check_contrib", "check_kwargs", "find_named", "import_named", "parameters_of"]
-
 _EXTRA_MODULES = {"ale_py": "envs", "cv2": "envs", "Box2D": "envs", "mujoco": "envs", "pygame": "envs"}
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 CONTRIB = "sb3-contrib"

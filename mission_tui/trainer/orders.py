@@ -20,8 +20,6 @@ from mission_tui.ipc.telemetry_messages import Order, TelemetryMessage, TrainerH
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.record import CheckpointReason
 
-__all__ = ["Link", "Orders"]
-
 _LOOK_EVERY_S = 0.2
 
 

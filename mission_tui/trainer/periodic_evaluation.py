@@ -22,8 +22,6 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.run_module import module_words
 from mission_tui.trainer.failures import complain
 
-__all__ = ["Evaluating", "Played"]
-
 _NICE = 15
 _END_S = 5.0
 

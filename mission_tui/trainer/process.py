@@ -21,15 +21,6 @@ from mission_tui.errors import EX_RESUMABLE, MissionError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = [
-    "cap_threads",
-    "check_lease",
-    "children",
-    "collecting_later",
-    "keep_lease_private",
-    "lower_priority",
-    "outlive_full_disk",
-]
 
 _NICE = 5
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")

@@ -40,13 +40,11 @@ from mission_tui.ipc.telemetry_messages import (
 )
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.storage import StorageError
-from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.manifest import Manifest
 from mission_tui.trainer.env_ids import Registration
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.periodic_evaluation import Played
-
-__all__ = ["CheckpointReason", "Record"]
 
 CheckpointReason = Literal["time", "steps", "asked", "stop", "end", "finding"]
 

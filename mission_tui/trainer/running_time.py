@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 from mission_tui.fleet.specs.spec import RunSpec
 
-__all__ = ["Budget", "Stopwatch", "notice_stops", "unstopped_s"]
-
 TICK_S = 0.25
 LATE_S = 2 * TICK_S
 PATIENCE_S = 2.0

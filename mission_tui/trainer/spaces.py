@@ -15,8 +15,6 @@ from mission_tui.envs.masks import MASKS
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.spec import PpoSpec
 
-__all__ = ["described", "described_space", "masks_refusal", "refusal", "short", "stack_refusal", "stacked"]
-
 _NATURE_PIXELS = 36
 """Fewer in a side leave nothing of an image behind the third convolution of SB3's `NatureCNN`."""
 _MULTI_INPUT = {"MlpPolicy": "MultiInputPolicy", "CnnPolicy": "MultiInputPolicy"} | {

@@ -16,8 +16,6 @@ from mission_tui.trainer.failures import complain
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-__all__ = ["EventFile"]
-
 
 class EventFile:
     """One event file of one attempt in the run directory; does nothing without the extra.

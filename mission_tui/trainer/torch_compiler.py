@@ -24,8 +24,6 @@ from torch.optim import Optimizer
 
 from mission_tui.errors import PresetError
 
-__all__ = ["compiled", "compiling", "disable_compiler", "load_compiler", "load_everything"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 160
 

@@ -42,8 +42,6 @@ from mission_tui.trainer.state.resume import Facts, facts_of, probe, restore_tra
 from mission_tui.trainer.tensorboard import EventFile
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env
 
-__all__ = ["Job"]
-
 _PLAYING_SEED = 10_000
 """How far from the run's own the seeds of environments are that callbacks play in."""
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from mission_tui.errors import CheckpointError
 
-__all__ = ["Tree", "read_tree", "write_tree"]
-
 Tree = dict[str, Any]
 
 _REFERENCE = "$array"

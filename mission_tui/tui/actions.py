@@ -13,8 +13,6 @@ from msgspec import Struct
 
 from mission_tui.fleet.commands import CATALOGUE, COMMANDS, Needs
 
-__all__ = ["ACTIONS", "BY_NAME", "Action", "Move", "Place", "key_label", "offered"]
-
 Place = Literal["fleet", "run", "machine"]
 Group = Literal["start", "act", "look", "move", "screen"]
 

@@ -33,8 +33,6 @@ from mission_tui.tui.terminal.typed_ahead import WINDOW_S, LaunchGate, TypedAhea
 from mission_tui.tui.textual_fixes.cell_diff import Pen, brief
 from mission_tui.tui.textual_fixes.memory import ClosedScreens, forget_whole
 
-__all__ = ["MissionApp"]
-
 _NONE_YET = Preferences()
 
 GREETING_S = 10.0

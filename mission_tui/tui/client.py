@@ -15,8 +15,6 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.requests import AnsweredBy, GoTo
 
-__all__ = ["FleetClient", "ReplaySeek", "follow"]
-
 Answer = TypeVar("Answer")
 Lost = Callable[[str, bool], None]
 _FIRST_WAIT_S = 0.25

@@ -14,10 +14,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from mission_tui.errors import UsageError
-from mission_tui.tui.state.presets import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
+from mission_tui.tui.state.presets import LoadPresets, Resolve, SavePreset, save_nothing
 from mission_tui.tui.textual_fixes.loading import load_textual
-
-__all__ = ["PresetChoice", "SessionResult", "replay", "run"]
 
 _FPS, _FPS_OVER_SSH = "240", "60"
 """What a key changes waits for up to two frames when a picture was drawn just before (Textual 8.2.8 leaves one out

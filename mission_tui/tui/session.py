@@ -21,8 +21,6 @@ from mission_tui.tui.state.preferences import Keep, Preferences, UnsavedPreferen
 from mission_tui.tui.state.presets import LoadPresets, Resolve, SavePreset
 from mission_tui.tui.textual_fixes.hangup import watch_signals, watched_terminal
 
-__all__ = ["chosen", "play", "show"]
-
 SIZE_CHECK_S = 1.0
 REMEMBER_S = 15.0
 SETTLED_S = 1.0

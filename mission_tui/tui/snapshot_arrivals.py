@@ -23,8 +23,6 @@ from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.news import News, StaleNews, desktop_note, sentences
 from mission_tui.tui.terminal.flow import Flow
 
-__all__ = ["Pace", "SnapshotArrivals"]
-
 _SETTLED_S = 0.1
 _BEHIND_S = 5.0
 """Behind a sheet every cell is tinted: a changed number there paints all of the screen again, some 10 KB."""

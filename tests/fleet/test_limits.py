@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mission_tui.errors import PresetError, UsageError
+from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.health_file import (
     HealthFile,
     contradictions,
@@ -16,7 +17,8 @@ from mission_tui.fleet.specs.health_file import (
     with_file_above,
     with_files_below,
 )
-from mission_tui.fleet.specs.preset import as_tables, change, expand, from_tables, read_preset, resolve
+from mission_tui.fleet.specs.preset import as_tables, change, from_tables, resolve
+from mission_tui.fleet.specs.preset_file import read_preset
 from mission_tui.fleet.specs.spec import EnvSpec, KeepSpec, PpoSpec, RunSpec, Schedule, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep, KlPersistentLimits, Limits, StallLimits
 

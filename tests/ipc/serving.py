@@ -15,7 +15,7 @@ from mission_tui import __version__
 from mission_tui.errors import PresetError
 from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView, SupervisorInfo
 from mission_tui.ipc.framing import encode
-from mission_tui.ipc.listener import CONNECTION_LIMIT, HELLO_S
+from mission_tui.ipc.listener import CONNECTION_LIMIT, HELLO_S, Listener
 from mission_tui.ipc.replies import Accepted, Evaluated, LogReply, OperatorReply, Progress, SnapshotReply
 from mission_tui.ipc.requests import (
     PROTOCOL,
@@ -28,7 +28,7 @@ from mission_tui.ipc.requests import (
     OperatorRequest,
     Watch,
 )
-from mission_tui.ipc.server import STALL_S, Listener, Session, serve_operator
+from mission_tui.ipc.server import STALL_S, Session, serve_operator
 from mission_tui.ipc.sockets import OPERATOR_SOCKET
 from mission_tui.paths import socket_dir
 

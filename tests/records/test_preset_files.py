@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mission_tui.errors import MissionError, PresetError, UsageError
-from mission_tui.fleet.specs.preset import cautions, resolve
+from mission_tui.fleet.specs.consistency import cautions
+from mission_tui.fleet.specs.preset import resolve
 from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
 from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.paths import shipped_presets

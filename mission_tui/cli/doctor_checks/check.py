@@ -6,8 +6,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["Check", "Level"]
-
 Level = Literal["ok", "note", "warn", "bad"]
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mission_tui.cli.session import Session
     from mission_tui.ipc.replies import UpgradesReply
 
-__all__ = ["judge_upgrades", "software_checks", "terminal_checks", "upgrade_checks"]
 
 NEEDED = ("torch", "stable-baselines3", "gymnasium", "numpy", "textual", "msgspec", "psutil", "safetensors")
 OPTIONAL = {

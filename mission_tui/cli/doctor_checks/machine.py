@@ -19,8 +19,6 @@ from mission_tui.cli.doctor_checks.check import Check
 from mission_tui.fleet.views.machine_sharing import START, STOP, Mps
 from mission_tui.present.numbers import size
 
-__all__ = ["find_mps", "gpu_checks", "judge_driver", "judge_mps", "machine_checks", "mps_checks"]
-
 RAM_LOW_BYTES = 2 << 30
 DISK_LOW_BYTES = 5 << 30
 DRIVER_FILE = Path("/proc/driver/nvidia/version")

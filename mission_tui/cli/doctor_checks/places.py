@@ -20,7 +20,6 @@ from mission_tui.records.root_checks import SHARED, check_private, file_system
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
 
-__all__ = ["kills_user_processes", "login_checks", "place_checks"]
 
 SETTINGS = (Path("/usr/lib/systemd"), Path("/run/systemd"), Path("/etc/systemd"))
 ADVICE = (

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mission_tui.fleet.bench import Ratio, Repeat, Side
     from mission_tui.ipc.replies import Benched
 
-__all__ = ["BenchResult", "bench_facts", "bench_result", "write_bench"]
 
 NOTED_ELSEWHERE_PERCENT = 10.0
 LONG_UPDATES_SHARE = 0.1

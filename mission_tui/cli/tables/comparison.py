@@ -17,7 +17,6 @@ from mission_tui.present.numbers import DASH, count, duration, measure, size
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Compared, Comparison, Ranked, Row
 
-__all__ = ["comparison_facts", "comparison_tables", "write_comparison"]
 
 _CELL = 40
 _UNITS: Mapping[str, Callable[[float | None], str]] = {

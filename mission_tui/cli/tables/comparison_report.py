@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from mission_tui.cli.tables.table import Table
     from mission_tui.fleet.compare import Comparison, Curve
 
-__all__ = ["curves_svg", "ticks", "write_report"]
 
 _WIDTH, _HEIGHT = 900.0, 480.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70.0, 200.0, 30.0, 45.0

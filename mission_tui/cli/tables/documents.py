@@ -17,17 +17,6 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import Checked, DetailsReply
 
-__all__ = [
-    "SCHEMA",
-    "check_facts",
-    "finding_facts",
-    "payoff_facts",
-    "provenance_facts",
-    "run_facts",
-    "status_facts",
-    "top_facts",
-    "write_document",
-]
 
 SCHEMA = 1
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 from mission_tui.present.run_state import share_done, state_word
 
-__all__ = ["fleet_table", "machine_line"]
-
 
 def machine_line(snapshot: FleetSnapshot) -> str:
     """Runs root, supervisor, and what the host and its GPUs do."""

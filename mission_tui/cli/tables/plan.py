@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mission_tui.ipc.requests import LaunchItem
 
-__all__ = ["plan_facts", "show_plan", "show_scaling"]
 
 _CELL = 40
 _OWN = ("preset", "description", "run.seed")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from mission_tui.fleet.views.snapshot import RunView
 
-__all__ = ["TaskBar", "board_on"]
 
 PLAIN_EVERY_S = 10.0
 

@@ -16,7 +16,6 @@ from mission_tui.present.numbers import DASH
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import DetailsReply
 
-__all__ = ["provenance_lines", "settings_table"]
 
 _CHARACTERS = 20_000
 SECTIONS = ("env", "ppo", "run", "model")

@@ -15,7 +15,6 @@ from mission_tui.fleet.text import clean_line
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["Table", "inert"]
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 

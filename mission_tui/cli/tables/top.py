@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from mission_tui.fleet.events.processes import Usage
     from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView
 
-__all__ = [
-    "attribution_facts",
-    "cores_line",
-    "duty_lines",
-    "gpu_table",
-    "host_line",
-    "last_minute",
-    "others_line",
-    "others_table",
-    "share_table",
-    "usage_table",
-    "worker_lines",
-]
 
 _ALL = ("run", "name", "state", "CPU", "memory", "share", "VRAM", "GPU", "written", "files", "threads", "procs", "st/s")
 _BRIEF = ("name", "state", "CPU", "memory", "VRAM", "GPU", "st/s")

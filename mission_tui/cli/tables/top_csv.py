@@ -25,7 +25,6 @@ from mission_tui.fleet.text import clean_line
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
 
-__all__ = ["COLUMNS", "seconds_of", "strip_rows", "write_series"]
 
 COLUMNS = ("t", "what", "id", "name", "busy_min", "busy_mean", "busy_max", "power_w", "cpu_percent", *PHASES)
 LATE_S = 2.0

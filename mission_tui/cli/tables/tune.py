@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mission_tui.fleet.tuning.tune_result import Row, TuneResult
     from mission_tui.ipc.replies import Progress, Tuned
 
-__all__ = ["probe_line", "tune_facts", "tune_result_of", "write_tune"]
 
 BAR = 30
 

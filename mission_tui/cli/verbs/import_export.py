@@ -119,7 +119,8 @@ def import_run_command(
 
 def _item_of(session: Session, path: Path, name: str | None, assignments: Sequence[str], models: bool) -> LaunchItem:
     """The run that the folder's own words and `assignments` stand for; what could not be taken over is said."""
-    from mission_tui.fleet.specs.preset import expand, resolve
+    from mission_tui.fleet.specs.assignment import expand
+    from mission_tui.fleet.specs.preset import resolve
     from mission_tui.fleet.specs.preset_file import read_preset
     from mission_tui.ipc.requests import LaunchItem
     from mission_tui.records.runs.layout import check_name

@@ -24,7 +24,7 @@ from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.checking import CheckFigures
-    from mission_tui.fleet.specs.preset import PresetFile
+    from mission_tui.fleet.specs.preset_file import PresetFile
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.replies import Checked
 
@@ -120,7 +120,8 @@ def show(session: Session, name: str, resolved: bool, assignments: tuple[str, ..
 
 def _resolved(session: Session, preset: PresetFile, assignments: tuple[str, ...]) -> dict[str, Any]:
     from mission_tui.cli.plan import resolved
-    from mission_tui.fleet.specs.preset import as_tables, expand
+    from mission_tui.fleet.specs.assignment import expand
+    from mission_tui.fleet.specs.preset import as_tables
 
     runs = expand(assignments)
     if len(runs) > 1:

@@ -20,20 +20,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = [
-    "MARGIN",
-    "MOST_TIMES",
-    "Pace",
-    "Ratio",
-    "Word",
-    "is_enough",
-    "noise_of",
-    "order_of",
-    "pace_of",
-    "quiet_rounds",
-    "ratio_of",
-]
-
 Word = Literal["faster", "same", "slower"]
 
 MARGIN = 0.05

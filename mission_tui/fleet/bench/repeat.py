@@ -16,8 +16,6 @@ from mission_tui.fleet.events.metrics import RETURN, MetricRecord, TrainingStart
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["Load", "Repeat", "Side", "Timing", "incomparable", "timing_of", "work_of"]
-
 WARMUP_UPDATES = 2
 WARMUP_SHARE = 0.1
 """The first updates load code, fill caches and size pools: two of them at least, and a tenth of the time. Of slow ones

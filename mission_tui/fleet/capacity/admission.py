@@ -20,8 +20,6 @@ from mission_tui.fleet.capacity.headroom import Gpu, Headroom, QueuedRun, choose
 from mission_tui.fleet.capacity.machine import Assessment, Machine, assess, busy_cores
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["Admit", "Wait", "assess_combined", "decide_queue", "never_fits", "size_of"]
-
 _MACHINE = ""
 LIMITS_FILE = "limits.toml"
 MIB = 1 << 20

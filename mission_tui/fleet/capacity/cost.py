@@ -20,22 +20,6 @@ from mission_tui.fleet.capacity.machine import KEEPER_BYTES, MIB, busy_cores, es
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 
-__all__ = [
-    "Claim",
-    "Cost",
-    "Pace",
-    "Reservations",
-    "Reserved",
-    "claim_for",
-    "claim_with_usage",
-    "cost_of",
-    "estimated_cost",
-    "first_update_s",
-    "outstanding_ram",
-    "outstanding_vram",
-    "whole_run_s",
-]
-
 MOST_BYTES = 1 << 50
 Bytes = Annotated[int, Meta(ge=0, le=MOST_BYTES)]
 MOST_CLAIMS = 512

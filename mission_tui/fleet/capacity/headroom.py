@@ -22,23 +22,6 @@ from mission_tui.fleet.capacity.cost import Claim
 from mission_tui.fleet.specs.schema import Place, fit_table
 from mission_tui.fleet.specs.spec import LimitsKeep
 
-__all__ = [
-    "DUTY",
-    "PRIORITY_S",
-    "Gpu",
-    "Headroom",
-    "MachineLimits",
-    "QueuedRun",
-    "choices",
-    "choose",
-    "gpu_for",
-    "promised",
-    "read_limits",
-    "scarce",
-    "tightest",
-]
-
-
 Bytes = Annotated[int, Meta(ge=1, le=10**18)]
 Count = Annotated[int, Meta(ge=1, le=4096)]
 DUTY = 0.15

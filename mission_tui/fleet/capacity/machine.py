@@ -16,17 +16,6 @@ from mission_tui.fleet.specs.algorithm import lstm_shape
 from mission_tui.fleet.specs.sizes import nearby_divisors, plan_batch
 from mission_tui.fleet.specs.spec import MISSION_GYM, Spec, rollout_size
 
-__all__ = [
-    "SPARE_SHARE",
-    "Assessment",
-    "Machine",
-    "assess",
-    "busy_cores",
-    "estimate_memory",
-    "likely_workers",
-    "policy_parameters",
-]
-
 MIB = 1 << 20
 TRAINER_BYTES = 320 * MIB
 """A trainer after its first update: Python, torch and SB3 (measured: 323 MiB resident)."""

@@ -20,8 +20,6 @@ from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["Peaks", "differences", "reference_runs", "shape_of"]
-
 _ROWS = 20
 """The median of so many updates is the pace; the last alone may have been a slow one."""
 

@@ -32,8 +32,6 @@ from mission_tui.fleet.compare.results import (
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.text import clean
 
-__all__ = ["MOST", "Cohort", "Compared", "Comparison", "compare", "letter"]
-
 MOST = 64
 """Runs of one comparison: as many as one launch makes."""
 

@@ -13,8 +13,6 @@ from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 
-__all__ = ["Row", "cohort_key", "differing_provenance", "differing_settings", "value_word"]
-
 _WORDS_ONLY = ("preset", "description")
 _SEED = "run.seed"
 _CHOSEN = ("env.vec", "env.n_workers", "ppo.batch_size", "ppo.n_epochs", "run.device", "run.threads")

@@ -15,8 +15,6 @@ from msgspec import Struct
 
 from mission_tui.fleet.compare.differing import Row
 
-__all__ = ["LEAST_SEEDS", "Contrast", "Ranked", "Spread", "contrast_of", "is_return", "ranked", "spread_of"]
-
 LEAST_SEEDS = 3
 """Below this a bootstrap says nothing: resamples of two runs are those two runs and their mean."""
 

@@ -23,20 +23,6 @@ from mission_tui.fleet.history.series import OWN
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import RunView
 
-__all__ = [
-    "MEASURES",
-    "Axis",
-    "Curve",
-    "Result",
-    "Side",
-    "Trace",
-    "band_of",
-    "curve_of",
-    "result_of",
-    "shared_span",
-    "trace_of",
-]
-
 MEASURES = ("best", "final", "area", "threshold_timesteps", "threshold_s", "steps_per_s", "peak_rss_bytes")
 """What of a result is summed up over seeds."""
 EVALUATION = "eval/mean_reward"

@@ -15,8 +15,6 @@ from mission_tui.fleet.events.journal import (
 )
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord
 
-__all__ = ["Break", "declared_breaks"]
-
 Break = Literal["pause", "unpause", "freeze", "thaw", "step", "stepped", "company", "evaluation"]
 """Declared breaks within an attempt: it was held or went on, another run came or went, an evaluation ran, or the clock
 was set forward, which is time between two moments that nobody lived through.

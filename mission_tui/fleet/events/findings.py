@@ -16,19 +16,6 @@ from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.ranges import Count, UnixTime
 from mission_tui.fleet.text import clean
 
-__all__ = [
-    "CHECKPOINT",
-    "EVALUATION",
-    "GRAVITY",
-    "RETENTION",
-    "WHY_CHARACTERS",
-    "FailedDuty",
-    "Finding",
-    "FindingState",
-    "Severity",
-    "failed_again",
-]
-
 Severity = Literal["info", "warning", "critical"]
 FindingState = Literal["open", "acknowledged", "silenced", "cleared"]
 

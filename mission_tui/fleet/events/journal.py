@@ -19,39 +19,6 @@ from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.ranges import Bytes, Count, UnixTime, Whole
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Terms
 
-__all__ = [
-    "ENDING",
-    "ActVerb",
-    "Asked",
-    "AttemptEnded",
-    "AttemptStarting",
-    "ClockStepped",
-    "CoRunningChanged",
-    "DutyDoneSeen",
-    "DutyFailureSeen",
-    "FileDamaged",
-    "FindingChanged",
-    "FindingMarked",
-    "FleetEvent",
-    "GainMeasured",
-    "HealthActed",
-    "KeeperLost",
-    "Mark",
-    "PriorityAsked",
-    "RestartDue",
-    "RunCreated",
-    "RunFrozen",
-    "RunLabelled",
-    "RunNoted",
-    "RunParked",
-    "RunPaused",
-    "RunRenamed",
-    "RunResumed",
-    "RunThawed",
-    "SettingsAsked",
-    "Verb",
-]
-
 Mark = Literal["acknowledged", "silenced", "open"]
 ActVerb = Literal["stop", "kill", "pause", "freeze", "park", "checkpoint"]
 """What is asked of a run by its name alone: the orders of `fleet.commands`."""

@@ -8,8 +8,6 @@ from msgspec import Struct
 
 from mission_tui.fleet.ranges import Count, Seconds, UnixTime
 
-__all__ = ["CONCLUSIVE", "WORTH", "MarginalGain", "Word", "gain_sentence", "gain_verdict"]
-
 WORTH = 0.10
 """Below this an extra run hardly pays (health guide, section 8)."""
 

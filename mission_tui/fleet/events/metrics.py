@@ -14,26 +14,6 @@ from msgspec import Meta, Struct, field
 
 from mission_tui.fleet.ranges import Bytes, Count, Rate, Seconds, UnixTime
 
-__all__ = [
-    "RETURN",
-    "CheckpointSaved",
-    "DutyFailed",
-    "Episodes",
-    "EvaluationDone",
-    "Metric",
-    "MetricRecord",
-    "Resumed",
-    "SettingsChanged",
-    "TrainingEnded",
-    "TrainingStarted",
-    "UpdateDone",
-    "counted_records",
-    "mean_value",
-    "number",
-    "plain",
-    "spoken",
-]
-
 RETURN = "rollout/ep_rew_mean"
 """SB3's tag of the mean return of the newest episodes, which everything about learning is about."""
 

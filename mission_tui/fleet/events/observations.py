@@ -10,20 +10,6 @@ from msgspec import Struct
 from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.events.processes import EnvWorkers, Pids, RunFlag, Usage
 
-__all__ = [
-    "FlagSeen",
-    "ForeignSeen",
-    "HeartbeatSeen",
-    "LinkSeen",
-    "Observation",
-    "PhaseSeen",
-    "PidsSeen",
-    "SizeSeen",
-    "UsageSeen",
-    "WaitSeen",
-    "WorkersSeen",
-]
-
 
 class LinkSeen(Struct, frozen=True):
     """The trainer's telemetry connection is there, or gone."""

@@ -8,23 +8,6 @@ from msgspec import Struct
 
 from mission_tui.fleet.ranges import Whole
 
-__all__ = [
-    "ALIVE",
-    "OVER",
-    "PHASES",
-    "After",
-    "Failed",
-    "FailureKind",
-    "Finished",
-    "Killed",
-    "Lost",
-    "Outcome",
-    "Phase",
-    "RunState",
-    "Stopped",
-    "outcome_word",
-]
-
 RunState = Literal["queued", "starting", "running", "paused", "frozen", "stopping", "parked", "ended"]
 ALIVE: frozenset[RunState] = frozenset({"starting", "running", "paused", "frozen", "stopping"})
 OVER: frozenset[RunState] = frozenset({"parked", "ended"})

@@ -11,20 +11,6 @@ from msgspec import Struct
 
 from mission_tui.fleet.ranges import Bytes
 
-__all__ = [
-    "MOST_EACH",
-    "MOST_LATE",
-    "EnvWorkers",
-    "LateWorker",
-    "Peak",
-    "Pids",
-    "Placement",
-    "RunFlag",
-    "SlowWorker",
-    "Usage",
-    "worker_sentences",
-]
-
 RunFlag = Literal[
     "keeperless",
     "unkillable",

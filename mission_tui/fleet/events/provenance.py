@@ -17,21 +17,6 @@ from mission_tui.fleet.resume.verdict import Change, Grade, ResumeVerdict
 from mission_tui.fleet.specs.spec import Spec, parse_part
 from mission_tui.fleet.text import clean
 
-__all__ = [
-    "IMPORTED",
-    "LoadedModule",
-    "LoadedModules",
-    "Origin",
-    "Provenance",
-    "Repository",
-    "SettingChange",
-    "diff_of",
-    "differences",
-    "noted",
-    "sources_of",
-    "upgraded",
-]
-
 SHOWN_PACKAGES = 3
 LISTED_PACKAGES = 40
 _ABSENT = "not there"

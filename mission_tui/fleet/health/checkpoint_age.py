@@ -12,8 +12,6 @@ from mission_tui.fleet.health.phrases import rounded
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.text import clean
 
-__all__ = ["CheckpointAge"]
-
 CRITICAL_FAILURES = 3
 
 

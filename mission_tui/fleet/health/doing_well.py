@@ -13,8 +13,6 @@ from collections import deque
 from mission_tui.fleet.health.episode_endings import LARGEST_COUNT, MISSION_GYM, kind_of
 from mission_tui.fleet.health.rule import Hysteresis, Row, RuleContext
 
-__all__ = ["Success"]
-
 BEST_SHARE = SOLVED_SHARE = 0.9
 NOTHING_SHARE, HALF_WAY = 0.05, 0.5
 EPISODES = 20.0

@@ -22,8 +22,6 @@ from mission_tui.fleet.health.rule import Row, RuleContext
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.text import clean
 
-__all__ = ["Endings", "Kind", "Rise", "StepCap", "kind_of", "shaping_remedy"]
-
 Kind = Literal["won", "idle", "other"]
 
 MISSION_GYM = "MissionGym"

@@ -20,8 +20,6 @@ from mission_tui.fleet.health.phrases import rounded
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.text import clean
 
-__all__ = ["Hang"]
-
 UPDATES = 50
 FEWEST = 3
 MOST = 0.5

@@ -40,8 +40,6 @@ from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.specs.thresholds import Limits
 
-__all__ = ["HealthJudge", "acts", "cleared", "is_news", "judge_of"]
-
 OUTLIVE_SETTINGS = (Hang.id, NotFinite.id, CheckpointAge.id)
 """Rules that also speak without a row, of what other settings do not end: closed by them, it would open again."""
 

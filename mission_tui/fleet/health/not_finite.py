@@ -15,8 +15,6 @@ from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.text import clean
 
-__all__ = ["NotFinite"]
-
 WINDOW = 8
 FAMILIES = ("train/", "policy/", "rollout/")
 MAY_BE_NAN = frozenset({"train/explained_variance"})

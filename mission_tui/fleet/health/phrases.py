@@ -11,17 +11,6 @@ from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.sizes import REFERENCE_GRADIENT_STEPS, REFERENCE_LEARNING_RATE
 from mission_tui.fleet.specs.spec import Schedule
 
-__all__ = [
-    "halved_learning_rate",
-    "is_large",
-    "learning_rate_of",
-    "normalized_rewards",
-    "pressure_of",
-    "pressure_sentence",
-    "reward_scale_sentence",
-    "rounded",
-]
-
 LARGE_ERROR = 1.0
 """Values that miss by more than this have a loss above 1, which outweighs that of the policy."""
 

@@ -20,8 +20,6 @@ from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.health.trust_region import radius_of
 from mission_tui.fleet.specs.thresholds import Limits
 
-__all__ = ["Reading", "readings"]
-
 Standing = Literal["ok", "warning", "critical"]
 
 FEWEST_SPEEDS = 5

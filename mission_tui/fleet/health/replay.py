@@ -27,8 +27,6 @@ from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.judge import HealthJudge, judge_of
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["replay"]
-
 _OF_AN_ATTEMPT = RunPaused | RunResumed | RunFrozen | RunThawed | ClockStepped
 
 

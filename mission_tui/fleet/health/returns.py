@@ -11,8 +11,6 @@ from bisect import bisect_left, insort
 from collections import deque
 from itertools import pairwise
 
-__all__ = ["NOISE_SCALE", "Quantiles", "Returns", "trend_warm_up"]
-
 NOISE_SCALE = 1.4826
 """Makes the median of absolute values a standard deviation under normal noise (health guide, section 3)."""
 

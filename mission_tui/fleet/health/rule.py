@@ -17,8 +17,6 @@ from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.thresholds import Limits
 
-__all__ = ["Explanation", "Hysteresis", "Row", "Rule", "RuleContext", "row_of"]
-
 FLOAT = frozenset({float})
 
 LARGEST_EXACT = 2**53

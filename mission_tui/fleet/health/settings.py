@@ -8,8 +8,6 @@ from mission_tui.fleet.events.metrics import Resumed, TrainingStarted
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import SHIPPED_MISSIONS, Schedule, Spec, rollout_size
 
-__all__ = ["Settings", "settings_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:

@@ -13,8 +13,6 @@ from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
 
-__all__ = ["HIGH_PRESSURE", "changes_between", "radius_of", "smaller_update_advice", "u_of"]
-
 SMALLEST_CLIP, LARGEST_CLIP = 0.05, 0.5
 """A clip range annealed to nothing would make any KL infinite, and one that means "no clipping" every policy frozen."""
 HIGH_PRESSURE = 2.0

@@ -20,8 +20,6 @@ from mission_tui.fleet.events.metrics import TrainingEnded
 from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.text import clean
 
-__all__ = ["CAUSE_CHARACTERS", "ExitFacts", "classify", "faulting_line", "never_begun"]
-
 CAUSE_CHARACTERS = 400
 _HEAD = re.compile(r"^Fatal Python error: ", re.MULTILINE)
 _FRAME = re.compile(r'^\s+File "([^"<]+)", line (\d+) in ', re.MULTILINE)

@@ -34,8 +34,6 @@ from mission_tui.fleet.events.processes import Peak, Placement, RunFlag
 from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.strips.strip import StandState, StateInterval
 
-__all__ = ["JournalState", "StateIntervals"]
-
 YOUNG_S = 10.0
 """An attempt that failed within this time died young."""
 

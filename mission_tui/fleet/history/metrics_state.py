@@ -18,8 +18,6 @@ from mission_tui.fleet.events.metrics import (
 from mission_tui.fleet.events.observations import PhaseSeen
 from mission_tui.fleet.history.series import Columns
 
-__all__ = ["POINTS", "MetricsState", "ViewParts", "fold_record", "phase_before"]
-
 POINTS = 60
 """Rows kept of every run, live or ended: what a snapshot's series show."""
 

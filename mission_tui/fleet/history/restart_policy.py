@@ -18,17 +18,6 @@ from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Out
 from mission_tui.fleet.history.journal_state import JournalState
 from mission_tui.fleet.specs.spec import RestartKeep
 
-__all__ = [
-    "ASKED",
-    "REBOOTS",
-    "GiveUp",
-    "Row",
-    "StartAgain",
-    "after_reboot",
-    "ended_by_reboot",
-    "next_step",
-]
-
 CRASH_LOOP = 5
 """So many attempts in a row that die young are a loop, however many restarts are allowed."""
 

@@ -71,8 +71,6 @@ from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, fold_r
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 
-__all__ = ["NOTE_CHARS", "Fact", "RunHistory", "not_taken", "setting_changes"]
-
 NOTE_CHARS = 400
 
 Fact = FleetEvent | MetricRecord | Observation

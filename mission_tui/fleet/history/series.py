@@ -19,8 +19,6 @@ from msgspec import Struct, field
 from mission_tui.fleet.events.metrics import Episodes, Metric, UpdateDone, number, spoken
 from mission_tui.fleet.text import clean
 
-__all__ = ["EPISODES", "MAX_COLUMNS", "MAX_POINTS", "MOST_OUTCOMES", "OTHERS", "Columns", "Thinned"]
-
 EPISODES = "episodes"
 """Asked for like a series, it brings the counts of episodes and their outcomes."""
 

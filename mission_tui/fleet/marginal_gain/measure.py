@@ -29,8 +29,6 @@ from mission_tui.fleet.marginal_gain.steady_periods import (
 )
 from mission_tui.fleet.student_t import t_quantile
 
-__all__ = ["PATIENCE_S", "MeasuredGains", "Records", "measure_gains"]
-
 STALE_S = 1800.0
 """A fleet that was last measured longer ago is not the one that was joined."""
 PATIENCE_S = 900.0

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from mission_tui.fleet.history.run import RunHistory
 
-__all__ = ["Span", "SteadyPeriod", "TrainingSpan", "cell_s", "steady_periods", "summed", "training_spans_of"]
-
 WARM_S = 5.0
 """The first update of an attempt, and what follows so soon, fills caches and starts threads: it is not timed."""
 LEAST_CELL_S = 2.0

@@ -35,8 +35,6 @@ from mission_tui.fleet.specs.sizes import BatchPlan, nearby_divisors
 from mission_tui.fleet.specs.spec import Part, Schedule, Spec, part_words, rollout_size
 from mission_tui.fleet.text import clean
 
-__all__ = ["apply_choices", "judge_resume"]
-
 _GRAVITY: tuple[Grade, ...] = get_args(Grade)
 _OTHER_RETURNS = always(
     "warn",

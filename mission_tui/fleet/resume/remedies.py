@@ -17,24 +17,6 @@ from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.sizes import FEWEST_EPOCHS, nearby_divisors
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = [
-    "BRANCH",
-    "RESET_ADAM",
-    "WARM_UP",
-    "ResumeTarget",
-    "apply_remedy",
-    "chosen_remedies",
-    "hold_steps",
-    "keep_minibatch",
-    "nearest_batch",
-    "nearest_value",
-    "overriding",
-    "remedy_text",
-    "restore_field",
-    "scale_lr",
-    "target_kl",
-]
-
 BRANCH = Remedy("branch", "a new run that begins with these weights where their shapes fit")
 RESET_ADAM = Remedy(
     "reset-adam",

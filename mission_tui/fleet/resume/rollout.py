@@ -20,8 +20,6 @@ from mission_tui.fleet.resume.remedies import (
 from mission_tui.fleet.resume.sides import Ruling, Sides, factor
 from mission_tui.fleet.specs.sizes import nearby_divisors
 
-__all__ = ["batch_size", "n_envs", "n_epochs", "n_steps"]
-
 RARELY = 0.5
 NEARLY_ALWAYS = 0.9
 

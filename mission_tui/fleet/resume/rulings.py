@@ -13,24 +13,6 @@ from mission_tui.fleet.resume.sides import Ruling, Sides, always, factor
 from mission_tui.fleet.resume.verdict import Remedy
 from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Schedule, Spec
 
-__all__ = [
-    "NEW_RUN",
-    "NOT_EXACT",
-    "clip_range",
-    "collapsed",
-    "duration",
-    "gae_lambda",
-    "gamma",
-    "learning_rate",
-    "normalize",
-    "normalizer",
-    "policy_kwargs",
-    "precision",
-    "target_kl",
-    "tf32",
-    "total_timesteps",
-]
-
 LARGEST_QUIET_RISE = 2.0
 LEAST_SHARE = 0.01
 """Of its start: what a schedule that has decayed to 0 goes on with, because 0 is no learning rate."""

@@ -9,8 +9,6 @@ from mission_tui.fleet.resume.verdict import AS_IT_WAS, Grade, Remedy, Terms
 from mission_tui.fleet.specs.sizes import BatchPlan, plan_batch
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 
-__all__ = ["MOMENT_STEPS", "ResumeFacts", "Rule", "Ruling", "Sides", "always", "factor"]
-
 MOMENT_STEPS = 1000
 """How far back Adam's second moment reaches, in gradient steps: 1 / (1 - 0.999)."""
 

@@ -11,9 +11,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, structs
 
-__all__ = ["AS_IT_WAS", "WARM_UP_UPDATES", "Change", "Grade", "Remedy", "ResumeVerdict", "Terms"]
-
-
 WARM_UP_UPDATES = 10
 """How long the learning rate rises after Adam began anew (health guide, section 6: at least 10 updates)."""
 

@@ -8,8 +8,6 @@ from mission_tui.errors import nearest
 from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.spec import Algo, Engine, Spec
 
-__all__ = ["POLICIES", "algorithm_complaints", "engine_of", "lstm_shape"]
-
 _FEEDFORWARD = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 POLICIES: Mapping[Algo, tuple[str, ...]] = {
     "ppo": _FEEDFORWARD,

@@ -15,8 +15,6 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import TypedText, plain_key
 
-__all__ = ["MOST_RUNS", "RUNS_AT_ONCE", "Assignment", "alternatives", "expand", "factors"]
-
 MOST_RUNS = 1000
 """More runs than this from one call are taken for a slip of the comma."""
 

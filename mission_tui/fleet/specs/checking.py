@@ -6,8 +6,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["SMOKE_STEPS", "CheckFigures", "CheckStep", "Level", "unreached"]
-
 Level = Literal["ok", "note", "failed", "skipped"]
 
 SMOKE_STEPS = ("versions", "imports", "device", "env", "build", "rollout", "update", "checkpoint", "leftovers")

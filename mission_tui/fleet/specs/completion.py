@@ -19,8 +19,6 @@ from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import TABLES, describe, members
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["Completion", "complete", "doubtful_env"]
-
 KNOWN_ENVS = (
     "MissionGym-v0",
     "CartPole-v1",

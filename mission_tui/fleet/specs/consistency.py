@@ -18,8 +18,6 @@ from mission_tui.fleet.specs.secrecy import is_secret
 from mission_tui.fleet.specs.sizes import nearby_divisors, plan_batch
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec, rollout_size
 
-__all__ = ["LARGEST_ROLLOUT", "TRAINERS_OWN", "cautions", "violations"]
-
 LARGEST_ROLLOUT = 2**31 - 1
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?", re.ASCII)
 TRAINERS_OWN = ("duration_s", "device", "auto_scale", "engine", "precision", "compile", "tf32", "callbacks")

@@ -20,18 +20,6 @@ from mission_tui.fleet.specs.schema import Place, fit_table, unknown_key
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 from mission_tui.fleet.specs.thresholds import HealthKeep, Limits
 
-__all__ = [
-    "PROFILES",
-    "HealthFile",
-    "contradictions",
-    "layers_below",
-    "profile_for",
-    "profile_of",
-    "read_health",
-    "with_file_above",
-    "with_files_below",
-]
-
 Profile = Literal["default", "narrow-clip", "wide-clip", "large-batch"]
 PROFILES = ("narrow-clip", "wide-clip", "large-batch")
 

@@ -15,8 +15,6 @@ from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import TABLES
 from mission_tui.fleet.specs.spec import LIVE_KEYS, Spec
 
-__all__ = ["check_live", "with_words"]
-
 _SCHEDULED = ("ppo.learning_rate", "ppo.clip_range")
 
 

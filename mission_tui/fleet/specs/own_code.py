@@ -17,8 +17,6 @@ from mission_tui.fleet.specs.secrecy import is_secret
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Part, PpoSpec, RunSpec, Spec, part_words
 from mission_tui.fleet.text import spelled_out
 
-__all__ = ["CODE_KEYS", "HARMLESS_KEYS", "OwnCode", "own_code", "own_code_words"]
-
 CodeKind = Literal[
     "command",
     "resume command",

@@ -17,27 +17,12 @@ from msgspec import inspect, structs
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.specs.assignment import Assignment, expand
-from mission_tui.fleet.specs.consistency import TRAINERS_OWN, cautions, violations
+from mission_tui.fleet.specs.consistency import TRAINERS_OWN, violations
 from mission_tui.fleet.specs.health_file import HealthFile, layers_below, profile_of
-from mission_tui.fleet.specs.preset_file import PresetFile, read_preset
+from mission_tui.fleet.specs.preset_file import PresetFile
 from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import TABLES, Place, field_of, fit, fit_table, merges, unknown_key
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
-
-__all__ = [
-    "Assignment",
-    "PresetFile",
-    "as_tables",
-    "cautions",
-    "change",
-    "draft_change",
-    "expand",
-    "from_tables",
-    "read_preset",
-    "resolve",
-    "written",
-]
-
 
 Machine = tuple[Place, Mapping[str, Mapping[str, object]]]
 """The tables of a host profile that hold here, and where they stand."""

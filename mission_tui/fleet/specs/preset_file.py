@@ -11,8 +11,6 @@ from typing import Literal
 from mission_tui.fleet.specs.schema import TABLES, Place, fit_table, unknown_key
 from mission_tui.fleet.text import clean
 
-__all__ = ["PresetFile", "PresetOrigin", "SavedPreset", "Saving", "check_preset_name", "read_preset"]
-
 PresetOrigin = Literal["yours", "shipped", "here"]
 """Whose a preset is: the user's own, one that came with the program, or one of the folder that is worked in, which may
 be a repository of anybody's. `ORIGIN:NAME` names it whichever others have the name.

@@ -9,8 +9,6 @@ import math
 import re
 from decimal import Decimal
 
-__all__ = ["format_quantity", "parse_real", "parse_whole"]
-
 _WHOLE = re.compile(r"([+-]?\d[\d_]{0,30}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?)\s*([kmg]?)", re.IGNORECASE | re.ASCII)
 _FACTOR = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _LARGEST = 2**63

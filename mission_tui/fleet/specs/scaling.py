@@ -20,8 +20,6 @@ from mission_tui.fleet.specs.sizes import (
 )
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 
-__all__ = ["scaling_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class ScaledRow:

@@ -16,20 +16,6 @@ from mission_tui.errors import PresetError, nearest
 from mission_tui.fleet.specs.quantity import format_quantity, parse_real, parse_whole
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = [
-    "TABLES",
-    "Place",
-    "TypedText",
-    "describe",
-    "field_of",
-    "fit",
-    "fit_table",
-    "members",
-    "merges",
-    "plain_key",
-    "unknown_key",
-]
-
 SCALARS = (inspect.IntType, inspect.FloatType, inspect.BoolType, inspect.StrType, inspect.LiteralType)
 _DEEPEST = 8
 _TRUTH = {"true": True, "false": False}

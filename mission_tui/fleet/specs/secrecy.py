@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_harmless", "is_of_session", "is_secret"]
-
 _SECRET = re.compile(r"(^|_)(api_?key|keys?|tokens?|secrets?|passw(or)?d|passphrase|credentials?|auth)(_|$)", re.I)
 _LOGIN = re.compile(r"://[^/@\s]*@")
 

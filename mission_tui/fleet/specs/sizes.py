@@ -16,21 +16,6 @@ from msgspec import Struct
 
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 
-__all__ = [
-    "REFERENCE_EPOCHS",
-    "REFERENCE_GRADIENT_STEPS",
-    "REFERENCE_LEARNING_RATE",
-    "REFERENCE_MINIBATCH",
-    "REFERENCE_ROLLOUT",
-    "BatchPlan",
-    "choose_batch",
-    "divisors",
-    "nearby_divisors",
-    "plan_batch",
-    "starting_learning_rate",
-    "update_pressure",
-]
-
 REFERENCE_ROLLOUT = 32_768
 REFERENCE_MINIBATCH = 8_192
 REFERENCE_EPOCHS = 4

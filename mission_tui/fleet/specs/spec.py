@@ -13,31 +13,6 @@ from msgspec import Meta, Struct, field
 
 from mission_tui.fleet.specs.thresholds import HealthKeep
 
-__all__ = [
-    "LARGEST_SEED",
-    "LIVE_KEYS",
-    "MISSION_GYM",
-    "SHIPPED_MISSIONS",
-    "Algo",
-    "CheckpointKeep",
-    "Engine",
-    "EnvSpec",
-    "EvaluateSpec",
-    "KeepSpec",
-    "LimitsKeep",
-    "Normalize",
-    "Part",
-    "PpoSpec",
-    "RestartAlso",
-    "RestartKeep",
-    "RunSpec",
-    "Schedule",
-    "Spec",
-    "parse_part",
-    "part_words",
-    "rollout_size",
-]
-
 LIVE_KEYS = (
     "ppo.learning_rate",
     "ppo.clip_range",

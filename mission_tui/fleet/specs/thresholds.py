@@ -10,26 +10,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-__all__ = [
-    "Act",
-    "ClipFractionLimits",
-    "DrawdownLimits",
-    "EntropyCollapseLimits",
-    "HealthKeep",
-    "KlCreepLimits",
-    "KlPersistentLimits",
-    "KlSpikeLimits",
-    "Limits",
-    "NanLimits",
-    "OutcomesLimits",
-    "PlateauLimits",
-    "PolicyFrozenLimits",
-    "PolicyStdLimits",
-    "RewardOscillationLimits",
-    "RuleLimits",
-    "StallLimits",
-]
-
 Act = Literal["off", "notify", "checkpoint", "pause", "stop"]
 """What a rule may do once it is critical, each step including those before it; `off` does not judge at all."""
 

@@ -15,8 +15,6 @@ from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.strips.cells import Cell, merged
 from mission_tui.fleet.strips.strip import GpuTrack, Lane, Span, Strip
 
-__all__ = ["Attribution", "GpuDuty", "RunShare", "attribute", "duty_sentence"]
-
 LEAST_S = 5.0
 """Of watched time, before anything is said of it."""
 LIVED = 0.9

@@ -14,19 +14,6 @@ from math import ceil
 
 from msgspec import Struct
 
-__all__ = [
-    "CELL_S",
-    "LEVELS",
-    "METER_LEVELS",
-    "SLOW_LEVELS",
-    "WIDTHS",
-    "WINDOW_S",
-    "Cell",
-    "CellAccumulator",
-    "CellHistory",
-    "merged",
-]
-
 CELL_S = 0.25
 """PPO's update bursts last from tenths of a second to minutes; a cell has five looks at them at 20 Hz."""
 LEVELS = ((CELL_S, 900.0), (1.0, 7_200.0), (10.0, 86_400.0))

@@ -21,8 +21,6 @@ from mission_tui.fleet.events.outcome import PHASES, Phase
 from mission_tui.fleet.strips.cells import WIDTHS
 from mission_tui.fleet.strips.strip import Span
 
-__all__ = ["PhaseHistory", "SpanHistory", "thinned"]
-
 MOST_MARKS = 64
 """Marks that wait for a row: a script that reports phases may write none."""
 SPAN_LEVELS = ((0.1, 900.0), (1.0, 7_200.0), (10.0, 86_400.0))

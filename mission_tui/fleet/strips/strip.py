@@ -12,8 +12,6 @@ from msgspec import Struct
 from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.strips.cells import Cell
 
-__all__ = ["GpuTrack", "Lane", "Span", "StandState", "StateInterval", "Strip"]
-
 StandState = Literal["queued", "paused", "frozen", "parked"]
 """How a run stands that does nothing by somebody's will."""
 

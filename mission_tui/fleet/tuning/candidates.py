@@ -18,8 +18,6 @@ from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.fleet.tuning.plan import Knob
 from mission_tui.fleet.tuning.record import Resolved
 
-__all__ = ["Candidate", "Refused", "challengers", "label_of", "shape_refusal", "steps_per_sample"]
-
 SHAPE_FACTORS = (0.25, 0.5, 2.0, 4.0)
 BUFFER_WITHIN = 2.0
 STEPS_WITHIN = 2.0

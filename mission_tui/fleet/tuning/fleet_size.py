@@ -12,8 +12,6 @@ from msgspec import Struct, structs
 from mission_tui.fleet.events.marginal_gain import WORTH, MarginalGain
 from mission_tui.fleet.specs.spec import LARGEST_SEED, EvaluateSpec, LimitsKeep, RestartKeep, Spec
 
-__all__ = ["fleet_run_spec", "fleet_size_verdict", "may_add_run"]
-
 
 class FleetSizeVerdict(Struct, frozen=True, kw_only=True):
     """So many runs `pay`, or at `least` so many; None where that cannot be said."""

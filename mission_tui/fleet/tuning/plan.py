@@ -6,8 +6,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-__all__ = ["KNOBS", "Knob", "TunePlan", "in_order"]
-
 Knob = Literal["vec", "threads", "compile", "precision", "shape"]
 
 KNOBS: tuple[Knob, ...] = ("vec", "threads", "compile", "precision", "shape")

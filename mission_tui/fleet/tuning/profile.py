@@ -16,8 +16,6 @@ from mission_tui.fleet.specs.schema import TABLES, Place, fit_table, unknown_key
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 
-__all__ = ["HostProfile", "profile_tables", "read_profile", "settings_of", "suits", "task_of"]
-
 SETTABLE: Mapping[str, tuple[str, ...]] = {
     "env": ("vec", "n_workers", "n_envs"),
     "ppo": ("n_steps", "batch_size"),

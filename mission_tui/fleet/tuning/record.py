@@ -11,18 +11,6 @@ from msgspec import Struct, field, structs
 from mission_tui.fleet.specs.spec import EvaluateSpec, LimitsKeep, RestartKeep, Spec
 from mission_tui.fleet.tuning.plan import TunePlan
 
-__all__ = [
-    "GIVE_UP_TIMES",
-    "MEASURED_UPDATES",
-    "WARM_UPDATES",
-    "ProbeDone",
-    "Resolved",
-    "TuneBegun",
-    "TuneRecord",
-    "patience_s",
-    "probe_spec",
-]
-
 WARM_UPDATES = 1
 MEASURED_UPDATES = 2
 """An update of a large preset takes half a minute: so few of them are a probe, however short it is meant to be."""

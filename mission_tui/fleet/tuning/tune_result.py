@@ -14,8 +14,6 @@ from mission_tui.fleet.tuning.profile import HostProfile, settings_of, task_of
 from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
 from mission_tui.fleet.tuning.tune_state import Stage, TuneState, tune_state
 
-__all__ = ["Row", "TuneResult", "tune_result"]
-
 LOADED_PERCENT = 10.0
 
 Fate = Literal["stands", "won", "not better", "dropped", "not tried"]

@@ -18,8 +18,6 @@ from mission_tui.fleet.tuning.candidates import Candidate, Refused, challengers
 from mission_tui.fleet.tuning.plan import Knob, in_order
 from mission_tui.fleet.tuning.record import ProbeDone, Resolved, TuneBegun
 
-__all__ = ["Field", "NextProbe", "Stage", "TuneState", "surely_slower", "tune_state", "winner"]
-
 OWN, PAIRS = "own", "pairs"
 BETTER = 1.03
 """What stands is left for something that looks faster by so much; the last word have the fresh pairs."""

@@ -9,8 +9,6 @@ from msgspec import Meta, Struct
 
 from mission_tui.fleet.text import clean
 
-__all__ = ["Canvas", "Colours", "picture"]
-
 Colours = Literal["none", "256", "full"]
 _COLOUR = re.compile(r"(\x1b\[[0-9;:]{0,40}m)")
 _INDENT = re.compile(r"[ \u00a0]+")

@@ -14,8 +14,6 @@ from msgspec import Struct
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView
 
-__all__ = ["START", "STOP", "Mps", "share_of", "sharing_sentence"]
-
 START = "nvidia-cuda-mps-control -d"
 STOP = "echo quit | nvidia-cuda-mps-control"
 

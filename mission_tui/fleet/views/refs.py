@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from mission_tui.errors import UsageError, nearest
 
-__all__ = ["RunRef", "resolve"]
-
 SHOWN_CANDIDATES = 5
 
 

@@ -21,8 +21,6 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import SERIES, AutoRestart, HeldResources, Restart, RunView, abilities_of
 
-__all__ = ["view_of"]
-
 Word = Literal["finished", "stopped", "killed", "failed", "lost"]
 
 PACE_ROWS = 20

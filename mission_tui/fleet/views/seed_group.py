@@ -14,8 +14,6 @@ from mission_tui.fleet.events.metrics import RETURN, number
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import RunView
 
-__all__ = ["SeedGroup", "group_key", "seed_groups"]
-
 
 class SeedGroup(Struct, frozen=True):
     """Two runs or more, in the order in which they are listed."""

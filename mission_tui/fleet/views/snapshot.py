@@ -18,29 +18,6 @@ from mission_tui.fleet.events.processes import EnvWorkers, Pids, Placement, RunF
 from mission_tui.fleet.events.provenance import Origin, SettingChange
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = [
-    "ABILITIES",
-    "SERIES",
-    "AutoRestart",
-    "FleetSnapshot",
-    "GpuMeters",
-    "HeldResources",
-    "HostMeters",
-    "OtherProgram",
-    "OtherRoot",
-    "Replay",
-    "Restart",
-    "RunGain",
-    "RunView",
-    "StaleRun",
-    "SupervisorInfo",
-    "Utilisation",
-    "abilities_of",
-    "other_sentence",
-    "recent_gains",
-    "stale_sentence",
-]
-
 SERIES = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "steps_per_s", "train/approx_kl")
 """The four series of which every snapshot carries the last 60 points per run."""
 

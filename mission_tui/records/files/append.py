@@ -22,8 +22,6 @@ from mission_tui.records.files.atomic import sync_folder, write_all, write_atomi
 from mission_tui.records.files.lines import decode_line, encode_line
 from mission_tui.records.files.storage import storing
 
-__all__ = ["AppendLog"]
-
 BLOCK_BYTES = 1 << 16
 MOST_TAIL_BYTES = 1 << 28
 MOST_TAIL_LINES = 10_000

@@ -20,8 +20,6 @@ from mission_tui.errors import DamagedError
 from mission_tui.plain_files import make_folder, open_folder, open_fresh, read_plain
 from mission_tui.records.files.storage import storing
 
-__all__ = ["exchange", "read_json", "sync_folder", "write_all", "write_atomic", "write_atomic_group", "write_json"]
-
 JSON_BYTES = 16 << 20
 """Longer than any order with the largest environment that the kernel starts a process with."""
 

@@ -13,8 +13,6 @@ from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import read_given
 
-__all__ = ["LARGEST_BYTES", "parse_toml", "read_env_file", "read_toml"]
-
 LARGEST_BYTES = 1 << 20
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 DEEPEST_KEY = 64

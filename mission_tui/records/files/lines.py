@@ -15,8 +15,6 @@ import msgspec
 
 from mission_tui.errors import DamagedError
 
-__all__ = ["LINE_BYTES", "decode_line", "encode_line", "line_decoder"]
-
 LINE_BYTES = 1 << 20
 """No record is longer; a reader gives up on a line that passes this instead of buffering it."""
 

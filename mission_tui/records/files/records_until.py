@@ -22,9 +22,6 @@ from mission_tui.errors import DamagedError
 from mission_tui.plain_files import open_plain
 from mission_tui.records.files.lines import LINE_BYTES, decode_line
 
-__all__ = ["RecordsUntil", "TimeIndex"]
-
-
 MOST_BYTES = 1 << 30
 """Of a longer file only so much is shown."""
 

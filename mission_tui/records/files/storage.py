@@ -14,8 +14,6 @@ from pathlib import Path
 from mission_tui.errors import MissionError
 from mission_tui.plain_files import open_fresh
 
-__all__ = ["Reserve", "StorageError", "storing"]
-
 REMEDIES = {
     errno.ENOSPC: "free some disk space (or inodes) there",
     errno.EDQUOT: "free some of your disk quota there",

@@ -16,8 +16,6 @@ from mission_tui.errors import DamagedError
 from mission_tui.plain_files import open_plain
 from mission_tui.records.files.lines import LINE_BYTES, decode_line, line_decoder
 
-__all__ = ["MOST_BYTES", "Tail", "read_all", "read_first", "read_newest"]
-
 MARK_BYTES = 64
 MOST_BYTES = 1 << 32
 """No file of records is longer: a million updates take a third of it."""

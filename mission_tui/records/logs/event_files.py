@@ -15,8 +15,6 @@ from mission_tui.fleet.events.metrics import Episodes, mean_value
 from mission_tui.records.logs.log import LogError, TableRow, TrainingLog
 from mission_tui.records.logs.read import log_of_rows
 
-__all__ = ["event_files", "event_rows", "read_events"]
-
 STEPS = "time/total_timesteps"
 FAMILIES = ("rollout/", "train/", "policy/", "eval/", "time/")
 CLEANRL = {

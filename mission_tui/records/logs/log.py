@@ -18,8 +18,6 @@ from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone,
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.specs.spec import Schedule, Spec
 
-__all__ = ["LogError", "TableRow", "TrainingLog", "settings_in"]
-
 _DIGITS = 6
 """Event files hold single precision: 0.0003 comes back as 0.0003000000142492354."""
 

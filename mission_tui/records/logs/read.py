@@ -26,8 +26,6 @@ from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 
-__all__ = ["KNOWN_FORMATS", "log_of_rows", "read_log"]
-
 KNOWN_FORMATS = "run directories, metrics.jsonl, SB3's progress.csv and progress.json, TensorBoard event files"
 _IN_FOLDERS = ("progress.csv", "progress.json")
 _SNIFFED_BYTES = 65_536

@@ -20,8 +20,6 @@ from mission_tui.fleet.events.metrics import Episodes, spoken
 from mission_tui.records.logs.log import LogError, TableRow
 from mission_tui.records.logs.table import ELAPSED, LOGGED
 
-__all__ = ["Ended", "is_header", "read_csv", "read_json", "read_monitors", "sample_of"]
-
 WALL_TIME = "wall_time"
 _WHERE = "time/"
 SAMPLED = 256

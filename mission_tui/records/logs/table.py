@@ -15,8 +15,6 @@ from itertools import pairwise
 from mission_tui.fleet.events.metrics import UpdateDone, spoken
 from mission_tui.records.logs.log import TableRow
 
-__all__ = ["LOGGED", "complete_rows", "updates_of"]
-
 LOGGED = ("rollout/", "train/", "policy/", "eval/")
 """Families of tags that are metrics; `time/` says where a row stands."""
 

@@ -17,23 +17,6 @@ from mission_tui.fleet.ranges import Bytes, Count, Pid, Seconds, UnixTime, Whole
 from mission_tui.plain_files import Inode, inode_of, same_inode
 from mission_tui.records.files.atomic import read_json, write_atomic
 
-__all__ = [
-    "ExitRecord",
-    "Identity",
-    "LaunchOrder",
-    "LeftProcess",
-    "Place",
-    "ProcessIdentity",
-    "Seal",
-    "launch_document",
-    "place_of",
-    "read_exit",
-    "read_identity",
-    "read_launch",
-    "same_place",
-    "write_launch",
-]
-
 
 class ProcessIdentity(Struct, frozen=True):
     """One process, told apart from a later one with its number: `start_time` in clock ticks after boot (field 22 of

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 
 from mission_tui.fleet.events.metrics import RETURN, MetricRecord, UpdateDone
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.layout import RunDir
-
-__all__ = ["best_checkpoint"]
+from mission_tui.records.runs.manifest import Manifest
 
 
 def best_checkpoint(run: RunDir, manifests: Sequence[Manifest]) -> str | None:

@@ -20,26 +20,11 @@ from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.manifest import (
     CheckpointFacts,
     Manifest,
-    Member,
     read_manifest,
     seal_folder,
     verify_checkpoint,
     verify_folder,
 )
-
-__all__ = [
-    "CheckpointFacts",
-    "DamagedCheckpoint",
-    "Manifest",
-    "Member",
-    "list_checkpoints",
-    "newest_intact",
-    "newest_undamaged",
-    "newest_verified",
-    "prune",
-    "save_checkpoint",
-    "verify_checkpoint",
-]
 
 LATEST = "latest"
 NAME_BYTES = 1 << 10

@@ -23,8 +23,6 @@ from mission_tui.records.files.atomic import write_atomic
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.layout import AttemptDir, RunDir
 
-__all__ = ["check_rules", "kept_rules", "read_provenance", "rules_digest", "rules_of", "write_rules"]
-
 RECORD_BYTES = 1 << 20
 log = logging.getLogger(__name__)
 SUMS = "SHA256SUMS"

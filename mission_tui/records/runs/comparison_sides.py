@@ -22,8 +22,6 @@ from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 
-__all__ = ["compare_runs"]
-
 Say = Callable[[str], None]
 
 

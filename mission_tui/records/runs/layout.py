@@ -16,8 +16,6 @@ from msgspec import Struct
 from mission_tui.errors import UsageError
 from mission_tui.plain_files import names_in
 
-__all__ = ["RunDir", "check_name", "instruments_dir", "new_run_id", "run_dirs", "supervisor_dir"]
-
 RUN_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9][a-z0-9._-]*-[0-9a-f]{4}")
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -19,16 +19,6 @@ from mission_tui.plain_files import names_in, open_fresh, open_plain, read_plain
 from mission_tui.records.files.atomic import sync_folder, write_all
 from mission_tui.records.files.lines import LINE_BYTES, decode_line, encode_line
 
-__all__ = [
-    "CheckpointFacts",
-    "Manifest",
-    "Member",
-    "read_manifest",
-    "seal_folder",
-    "verify_checkpoint",
-    "verify_folder",
-]
-
 MANIFEST = "manifest.json"
 
 

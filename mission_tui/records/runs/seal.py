@@ -29,8 +29,6 @@ from mission_tui.records.root_checks import others_may_write
 from mission_tui.records.runs.attempt import LaunchOrder, Place, Seal, launch_document, place_of, same_place
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 
-__all__ = ["Sealed", "Seals", "digest_of", "has_runs", "orders_of", "words_of_change"]
-
 KEY_BYTES = 32
 MACHINE_ID = Path("/etc/machine-id")
 MOST_ORDER_BYTES = 4 << 20

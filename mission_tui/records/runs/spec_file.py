@@ -16,16 +16,6 @@ from mission_tui.records.files.atomic import read_json, write_atomic, write_json
 from mission_tui.records.files.given_files import parse_toml, read_toml
 from mission_tui.records.runs.layout import RunDir
 
-__all__ = [
-    "attempt_spec_file",
-    "parse_spec",
-    "read_attempt_spec",
-    "read_spec",
-    "read_terms",
-    "write_spec",
-    "write_terms",
-]
-
 
 def write_spec(path: Path, spec: Spec) -> None:
     """Make `path` hold `spec`, atomically. Fields that are None are left out, because TOML has no null."""

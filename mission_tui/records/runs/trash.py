@@ -24,18 +24,6 @@ from mission_tui.records.files.atomic import sync_folder
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.layout import RUN_ID, RunDir, supervisor_dir
 
-__all__ = [
-    "KEPT_S",
-    "REMOVING",
-    "Trashed",
-    "move_to_trash",
-    "purge",
-    "restore_from_trash",
-    "trash_dir",
-    "trashed",
-    "tree_bytes",
-]
-
 KEPT_S = 86400.0
 """Seconds after which what lies in the trash may be purged: a day."""
 

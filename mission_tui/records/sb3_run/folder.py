@@ -20,8 +20,6 @@ from mission_tui.records.logs.log import LogError
 from mission_tui.records.logs.read import read_log
 from mission_tui.records.logs.sb3_files import Ended, read_monitors, sample_of
 
-__all__ = ["Sb3Folder", "find_folder", "rows_of", "updates_in_table"]
-
 _TABLES = ("progress.csv", "progress.json")
 _MONITOR = "monitor.csv"
 _MOST_FILES = 10_000

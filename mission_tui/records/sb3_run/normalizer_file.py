@@ -11,8 +11,6 @@ from typing import Any
 from mission_tui.errors import CheckpointError
 from mission_tui.records.sb3_run.pickle_reader import Made, Named, PickledError, read_pickled
 
-__all__ = ["Array", "Moments", "Statistics", "normalize_of", "read_statistics"]
-
 MOST_BYTES = 64 << 20
 _VEC_NORMALIZE = Named("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize")
 _MOMENTS = Named("stable_baselines3.common.running_mean_std", "RunningMeanStd")

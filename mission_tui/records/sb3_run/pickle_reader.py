@@ -13,8 +13,6 @@ from typing import Any
 
 from mission_tui.errors import UsageError
 
-__all__ = ["Made", "Named", "PickledError", "read_pickled"]
-
 
 class PickledError(UsageError):
     """A pickle that is damaged, or that asks for more than data is made of."""

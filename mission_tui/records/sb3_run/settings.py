@@ -23,8 +23,6 @@ from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
 from mission_tui.records.sb3_run.zip_file import settings_of_zip, tables_of_zip
 from mission_tui.records.sb3_run.zoo_settings import arguments_table, tables_of_zoo
 
-__all__ = ["FoundSettings", "Tables", "find_settings"]
-
 Tables = dict[str, dict[str, Any]]
 _YAML_CHARACTERS = 1 << 20
 

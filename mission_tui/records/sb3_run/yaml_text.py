@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 
 from mission_tui.errors import UsageError
 
-__all__ = ["YamlError", "read_yaml"]
-
 _KEY = re.compile(
     r"""(?P<key>'[^']*'|"[^"]*"|[^\s'"\[\]{}#&*!|>%@`-][^:#]{0,200}?|-[^\s:][^:#]{0,200}?)\s*:(?:\s+(?P<rest>.*))?$"""
 )

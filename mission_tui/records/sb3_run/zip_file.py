@@ -18,8 +18,6 @@ from typing import Any
 from mission_tui.errors import CheckpointError, PresetError
 from mission_tui.records.sb3_run.zoo_settings import called
 
-__all__ = ["DATA_BYTES", "FILE_BYTES", "checked_members", "opened_zip", "read_data", "settings_of_zip", "tables_of_zip"]
-
 FILE_BYTES = 1 << 30
 """The largest zip that is looked at: weights and two moments of ninety million parameters."""
 

@@ -10,8 +10,6 @@ from typing import Any
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import LARGEST_SEED
 
-__all__ = ["arguments_table", "called", "tables_of_zoo"]
-
 Tables = dict[str, dict[str, Any]]
 _PPO = frozenset(("policy", "gamma", "gae_lambda", "normalize_advantage", "ent_coef", "vf_coef", "max_grad_norm"))
 _PPO |= {"use_sde", "target_kl", "n_steps", "batch_size", "n_epochs", "sde_sample_freq", "stats_window_size"}

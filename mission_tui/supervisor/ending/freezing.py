@@ -25,8 +25,6 @@ from mission_tui.supervisor.host.process_files import children_of, holds_gpu, ps
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 
-__all__ = ["freeze_run", "take_up_freeze", "thaw_run", "watch_stops"]
-
 By = Literal["asked", "outside"]
 
 SETTLE_S = 2.0

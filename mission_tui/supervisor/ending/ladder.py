@@ -25,17 +25,6 @@ from mission_tui.supervisor.host.identity import Process
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 
-__all__ = [
-    "check_unkillable",
-    "flag_unkillable",
-    "hanging",
-    "kill_now",
-    "patience_s",
-    "resume_ending",
-    "stop_gracefully",
-    "who_hangs",
-]
-
 LEAST_PATIENCE_S = 60.0
 GRACE_S = 30.0
 """Where the spec, which has its own, cannot be read."""

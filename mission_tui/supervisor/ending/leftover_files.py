@@ -29,16 +29,6 @@ from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.supervisor.host.lease import was_ordered_here
 
-__all__ = [
-    "DeadSocket",
-    "LeftoverFile",
-    "find_dead_sockets",
-    "find_leftover_files",
-    "remove_dead_socket",
-    "remove_leftover_file",
-    "sweep_socket_folders",
-]
-
 SHARED = Path("/dev/shm")  # noqa: S108 - where the kernel keeps named shared memory
 _HALF_CHECKPOINTS = (".tmp-", ".reserve")
 _ROOM = ".exit.json.room"

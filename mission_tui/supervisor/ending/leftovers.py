@@ -28,8 +28,6 @@ from mission_tui.supervisor.host.lease import command_of, holds_another, is_mark
 from mission_tui.supervisor.host.process_files import rss_bytes, vram_of
 from mission_tui.supervisor.runs.core import Core
 
-__all__ = ["Leftover", "find_leftovers", "find_stale", "remove_leftover", "stale_runs"]
-
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 

@@ -25,8 +25,6 @@ from mission_tui.supervisor.host.tasks import task_about
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.run_directory import remove_run
 
-__all__ = ["TrashPurger", "free", "kill_live", "name_in_trash", "objection", "remove_runs", "to_trash", "undo_launch"]
-
 EMPTYING = "emptying the trash"
 END_S = 20.0
 

@@ -6,8 +6,6 @@ import msgspec
 
 from mission_tui.fleet.strips.cells import Cell
 
-__all__ = ["GpuProcess", "GpuSample", "ProbeLine"]
-
 
 class GpuProcess(msgspec.Struct, frozen=True):
     """A process that holds memory of a GPU, in bytes; None where the driver does not tell.

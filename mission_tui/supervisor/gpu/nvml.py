@@ -17,18 +17,6 @@ import pynvml
 
 from mission_tui.supervisor.gpu.line import GpuProcess, GpuSample
 
-__all__ = [
-    "NO_INSTANCES",
-    "busy_percent",
-    "connect",
-    "facts_of",
-    "instance_of",
-    "instances_of",
-    "reason_of",
-    "same_for_all",
-    "uuid_of",
-]
-
 
 def _known(*names: str) -> tuple[type[Exception], ...]:
     return tuple(error for name in names if (error := getattr(pynvml, name, None)) is not None)

@@ -30,8 +30,6 @@ from mission_tui.supervisor.gpu.nvml import (
     uuid_of,
 )
 
-__all__ = ["Pace", "main"]
-
 FASTEST_HZ, SLOWEST_HZ = 20.0, 1.0
 MOST_OF_A_CORE = 0.02
 FACTS_EVERY_S = 1.0

@@ -23,8 +23,6 @@ from mission_tui.paths import GPU_DRIVER
 from mission_tui.supervisor.gpu.line import GpuSample, ProbeLine
 from mission_tui.supervisor.host.children import Child, start_child
 
-__all__ = ["GpuWatch"]
-
 SILENT_S = 2.0
 START_S = 10.0
 """Until its first word: a busy machine loads Python slowly."""

@@ -16,8 +16,6 @@ from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.supervisor.host.identity import EXIT_LOOK_S, NO_PIDFD, REFUSED
 from mission_tui.supervisor.host.own_limits import limit_process
 
-__all__ = ["Child", "start_child"]
-
 
 class Child:
     """A started process; `on_exit` is called once with its return code (negative: the signal that ended it)."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import time
 
-__all__ = ["began_at", "boottime", "unix_ahead"]
-
 TRIES = 3
 
 

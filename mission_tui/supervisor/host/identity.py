@@ -20,18 +20,6 @@ from typing import Literal, Protocol
 
 from mission_tui.procfs import boot_id, read_stat
 
-__all__ = [
-    "EXIT_LOOK_S",
-    "NO_PIDFD",
-    "REFUSED",
-    "Exits",
-    "Process",
-    "Verdict",
-    "Verification",
-    "open_process",
-    "verify",
-]
-
 Verdict = Literal["ours", "stranger", "unverifiable"]
 
 NO_PIDFD = -1

@@ -21,18 +21,6 @@ from mission_tui.procfs import process_ids
 from mission_tui.records.runs.attempt import place_of, read_launch, same_place
 from mission_tui.records.runs.layout import RunDir
 
-__all__ = [
-    "Holder",
-    "command_of",
-    "holders_of",
-    "holds",
-    "holds_another",
-    "is_free",
-    "is_marked_for",
-    "marker_of",
-    "was_ordered_here",
-]
-
 MARKS = ("MISSION_TUI_RUN", "MISSION_TUI_RUN_DIR", "MISSION_TUI_ATTEMPT", "MISSION_TUI_NONCE")
 _COMMAND_CHARACTERS = 200
 _NO_LEASE = (errno.EINVAL, errno.ELOOP, errno.EISDIR)

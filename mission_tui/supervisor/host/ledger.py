@@ -27,8 +27,6 @@ from mission_tui.fleet.capacity.cost import Claim, Reservations, Reserved
 from mission_tui.procfs import boot_id, read_stat
 from mission_tui.records.files.atomic import write_all
 
-__all__ = ["Ledger", "OtherSupervisors", "ledger_folder"]
-
 FOLDERS = (Path("/dev/shm"), Path("/run/lock"), Path("/tmp"))  # noqa: S108 - sticky, as the checks below demand
 PREFIX = "mission-tui-claims-"
 LOCK = "mission-tui-claims.lock"

@@ -19,8 +19,6 @@ from mission_tui.fleet.capacity.machine import Machine
 from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, CellHistory
 from mission_tui.fleet.views.snapshot import HostMeters, OtherProgram
 
-__all__ = ["DiskTrend", "GroupMemory", "HostSampler", "Processors", "group_memory", "read_memory"]
-
 _HISTORY = 60
 _LONGEST_S = 10.0
 STEP_S = 60.0

@@ -16,8 +16,6 @@ from mission_tui.fleet.process_limits import UNLIMITED, ProcessLimits, cores_in,
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.ipc.captured import SCHEDULERS, captured_limits
 
-__all__ = ["limit_process", "limits_lacking", "said_of_limits", "take_fixed_limits"]
-
 STACK_BYTES = 8 << 20
 _AS_THEY_ARE = frozenset({"RLIMIT_STACK", "RLIMIT_CORE", "RLIMIT_OFILE", "RLIMIT_RTTIME"})
 _REMEDY = "`mission-tui supervisor stop`, then launch from this shell: runs go on"

@@ -15,21 +15,6 @@ from pathlib import Path
 
 from mission_tui import procfs
 
-__all__ = [
-    "GpuHolders",
-    "ProcessStat",
-    "children_of",
-    "descendants",
-    "holds_gpu",
-    "open_files",
-    "pss_bytes",
-    "read_stat",
-    "read_state",
-    "rss_bytes",
-    "vram_of",
-    "written_bytes",
-]
-
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KIB = 1024

@@ -18,8 +18,6 @@ from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.text import clean
 from mission_tui.supervisor.host.children import Child, start_child
 
-__all__ = ["DeathError", "Task", "TaskError", "run_task", "task_about", "tasks_at_work"]
-
 NICENESS = 10
 LINE_BYTES = 1 << 20
 _STDERR_BYTES = 16384

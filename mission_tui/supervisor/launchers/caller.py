@@ -20,18 +20,6 @@ from mission_tui.records.files.given_files import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.host.identity import Process
 
-__all__ = [
-    "OURS",
-    "VISIBLE",
-    "Caller",
-    "absolute_paths",
-    "check_program",
-    "drop_run_markers",
-    "program",
-    "recover_secrets",
-    "with_spec_env",
-]
-
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 OURS = frozenset(
     f"MISSION_TUI_{name}" for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "REPORT", "SEED", "LENT")

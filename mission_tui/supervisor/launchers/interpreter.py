@@ -27,8 +27,6 @@ from mission_tui.run_module import module_words
 from mission_tui.supervisor.host.tasks import DeathError, Task, run_task
 from mission_tui.supervisor.launchers.caller import Caller
 
-__all__ = ["Spaces", "as_module", "needs_no_preflight", "preflight"]
-
 LENT = "MISSION_TUI_LENT"
 LENDABLE = ("mission_tui", "msgspec", "tomli_w", "safetensors", "psutil")
 _STARTER = Path(mission_tui.__file__).parent / "trainer" / "foreign_python.py"

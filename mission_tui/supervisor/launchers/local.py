@@ -28,8 +28,6 @@ from mission_tui.supervisor.host.lease import (
 )
 from mission_tui.supervisor.launchers import Found
 
-__all__ = ["LocalLauncher"]
-
 
 class LeaseHeldError(MissionError):
     """A process of an earlier attempt still owns the run."""

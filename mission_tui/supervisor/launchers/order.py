@@ -18,8 +18,6 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.launchers.caller import OURS, Caller, program, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import as_module
 
-__all__ = ["attempt_order", "trainer_environ", "withheld_names"]
-
 OUTPUT_CAP_BYTES = 64 << 20
 
 

@@ -24,8 +24,6 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.tasks import Task, run_task
 from mission_tui.supervisor.launchers.caller import Caller
 
-__all__ = ["ProvenanceWatch"]
-
 _PROBE = Path(__file__).with_name("provenance_probe.py")
 """Named, never imported: what it loads (packages' metadata, mail headers, OpenSSL) costs a start 15 ms."""
 

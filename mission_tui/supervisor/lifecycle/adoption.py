@@ -67,9 +67,6 @@ from mission_tui.supervisor.runs.run_on_disk import (
 from mission_tui.supervisor.watching.finding_actions import react_to_due
 from mission_tui.supervisor.watching.metrics_feed import judge_some, read_news
 
-__all__ = ["adopt_live", "load_ended", "load_waiting", "take_in", "take_in_anew", "taking_in"]
-
-
 READ_S = 1800.0
 """How long one run may keep this process busy before it is given up; a million updates take a third of it."""
 

@@ -43,8 +43,6 @@ from mission_tui.supervisor.runs.variables import LackingVariablesError, complet
 from mission_tui.supervisor.watching.following import still_follows
 from mission_tui.supervisor.watching.metrics_feed import begin_judging, read_everything
 
-__all__ = ["begin", "open_live_run", "show_pids", "watch_or_finish"]
-
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 5.0

@@ -35,16 +35,6 @@ from mission_tui.supervisor.launchers.caller import VISIBLE
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 
-__all__ = [
-    "check_machine",
-    "claims_of",
-    "coming_claims",
-    "headroom_now",
-    "queued_run",
-    "refresh_reservations",
-    "with_placement",
-]
-
 
 async def refresh_reservations(core: Core) -> None:
     """Know what others have reserved by now, before another attempt is checked against it."""

@@ -38,19 +38,6 @@ from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.run_directory import create_run, remove_run, rule_files
 
-__all__ = [
-    "begin_first_attempt",
-    "begin_runs",
-    "check_new",
-    "check_new_names",
-    "foreseen",
-    "new_run_dir",
-    "reserved",
-    "rules_for",
-    "with_seed",
-    "would_wait",
-]
-
 _SEEDS = 2**31
 
 

@@ -28,9 +28,10 @@ from mission_tui.ipc.replies import VerdictReply
 from mission_tui.ipc.requests import Apply, Resume
 from mission_tui.plain_files import make_folder
 from mission_tui.records.files.storage import storing
-from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest
+from mission_tui.records.runs.checkpoint import DamagedCheckpoint
 from mission_tui.records.runs.code_files import check_rules
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec, read_terms, write_spec, write_terms
 from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, check_program, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import Spaces, needs_no_preflight, preflight
@@ -43,22 +44,6 @@ from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.run_directory import rule_files, write_snapshot
 from mission_tui.supervisor.runs.targets import caller_for
 from mission_tui.supervisor.runs.variables import left_behind
-
-__all__ = [
-    "NextAttempt",
-    "Plan",
-    "check_place",
-    "clipped_share",
-    "damaged_changes",
-    "journal_damaged",
-    "plan_again",
-    "plan_attempt",
-    "start_attempt",
-    "start_next_attempt",
-    "terms_before",
-    "verdict_first",
-    "without_remedies",
-]
 
 _CLIPPED_ROWS = 20
 _STOPPED_LEARNING = frozenset({"policy-frozen", "entropy-collapse"})

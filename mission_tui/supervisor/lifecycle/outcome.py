@@ -25,8 +25,6 @@ from mission_tui.supervisor.runs.run_on_disk import exit_facts
 from mission_tui.supervisor.watching.metrics_feed import judge_silence, read_news
 from mission_tui.supervisor.watching.notifying import notify_end
 
-__all__ = ["abandon", "finish", "sweep"]
-
 log = logging.getLogger(__name__)
 
 

@@ -30,8 +30,6 @@ from mission_tui.supervisor.runs.restart_rules import due_restarts
 from mission_tui.supervisor.runs.targets import caller_of
 from mission_tui.supervisor.runs.variables import recover_variables, variables_lack
 
-__all__ = ["Restarts", "start_again"]
-
 log = logging.getLogger(__name__)
 
 

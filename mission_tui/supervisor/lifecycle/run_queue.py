@@ -34,17 +34,6 @@ from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.restart_rules import due_restarts
 from mission_tui.supervisor.runs.variables import variables_lack
 
-__all__ = [
-    "RunQueue",
-    "ends_of_others",
-    "enqueue",
-    "gain_shortage",
-    "must_wait",
-    "queued_runs",
-    "waits_for_others",
-    "why_it_waits",
-]
-
 HELD = "waits until nobody holds its lease: a process that is not known here has it"
 JUST_BEGUN_S = 10.0
 """One that began so lately was not looked at yet."""

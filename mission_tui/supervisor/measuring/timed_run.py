@@ -23,8 +23,6 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.process_files import pss_bytes, read_stat
 from mission_tui.supervisor.runs.core import Core
 
-__all__ = ["UsageSampler", "read_effective", "read_timed"]
-
 PSS_EVERY_S = 5.0
 """Adding up the memory maps of a large process takes milliseconds that it would rather train in."""
 

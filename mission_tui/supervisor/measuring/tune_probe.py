@@ -23,8 +23,6 @@ from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
 from mission_tui.supervisor.measuring.timed_run import UsageSampler, read_effective, read_timed
 from mission_tui.supervisor.runs.core import Core
 
-__all__ = ["Patience", "run_probe"]
-
 LOOK_S = 0.5
 
 

@@ -23,8 +23,6 @@ from mission_tui.records.runs.seal import Seals, digest_of, orders_of, words_of_
 from mission_tui.supervisor.runs.catalog import RunCatalog, resolve_run
 from mission_tui.supervisor.runs.run_on_disk import RunOnDisk, newest_attempt, read_run, read_specs
 
-__all__ = ["adoptable", "adoption_sheet"]
-
 SHEET_CHARACTERS = 1 << 20
 """Nobody reads more of one run than this; what needs more to be shown is not adopted."""
 ANSWER_CHARACTERS = 2 << 20

@@ -27,8 +27,6 @@ from mission_tui.ipc.requests import Compare, GetHistory, GetStrip
 from mission_tui.records.files.tail import read_all
 from mission_tui.supervisor.runs.catalog import RunCatalog, resolve_run
 
-__all__ = ["Tracks", "compare", "history", "strip_of"]
-
 log = logging.getLogger(__name__)
 _HELD = ("paused", "frozen")
 """Without a phase a run is in the strip for these; who only waits is not."""

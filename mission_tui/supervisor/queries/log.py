@@ -13,8 +13,6 @@ from mission_tui.ipc.requests import GetLog
 from mission_tui.plain_files import open_plain
 from mission_tui.supervisor.runs.catalog import RunCatalog, resolve_run
 
-__all__ = ["log"]
-
 MOST_BYTES = 1 << 18
 LINE_CHARACTERS = 2000
 

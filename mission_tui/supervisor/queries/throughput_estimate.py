@@ -24,8 +24,6 @@ from mission_tui.records.files.tail import read_first
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir
 
-__all__ = ["estimate_paces"]
-
 _RUNS = 200
 """So many are looked at, the live ones and the newest ended ones."""
 

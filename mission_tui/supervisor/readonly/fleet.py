@@ -51,8 +51,6 @@ from mission_tui.supervisor.runs.run_on_disk import (
     why_unreadable,
 )
 
-__all__ = ["ReadonlyFleet"]
-
 GONE_S = 5.0
 """How long a supervisor may take to write down that an attempt ended."""
 ENDED_LOOKS = 5

@@ -11,8 +11,6 @@ from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.queries.history import Tracks
 from mission_tui.supervisor.watching.restored_histories import RestoredHistories, behind, restore_histories
 
-__all__ = ["ReadonlyMeters", "read_meters", "tracks_of"]
-
 FRESH_S = 5.0
 
 

@@ -44,8 +44,6 @@ from mission_tui.supervisor.runs.run_on_disk import (
     why_unreadable,
 )
 
-__all__ = ["PastFleet"]
-
 ROWS = 2 * POINTS
 """So many rows of a run that was over are taken in: a step that meets two hundred more of them must stay quick."""
 

@@ -22,8 +22,6 @@ from mission_tui.ipc.requests import GetStrip
 from mission_tui.supervisor.queries.history import strip_of
 from mission_tui.supervisor.readonly.meters import read_meters, tracks_of
 
-__all__ = ["PastMeters"]
-
 STALE_S = 3.0
 """From the end of the last cell on; a look now and then is late on a busy machine."""
 MINUTE_S = 60

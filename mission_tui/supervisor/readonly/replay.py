@@ -38,8 +38,6 @@ from mission_tui.supervisor.readonly.past_meters import PastMeters
 from mission_tui.supervisor.readonly.server import ended_page, readable
 from mission_tui.supervisor.runs.catalog import resolve_run
 
-__all__ = ["details_at", "log_at", "main"]
-
 
 class ReplayServer:
     """Shows one moment at a time; who watches is shown each that is gone to."""

@@ -53,8 +53,6 @@ from mission_tui.supervisor.readonly.fleet import ReadonlyFleet
 from mission_tui.supervisor.readonly.meters import ReadonlyMeters
 from mission_tui.supervisor.runs.catalog import RunCatalog, named_views
 
-__all__ = ["ended_page", "main", "readable"]
-
 LOOK_S = 1.0
 SLICE_S = 0.015
 """How long the first reading keeps the loop before a client has its turn."""

@@ -12,8 +12,6 @@ from mission_tui.fleet.store import Store
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.runs.layout import RunDir
 
-__all__ = ["RunCatalog", "named_views", "resolve_run"]
-
 
 class RunCatalog(Protocol):
     """`live` holds the ids of runs of which every row is in the store; `fetch` reads the whole of one that is not."""

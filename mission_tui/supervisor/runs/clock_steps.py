@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mission_tui.fleet.history.journal_state import JournalState
     from mission_tui.supervisor.runs.core import Core
 
-__all__ = ["ClockSteps", "missed_step"]
 
 STEP_S = 1.5
 """Less than this is a clock that is kept, not one that is set; no duration here is that exact."""

@@ -45,8 +45,6 @@ from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.phase_lanes import Lanes
 from mission_tui.supervisor.runs.requester import signed
 
-__all__ = ["Core"]
-
 GPU_METERS = "GPU meters"
 """This duty's failure is in the machine's own note."""
 STALE_S = 2.0

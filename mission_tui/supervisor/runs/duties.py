@@ -15,8 +15,6 @@ from typing import Any, Protocol, TypeVar
 from mission_tui.fleet.events.findings import FailedDuty, failed_again
 from mission_tui.fleet.text import clean
 
-__all__ = ["Duties", "reason_of"]
-
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 AGAIN_S = 600.0

@@ -20,8 +20,6 @@ from mission_tui.fleet.text import clean
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.storage import Reserve, StorageError
 
-__all__ = ["FleetJournal", "RunJournal", "damaged"]
-
 log = logging.getLogger(__name__)
 
 Make = Callable[[int, float], FleetEvent]

@@ -23,8 +23,6 @@ from mission_tui.supervisor.host.identity import Process
 from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.runs.journal import RunJournal
 
-__all__ = ["AskedCheckpoint", "LiveRun"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AskedCheckpoint:

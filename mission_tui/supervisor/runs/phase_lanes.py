@@ -14,8 +14,6 @@ from mission_tui.fleet.events.observations import LinkSeen, PhaseSeen
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.strips.phases import PhaseHistory
 
-__all__ = ["Lanes"]
-
 DAY_S = 86_400.0
 MOST_OVER = 64
 """Ended runs whose phases stay in memory; those that ended last."""

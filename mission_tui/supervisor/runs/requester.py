@@ -28,8 +28,6 @@ from mission_tui.fleet.events.journal import (
 from mission_tui.fleet.text import clean
 from mission_tui.procfs import read_stat
 
-__all__ = ["requested_by", "requester", "signed", "word_for"]
-
 _WORD_CHARS = 60
 _PTS_MAJORS = range(136, 144)
 _VERB = re.compile(r"[a-z][a-z-]*")

@@ -17,8 +17,6 @@ from mission_tui.procfs import boot_id
 from mission_tui.supervisor.host import clocks
 from mission_tui.supervisor.runs.core import Core
 
-__all__ = ["call_off_restarts", "decide_restart", "due_restarts", "waiting_for_restart"]
-
 
 def decide_restart(core: Core, run_id: str) -> None:
     """Journal what follows an attempt that failed or was lost in a reboot.

@@ -29,8 +29,6 @@ from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.records.runs.trash import REMOVING
 from mission_tui.supervisor.runs.requester import requester
 
-__all__ = ["MAKING", "create_run", "half_made", "remove_run", "rule_files", "sweep_up", "write_snapshot"]
-
 _MISSIONS = Path(mission_tui.__file__).parent / "envs" / "missions"
 _RULE_FILES = ("world.toml", "units.toml", "rules.toml", "rewards.toml")
 MAKING = "making-"

@@ -50,29 +50,6 @@ from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.spec_file import parse_spec, read_attempt_spec
 
-__all__ = [
-    "LAST_BYTES",
-    "MANY_EVENTS",
-    "SHORT_BYTES",
-    "SLICE_BYTES",
-    "SPARKLINE_BYTES",
-    "RunOnDisk",
-    "created_by_name",
-    "exit_facts",
-    "journal_bytes",
-    "newest_attempt",
-    "parted",
-    "read_fleet",
-    "read_run",
-    "read_short_summary",
-    "read_specs",
-    "read_summary",
-    "reading_run",
-    "shown_rows",
-    "unreadable_facts",
-    "why_unreadable",
-]
-
 GLIMPSE_BYTES = 64 << 10
 """A journal that is longer is read like one of a live run."""
 

@@ -45,19 +45,6 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.variables import recover_variables
 
-__all__ = [
-    "Subject",
-    "caller_for",
-    "caller_of",
-    "check_runs_are_ours",
-    "check_seen",
-    "live_targets",
-    "named_checkpoint",
-    "require",
-    "subject_of",
-    "the_finding",
-]
-
 Objection = Callable[[LiveRun], str | None]
 
 

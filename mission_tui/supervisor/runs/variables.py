@@ -26,16 +26,6 @@ from mission_tui.supervisor.launchers.order import trainer_environ, withheld_nam
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 
-__all__ = [
-    "LackingVariablesError",
-    "completed",
-    "keep_variables",
-    "left_behind",
-    "recover_variables",
-    "supply",
-    "variables_lack",
-]
-
 _MOST_NAMES = 6
 
 

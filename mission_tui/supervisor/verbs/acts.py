@@ -19,8 +19,6 @@ from mission_tui.supervisor.runs.live_run import AskedCheckpoint, LiveRun
 from mission_tui.supervisor.runs.restart_rules import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.runs.targets import live_targets
 
-__all__ = ["ACTS", "checkpoint", "freeze", "kill", "park", "pause", "shutdown", "stop"]
-
 LONGEST_WAIT_S = 100.0
 """Before a client would give up on an answer."""
 

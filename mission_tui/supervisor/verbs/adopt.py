@@ -19,9 +19,6 @@ from mission_tui.supervisor.queries.adoptable import adoption_sheet
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 
-__all__ = ["adopt"]
-
-
 _FOLDERS = ("attempts", "checkpoints", "evaluations", "origin", "snapshot")
 
 

@@ -21,8 +21,6 @@ from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.targets import the_finding
 
-__all__ = ["label", "mark", "note", "rename"]
-
 MOST_LABELS = 16
 LONGEST_LABEL = 24
 RULES = frozenset(Limits.__struct_encode_fields__)

@@ -16,8 +16,9 @@ from mission_tui.fleet.events.journal import AttemptStarting, FleetEvent, Health
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints, verify_checkpoint
+from mission_tui.records.runs.checkpoint import list_checkpoints
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.manifest import Manifest, verify_checkpoint
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
 from mission_tui.supervisor.lifecycle.further_attempts import (
@@ -33,8 +34,6 @@ from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.requester import requester
 from mission_tui.supervisor.runs.targets import check_seen, require, the_finding
 from mission_tui.supervisor.watching.finding_actions import keep_last_good
-
-__all__ = ["apply", "last_good"]
 
 _waiting: set[asyncio.Task[None]] = set()
 """Applications whose run has not ended yet; the event loop itself holds tasks only weakly."""

@@ -29,7 +29,6 @@ from mission_tui.supervisor.runs.core import Core
 if TYPE_CHECKING:
     from mission_tui.fleet.bench import Repeat, Side
 
-__all__ = ["bench"]
 
 LOOK_S = 1.0
 LEAST_LOOKS = 5

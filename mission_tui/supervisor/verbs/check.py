@@ -44,8 +44,6 @@ from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.targets import caller_of
 
-__all__ = ["check", "quote", "upgrades"]
-
 _DETAIL_CHARACTERS = 1000
 _SPARE_S = 30.0
 """The smoke run minds its own time; only one that cannot even do that is ended from here."""

@@ -20,8 +20,9 @@ from mission_tui.fleet.views.refs import RunRef, resolve
 from mission_tui.ipc.replies import Accepted, CleanReply, LeftoverRow, Removable, RemovableReply
 from mission_tui.ipc.requests import UNDO_S, Clean, GetTrash, Prune, Remove, Restore, Undo
 from mission_tui.records.runs.best_checkpoint import best_checkpoint
-from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints, newest_verified
+from mission_tui.records.runs.checkpoint import list_checkpoints, newest_verified
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.trash import KEPT_S, Trashed, restore_from_trash, trashed, tree_bytes
 from mission_tui.supervisor.ending.leftover_files import (
     DeadSocket,
@@ -39,8 +40,6 @@ from mission_tui.supervisor.lifecycle.adoption import load_ended
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.run_on_disk import read_run
-
-__all__ = ["clean", "in_trash", "prune", "remove", "restore", "undo"]
 
 DEATH_S = 3.0
 

@@ -24,8 +24,6 @@ from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.targets import Subject, subject_of
 
-__all__ = ["evaluate", "export"]
-
 
 async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | Evaluated]:
     """Progress, then the result. A client that leaves does not end the evaluation: its file is written all the same.

@@ -40,8 +40,6 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.run_directory import MAKING, create_run, rule_files, write_snapshot
 from mission_tui.supervisor.runs.run_on_disk import read_run
 
-__all__ = ["import_checkpoint", "import_run"]
-
 IMPORT_S = 300.0
 NAME_CHARS = 80
 """What is kept of the name of the file or folder that a run came from."""

@@ -45,8 +45,6 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.run_directory import create_run
 from mission_tui.supervisor.runs.targets import caller_for, caller_of
 
-__all__ = ["clone", "launch"]
-
 _MOST_DIFFERENCES = 16
 """Differences that the new run remembers as its origin."""
 _COMMAND = "MISSION_TUI_COMMAND"

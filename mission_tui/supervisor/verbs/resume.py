@@ -22,8 +22,9 @@ from mission_tui.ipc.requests import Resume
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.plain_files import make_folder
 from mission_tui.records.files.storage import storing
-from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
+from mission_tui.records.runs.checkpoint import DamagedCheckpoint, newest_intact
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.manifest import Manifest, verify_checkpoint
 from mission_tui.records.runs.spec_file import write_terms
 from mission_tui.supervisor.ending.freezing import thaw_run
 from mission_tui.supervisor.launchers.caller import with_spec_env
@@ -54,8 +55,6 @@ from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.run_directory import create_run
 from mission_tui.supervisor.runs.targets import caller_for, check_seen, named_checkpoint, require
 from mission_tui.supervisor.runs.variables import supply
-
-__all__ = ["resume"]
 
 
 async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:

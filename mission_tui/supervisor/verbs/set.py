@@ -26,8 +26,6 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.targets import check_seen
 
-__all__ = ["set_"]
-
 PRIORITY = "keep.limits.priority"
 
 

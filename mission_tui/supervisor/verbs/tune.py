@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from mission_tui.fleet.tuning.tune_state import Field, NextProbe
     from mission_tui.supervisor.measuring.tune_probe import Patience
 
-__all__ = ["tune", "tune_fleet"]
 
 _at_work: set[Path] = set()
 LOOK_S = 1.0

@@ -22,8 +22,6 @@ from mission_tui.fleet.marginal_gain.measure import Records, measure_gains
 from mission_tui.fleet.marginal_gain.steady_periods import Span, training_spans_of
 from mission_tui.supervisor.runs.core import Core
 
-__all__ = ["CoRunningMonitor", "GainMonitor"]
-
 LOOK_S = 5.0
 MEMORY_S = 1800.0
 ENDED_RUNS = 16

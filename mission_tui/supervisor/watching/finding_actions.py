@@ -18,13 +18,12 @@ from mission_tui.fleet.health import acts
 from mission_tui.fleet.views.snapshot import abilities_of
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.files.storage import StorageError
-from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
+from mission_tui.records.runs.checkpoint import list_checkpoints
+from mission_tui.records.runs.manifest import Manifest
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.watching.notifying import notify_finding
-
-__all__ = ["keep_last_good", "keep_last_good_again", "react", "react_to_due"]
 
 Deed = Literal["notified", "checkpoint", "pause", "stop"]
 

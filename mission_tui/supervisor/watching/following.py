@@ -16,8 +16,6 @@ from mission_tui.run_module import module_words
 from mission_tui.supervisor.host.children import start_child
 from mission_tui.supervisor.runs.live_run import LiveRun
 
-__all__ = ["follow", "still_follows"]
-
 LAST_LINES_S = 5.0
 """How long the end of an attempt waits for the last lines of its logs."""
 

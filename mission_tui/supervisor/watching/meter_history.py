@@ -25,8 +25,6 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.duties import reason_of
 from mission_tui.supervisor.watching.restored_histories import RestoredHistories, Track, restore_histories
 
-__all__ = ["Instruments"]
-
 MOST_A_LINE = 4_000
 """Cells or spans: a line stays far below the length at which readers give up on it."""
 

@@ -18,16 +18,6 @@ from mission_tui.supervisor.runs.journal import damaged
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.watching.finding_actions import keep_last_good, react
 
-__all__ = [
-    "begin_judging",
-    "judge_silence",
-    "judge_some",
-    "on_rows_written",
-    "read_everything",
-    "read_news",
-    "record_duty_failure",
-]
-
 SLICE_S = 0.03
 PAUSE_S = 0.05
 READ_S = 0.4

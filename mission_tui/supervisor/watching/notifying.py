@@ -36,8 +36,6 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.targets import caller_of
 
-__all__ = ["Event", "notify_end", "notify_finding"]
-
 LIMIT_S = 30.0
 AT_ONCE = 4
 BODY_CHARACTERS = 1000

@@ -10,8 +10,6 @@ from mission_tui.fleet.strips.phases import SpanHistory
 from mission_tui.fleet.strips.strip import Span
 from mission_tui.records.meter_history import TIERS, CellsRecord, Kept, SpansRecord
 
-__all__ = ["RestoredHistories", "Track", "behind", "restore_histories"]
-
 Track = tuple[str, str]
 """What is kept and the UUID of a GPU, or nothing where it is of the host; or `run` and its id."""
 METERS = dict.fromkeys(("ram", "swap", "disk", "load", "vram", "temperature"), METER_LEVELS)

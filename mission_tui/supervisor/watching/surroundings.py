@@ -23,8 +23,6 @@ from mission_tui.procfs import process_ids
 from mission_tui.supervisor.host.process_files import ProcessStat, read_stat, vram_of
 from mission_tui.supervisor.runs.core import Core
 
-__all__ = ["OtherPrograms", "OtherRoots", "Taken", "all_stats", "program_name", "taken_by_others"]
-
 MOST = 5
 MUCH_CPU_PERCENT = 20.0
 MUCH_RSS_BYTES = 1 << 30

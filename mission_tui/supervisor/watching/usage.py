@@ -19,8 +19,6 @@ from mission_tui.records.runs.trash import tree_bytes
 from mission_tui.supervisor.host.process_files import ProcessStat, open_files, pss_bytes, read_stat, written_bytes
 from mission_tui.supervisor.runs.core import Core
 
-__all__ = ["RunSizes", "UsageMeter", "WrittenBytes"]
-
 DEAR_S, DEAR_UNATTENDED_S = 30.0, 120.0
 """How old PSS and open files of a run may be while somebody looks, and while nobody does.
 

@@ -19,8 +19,6 @@ from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import PpoSpec, Schedule, Spec
 from mission_tui.trainer.named_classes import check_kwargs, find_named
 
-__all__ = ["ppo_arguments"]
-
 _SAME_NAME = (
     "n_steps",
     "gamma",

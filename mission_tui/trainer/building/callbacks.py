@@ -21,8 +21,6 @@ from mission_tui.trainer.callbacks import Callbacks, Named
 from mission_tui.trainer.named_classes import check_kwargs, find_named, parameters_of
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
-__all__ = ["build_callbacks", "check_callbacks"]
-
 _EVAL_ENV = "eval_env"
 _SAME = "same"
 _RUN_DIR = "{run_dir}"

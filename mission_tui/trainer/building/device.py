@@ -19,8 +19,6 @@ from mission_tui.fleet.specs.spec import Algo
 from mission_tui.trainer.building.model import build_scratch
 from mission_tui.trainer.ppo import PPO
 
-__all__ = ["choose_device", "describe_device", "update_seconds", "use_tf32"]
-
 _TRIES = 3
 _HAVE_TF32 = (8, 0)
 """Compute capability of the first GPUs that multiply in TF32."""

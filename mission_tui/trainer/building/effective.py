@@ -32,8 +32,6 @@ from mission_tui.trainer.ppo import PPO, FastPPO
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.vec_env import BuiltEnvs
 
-__all__ = ["effective_toml", "loaded_modules", "versions"]
-
 MOST_MODULES, MOST_BYTES = 500, 64 << 20
 """More than this is no longer the person's own code; the first ones count, and no more is read."""
 

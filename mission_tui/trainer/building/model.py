@@ -14,8 +14,6 @@ from mission_tui.fleet.specs.spec import Algo, Engine, Spec
 from mission_tui.trainer.named_classes import check_contrib
 from mission_tui.trainer.ppo import PPO, FastPPO
 
-__all__ = ["build_ppo", "build_scratch", "engine_options"]
-
 ENGINES: dict[Engine, type[PPO]] = {"fast": FastPPO, "stock": PPO}
 
 

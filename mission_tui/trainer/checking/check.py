@@ -26,8 +26,6 @@ from mission_tui.fleet.history.classify import faulting_line
 from mission_tui.run_module import module_words
 from mission_tui.trainer.process import children
 
-__all__ = ["main"]
-
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _KEPT_BYTES = 64 << 10
 _LAST_WORDS_S = 3.0

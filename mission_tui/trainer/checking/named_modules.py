@@ -12,8 +12,6 @@ from mission_tui.trainer.env_ids import gym_id
 from mission_tui.trainer.json_lines import Say
 from mission_tui.trainer.named_classes import import_named
 
-__all__ = ["import_all", "named_modules"]
-
 
 def named_modules(spec: Spec) -> tuple[tuple[str, str], ...]:
     """Keys and modules, each module once, in the order in which they are imported."""

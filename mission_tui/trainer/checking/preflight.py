@@ -16,8 +16,6 @@ from mission_tui.trainer.env_ids import make_env, native_refusal
 from mission_tui.trainer.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.named_classes import check_contrib
 
-__all__ = ["known_spaces", "main"]
-
 _KNOWN = {
     "CartPole-v1": ("Box(4,)", "Discrete(2)"),
     "Acrobot-v1": ("Box(6,)", "Discrete(3)"),

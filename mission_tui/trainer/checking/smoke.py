@@ -24,8 +24,6 @@ from mission_tui.trainer.foreign_python import outside, version_line
 from mission_tui.trainer.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.process import cap_threads
 
-__all__ = ["Smoke", "main"]
-
 
 def main(arguments: list[str] | None = None) -> int:
     """Try the spec on stdin; returns the exit code of the step that failed first, else 0."""

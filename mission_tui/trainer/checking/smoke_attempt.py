@@ -41,7 +41,6 @@ from mission_tui.trainer.state.checkpoint import load_checkpoint
 if TYPE_CHECKING:
     from mission_tui.trainer.checking.smoke import Smoke
 
-__all__ = ["SmokeAttempt", "check_one"]
 
 LONG_ENOUGH_S = 3.0
 """Updates that are over within this time are measured too: the first one warms up what it needs."""

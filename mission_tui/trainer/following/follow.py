@@ -25,8 +25,6 @@ from mission_tui.trainer.following.logs import FollowedLogs
 from mission_tui.trainer.following.reported import Reported
 from mission_tui.trainer.following.rows import Rows
 
-__all__ = ["Follower", "main"]
-
 LOGS_S, REPORT_S = 1.0, 0.25
 SLICE_S = 0.125
 SHARE = 0.05

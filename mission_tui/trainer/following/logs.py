@@ -20,8 +20,6 @@ from mission_tui.records.logs.sb3_files import Ended, read_csv, read_json, read_
 from mission_tui.records.logs.table import complete_rows, updates_of
 from mission_tui.trainer.following.rows import MEAN_OF, Rows
 
-__all__ = ["FollowedLogs"]
-
 KINDS = ("progress.csv", "progress.json", "tfevents")
 MONITOR = "monitor.csv"
 

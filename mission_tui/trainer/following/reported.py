@@ -23,8 +23,6 @@ from mission_tui.plain_files import open_plain
 from mission_tui.procfs import read_stat
 from mission_tui.trainer.following.rows import MEAN_OF, Rows
 
-__all__ = ["Reported"]
-
 READ_BYTES = 1 << 20
 FAMILY = "train/"
 DIVIDED: tuple[Phase, Phase] = ("rollout", "update")

@@ -20,8 +20,6 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 
-__all__ = ["MEAN_OF", "Rows"]
-
 MEAN_OF = 100
 """Episodes that a mean is over, as in SB3."""
 

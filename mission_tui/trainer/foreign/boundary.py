@@ -16,7 +16,8 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
+from mission_tui.records.runs.checkpoint import save_checkpoint
+from mission_tui.records.runs.manifest import CheckpointFacts
 from mission_tui.records.sb3_run.normalizer_file import Array, Moments, read_statistics
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.effective import versions
@@ -29,8 +30,6 @@ from mission_tui.trainer.state.resume import facts_of
 from mission_tui.trainer.state.tensors import copy_moments, copy_parameters
 from mission_tui.trainer.state.wrappers import restore_normalizer
 from mission_tui.trainer.tree import Tree
-
-__all__ = ["foreign_boundary", "model_for", "put_statistics", "save_foreign"]
 
 
 def model_for(spec: Spec, vec: VecEnv) -> PPO:

@@ -23,8 +23,6 @@ from mission_tui.trainer.process import cap_threads, lower_priority
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
-__all__ = ["main"]
-
 _COMPARED = ("gamma", "gae_lambda", "ent_coef", "vf_coef", "max_grad_norm", "n_steps")
 
 

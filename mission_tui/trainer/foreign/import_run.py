@@ -44,7 +44,6 @@ from mission_tui.trainer.process import cap_threads, lower_priority
 if TYPE_CHECKING:
     from mission_tui.trainer.ppo import PPO
 
-__all__ = ["evaluations_of", "main"]
 
 MOST_FINDINGS = 500
 MOST_BYTES = 256 << 20

@@ -42,8 +42,6 @@ from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 from mission_tui.trainer.vec_env.episodes import Act, mean_of, play, play_side_by_side, summary
 from mission_tui.trainer.vec_env.masked import MaskedVecEnv
 
-__all__ = ["actor", "main", "subject"]
-
 _NATIVE_LANES, _INLINE_LANES = 64, 8
 _SEEDS_APART = 1000
 """More than there are lanes, each of which is seeded on its own."""

@@ -31,8 +31,6 @@ from mission_tui.trainer.vec_env import build_vec_env
 from mission_tui.trainer.vec_env.build import EnvMaker
 from mission_tui.trainer.vec_env.episodes import outcome_of
 
-__all__ = ["half_blocks", "main"]
-
 _MODES = ("ansi", "rgb_array")
 """What can be drawn in a terminal, the better one first."""
 _UPPER = "▀"

@@ -27,8 +27,6 @@ from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env.episodes import Act
 from mission_tui.trainer.vec_env.masked import MaskedVecEnv
 
-__all__ = ["MaskablePPO", "RecurrentPPO"]
-
 _SCALARS = ("old_values", "old_log_prob", "advantages", "returns")
 
 

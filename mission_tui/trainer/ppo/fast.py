@@ -34,8 +34,6 @@ from mission_tui.trainer.ppo.rollout_buffer import Minibatch, Observation, Resid
 from mission_tui.trainer.ppo.signals import RolloutSignals, check_observations, check_parameters
 from mission_tui.trainer.torch_compiler import compiled, compiling
 
-__all__ = ["FastPPO"]
-
 
 class FastPPO(PPO):
     """The same signals, stops and checkpoints as `PPO`.

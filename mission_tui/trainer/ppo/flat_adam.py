@@ -11,8 +11,6 @@ from typing import Any
 
 import torch as th
 
-__all__ = ["FlatAdam", "flattened"]
-
 _ALIGNED = 16
 """Views begin at multiples of 64 bytes, as tensors of their own would."""
 

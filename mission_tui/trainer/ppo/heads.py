@@ -24,8 +24,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from mission_tui.trainer.ppo.losses import ActionEvaluation, LossGradient
 from mission_tui.trainer.ppo.mlp_stack import gradient_of
 
-__all__ = ["Head", "head_of"]
-
 _LOG_SQRT_2PI = math.log(math.sqrt(2 * math.pi))
 _UNIT_ENTROPY = 0.5 + 0.5 * math.log(2 * math.pi)
 

@@ -15,8 +15,6 @@ from torch.nn.functional import mse_loss
 
 from mission_tui.trainer.ppo.rollout_buffer import Minibatch
 
-__all__ = ["ActionEvaluation", "ClipRanges", "LossGradient", "Losses", "Objective", "backprop"]
-
 
 class ActionEvaluation(NamedTuple):
     """What a policy says of given actions; `heads` and `ceilings` as in `Losses`.

@@ -12,8 +12,6 @@ import msgspec
 
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 
-__all__ = ["LrWarmup"]
-
 
 class LrWarmup:
     """Counts updates and gradient steps since the terms began."""

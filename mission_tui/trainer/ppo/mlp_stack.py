@@ -14,8 +14,6 @@ from typing import Literal
 import numpy as np
 import torch as th
 
-__all__ = ["MlpStack", "gradient_of", "mlp_stack_of"]
-
 Activation = Literal["tanh", "relu"] | None
 
 _NARROW, _LONG = 32, 256

@@ -21,8 +21,6 @@ from mission_tui.trainer.ppo.losses import ActionEvaluation, LossGradient, backp
 from mission_tui.trainer.ppo.mlp_stack import MlpStack, mlp_stack_of
 from mission_tui.trainer.ppo.rollout_buffer import Observation
 
-__all__ = ["LayeredPolicy", "PolicyEvaluator", "evaluator_of"]
-
 Prepare = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _ROWS = 2048

@@ -37,7 +37,6 @@ from mission_tui.trainer.vec_env.episodes import EpisodeTally
 if TYPE_CHECKING:
     from mission_tui.trainer.vec_env.episodes import Act
 
-__all__ = ["PPO", "RolloutWatch"]
 
 _OURS = (
     "stop_asked",

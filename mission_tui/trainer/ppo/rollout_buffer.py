@@ -15,8 +15,6 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.buffers import RolloutBuffer
 
-__all__ = ["Minibatch", "Observation", "ResidentBuffer"]
-
 Observation = th.Tensor | dict[str, th.Tensor]
 
 _SIGNED: dict[Any, th.dtype] = {np.dtype(np.uint16): th.int32, np.dtype(np.uint32): th.int64}

@@ -30,15 +30,6 @@ from mission_tui.trainer.failures import NonFiniteError
 if TYPE_CHECKING:
     from mission_tui.trainer.ppo import PPO, Losses
 
-__all__ = [
-    "RolloutSignals",
-    "UpdateSignals",
-    "check_observations",
-    "check_parameters",
-    "check_rewards",
-    "check_rollout",
-    "head_entropies",
-]
 
 _SQUASHED_BOUND = 0.999
 """A tanh-squashed action never reaches 1; from here on the bound holds it."""

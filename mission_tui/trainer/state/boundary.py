@@ -30,17 +30,6 @@ from mission_tui.trainer.state.wrappers import capture_frames, capture_normalize
 from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env import savable
 
-__all__ = [
-    "Boundary",
-    "Progress",
-    "capture",
-    "capture_random",
-    "restore_envs",
-    "restore_learner",
-    "restore_random",
-    "restore_random_state",
-]
-
 
 @dataclass(slots=True)
 class Progress:

@@ -25,22 +25,15 @@ from mission_tui.forks import leave_fork
 from mission_tui.plain_files import make_folder, open_fresh, read_plain
 from mission_tui.records.files.given_files import LARGEST_BYTES
 from mission_tui.records.files.storage import Reserve, StorageError, storing
-from mission_tui.records.runs.checkpoint import (
-    CheckpointFacts,
-    Manifest,
-    prune,
-    save_checkpoint,
-    verify_checkpoint,
-)
+from mission_tui.records.runs.checkpoint import prune, save_checkpoint
 from mission_tui.records.runs.code_files import rules_digest
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.manifest import CheckpointFacts, Manifest, verify_checkpoint
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.record import CheckpointReason, Record
 from mission_tui.trainer.state.boundary import Boundary
 from mission_tui.trainer.state.tensors import read_tensors, write_tensors
 from mission_tui.trainer.tree import read_tree, write_tree
-
-__all__ = ["RULES", "Checkpoints", "Loaded", "checkpoint_name", "fill_checkpoint", "load_checkpoint"]
 
 RESERVE = ".reserve"
 RULES = "rules_sha256"

@@ -34,8 +34,6 @@ from mission_tui.trainer.env_ids import env_kwargs, find_env, make_env, making
 from mission_tui.trainer.state.proof_subjects import BatchedSubject, GeneratorPosition, SingleSubject
 from mission_tui.trainer.tree import read_tree, write_tree
 
-__all__ = ["answer_elsewhere", "prove", "unproven"]
-
 BUDGET_S = 0.12
 """How long each of the two futures is lived at most, once it is long enough to mean anything."""
 

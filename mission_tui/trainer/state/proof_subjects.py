@@ -18,8 +18,6 @@ from gymnasium import spaces
 from mission_tui.envs.masks import MASKS
 from mission_tui.envs.state import StatefulEnv, can_save_state, restore_env_state, save_env_state, tested_class
 
-__all__ = ["BatchedSubject", "GeneratorPosition", "SingleSubject"]
-
 _MOST_REMEMBERED, _MOST_BYTES, _DEEPEST = 2_000, 1 << 20, 3
 _GYMNASIUMS = ("spec", "metadata", "render_mode", "observation_space", "action_space", "_np_random_seed")
 _CLOCKS = ("time", "clock", "fps", "duration", "elapsed_s", "seconds", "wall", "latency", "took", "_ms")

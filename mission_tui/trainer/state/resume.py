@@ -33,8 +33,6 @@ from mission_tui.trainer.state.wrappers import capture_normalizer, freeze_normal
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env, in_this_process
 from mission_tui.trainer.vec_env.episodes import play
 
-__all__ = ["Facts", "facts_of", "probe", "restore_training", "spec_facts", "take_weights"]
-
 Facts = dict[str, Any]
 
 _SEED_SPAN = 2**31

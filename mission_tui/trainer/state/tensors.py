@@ -10,17 +10,6 @@ from safetensors.torch import load_file, save
 
 from mission_tui.errors import CheckpointError
 
-__all__ = [
-    "Tensors",
-    "copy_moments",
-    "copy_parameters",
-    "named_tensors",
-    "put_moments",
-    "put_parameters",
-    "read_tensors",
-    "write_tensors",
-]
-
 Tensors = dict[str, th.Tensor]
 
 

@@ -21,8 +21,6 @@ from stable_baselines3.common.vec_env import (
 from mission_tui.errors import CheckpointError
 from mission_tui.trainer.tree import Tree
 
-__all__ = ["capture_frames", "capture_normalizer", "freeze_normalizer", "restore_frames", "restore_normalizer"]
-
 _WHOLE = "array"
 """The key of observations that are no dictionary."""
 

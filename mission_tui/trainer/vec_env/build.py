@@ -29,8 +29,6 @@ from mission_tui.trainer.vec_env.native import NativeVecEnv
 from mission_tui.trainer.vec_env.vec_choice import Choice, VecKind, choose, keep
 from mission_tui.trainer.vec_env.workers import WorkersVecEnv
 
-__all__ = ["BuiltEnvs", "EnvMaker", "SavableVecEnv", "build_vec_env", "in_this_process", "savable", "spaces_alone"]
-
 
 @runtime_checkable
 class SavableVecEnv(Protocol):

@@ -19,8 +19,6 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.events.metrics import Episodes, Metric, spoken
 from mission_tui.fleet.text import clean
 
-__all__ = ["Act", "EpisodeTally", "PlayedEpisodes", "mean_of", "outcome_of", "play", "play_side_by_side", "summary"]
-
 _RESAMPLES = 2000
 LONGEST = 1_000_000
 """Steps of one episode after which nobody waits for its end any longer."""

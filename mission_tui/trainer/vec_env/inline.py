@@ -21,8 +21,6 @@ from mission_tui.errors import CheckpointError, raised_by
 from mission_tui.forks import leave_fork
 from mission_tui.trainer.failures import EnvError
 
-__all__ = ["InlineVecEnv"]
-
 
 class InlineVecEnv(DummyVecEnv):
     """`DummyVecEnv` whose environments' exceptions arrive as `EnvError`, and whose state is theirs together."""

@@ -19,8 +19,6 @@ from mission_tui.trainer.spaces import short
 from mission_tui.trainer.vec_env.native import NativeVecEnv
 from mission_tui.trainer.vec_env.workers import WorkersVecEnv
 
-__all__ = ["MaskedVecEnv"]
-
 Masks = NDArray[np.bool_]
 
 

@@ -23,9 +23,6 @@ from mission_tui.errors import raised_by
 from mission_tui.forks import leave_fork
 from mission_tui.trainer.failures import EnvError
 
-__all__ = ["NativeVecEnv"]
-
-
 _FINALS = ("final_info", "final_obs")
 
 

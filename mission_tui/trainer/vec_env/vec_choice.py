@@ -27,8 +27,6 @@ from mission_tui.forks import leave_fork
 from mission_tui.trainer.env_ids import native_refusal
 from mission_tui.trainer.failures import EnvError
 
-__all__ = ["Choice", "StepCost", "VecKind", "cheapest", "choose", "keep", "step_cost"]
-
 VecKind = Literal["native", "inline", "workers"]
 
 _HAND_OVER_S = 100e-6

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from mission_tui.fleet.text import clean
 
-__all__ = ["OomKills", "WorkerStderr", "exit_reason", "quote"]
-
 _KEPT_BYTES = 8192
 _READ_BYTES = 1 << 16
 _SETTLE_S = 0.5

@@ -21,8 +21,6 @@ from mission_tui.trainer.running_time import unstopped_s
 from mission_tui.trainer.vec_env.worker_exit import WorkerStderr
 from mission_tui.trainer.vec_env.worker_process import Patience, WorkerProcess
 
-__all__ = ["WorkerLiveness", "WorkerPool"]
-
 _LEAVE_S = 2.0
 _OWN_WORK = ("making", "step", "reset")
 """What environments are for. Whatever they raise in it is an `EnvError`; a question may raise what it likes."""

@@ -23,8 +23,6 @@ from mission_tui.run_module import module_words
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env.worker_exit import OomKills, WorkerStderr, exit_reason, quote
 
-__all__ = ["Patience", "WorkerProcess"]
-
 SLICE_S = 0.25
 _LAST_BREATH_S = 2.0
 _KILLED_S = 2.0

@@ -28,8 +28,6 @@ from mission_tui.errors import CheckpointError
 from mission_tui.trainer.vec_env.worker_pool import WorkerPool
 from mission_tui.trainer.vec_env.worker_process import Patience
 
-__all__ = ["WorkersVecEnv"]
-
 _STEP_S, _FIRST_S = 60.0, 300.0
 
 

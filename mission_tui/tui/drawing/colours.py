@@ -15,32 +15,6 @@ from textual.theme import Theme
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.outcome import RunState
 
-__all__ = [
-    "ALARM",
-    "BOLD",
-    "CHOSEN",
-    "DARK",
-    "GOOD",
-    "GROUND",
-    "INK",
-    "KEY",
-    "LIGHT",
-    "LINE",
-    "LIVE",
-    "PALETTE",
-    "PAUSED",
-    "QUIET",
-    "SHADES",
-    "THEME",
-    "TRACK",
-    "UPDATE",
-    "WARN",
-    "Palette",
-    "outcome_style",
-    "severity_style",
-    "state_style",
-]
-
 
 class Palette(Struct, frozen=True):
     """Colours as `#rrggbb`. `shades` are a chart's rows from top to bottom, `band` the span of a curve's values."""

@@ -17,17 +17,6 @@ from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.outcome import RunState
 from mission_tui.tui.drawing.strips import literal
 
-__all__ = [
-    "ASCII",
-    "OUTCOME_SHAPES",
-    "SEVERITY_SHAPES",
-    "STATE_SHAPES",
-    "GlyphFilter",
-    "draws_unicode",
-    "speaks_utf8",
-    "to_ascii",
-]
-
 STATE_SHAPES: Mapping[RunState, str] = {
     "queued": "◌",
     "starting": "○",

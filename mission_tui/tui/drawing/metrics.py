@@ -9,8 +9,6 @@ from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
 
-__all__ = ["MOST_CURVES", "column_title", "faint", "hue", "key_metrics", "letter", "metric_title"]
-
 _VITALS = (
     ("KL", "train/approx_kl"),
     ("clip", "train/clip_fraction"),

@@ -8,8 +8,6 @@ from itertools import pairwise
 
 from mission_tui.fleet.events.metrics import Metric, number
 
-__all__ = ["LEVELS", "area", "bar", "spark"]
-
 LEVELS = "▁▂▃▄▅▆▇█"
 _BROKEN = "×"
 

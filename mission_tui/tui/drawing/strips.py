@@ -21,22 +21,6 @@ from textual.strip import Strip
 
 from mission_tui.tui.drawing.colours import INK
 
-__all__ = [
-    "Part",
-    "clause",
-    "fit",
-    "fit_middle",
-    "fold",
-    "home_relative",
-    "join",
-    "key_at",
-    "line",
-    "literal",
-    "rendered",
-    "words",
-    "wrap",
-]
-
 Part = tuple[str, Style]
 
 _MIDDLE_FROM = 8

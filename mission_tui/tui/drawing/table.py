@@ -16,8 +16,6 @@ from textual.strip import Strip
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line, literal
 
-__all__ = ["Column", "ordered", "table"]
-
 Row = TypeVar("Row")
 Value = float | str | None
 

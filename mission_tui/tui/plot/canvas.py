@@ -13,8 +13,6 @@ from rich.style import Style
 from mission_tui.tui.drawing.colours import INK
 from mission_tui.tui.drawing.strips import Part
 
-__all__ = ["DOTS_ACROSS", "DOTS_UP", "Canvas"]
-
 DOTS_ACROSS, DOTS_UP = 2, 4
 """Dots of one cell."""
 _BRAILLE = 0x2800

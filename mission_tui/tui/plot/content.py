@@ -18,8 +18,6 @@ from mission_tui.tui.plot.scale import Ruler
 from mission_tui.tui.state.preferences import ChartSettings, Over
 from mission_tui.tui.state.run_data import EXACT, RunData
 
-__all__ = ["Content", "Entry", "content_of", "crossed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:

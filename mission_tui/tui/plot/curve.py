@@ -17,8 +17,6 @@ from mission_tui.fleet.events.metrics import number
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.plot.scale import Scale, scale_of
 
-__all__ = ["Curve", "Sample", "Side", "Sided", "curve_of", "side_by_side", "smoothed"]
-
 Side = Literal["left", "right", "own"]
 _LEAST_SHARE = 1 / 3
 """Of the height of an axis: a curve that would have less is read on another one."""

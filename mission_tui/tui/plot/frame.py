@@ -19,8 +19,6 @@ from mission_tui.tui.plot.curve import Side
 from mission_tui.tui.plot.scale import Ruler, Scale, ticks_over
 from mission_tui.tui.state.preferences import Over
 
-__all__ = ["Crosshair", "Frame", "down_of", "frame_for", "framed", "numbers_beside"]
-
 LABEL = 8
 """Cells of the numbers beside an axis."""
 _BELOW = 2

@@ -19,8 +19,6 @@ from mission_tui.tui.plot.marks import Marks
 from mission_tui.tui.plot.picture import MARKS
 from mission_tui.tui.state.preferences import ChartSettings
 
-__all__ = ["controls", "legend", "signs"]
-
 _VALUE, _VALUE_AT, _VALUE_ALONE, _PLACE, _TITLE, _TITLE_LEAST = 8, 13, 17, 14, 22, 6
 """Cells of a value and of each word for a place, so that lines do not jump when they change, and the most of a name."""
 _AWAY = "Esc", "screen.back"

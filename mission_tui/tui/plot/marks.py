@@ -12,8 +12,6 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.tui.plot.scale import Ruler
 
-__all__ = ["MarkKind", "Marks", "marks_of"]
-
 MarkKind = Literal["checkpoint", "resume", "set", "evaluation"]
 
 

@@ -19,8 +19,6 @@ from mission_tui.tui.plot.frame import Frame, down_of, framed, numbers_beside
 from mission_tui.tui.plot.marks import MarkKind, Marks
 from mission_tui.tui.plot.scale import Ruler
 
-__all__ = ["MARKS", "Scene", "painted", "picture"]
-
 _LETTER_EVERY = 24
 """Columns between the letters of one curve."""
 _BAND = Style(bgcolor=colours.PALETTE.panel)

@@ -18,8 +18,6 @@ from mission_tui.ipc.replies import AttemptView, HistoryReply
 from mission_tui.present import numbers
 from mission_tui.tui.state.preferences import Over
 
-__all__ = ["Ruler", "Scale", "scale_of", "ticks_over"]
-
 _HEADROOM = 0.04
 _LEAST_DECADES = 0.02
 """Of room on a logarithmic axis, so that equal values have a height."""

@@ -13,17 +13,6 @@ from mission_tui.tui.widgets.pane_grid import columns_for
 from mission_tui.tui.widgets.run_table import RunTable
 from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
 
-__all__ = [
-    "DETAIL_LEAST",
-    "LEAST_HEIGHT",
-    "LEAST_WIDTH",
-    "Arrangement",
-    "ListAndDetail",
-    "arrange",
-    "timeline_rows",
-    "wants_panes",
-]
-
 LEAST_WIDTH = 40
 LEAST_HEIGHT = 10
 _PANES_FROM = 120

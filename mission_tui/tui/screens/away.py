@@ -14,8 +14,6 @@ from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.state.news import Away, Happening
 from mission_tui.tui.state.run_status import shape, state_style
 
-__all__ = ["AwayScreen"]
-
 
 class AwayScreen(Sheet[None]):
     """A paragraph for each run, the last to end first; `best` are best returns with their updates, by run id."""

@@ -31,8 +31,6 @@ from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.preferences import Over
 from mission_tui.tui.widgets.lines import Lines, ScrollLines
 
-__all__ = ["CompareScreen", "Overlay"]
-
 _AROUND, _LEAST_CHART = 2, 8
 _HINT = "t steps or time  ↑↓ scroll  F5 again  Esc back"
 _INSIDE, _APART, _PLACES = 0.97, 0.04, 8

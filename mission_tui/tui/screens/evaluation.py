@@ -17,8 +17,6 @@ from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
 
-__all__ = ["EvaluationScreen", "result_rows"]
-
 _EPISODES = 100
 
 

@@ -44,8 +44,6 @@ from mission_tui.tui.widgets.pane_grid import PaneGrid, columns_for
 from mission_tui.tui.widgets.run_table import RunTable
 from mission_tui.tui.widgets.timeline import Timeline
 
-__all__ = ["FleetScreen"]
-
 _UNNOTICED_S = 0.1
 """For so long a terminal may stay empty before a person wonders."""
 

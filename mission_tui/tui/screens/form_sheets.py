@@ -22,8 +22,6 @@ from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.presets import PresetChoice
 
-__all__ = ["SmokeScreen", "save_preset"]
-
 LONGEST_STEP_S = 120.0
 _MARKS: dict[str, tuple[str, Style]] = {
     "ok": ("✓", colours.GOOD),

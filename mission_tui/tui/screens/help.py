@@ -15,8 +15,6 @@ from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.state.presets import PresetChoice, by_key
 from mission_tui.tui.widgets.meters import NORMAL
 
-__all__ = ["HelpScreen"]
-
 _TITLES = {
     "start": "start",
     "act": "act on the chosen or marked runs",

@@ -27,8 +27,6 @@ from mission_tui.tui.widgets.completions import OfferLine, about, devices, offer
 from mission_tui.tui.widgets.form_fields import Changes, Field, Presets, Selector
 from mission_tui.tui.widgets.lines import ScrollLines
 
-__all__ = ["LaunchForm"]
-
 _HINT = "Ctrl-S start  Ctrl-T try  Ctrl-O save  Tab next  Esc back"
 _AGAIN_S = 5.0
 _NAME = r"[A-Za-z0-9._-]*"

@@ -24,8 +24,6 @@ from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.split_container import SplitContainer
 from mission_tui.tui.widgets.timeline import Timeline
 
-__all__ = ["MachineScreen"]
-
 _STRIP_FROM = 16
 _STRIP_LEAST, _LINES_LEAST = 3, 6
 

@@ -18,8 +18,6 @@ from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
 
-__all__ = ["OutputScreen"]
-
 _MOST_LINES = 2000
 _MOST_LETTERS = 1 << 18
 """All of it is folded again whenever there is more."""

@@ -18,8 +18,6 @@ from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.widgets.choices import Choice, Choices
 from mission_tui.tui.widgets.lines import ScrollLines
 
-__all__ = ["Picker"]
-
 _WHOLE_LINES = 2
 
 

@@ -22,8 +22,6 @@ from mission_tui.tui.drawing.strips import line, rendered, words, wrap
 from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.state.app_context import AppContext
 
-__all__ = ["ConfirmScreen", "LeftoversScreen", "LineInputScreen", "settings_in", "typed"]
-
 _MOST = 16
 
 

@@ -34,9 +34,6 @@ from mission_tui.tui.widgets.metric_list import MetricList
 from mission_tui.tui.widgets.notices import ReplayLine
 from mission_tui.tui.widgets.run_head import RunHead
 
-__all__ = ["RunScreen"]
-
-
 _WIDE = 120
 _SECTIONS = ("config", "machine", "episodes", "journal", "checkpoints")
 

@@ -25,8 +25,6 @@ from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.log_lines import LogLines
 from mission_tui.tui.widgets.metric_list import MetricList
 
-__all__ = ["MOST_BYTES", "ConfigDiffTarget", "copy_lines", "lines_of"]
-
 MOST_BYTES = 48 << 10
 """Encoded for the terminal a third more; many terminals drop a longer sequence without a word."""
 

@@ -18,8 +18,6 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import key_at, line, literal, wrap
 from mission_tui.tui.widgets.lines import ScrollLines
 
-__all__ = ["SCROLLING", "ErrorScreen", "HintLine", "Sheet", "still_open"]
-
 Answer = TypeVar("Answer")
 
 SCROLLING: tuple[Binding, ...] = tuple(

@@ -14,8 +14,6 @@ from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.split_container import SplitContainer
 
-__all__ = ["SnapshotScreen", "bindings"]
-
 
 def bindings(place: Place) -> list[Binding]:
     """The key bindings of a place. Launch keys carry their key to the action."""

@@ -18,8 +18,6 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line, wrap
 from mission_tui.tui.screens.sheet import Sheet
 
-__all__ = ["Choice", "Proposal", "VerdictScreen"]
-
 _STYLES: dict[Grade, Style] = {
     "safe": colours.GOOD,
     "note": colours.QUIET,

@@ -18,8 +18,6 @@ from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line, literal, rendered, words, wrap
 
-__all__ = ["checkpoints", "journal"]
-
 _WHEN, _WHAT, _WHO = 13, 13, 24
 _ENDED = "ended"
 

@@ -16,8 +16,6 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import fit, line, rendered, words, wrap
 from mission_tui.tui.drawing.table import Column, table
 
-__all__ = ["HUES", "comparison"]
-
 _P = colours.PALETTE
 HUES = (_P.live, _P.warn, _P.good, _P.paused, _P.key, _P.alarm, _P.bold)
 """A colour per setting, in order; a curve's letter says what it is without them."""

@@ -17,8 +17,6 @@ from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import fit, line, wrap
 
-__all__ = ["OF_A_COMMAND", "Other", "config", "held_against", "settings"]
-
 OF_A_COMMAND = "command"
 """What the preset of a run is called that was launched by its command line: there is none to hold it against."""
 

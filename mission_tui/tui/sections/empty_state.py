@@ -11,8 +11,6 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, home_relative, wrap
 from mission_tui.tui.state.presets import PresetChoice, by_key
 
-__all__ = ["also_live", "empty_state", "least_cells"]
-
 _ROOTS = 3
 _KEY: Part = (" W", colours.KEY)
 

@@ -17,8 +17,6 @@ from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line, wrap
 
-__all__ = ["episodes", "stacked"]
-
 _LABEL = 6
 """Cells left of the columns."""
 _LEAST, _MOST = 5, 24

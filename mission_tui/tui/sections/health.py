@@ -21,16 +21,6 @@ from mission_tui.tui.drawing.metrics import column_title
 from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap
 from mission_tui.tui.state.run_status import finding_span, finding_word, open_findings, severity_shape
 
-__all__ = [
-    "calm",
-    "finding_lines",
-    "flags",
-    "health",
-    "limits_on_curve",
-    "reading_lines",
-    "readings_of",
-]
-
 _LABEL_CELLS = 9
 _PLACES = ("update", "timesteps")
 _LABEL, _VALUE, _LEVEL, _HELD = 20, 8, 11, 16

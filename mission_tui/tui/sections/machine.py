@@ -25,8 +25,6 @@ from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap
 from mission_tui.tui.drawing.table import Column, ordered, table
 from mission_tui.tui.state import run_status
 
-__all__ = ["RUN_COLUMNS", "RUN_SORTS", "Use", "machine_lines", "runs_on"]
-
 _CURVE = 60
 
 

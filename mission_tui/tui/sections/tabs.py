@@ -29,7 +29,6 @@ from mission_tui.tui.state import run_status
 if TYPE_CHECKING:
     from mission_tui.tui.state.run_data import RunData
 
-__all__ = ["learn", "section"]
 
 _LOG_LINES = 300
 """The short form of a log; the run's own screen has all of it."""

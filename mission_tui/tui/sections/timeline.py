@@ -33,8 +33,6 @@ from mission_tui.tui.state.timeline import (
     update_share,
 )
 
-__all__ = ["LABEL", "TAIL", "columns_for", "phase_cell", "rows_for", "timeline"]
-
 LABEL, TAIL = 16, 14
 """Cells left of the columns, for who it is, and right of them, for the figures of the whole stretch."""
 _UPDATE_LEVELS = "▁▂▃▆▇█"

@@ -20,8 +20,6 @@ from mission_tui.tui.drawing.strips import Part, fit, line, wrap
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.history import PHASE_SERIES, MetricSummary
 
-__all__ = ["usage_lines"]
-
 NOTHING: Mapping[str, MetricSummary] = {}
 _BAR = 40
 _LABEL = 10

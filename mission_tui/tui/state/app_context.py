@@ -28,8 +28,6 @@ from mission_tui.tui.state.preferences import ChartSettings, Preferences, Shares
 from mission_tui.tui.state.presets import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
 from mission_tui.tui.state.timeline import Zoom
 
-__all__ = ["AppContext", "HostApp", "RunsScreen", "UndoableAction"]
-
 Answer = TypeVar("Answer")
 Severity = Literal["information", "warning", "error"]
 

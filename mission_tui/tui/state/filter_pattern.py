@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import TypeVar
 
-__all__ = ["FilterPattern", "NoExpressionError"]
-
 _LONGEST_S = 0.3
 """Of the processor, for all texts of one look."""
 

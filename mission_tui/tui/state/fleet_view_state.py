@@ -13,8 +13,6 @@ from mission_tui.tui.actions import Move
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.roster import SORTS, Roster, Row, leader, list_rows, members
 
-__all__ = ["RUN_TABS", "TABS", "FleetViewState"]
-
 TABS = ("learn", "health", "config", "machine", "checkpoints", "log")
 RUN_TABS = ("learn", "health", "config", "machine", "episodes", "journal", "checkpoints", "log")
 """Those of a run's own screen: what takes a whole screen to read has no short form below the list."""

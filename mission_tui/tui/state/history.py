@@ -15,21 +15,6 @@ from mission_tui.fleet.events.metrics import Metric, number
 from mission_tui.fleet.views.snapshot import SERIES, RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 
-__all__ = [
-    "MOST_COURSES",
-    "PHASE_SERIES",
-    "POINTS",
-    "MetricSummary",
-    "Points",
-    "evidence_points",
-    "evidence_start",
-    "metric_summaries",
-    "metric_tags",
-    "points_of",
-    "rewritten",
-    "stretch",
-]
-
 POINTS = 24
 MOST_COURSES = 64
 """So many metrics are asked for at once: enough for every list, and an answer of a bounded size."""

@@ -21,8 +21,6 @@ from mission_tui.present.cost import all_at_once, differing
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
 
-__all__ = ["ELSEWHERE", "Draft", "assignments", "followed", "meaning", "price", "words"]
-
 _MOST_RUNS = 64
 _LAST_SEED = LARGEST_SEED
 _MOST_PRIORITY = 1000

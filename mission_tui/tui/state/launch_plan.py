@@ -11,8 +11,6 @@ from mission_tui.fleet.specs.assignment import RUNS_AT_ONCE
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.tui.state.presets import PresetChoice, Resolve, members
 
-__all__ = ["plan"]
-
 
 async def plan(
     resolve: Resolve,

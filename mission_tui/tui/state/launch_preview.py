@@ -20,8 +20,6 @@ from mission_tui.tui.state.launch_draft import ELSEWHERE, Draft, followed, meani
 from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.state.presets import PresetChoice
 
-__all__ = ["LaunchPreview"]
-
 _SETTLED_S = 0.05
 """The form is computed once nobody has typed for so long: a burst of keys is one question."""
 

@@ -10,8 +10,6 @@ from msgspec import Struct
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import AnsweredBy, GetLog
 
-__all__ = ["LOG_PAGE_BYTES", "LogTail", "Stretch", "Where"]
-
 Where = Literal["earlier", "later", "beginning", "newest"]
 """Which page is wanted beside the known ones, or instead of them."""
 

@@ -17,19 +17,6 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, stale_sente
 from mission_tui.present import numbers
 from mission_tui.tui.drawing.strips import literal
 
-__all__ = [
-    "GRACE_S",
-    "Away",
-    "CriticalFindings",
-    "Happening",
-    "News",
-    "ReturnNotice",
-    "StaleNews",
-    "desktop_note",
-    "sentences",
-    "while_away",
-]
-
 News = tuple[RunView, Finding]
 
 _NAMED = 3

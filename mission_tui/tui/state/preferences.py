@@ -16,20 +16,6 @@ from textual.geometry import Region
 
 from mission_tui.tui.drawing.metrics import MOST_CURVES
 
-__all__ = [
-    "OVERS",
-    "ChartSettings",
-    "Keep",
-    "Over",
-    "Preferences",
-    "Shares",
-    "Split",
-    "UnsavedPreferences",
-    "keep_nothing",
-    "preferences_in",
-    "split_of",
-]
-
 Changes = Mapping[str, object]
 """By name what was chosen since; None for what is as it comes again."""
 Keep = Callable[[Changes], None]

@@ -18,16 +18,6 @@ from mission_tui.fleet.specs.spec import Spec
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset_file import SavedPreset, Saving
 
-__all__ = [
-    "LoadPresets",
-    "PresetChoice",
-    "Resolve",
-    "SavePreset",
-    "by_key",
-    "members",
-    "save_nothing",
-]
-
 
 class PresetChoice(Struct, frozen=True):
     """`launch` names the presets of a set; `error` is why the file cannot be used, and then it is not started.

@@ -16,8 +16,6 @@ from mission_tui.present.run_state import share_done, state_word
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.run_status import alarms
 
-__all__ = ["SORTS", "Roster", "Row", "leader", "list_rows", "members", "row_fingerprint"]
-
 SORTS = ("age", "run", "state", "done", "return", "st/s", "health", "ETA")
 """What a list can be sorted by; `age` is the snapshot's own order. The others are column titles."""
 

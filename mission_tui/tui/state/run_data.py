@@ -28,8 +28,6 @@ from mission_tui.tui.state.history import (
 )
 from mission_tui.tui.state.log_tail import LOG_PAGE_BYTES, LogTail, Where
 
-__all__ = ["EXACT", "RunData", "RunDataClient", "RunDataLoader"]
-
 _PACE_S = 1.0
 _DETAILS_PACE_S = 5.0
 _COURSES_PACE_S = 5.0

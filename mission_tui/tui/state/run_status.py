@@ -14,21 +14,6 @@ from mission_tui.present.run_state import state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
 
-__all__ = [
-    "alarms",
-    "badge",
-    "finding_span",
-    "finding_word",
-    "headline",
-    "headline_finding",
-    "open_findings",
-    "remaining",
-    "severity_shape",
-    "shape",
-    "state_style",
-    "update_share",
-]
-
 _SHORT_RULES: Mapping[str, str] = {
     "kl-persistent": "KL",
     "kl-spike": "KL spike",

@@ -18,20 +18,6 @@ from mission_tui.fleet.strips.strip import Lane, Span, StandState, Strip
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.tui.state.run_data import RunDataClient
 
-__all__ = [
-    "Axis",
-    "LaneState",
-    "TimelineQuery",
-    "Zoom",
-    "axis_of",
-    "busy_columns",
-    "busy_over",
-    "lane_columns",
-    "phase_columns",
-    "phase_shares",
-    "update_share",
-]
-
 _REACHES = (
     (15.0, "15s"),
     (60.0, "1m"),

@@ -11,8 +11,6 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.events import CursorPosition
 from textual.message import Message
 
-__all__ = ["MeteredDriver"]
-
 _MARK = "\x1b[6n"
 """Asks where the cursor is, which every terminal answers in its turn. Textual asks for it nowhere else."""
 _FAREWELL_S = 0.5

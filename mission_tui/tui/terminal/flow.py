@@ -18,8 +18,6 @@ from textual.app import App
 
 from mission_tui.tui.terminal.driver import MeteredDriver
 
-__all__ = ["Flow", "WriteWindow"]
-
 _LOOK_S = 0.25
 _LEAST, _FIRST, _MOST = 2 << 10, 8 << 10, 64 << 10
 """On the way: fewer than the least would be no picture, and more than the most nobody would wait for."""

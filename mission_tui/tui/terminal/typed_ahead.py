@@ -16,8 +16,6 @@ from textual.app import App
 from textual.events import Key
 from textual.screen import Screen
 
-__all__ = ["HOLD_S", "WINDOW_S", "LaunchGate", "TypedAhead"]
-
 HOLD_S = 2.0
 """No longer are keys kept for a sheet that does not come; then they are dropped: nobody knows for whom they were."""
 _MOST = 64

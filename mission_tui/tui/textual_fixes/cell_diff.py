@@ -18,8 +18,6 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
-__all__ = ["CellDiff", "Pen", "brief"]
-
 _RESET = "\x1b[0m"
 _MARK = "x"
 Piece = tuple[int, int, int, Iterable[Segment]]

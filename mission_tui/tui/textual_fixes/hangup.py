@@ -16,8 +16,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["watch_signals", "watched_terminal"]
-
 _HUNG_UP = 129
 _GRACE_S = 1.2
 

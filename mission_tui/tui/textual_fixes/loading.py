@@ -12,8 +12,6 @@ import sys
 from contextlib import suppress
 from types import ModuleType
 
-__all__ = ["load_textual"]
-
 _PALETTE = ("CommandListItem", "CommandPalette", "DiscoveryHit", "Hit", "Hits", "Provider", "SimpleProvider")
 _STAND_INS = {"textual.command": _PALETTE, "platformdirs": ("user_downloads_path",), "mimetypes": ()}
 """What Textual 8.2.8 itself takes from each when it is loaded, to name types, to derive from, or to call later."""

@@ -17,8 +17,6 @@ from textual.app import App
 from textual.strip import Strip
 from textual.widgets._toast import ToastHolder
 
-__all__ = ["ClosedScreens", "forget_whole"]
-
 _SOON_S = 0.5
 """The picture beneath has been drawn, and a person who goes from sheet to sheet is hardly in the next."""
 _divide = Strip.divide

@@ -17,8 +17,6 @@ from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen, Li
 from mission_tui.tui.state.app_context import AppContext, UndoableAction
 from mission_tui.tui.verbs.orders import Verb, fitting, names
 
-__all__ = ["VERBS"]
-
 _HELP_TO_RENAME = "Letters, digits, dots, dashes and underscores. Its id and its folder stay what they are."
 _HELP_TO_NOTE = "One line. The newest is shown with the run, all of them in its journal (J)."
 

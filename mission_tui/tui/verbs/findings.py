@@ -15,8 +15,6 @@ from mission_tui.tui.screens.verdict import Proposal, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.verbs.orders import Verb, no_finding
 
-__all__ = ["VERBS"]
-
 
 async def acknowledge(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Acknowledge an open finding, or open an acknowledged one again."""

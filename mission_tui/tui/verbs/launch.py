@@ -14,8 +14,6 @@ from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.state.presets import PresetChoice, by_key
 from mission_tui.tui.verbs.orders import Verb
 
-__all__ = ["VERBS", "ask_first", "launch", "launch_keys"]
-
 _HELP = (
     "KEY=VALUE, several with spaces between, or nothing. The new run has the settings, rules and seed of this one and "
     "begins from scratch; R, then branch, begins one with its weights."

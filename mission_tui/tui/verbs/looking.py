@@ -13,8 +13,6 @@ from mission_tui.tui.verbs.orders import Verb
 from mission_tui.tui.widgets.split_container import SplitContainer
 from mission_tui.tui.widgets.timeline import Timeline
 
-__all__ = ["VERBS", "evaluate"]
-
 
 async def compare(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Open the comparison, or say what there is none of."""

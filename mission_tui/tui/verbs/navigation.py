@@ -18,8 +18,6 @@ from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.verbs.orders import Verb
 from mission_tui.tui.widgets.choices import Choice
 
-__all__ = ["VERBS"]
-
 _HELP = "A time of day such as 03:12, the last one before now; or with its date: 2026-11-21T03:12. Local time."
 _LABEL = 28
 

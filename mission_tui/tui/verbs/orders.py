@@ -16,8 +16,6 @@ from mission_tui.present.run_state import state_word
 from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.state.app_context import AppContext
 
-__all__ = ["VERBS", "Verb", "able", "fitting", "names", "no_finding"]
-
 Verb = Callable[[AppContext, tuple[RunView, ...]], Coroutine[Any, Any, None]]
 
 

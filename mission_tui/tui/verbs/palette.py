@@ -22,8 +22,6 @@ from mission_tui.tui.verbs.launch import ask_first, launch
 from mission_tui.tui.verbs.orders import Verb, names
 from mission_tui.tui.widgets.choices import Choice
 
-__all__ = ["VERBS"]
-
 _HELP = "A verb and its options, as after mission-tui in a shell; VERB --help says which there are."
 
 

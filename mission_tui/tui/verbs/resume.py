@@ -16,8 +16,6 @@ from mission_tui.tui.screens.verdict import Choice, Proposal, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.verbs.orders import Verb, fitting, no_finding
 
-__all__ = ["VERBS"]
-
 _HELP_TO_RESUME = "KEY=VALUE, several with spaces between. Nothing starts yet: what each change does is shown first."
 _KEYS = ", ".join(LIVE_KEYS)
 _HELP_TO_SET = f"KEY=VALUE, several with spaces between: {_KEYS}. What they do is shown first."

@@ -12,8 +12,6 @@ from mission_tui.tui.plot.legend import legend, signs
 from mission_tui.tui.plot.picture import Scene, painted, picture
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["Chart"]
-
 
 class Chart(Lines):
     """Draws what it is given, and says where it was clicked or dragged."""

@@ -14,8 +14,6 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import fit, line, literal
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["Choice", "Choices"]
-
 _FEWEST_CELLS = 10
 """Less of a detail says nothing."""
 

@@ -15,8 +15,6 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["OfferLine", "about", "devices", "offers"]
-
 _ABOUT = {
     "form-presets": "↑ ↓ choose, Enter starts it as it is below",
     "form-changes": "a key=value a line; values with commas between make a run each",

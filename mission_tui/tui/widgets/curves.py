@@ -26,8 +26,6 @@ from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.metric_list import MetricList
 from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
 
-__all__ = ["ChartAct", "Curves"]
-
 _CHART_LEAST, _METRICS_LEAST = 24, 20
 _PATIENCE_S = 0.3
 """So long the last picture stays while the next one is asked for."""

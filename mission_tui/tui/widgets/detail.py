@@ -18,8 +18,6 @@ from mission_tui.tui.state.run_data import RunData
 from mission_tui.tui.state.run_status import alarms
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["Detail", "tab_line"]
-
 _SHOWN = Style(color=colours.PALETTE.bold, bold=True, underline=True)
 
 

@@ -17,8 +17,6 @@ from mission_tui.tui.widgets.lines import ScrollLines
 if TYPE_CHECKING:
     from textual.widgets import Input
 
-__all__ = ["FilterBar"]
-
 
 class FilterBar(Horizontal):
     """Shown while a pattern is typed. Enter keeps the filter, Escape removes it."""

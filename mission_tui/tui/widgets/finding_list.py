@@ -17,8 +17,6 @@ from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.state.run_status import finding_word, severity_shape
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["FindingList"]
-
 _WORD = 12
 _READINGS = "every value beside its limits"
 

@@ -32,8 +32,6 @@ from mission_tui.tui.widgets.finding_list import FindingList
 from mission_tui.tui.widgets.lines import Lines, ScrollLines
 from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
 
-__all__ = ["BAND", "Findings"]
-
 _BESIDE_FROM = 140
 _CHART_FROM = 14
 _CHART_LEAST, _CHART_MOST = 8, 16

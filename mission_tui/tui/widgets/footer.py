@@ -18,9 +18,6 @@ from mission_tui.tui.drawing.strips import Part, line, literal
 from mission_tui.tui.state.presets import PresetChoice, by_key
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["Footer", "fitting", "hints"]
-
-
 _ON_FINDINGS = frozenset({"apply", "acknowledge", "silence"})
 
 

@@ -18,8 +18,6 @@ from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.widgets.choices import Choice, Choices
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["Changes", "Field", "Presets", "Selector"]
-
 
 class TakesTab(Protocol):
     """The form around the fields."""

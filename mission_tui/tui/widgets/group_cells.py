@@ -14,8 +14,6 @@ from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.roster import leader
 
-__all__ = ["GROUP_CELLS"]
-
 _LEAST_SPARK = 6
 
 

@@ -21,8 +21,6 @@ from mission_tui.tui.sections.empty_state import also_live, least_cells
 from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["Header"]
-
 _COUNTED: tuple[Severity, ...] = ("critical", "warning")
 _LEAST_WHERE = 8
 _SAME_DAY_S = 43_200

@@ -16,8 +16,6 @@ from textual.widget import Widget
 
 from mission_tui.tui.actions import Move
 
-__all__ = ["Lines", "ScrollLines", "differences"]
-
 _CLOSE = 4
 """Cells between two changes that cost less than moving the cursor over them."""
 Build = Callable[[int], list[Strip]]

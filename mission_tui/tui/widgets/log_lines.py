@@ -24,8 +24,6 @@ from mission_tui.tui.state.log_tail import LogTail, Stretch, Where
 from mission_tui.tui.state.run_data import RunDataLoader
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["LogLines", "LogSearch"]
-
 _ERROR = r"\b(\w*error|\w*exception|traceback|fatal|panic|segmentation fault|core dumped|out of memory|killed)\b"
 """What programs write when they break: where one jumps to while nothing is searched."""
 

@@ -20,8 +20,6 @@ from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import fit, line, literal, wrap
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["NORMAL", "Meters", "calm_share"]
-
 _TALL = 30
 _SPARK_FROM = 70
 _LEAST_SPARK = 8

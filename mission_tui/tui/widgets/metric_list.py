@@ -21,8 +21,6 @@ from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line
 from mission_tui.tui.state.history import MetricSummary, metric_tags
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["MetricList"]
-
 _VALUE = 8
 _SPANS_FROM = 48
 _TITLE, _TITLE_MOST = 18, 26

@@ -16,8 +16,6 @@ from mission_tui.tui.drawing.strips import Part, key_at, line, literal, wrap
 from mission_tui.tui.state.news import Away
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["AwayLines", "ReplayLine"]
-
 _LEAST_BAR = 8
 _MOST_BAR = 80
 _BLANK: Part = (" ", colours.INK)

@@ -22,8 +22,6 @@ from mission_tui.tui.drawing.sparkline import bar, spark
 from mission_tui.tui.drawing.strips import Part, clause, fit, join, line, literal, rendered, words
 from mission_tui.tui.state import run_status
 
-__all__ = ["PANE_HEIGHT", "framed", "inside"]
-
 PANE_HEIGHT = 7
 _PHASE_CELLS = 8
 

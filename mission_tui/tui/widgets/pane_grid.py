@@ -16,8 +16,6 @@ from mission_tui.tui.widgets.lines import Lines
 from mission_tui.tui.widgets.pane import PANE_HEIGHT, framed, inside
 from mission_tui.tui.widgets.run_table import RunTable
 
-__all__ = ["PaneGrid", "columns_for"]
-
 _LEAST_WIDTH = 48
 _MOST_WIDTH = 62
 

@@ -13,8 +13,6 @@ from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap
 from mission_tui.tui.state import run_status
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["RunHead"]
-
 _MOST = 4
 _MOST_FROM = 2
 

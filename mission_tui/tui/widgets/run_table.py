@@ -23,8 +23,6 @@ from mission_tui.tui.state.roster import Row, leader, members, row_fingerprint
 from mission_tui.tui.widgets.group_cells import GROUP_CELLS
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["COLUMNS", "RunTable"]
-
 
 class Column(Struct, frozen=True):
     """A column: `least` is the table width from which it is shown, `grow` its share of spare cells, up to `most`."""

@@ -9,8 +9,6 @@ from textual.widget import Widget
 
 from mission_tui.tui.state.preferences import Shares, Split
 
-__all__ = ["SplitContainer", "give_columns"]
-
 
 class SplitContainer(Container):
     """Says in `split` what its border lies between now, and lays its parts out by `shares` whenever it is drawn."""

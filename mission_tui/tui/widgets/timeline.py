@@ -15,9 +15,6 @@ from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.timeline import TimelineQuery
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["Timeline"]
-
-
 _ALL = 1 << 20
 
 

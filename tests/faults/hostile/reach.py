@@ -96,8 +96,8 @@ def _noted(name: str, function: Callable[..., Any], found: set[str]) -> Callable
 def _functions() -> Iterator[tuple[str, FunctionType]]:
     for package in (sections, widgets):
         for module in _modules(package):
-            for name in module.__all__:
-                if isinstance(function := getattr(module, name), FunctionType):
+            for name, function in vars(module).items():
+                if isinstance(function, FunctionType) and function.__module__ == module.__name__ and name[0] != "_":
                     yield f"{module.__name__.rpartition('.')[2]}.{name}", function
 
 

@@ -15,7 +15,8 @@ import msgspec
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.capacity.machine import Machine, assess
-from mission_tui.fleet.specs.preset import as_tables, expand, from_tables, resolve
+from mission_tui.fleet.specs.assignment import expand
+from mission_tui.fleet.specs.preset import as_tables, from_tables, resolve
 from mission_tui.fleet.specs.schema import TABLES
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Spec

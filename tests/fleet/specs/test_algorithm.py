@@ -7,7 +7,8 @@ import pytest
 from mission_tui.errors import PresetError
 from mission_tui.fleet.capacity.machine import estimate_memory, policy_parameters
 from mission_tui.fleet.specs.algorithm import engine_of, lstm_shape
-from mission_tui.fleet.specs.preset import cautions, change
+from mission_tui.fleet.specs.consistency import cautions
+from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
 from tests.fleet.resuming import WAS, named, verdict
 

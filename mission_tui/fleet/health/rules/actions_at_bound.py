@@ -15,8 +15,6 @@ from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import halved_learning_rate
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
-__all__ = ["ActionsAtBound"]
-
 SHARE, STD = "policy/actions_at_bound", "policy/std"
 TAGS = (SHARE, STD, "policy/std_max_ratio", "rollout/ep_rew_mean")
 EVIDENCE = 8

@@ -12,8 +12,6 @@ from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import smaller_update_advice
 
-__all__ = ["ClipFraction"]
-
 TAG = "train/clip_fraction"
 TAGS = (TAG, "train/approx_kl", "train/clip_range", "train/learning_rate", "train/n_epochs_done", "rollout/ep_rew_mean")
 NARROW = 0.1

@@ -16,8 +16,6 @@ from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import smaller_update_advice, u_of
 
-__all__ = ["Drawdown", "Steps"]
-
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/learning_rate")
 EVIDENCE = 12
 STEPS_SEEN = 50

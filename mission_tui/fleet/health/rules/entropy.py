@@ -23,8 +23,6 @@ from mission_tui.fleet.health.phrases import (
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import u_of
 
-__all__ = ["EntropyCollapse"]
-
 RATIO, LOSS = "policy/entropy_ratio", "train/entropy_loss"
 TAGS = (RATIO, LOSS, "train/approx_kl", "rollout/ep_rew_mean")
 EVIDENCE = 8

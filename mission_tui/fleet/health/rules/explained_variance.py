@@ -16,8 +16,6 @@ from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import is_large, normalized_rewards, reward_scale_sentence
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
-__all__ = ["ExplainedVariance"]
-
 TAG = "train/explained_variance"
 TAGS = (TAG, "train/value_loss", RETURN)
 EVIDENCE = 12

@@ -25,8 +25,6 @@ from mission_tui.fleet.health.phrases import (
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
-__all__ = ["GradNorm"]
-
 TAG = "train/grad_norm"
 TAGS = (TAG, "train/grad_norm_max", "train/grad_clipped_share", "train/value_loss", "rollout/ep_rew_mean")
 EVIDENCE = 8

@@ -16,8 +16,6 @@ from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pres
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import HIGH_PRESSURE, radius_of, smaller_update_advice, u_of
 
-__all__ = ["KlPersistent"]
-
 EARLY_SHARE = 0.25
 TAGS = ("train/approx_kl", "train/clip_range", "train/learning_rate", "train/n_epochs_done", "rollout/ep_rew_mean")
 

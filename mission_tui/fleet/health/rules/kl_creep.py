@@ -18,8 +18,6 @@ from mission_tui.fleet.health.returns import NOISE_SCALE
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import changes_between, radius_of, smaller_update_advice, u_of
 
-__all__ = ["KlCreep"]
-
 LEAST_U = 1e-6
 LEAST_SIGMA = 0.1
 """Logs that are rounded to few digits may not differ at all; a tenth is what one update varies by anyway."""

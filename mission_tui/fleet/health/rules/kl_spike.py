@@ -15,8 +15,6 @@ from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import changes_between, radius_of, smaller_update_advice, u_of
 
-__all__ = ["KlSpike"]
-
 FEWEST = 10
 """Updates before a median means anything."""
 

@@ -18,8 +18,6 @@ from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.rules.drawdown import Drawdown, Steps
 
-__all__ = ["RewardOscillation"]
-
 BLOCK = 10
 VARIANCE_SMOOTHING = 0.05
 EVIDENCE = 12

@@ -13,8 +13,6 @@ from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.health.episode_endings import Endings, Rise, shaping_remedy
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
-__all__ = ["Outcomes"]
-
 NEEDED, WINDOW = 3, 10
 EVIDENCE = 12
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean")

@@ -15,8 +15,6 @@ from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import learning_rate_of
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 
-__all__ = ["Plateau"]
-
 BEST_SHARE = 0.9
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/success_rate", "train/approx_kl", "train/learning_rate")
 EVIDENCE = 12

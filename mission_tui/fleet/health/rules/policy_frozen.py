@@ -19,8 +19,6 @@ from mission_tui.fleet.health.trust_region import TARGET_RADII, radius_of, u_of
 from mission_tui.fleet.specs.sizes import REFERENCE_LEARNING_RATE
 from mission_tui.fleet.specs.spec import Schedule
 
-__all__ = ["PolicyFrozen", "cause_of_standstill"]
-
 EVIDENCE = 12
 KL, CLIPPED = "train/approx_kl", "train/clip_fraction"
 TAGS = (KL, CLIPPED, "train/learning_rate", "train/grad_norm", "policy/entropy_ratio", "rollout/ep_rew_mean")

@@ -23,8 +23,6 @@ from mission_tui.fleet.health.phrases import (
 )
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
-__all__ = ["PolicyStd"]
-
 LEAST, MOST, SB3, LOSS = "policy/std_min_ratio", "policy/std_max_ratio", "train/std", "train/entropy_loss"
 TAGS = (LEAST, MOST, "policy/std", SB3, LOSS, "rollout/ep_rew_mean")
 EVIDENCE = 8

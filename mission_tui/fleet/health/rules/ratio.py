@@ -13,8 +13,6 @@ from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import smaller_update_advice
 
-__all__ = ["Ratio"]
-
 FIRST, LARGEST = "train/ratio_first", "train/ratio_max"
 TAGS = (FIRST, LARGEST, "train/approx_kl", "train/clip_fraction", "train/clip_range")
 

@@ -15,8 +15,6 @@ from mission_tui.fleet.events.metrics import Metric, Resumed
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import radius_of, u_of
 
-__all__ = ["ResumeProbe"]
-
 KL, CLIPPED, FIRST, ENTROPY = "train/approx_kl", "train/clip_fraction", "train/ratio_first", "train/entropy_loss"
 TAGS = ("rollout/ep_rew_mean", KL, CLIPPED, FIRST, ENTROPY, "train/learning_rate")
 NAT = 0.1

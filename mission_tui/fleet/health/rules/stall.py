@@ -18,8 +18,6 @@ from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.episode_endings import Endings, StepCap, shaping_remedy
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
-__all__ = ["Stall", "change_by_thirds", "lag_one", "mann_kendall", "theil_sen"]
-
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/success_rate")
 EVIDENCE = 12
 NEEDED, CALM = 3, 10

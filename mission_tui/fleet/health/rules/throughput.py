@@ -21,8 +21,6 @@ from mission_tui.fleet.health.phrases import rounded
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.text import clean
 
-__all__ = ["Throughput"]
-
 MINOR = 1.15
 """A phase that takes up to this much longer than usual is as usual: healthy runs stay within 15 % of their median."""
 

@@ -14,8 +14,6 @@ from mission_tui.fleet.health.phrases import halved_learning_rate, normalized_re
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
-__all__ = ["ValueLoss"]
-
 TAG = "train/value_loss"
 TAGS = (TAG, "train/explained_variance", "rollout/ep_rew_mean")
 EVIDENCE = 8
