@@ -6,6 +6,7 @@ Each part goes on where it was left. Exits 1 if any part has found a violation o
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -24,10 +25,14 @@ DOCUMENT = ROOT / "docs" / "faults.md"
 def main() -> int:
     asked = _arguments()
     STATE.mkdir(exist_ok=True)
+    commit = _commit()
     for part in _chosen(asked.only):
         rounds = max(1, round(part.rounds * asked.scale))
         fresh = Progress(part.name, asked.seed, rounds)
-        _run(part, fresh if asked.fresh else load_progress(STATE, part, asked.seed, rounds), asked.seconds)
+        progress = fresh if asked.fresh else load_progress(STATE, part, asked.seed, rounds)
+        if progress.done < progress.asked:
+            progress.measured_at(commit)
+        _run(part, progress, asked.seconds)
     run = [kept for part in ALL if (kept := kept_progress(STATE, part))]
     write_report(run, STATE, DOCUMENT)
     bad = sum(len(progress.violations) for progress in run)
@@ -51,6 +56,19 @@ def _run(part: Part, progress: Progress, seconds: float) -> None:
         rounds.close()
         progress.save(STATE)
     print(f"  {progress.done:,} rounds, {len(progress.violations)} violations, {progress.seconds:,.1f} s", flush=True)
+
+
+def _commit() -> str:
+    """The checkout's commit, with `+` where its code was changed since; "" outside git."""
+    try:
+        commit = _git("rev-parse", "--short=8", "HEAD")
+        return f"{commit}+" if _git("status", "--porcelain", "--", "mission_tui", "tests") else commit
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _chosen(only: str) -> list[Part]:

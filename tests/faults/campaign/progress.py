@@ -29,11 +29,19 @@ class Progress(Struct):
     violations: list[Violation] = field(default_factory=list)
     figures: dict[str, int] = field(default_factory=dict)
     day: str = ""
+    commit: str = ""
+    """Of which code the rounds were: a commit, or the first and the last where the campaign went on with another."""
+
     skipped: str = ""
 
     def tell(self, what: str, more: int) -> None:
         """Add to a figure."""
         self.figures[what] = self.figures.get(what, 0) + more
+
+    def measured_at(self, commit: str) -> None:
+        """Rounds from now on are of `commit`."""
+        first = self.commit.partition("..")[0] if self.done else ""
+        self.commit = f"{first}..{commit}" if first and first != commit else commit
 
     def save(self, folder: Path) -> None:
         """Keep it in `folder`."""

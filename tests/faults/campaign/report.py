@@ -13,8 +13,8 @@ __all__ = ["write_report"]
 
 BEGIN, END = "<!-- figures -->\n", "<!-- /figures -->\n"
 HEAD = (
-    "| part | rounds asked | done | violations | seconds | figures | command | date |\n"
-    "|---|--:|--:|--:|--:|---|---|---|\n"
+    "| part | rounds asked | done | violations | seconds | figures | command | date | commit |\n"
+    "|---|--:|--:|--:|--:|---|---|---|---|\n"
 )
 ROW = re.compile(r"^\| ([a-z][\w-]*) \| [\d,]+ \|.*$", re.M)
 
@@ -40,6 +40,6 @@ def _figures(progress: Progress) -> str:
 def _rows(parts: Sequence[Progress]) -> dict[str, str]:
     return {
         it.part: f"| {it.part} | {it.asked:,} | {it.done:,} | {len(it.violations)} | {it.seconds:,.0f} "
-        f"| {_figures(it)} | `make faults ONLY={it.part} SEED={it.seed}` | {it.day} |\n"
+        f"| {_figures(it)} | `make faults ONLY={it.part} SEED={it.seed}` | {it.day} | {it.commit or '-'} |\n"
         for it in parts
     }

@@ -52,6 +52,24 @@ def test_another_seed_begins_anew(tmp_path: Path) -> None:
     assert load_progress(tmp_path, part, 1, 6).done == 0
 
 
+def test_a_row_names_the_commits_that_its_rounds_were_of(tmp_path: Path) -> None:
+    """One commit; or the first and the last, where a campaign went on after a change."""
+    part = count_to(-1)
+    progress = load_progress(tmp_path, part, 1, 5)
+    progress.measured_at("aaaa")
+    assert progress.commit == "aaaa"
+    progress.done = 2
+    progress.measured_at("aaaa")
+    assert progress.commit == "aaaa"
+    progress.measured_at("bbbb")
+    progress.measured_at("cccc")
+    assert progress.commit == "aaaa..cccc"
+    document = tmp_path / "faults.md"
+    document.write_text("<!-- figures -->\n<!-- /figures -->\n")
+    write_report([progress], tmp_path, document)
+    assert "| aaaa..cccc |\n" in document.read_text()
+
+
 def test_a_part_stops_when_its_time_is_over(tmp_path: Path) -> None:
     """No round begins after the time that was given."""
     progress = load_progress(tmp_path, count_to(-1), 1, 5)
