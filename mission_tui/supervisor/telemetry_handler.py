@@ -30,7 +30,7 @@ from mission_tui.supervisor.host.process_files import read_state
 from mission_tui.supervisor.lifecycle.attempts import show_pids
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
-from mission_tui.supervisor.watching.finding_actions import keep_last_good_again, react_to_due
+from mission_tui.supervisor.watching.finding_actions import keep_last_good, react_to_due
 from mission_tui.supervisor.watching.metrics_feed import on_rows_written, read_news, record_duty_failure
 
 _PLACE_CHARS = 40
@@ -52,7 +52,7 @@ class TelemetryHandler:
             return False
         if not hmac.compare_digest(run.nonce.encode(), hello.nonce.encode()):
             return False
-        run.link = link
+        run.connected(link)
         self._core.apply(run.id, LinkSeen(connected=True))
         show_pids(self._core, run)
         asked = self._core.store.run(run.id).journal.asked
@@ -63,7 +63,7 @@ class TelemetryHandler:
         for event in not_taken(self._core.store.run(run.id)):
             link.send(Order("set", number=event.seq, assignments=event.assignments))
         react_to_due(self._core, run)
-        keep_last_good_again(self._core, run)
+        keep_last_good(self._core, run)
         return True
 
     def receive(self, link: TrainerLink, message: TelemetryMessage) -> None:
@@ -75,7 +75,7 @@ class TelemetryHandler:
             case PhaseEntered():
                 self._phase(run, message)
             case Heartbeat(t=t, workers=workers, env_workers=env_workers):
-                run.workers = workers
+                run.workers_seen(workers)
                 self._core.apply_quietly(run.id, HeartbeatSeen(t))
                 self._core.apply_quietly(run.id, WorkersSeen(with_process_state(env_workers)))
             case RowsWritten(seq=seq):
@@ -93,7 +93,7 @@ class TelemetryHandler:
         """The connection ended."""
         run = self._core.live.get(link.hello.run)
         if run is not None and run.link is link:
-            run.link = None
+            run.disconnected()
             self._core.apply_quietly(run.id, WorkersSeen(None))
             self._core.apply(run.id, LinkSeen(connected=False))
 

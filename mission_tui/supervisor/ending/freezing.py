@@ -38,7 +38,7 @@ async def freeze_run(core: Core, run: LiveRun) -> StopStatus | None:
     A process that forks while it is stopped is met in the next round: there are rounds until nobody runs, for two
     seconds. Whoever runs even then (it hangs in the kernel, and stops when it leaves it) is named.
     """
-    run.freezes = True
+    run.freeze()
     deadline = time.monotonic() + SETTLE_S
     # The kernel tells nobody but a parent that a process stopped.
     while _may_freeze(core, run) and signal_running(run) and time.monotonic() < deadline:  # noqa: ASYNC110
@@ -54,7 +54,7 @@ async def freeze_run(core: Core, run: LiveRun) -> StopStatus | None:
 
 def thaw_run(core: Core, run: LiveRun) -> None:
     """Let every stopped process of the run go on; journaled when it was frozen."""
-    run.freezes = False
+    run.thaw()
     signal_stopped(run)
     if core.store.run(run.id).journal.frozen is not None:
         core.record_observed(run, lambda seq, t: RunThawed(seq, t, run.attempt))
@@ -63,10 +63,10 @@ def thaw_run(core: Core, run: LiveRun) -> None:
 def take_up_freeze(core: Core, run: LiveRun, asked: bool) -> None:
     """After a restart: finish a freeze that was asked and not seen done. A beat later its truth is looked at anyway."""
     known = core.store.run(run.id)
-    run.freezes = known.journal.frozen is not None
+    if known.journal.frozen is not None:
+        run.freeze()
     if asked and known.state not in ("frozen", "stopping") and run.trainer is not None:
-        run.freezes = True
-        run.freezing = asyncio.create_task(freeze_run(core, run), name=f"freeze {run.id}")
+        run.finish_freeze(asyncio.create_task(freeze_run(core, run), name=f"freeze {run.id}"))
 
 
 def watch_stops(core: Core, run: LiveRun) -> None:
@@ -76,15 +76,13 @@ def watch_stops(core: Core, run: LiveRun) -> None:
     if stops is None or known.state == "stopping":
         return
     if not stops:
-        run.seen_stopped = 0
+        run.count_stopped(stopped=False)
         if known.journal.frozen is not None:
-            run.freezes = False
+            run.thaw()
             core.record_observed(run, lambda seq, t: RunThawed(seq, t, run.attempt, by="outside"))
-    elif known.journal.frozen is None and not run.freezes:
-        # Twice in a row: a debugger or a shell may stop a process for a moment.
-        run.seen_stopped += 1
-        if run.seen_stopped > 1:
-            core.record_observed(run, partial(_frozen, run.attempt, "outside", stop_status(run, core.gpu.held)))
+    # Twice in a row: a debugger or a shell may stop a process for a moment.
+    elif known.journal.frozen is None and not run.freezes and run.count_stopped(stopped=True) > 1:
+        core.record_observed(run, partial(_frozen, run.attempt, "outside", stop_status(run, core.gpu.held)))
 
 
 def _may_freeze(core: Core, run: LiveRun) -> bool:

@@ -7,7 +7,6 @@ with pid, state and wait channel until it is gone.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import signal
 import time
@@ -128,9 +127,7 @@ def _unsaved_bytes(run: LiveRun) -> int:
 
 def _later(run: LiveRun, wait_s: float, step: Callable[[], None]) -> None:
     """The next step of the run's ladder takes the place of the one that was to come."""
-    if run.escalation is not None:
-        run.escalation.cancel()
-    run.escalation = asyncio.get_running_loop().call_later(wait_s, step)
+    run.escalate_later(wait_s, step)
 
 
 def _signal(process: Process, number: signal.Signals) -> None:

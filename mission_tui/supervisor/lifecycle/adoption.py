@@ -39,7 +39,6 @@ from mission_tui.supervisor.ending.ladder import flag_unkillable
 from mission_tui.supervisor.launchers.caller import recover_secrets
 from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run, watch_or_finish
 from mission_tui.supervisor.lifecycle.outcome import abandon
-from mission_tui.supervisor.lifecycle.run_queue import enqueue
 from mission_tui.supervisor.runs.clock_steps import missed_step
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import Make, RunJournal, damaged
@@ -247,11 +246,9 @@ def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
         return
     if run.attempt == 0:
         # Nothing is known of the machine yet, nor of what others were promised.
-        enqueue(run, order, partial(begin, core, run, order))
+        run.enqueue(order, partial(begin, core, run, order))
         return
-    run.nonce, run.unbegun = order.nonce, order
-    run.visible_gpus = order.env.get("CUDA_VISIBLE_DEVICES")
-    run.wants_pause = _wants(found.events, "pause")
+    run.found_on_disk(order, wants_pause=_wants(found.events, "pause"))
     watch_or_finish(core, run)
     if run.trainer is not None:
         known = recover_secrets(order, run.trainer)

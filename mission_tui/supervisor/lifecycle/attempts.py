@@ -34,19 +34,16 @@ from mission_tui.supervisor.host.process_files import descendants
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.lifecycle.capacity import with_placement
 from mission_tui.supervisor.lifecycle.outcome import abandon, finish, sweep
-from mission_tui.supervisor.lifecycle.run_queue import ends_of_others, enqueue, must_wait
+from mission_tui.supervisor.lifecycle.run_queue import ends_of_others, must_wait
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import damaged
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.requester import requester
 from mission_tui.supervisor.runs.variables import LackingVariablesError, completed, keep_variables, variables_lack
 from mission_tui.supervisor.watching.following import still_follows
-from mission_tui.supervisor.watching.metrics_feed import begin_judging, read_everything
+from mission_tui.supervisor.watching.metrics_feed import read_everything
 
 log = logging.getLogger(__name__)
-
-PATIENCE_S = 5.0
-"""How long a keeper may take to say who it is before nobody is taken to be there."""
 
 
 def open_live_run(core: Core, run_dir: RunDir, spec: Spec | None, *, slice_bytes: int = MOST_BYTES) -> LiveRun:
@@ -61,7 +58,6 @@ def open_live_run(core: Core, run_dir: RunDir, spec: Spec | None, *, slice_bytes
         journal=core.take_journal(run_dir, journal.seq),
         tail=Tail(run_dir.metrics, MetricRecord),
         attempt=journal.attempt,
-        patient_until=time.monotonic() + PATIENCE_S,
     )
     run.tail.slice_bytes = slice_bytes
     core.live[run.id] = run
@@ -96,7 +92,7 @@ def begin(
     except LackingVariablesError as error:
         if run.attempt == 0:
             _wait_for_variables(core, run, order)
-            enqueue(run, order, again)
+            run.enqueue(order, again)
         else:
             abandon(core, run, Failed(kind="start", cause=f"lacks {error}", checkpoint=checkpoint))
         return
@@ -110,7 +106,6 @@ def begin(
         return
     run.take_on(order)
     keep_variables(core, order)
-    begin_judging(run)
     try:
         starting = partial(
             AttemptStarting,
@@ -127,17 +122,17 @@ def begin(
         )
         core.record_request(run, starting)
         _close_findings(core, run)
-        run.keeper = core.submit(run.dir, order)
+        keeper = core.submit(run.dir, order)
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
     sources = () if run.spec is None else sources_of(run.spec)
     core.provenance.record(run.dir, run.attempt, Caller.of(order), sources)
-    _await_identity(core, run, run.keeper)
+    _await_identity(core, run, keeper)
 
 
 def _await_identity(core: Core, run: LiveRun, keeper: Process) -> None:
-    run.patient_until = time.monotonic() + PATIENCE_S
+    run.handed_to(keeper)
     _watch(core, run, keeper)
     core.apply_quietly(run.id, PidsSeen(Pids(keeper=keeper.pid)))
 
@@ -209,8 +204,7 @@ def _out_of_sight(core: Core, run: LiveRun) -> bool:
     if run.unseen:
         return True
     holders = core.launcher.holders(run.dir, run.nonce)
-    run.outlived = any(holder.marked for holder in holders)
-    run.unseen = _why_unseen(holders)
+    run.out_of_sight(_why_unseen(holders), outlived=any(holder.marked for holder in holders))
     log.warning("%s: %s", run.id, run.unseen)
     core.apply(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=True))
     core.apply(run.id, WaitSeen(run.unseen))
@@ -239,18 +233,14 @@ def _in_sight(core: Core, run: LiveRun) -> None:
     if run.unseen:
         core.apply(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=False))
         core.apply(run.id, WaitSeen(""))
-        run.unseen, run.outlived = "", False
+        run.in_sight()
 
 
 def _watch(core: Core, run: LiveRun, process: Process) -> None:
     def gone() -> None:
         if core.live.get(run.id) is not run:
             return
-        if run.keeper is process:
-            run.keeper, run.patient_until = None, 0.0
-        if run.trainer is process:
-            run.trainer = None
-        process.close()
+        run.process_gone(process)
         watch_or_finish(core, run)
 
     core.exits.watch(process, gone)
@@ -270,14 +260,13 @@ def _nobody_came(core: Core, run: LiveRun) -> bool:
 
 def _begin_after_all(core: Core, run: LiveRun) -> bool:
     """Start the keeper that a supervisor wrote the order for and died before it could; once, and not against a stop."""
-    order, run.unbegun = run.unbegun, None
+    order = run.unbegun
     if order is None or core.store.run(run.id).journal.asked & ENDING:
         return False
     try:
         order = completed(core, run, order)
-        run.keeper = core.submit(run.dir, order)
+        keeper = core.submit(run.dir, order)
     except LackingVariablesError:
-        run.unbegun = order
         _wait_for_variables(core, run, order)
         return True
     except MissionError as error:
@@ -286,7 +275,7 @@ def _begin_after_all(core: Core, run: LiveRun) -> bool:
     core.apply(run.id, WaitSeen(""))
     keep_variables(core, order)
     log.warning("%s: attempt %d had no keeper; it is started now", run.id, run.attempt)
-    _await_identity(core, run, run.keeper)
+    _await_identity(core, run, keeper)
     return True
 
 

@@ -212,7 +212,7 @@ ORDER, AS_LISTED = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
 
 def with_placement(core: Core, run: LiveRun, order: LaunchOrder) -> tuple[LaunchOrder, Placement | None]:
     """The order as it is carried out, and the GPU that was chosen, if one was. Raises `StorageError`."""
-    chosen_by_queue, run.gpu = run.gpu, ""
+    chosen_by_queue = run.take_gpu()
     uuids = [gpu.uuid for gpu in core.gpu.gpus]
     if run.spec is None or run.spec.run.command is not None or len(uuids) < 2 or order.gpu:
         return order, None

@@ -26,7 +26,6 @@ from mission_tui.fleet.events.outcome import Failed, Killed, outcome_word
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.attempt import LaunchOrder
-from mission_tui.supervisor.launchers.caller import VISIBLE
 from mission_tui.supervisor.lifecycle.capacity import claims_of, headroom_now, queued_run
 from mission_tui.supervisor.lifecycle.outcome import abandon
 from mission_tui.supervisor.runs.core import Core
@@ -39,16 +38,11 @@ JUST_BEGUN_S = 10.0
 """One that began so lately was not looked at yet."""
 
 
-def enqueue(run: LiveRun, order: LaunchOrder, turn: Callable[[], None]) -> None:
-    """Put the run into the queue; `turn` starts it."""
-    run.turn, run.visible_gpus = turn, order.env.get(VISIBLE)
-
-
 def must_wait(core: Core, run: LiveRun, order: LaunchOrder, turn: Callable[[], None]) -> bool:
     """Whether the run that was never begun has to wait; `turn` is what begins it then."""
     if run.attempt > 0:
         return False
-    enqueue(run, order, turn)
+    run.enqueue(order, turn)
     if core.store.run(run.id).journal.asked & ENDING:
         return True
     if not core.launcher.is_free(run.dir):
@@ -59,7 +53,7 @@ def must_wait(core: Core, run: LiveRun, order: LaunchOrder, turn: Callable[[], N
             core.apply(run.id, WaitSeen(why))
             return True
         case Admit(gpu):
-            run.turn, run.gpu = None, gpu
+            run.leave_queue(gpu)
             return False
         case other:
             assert_never(other)
@@ -86,7 +80,7 @@ class RunQueue:
         waiting = [run for run in core.live.values() if run.turn is not None]
         for run in waiting:
             if core.store.run(run.id).journal.asked & ENDING:
-                run.turn = None
+                run.leave_queue()
                 abandon(core, run, Killed(checkpoint=None, cause="taken from the queue on request; it never began"))
         if not waiting or (self._beginning is not None and not self._beginning.done()):
             return

@@ -6,14 +6,17 @@ Everything here can be made again from the run directory and from /proc.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from mission_tui.fleet.events.breaks import Break
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord, TrainingEnded
-from mission_tui.fleet.health import HealthJudge
+from mission_tui.fleet.health import HealthJudge, judge_of
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.ipc.telemetry_messages import CheckpointAnswered
+from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order
 from mission_tui.ipc.telemetry_server import TrainerLink
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.attempt import LaunchOrder
@@ -21,7 +24,11 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.children import Child
 from mission_tui.supervisor.host.identity import Process
 from mission_tui.supervisor.launchers import Found
+from mission_tui.supervisor.launchers.caller import VISIBLE
 from mission_tui.supervisor.runs.journal import RunJournal
+
+PATIENCE_S = 5.0
+"""How long a keeper may take to say who it is before nobody is taken to be there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +44,8 @@ class AskedCheckpoint:
 class LiveRun:
     """A run that has not ended, in its attempt `attempt`: it owns that attempt's open files and held processes.
 
-    What is true of the run is in the store; here is what watching it and acting on it take.
+    What is true of the run is in the store; here is what watching it and acting on it take. Only the methods change it
+    (`tests/supervisor/runs/test_live_run.py`), so that all that can happen to a live run stands here.
     """
 
     dir: RunDir
@@ -61,7 +69,7 @@ class LiveRun:
     """Why nobody of it can be told anything although its lease is held; empty while somebody can."""
     outlived: bool = False
     """Keeper and trainer are gone, and what holds its lease are visible processes that they left behind."""
-    patient_until: float = 0.0
+    patient_until: float = field(default_factory=lambda: time.monotonic() + PATIENCE_S)
     """How long (monotonic) the attempt may take to say who it is."""
     unbegun: LaunchOrder | None = None
     """The order of an attempt that nobody was found to carry out."""
@@ -118,9 +126,33 @@ class LiveRun:
     def take_on(self, order: LaunchOrder) -> None:
         """The attempt of `order` is the run's now: nothing is known of its processes yet."""
         self.attempt, self.nonce, self.workers = order.attempt, order.nonce, ()
-        self.visible_gpus = order.env.get("CUDA_VISIBLE_DEVICES")
+        self.visible_gpus = order.env.get(VISIBLE)
         self.peak_rss_bytes, self.peak_vram_bytes = 0, None
         self.followed_until, self.followed_elsewhere = 0.0, False
+        self.judge_anew()
+
+    def found_on_disk(self, order: LaunchOrder, *, wants_pause: bool) -> None:
+        """The attempt of `order` was begun by an earlier supervisor, or was to be."""
+        self.nonce, self.unbegun, self.wants_pause = order.nonce, order, wants_pause
+        self.visible_gpus = order.env.get(VISIBLE)
+
+    def enqueue(self, order: LaunchOrder, turn: Callable[[], None]) -> None:
+        """Wait in the queue; `turn` begins the run."""
+        self.turn, self.visible_gpus = turn, order.env.get(VISIBLE)
+
+    def leave_queue(self, gpu: str = "") -> None:
+        """It waits no more: it begins, on `gpu` where the queue chose one, or never will."""
+        self.turn, self.gpu = None, gpu
+
+    def take_gpu(self) -> str:
+        """The GPU that the queue chose for the attempt that begins now; empty for none, and for the attempts after."""
+        gpu, self.gpu = self.gpu, ""
+        return gpu
+
+    def handed_to(self, keeper: Process) -> None:
+        """`keeper` carries out the attempt, and has a moment to say who it is."""
+        self.keeper, self.unbegun = keeper, None
+        self.patient_until = time.monotonic() + PATIENCE_S
 
     def hold(self, found: Found) -> None:
         """Hold those of the attempt who were found; who is held already is not held twice."""
@@ -133,14 +165,178 @@ class LiveRun:
         elif found.trainer is not None:
             found.trainer.close()
 
+    def process_gone(self, process: Process) -> None:
+        """A held process, keeper or trainer, has ended."""
+        if self.keeper is process:
+            self.keeper, self.patient_until = None, 0.0
+        if self.trainer is process:
+            self.trainer = None
+        process.close()
+
+    def out_of_sight(self, why: str, *, outlived: bool) -> None:
+        """Its lease is held, and no process that could be told anything is visible."""
+        self.unseen, self.outlived = why, outlived
+
+    def in_sight(self) -> None:
+        """Whoever holds its lease can be told something, or nobody holds it."""
+        self.unseen, self.outlived = "", False
+
+    def connected(self, link: TrainerLink) -> None:
+        """Its trainer has come, or come back: which checkpoints it was told to leave is not known."""
+        self.link, self.kept = link, ()
+
+    def disconnected(self) -> None:
+        """The connection to its trainer has ended."""
+        self.link = None
+
+    def workers_seen(self, pids: tuple[int, ...]) -> None:
+        """Its trainer has named its processes."""
+        self.workers = pids
+
+    def send(self, order: Order) -> None:
+        """Send the order, if the trainer is connected."""
+        if self.link is not None:
+            self.link.send(order)
+
+    def pause(self) -> None:
+        """Have the trainer pause, also one that connects later."""
+        self.wants_pause = True
+        self.send(Order("pause"))
+
+    def unpause(self) -> None:
+        """Have the trainer go on."""
+        self.wants_pause = False
+        self.send(Order("unpause"))
+
+    def keep_checkpoints(self, names: tuple[str, ...]) -> None:
+        """Tell the trainer which checkpoints its retention must leave, if that has changed."""
+        if names != self.kept and self.link is not None:
+            self.kept = names
+            self.send(Order("keep", keep=names))
+
+    def freeze(self) -> None:
+        """Its processes are to stay stopped."""
+        self.freezes = True
+
+    def finish_freeze(self, freezing: asyncio.Task[object]) -> None:
+        """`freezing` stops its processes, as an earlier supervisor was asked to."""
+        self.freezes, self.freezing = True, freezing
+
+    def thaw(self) -> None:
+        """Its processes may run."""
+        self.freezes = False
+
+    def count_stopped(self, *, stopped: bool) -> int:
+        """In how many looks in a row, this one included, its trainer was stopped."""
+        self.seen_stopped = self.seen_stopped + 1 if stopped else 0
+        return self.seen_stopped
+
+    def escalate_later(self, wait_s: float, step: Callable[[], None]) -> None:
+        """`step` is the next one of its kill ladder, in place of the one that was to come."""
+        if self.escalation is not None:
+            self.escalation.cancel()
+        self.escalation = asyncio.get_running_loop().call_later(wait_s, step)
+
+    def judge_anew(self, *, ended: bool = False) -> None:
+        """Judge its attempt from the first row, by its own spec; one that has `ended` was judged in its time."""
+        self.judge = None if ended or self.spec is None else judge_of(self.spec)
+        self.breaks_reported = 0
+        self.unjudged.clear()
+        self.end = None
+
+    def take_record(self, record: MetricRecord) -> None:
+        """Take in a new line of its file. Lines of earlier attempts are history."""
+        if record.attempt != self.attempt:
+            return
+        if isinstance(record, TrainingEnded):
+            self.end = record
+        elif isinstance(record, CheckpointSaved):
+            # Older trainers give no other answer to an order for a checkpoint.
+            asked = [asked for asked in self.asked_checkpoints if record.t >= asked.t]
+            self._settle(asked, CheckpointAnswered(0, record.name))
+        if self.judge is not None:
+            self.unjudged.append(record)
+
+    def read_at(self, now: float) -> None:
+        """New lines were found in its file at monotonic `now`."""
+        self.news_at = now
+
+    def report_breaks(self, breaks: Sequence[tuple[float, Break]]) -> None:
+        """Tell its judge of those `breaks` that are new: all of the attempt are given each time."""
+        if self.judge is not None:
+            for t, cause in breaks[self.breaks_reported :]:
+                self.judge.broken(t, cause)
+            self.breaks_reported = len(breaks)
+
+    def judge_next(self) -> list[Finding]:
+        """What its judge finds in the oldest line that was not judged yet."""
+        record = self.unjudged.popleft()
+        return [] if self.judge is None else self.judge.feed(record)
+
+    def judge_later(self, wait_s: float, step: Callable[[], None]) -> None:
+        """`step` judges what is left, after a moment for others."""
+        self.catching_up = asyncio.get_running_loop().call_later(wait_s, step)
+
+    def judging_now(self) -> None:
+        """What was to judge later is not needed any more."""
+        if self.catching_up is not None:
+            self.catching_up.cancel()
+            self.catching_up = None
+
+    def begin_following(self) -> None:
+        """Its rows or logs are to be followed; said before there is a follower, so that a failure is not repeated."""
+        self.followed_until = float("inf")
+
+    def followed_by(self, follower: Child) -> None:
+        """`follower` reads what it reports, or its logs."""
+        self.follower = follower
+
+    def follower_left(self, *, elsewhere: bool) -> None:
+        """Its follower has ended, perhaps because there is another one `elsewhere`, from an earlier supervisor."""
+        self.follower, self.followed_elsewhere = None, elsewhere
+
+    def follow_again(self) -> None:
+        """Whoever follows it elsewhere may leave at any time: another follower is wanted."""
+        self.followed_until, self.followed_elsewhere = 0.0, False
+
+    def follow_no_longer_than(self, until: float) -> None:
+        """Its follower has until monotonic `until` for the last lines."""
+        self.followed_until = min(self.followed_until, until)
+
+    def messenger_started(self) -> None:
+        """One more command that notifies people is at work."""
+        self.messengers += 1
+
+    def messenger_ended(self) -> None:
+        """One of them has ended."""
+        self.messengers -= 1
+
+    def offer(self, checkpoint: str) -> None:
+        """A person was shown the checkpoint to go back to: it has to stay."""
+        self.offered = checkpoint
+
+    def end_to_apply(self, finding_id: str) -> None:
+        """It ends so that it can go on with the advice of a finding."""
+        self.applying = finding_id
+
+    def end_for_good(self) -> None:
+        """It is to end; no advice is followed afterwards."""
+        self.applying = ""
+
+    def ask_checkpoint(self, number: int, t: float) -> AskedCheckpoint:
+        """A person waits for the checkpoint that the event `number` of unix time `t` asks for."""
+        asked = AskedCheckpoint(number, t, asyncio.get_running_loop().create_future())
+        self.asked_checkpoints.append(asked)
+        return asked
+
+    def stop_waiting_for(self, asked: AskedCheckpoint) -> None:
+        """Nobody waits for what comes of `asked` any more."""
+        if asked in self.asked_checkpoints:
+            self.asked_checkpoints.remove(asked)
+
     def checkpoint_answered(self, said: CheckpointAnswered) -> None:
         """The trainer says what came of its orders for a checkpoint up to a number."""
         self._settle([asked for asked in self.asked_checkpoints if asked.number <= said.number], said)
-
-    def checkpoint_saved(self, record: CheckpointSaved) -> None:
-        """A checkpoint is on disk. Older trainers give no other answer."""
-        asked = [asked for asked in self.asked_checkpoints if record.t >= asked.t]
-        self._settle(asked, CheckpointAnswered(0, record.name))
 
     def _settle(self, asked: list[AskedCheckpoint], answer: CheckpointAnswered) -> None:
         for each in asked:

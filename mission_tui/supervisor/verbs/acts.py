@@ -29,7 +29,7 @@ async def stop(core: Core, request: Act) -> Accepted:
     runs, notes = live_targets(core, request.runs, "stop", passing=waiting)
     call_off_restarts(core, waiting, "stop")
     for run in runs:
-        run.applying = ""
+        run.end_for_good()
         if "stop" in core.store.run(run.id).journal.asked:
             notes.append(f"{core.store.view(run.id).name} is stopping already")
             continue
@@ -63,7 +63,7 @@ async def park(core: Core, request: Act) -> Accepted:
     runs, notes = live_targets(core, request.runs, "park", passing=waiting)
     call_off_restarts(core, waiting, "park")
     for run in runs:
-        run.applying = ""
+        run.end_for_good()
         core.record_verb(run, "park")
         stop_gracefully(core, run)
     return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))
@@ -78,9 +78,7 @@ async def pause(core: Core, request: Act) -> Accepted:
     runs, notes = live_targets(core, request.runs, "pause", detail)
     for run in runs:
         core.record_verb(run, "pause")
-        run.wants_pause = True
-        if run.link is not None:
-            run.link.send(Order("pause"))
+        run.pause()
     return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes))
 
 
@@ -113,11 +111,8 @@ async def checkpoint(core: Core, request: Act) -> Accepted:
     for run in runs:
         event = core.record_verb(run, "checkpoint")
         if request.wait_s > 0:
-            order = AskedCheckpoint(event.seq, event.t, asyncio.get_running_loop().create_future())
-            run.asked_checkpoints.append(order)
-            asked.append((run, order))
-        if run.link is not None:
-            run.link.send(Order("checkpoint", number=event.seq))
+            asked.append((run, run.ask_checkpoint(event.seq, event.t)))
+        run.send(Order("checkpoint", number=event.seq))
     wait_s = min(request.wait_s, LONGEST_WAIT_S)
     outcomes = await asyncio.gather(*(_outcome(core, run, order, wait_s) for run, order in asked))
     return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes), checkpoints=tuple(outcomes))
@@ -131,8 +126,7 @@ async def _outcome(core: Core, run: LiveRun, order: AskedCheckpoint, wait_s: flo
         await asyncio.wait(waits, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         gone.cancel()
-        if order in run.asked_checkpoints:
-            run.asked_checkpoints.remove(order)
+        run.stop_waiting_for(order)
     answer: CheckpointAnswered | None = order.answer.result() if order.answer.done() else None
     if answer is None:
         newest = core.store.view(run.id).last_checkpoint if run.id in core.store.run_ids() else None
@@ -154,7 +148,7 @@ async def shutdown(core: Core, request: Shutdown) -> Accepted:
     if request.with_runs:
         call_off_restarts(core, waiting_for_restart(core, core.store.live_ids()), "stop")
         for run in runs:
-            run.applying = ""
+            run.end_for_good()
             if "stop" not in core.store.run(run.id).journal.asked:
                 core.record_verb(run, "stop")
                 stop_gracefully(core, run)

@@ -56,7 +56,7 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     lacking = check_place(core, run_id, plan, live)
     if live is not None:
         # A person may think about it while the finding clears and retention goes on.
-        live.offered = plan.checkpoint.name
+        live.offer(plan.checkpoint.name)
         keep_last_good(core, live)
     verdict = verdict_first(request, run_id, plan)
     if verdict is not None:
@@ -111,7 +111,7 @@ def _applied(finding: Finding, detail: str, seq: int, t: float) -> FleetEvent:
 def _end_first(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> None:
     """Stop the run, which keeps the checkpoint that is gone back to, and go on with the plan when it has ended."""
     core.record_request(live, partial(_applied, finding, f"stops, then goes on {_words(finding, plan)}"))
-    live.applying = finding.id
+    live.end_to_apply(finding.id)
     if not core.store.run(live.id).journal.asked & {"stop", "kill"}:
         core.record_verb(live, "stop")
     stop_gracefully(core, live, keep=plan.checkpoint.name)

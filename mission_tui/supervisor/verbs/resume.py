@@ -19,7 +19,6 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
-from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.plain_files import make_folder
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, newest_intact
@@ -120,11 +119,9 @@ def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted:
     if run.link is None and not holds:
         raise MissionError(f"cannot resume {name} now: its trainer is not connected; try again in a moment")
     core.record_verb(run, "resume")
-    run.wants_pause = False
     if holds:
         thaw_run(core, run)
-    if run.link is not None:
-        run.link.send(Order("unpause"))
+    run.unpause()
     return Accepted(re=request.id, runs=(run.id,))
 
 

@@ -53,8 +53,7 @@ async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
     asked = partial(SettingsAsked, attempt=live.attempt, assignments=words, changes=without_remedies(verdict))
     event = core.record_request(live, lambda seq, t: asked(seq, t, total_timesteps=now.run.total_timesteps))
     core.store.replace_spec(run_id, now)
-    if live.link is not None:
-        live.link.send(Order("set", number=event.seq, assignments=words))
+    live.send(Order("set", number=event.seq, assignments=words))
     notes = tuple(f"{it.name}: {it.was} -> {it.now} from the next update on: {it.why}" for it in verdict.changes)
     return Accepted(re=request.id, runs=(run_id,), notes=notes)
 

@@ -63,15 +63,13 @@ def _allowed(run: LiveRun, finding: Finding) -> tuple[Deed, ...]:
 def _checkpoint(core: Core, run: LiveRun, finding: Finding) -> None:
     if _takes_orders(core, run) and run.link is not None:
         _journal(core, run, finding, "checkpoint", "checkpoint")
-        run.link.send(Order("checkpoint", reason="finding"))
+        run.send(Order("checkpoint", reason="finding"))
 
 
 def _pause(core: Core, run: LiveRun, finding: Finding) -> None:
     if _takes_orders(core, run) and not run.wants_pause and core.store.run(run.id).state != "paused":
         _journal(core, run, finding, "pause", "pause")
-        run.wants_pause = True
-        if run.link is not None:
-            run.link.send(Order("pause"))
+        run.pause()
 
 
 def _stop(core: Core, run: LiveRun, finding: Finding) -> None:
@@ -114,16 +112,7 @@ def keep_last_good(core: Core, run: LiveRun) -> None:
         # What was asked to be kept before stays; the next finding that changes looks again.
         return
     names = {name for finding in open_ones if (name := _before(finding, manifests)) is not None}
-    wanted = tuple(sorted(names | ({run.offered} if run.offered else set())))
-    if wanted != run.kept and run.link is not None:
-        run.kept = wanted
-        run.link.send(Order("keep", keep=wanted))
-
-
-def keep_last_good_again(core: Core, run: LiveRun) -> None:
-    """A trainer has come, or come back: what it was told before is not known."""
-    run.kept = ()
-    keep_last_good(core, run)
+    run.keep_checkpoints(tuple(sorted(names | ({run.offered} if run.offered else set()))))
 
 
 def _before(finding: Finding, manifests: list[Manifest]) -> str | None:

@@ -38,11 +38,11 @@ def follow(run: LiveRun, failed: Failed = lambda _duty, _why: None) -> None:
     files = run.dir.attempt(run.attempt)
     if pattern is None and not files.reported.exists():
         return
-    run.followed_until = float("inf")
+    run.begin_following()
     argv = [*module_words("mission_tui.trainer.following.follow"), str(run.dir.path), str(run.attempt)]
 
     def left(code: int) -> None:
-        run.follower, run.followed_elsewhere = None, code == EX_RESUMABLE
+        run.follower_left(elsewhere=code == EX_RESUMABLE)
         if code not in (0, EX_RESUMABLE):
             log.warning("%s: it is not followed any more: exit code %d", run.id, code)
             how = f"exit code {code}" if code >= 0 else f"signal {-code}"
@@ -53,10 +53,11 @@ def follow(run: LiveRun, failed: Failed = lambda _duty, _why: None) -> None:
         words = open_to_append(files.output)
         try:
             argv += [pattern] if pattern is not None else []
-            run.follower = start_child(argv, left, cwd="/", stderr=words, detached=True)
+            follower = start_child(argv, left, cwd="/", stderr=words, detached=True)
+            run.followed_by(follower)
         finally:
             os.close(words)
-        os.setpriority(os.PRIO_PROCESS, run.follower.pid, 10)
+        os.setpriority(os.PRIO_PROCESS, follower.pid, 10)
     except OSError as error:
         log.warning("%s: it cannot be followed: %s", run.id, error)
         failed(FOLLOWING, f"nobody reads its rows: {error}")
@@ -66,9 +67,9 @@ def still_follows(run: LiveRun, failed: Failed = lambda _duty, _why: None) -> bo
     """Whether the last lines of an attempt that has ended are still being read; false after a few seconds at most."""
     if run.followed_elsewhere:
         # That one may be at the last lines now: another one waits for it, and reads what it left.
-        run.followed_until, run.followed_elsewhere = 0.0, False
+        run.follow_again()
     follow(run, failed)  # it may have been over before anybody looked
     if run.follower is None:
         return False
-    run.followed_until = min(run.followed_until, time.monotonic() + LAST_LINES_S)
+    run.follow_no_longer_than(time.monotonic() + LAST_LINES_S)
     return time.monotonic() < run.followed_until

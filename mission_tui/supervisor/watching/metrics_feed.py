@@ -6,13 +6,13 @@ judge hears breaks from the store, which has them from `events.jsonl`: live and 
 
 from __future__ import annotations
 
-import asyncio
 import time
+from functools import partial
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FindingChanged
-from mission_tui.fleet.events.metrics import CheckpointSaved, DutyFailed, MetricRecord, TrainingEnded
-from mission_tui.fleet.health import HealthJudge, is_news, judge_of
+from mission_tui.fleet.events.metrics import DutyFailed, MetricRecord
+from mission_tui.fleet.health import is_news
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import damaged
 from mission_tui.supervisor.runs.live_run import LiveRun
@@ -27,27 +27,17 @@ LATE_S = 2.0
 """A row is in the file within this time of the moment that it names, so silence is known only up to then."""
 
 
-def begin_judging(run: LiveRun) -> None:
-    """Judge the attempt anew, by its own spec. Earlier attempts were judged in their time."""
-    run.judge = judge_of(run.spec) if run.spec is not None else None
-    run.breaks_reported = 0
-    run.unjudged.clear()
-    run.end = None
-
-
 def read_everything(core: Core, run: LiveRun) -> None:
     """Take in the whole file of a run that just became live here.
 
     Its attempt is judged if it lives: one that has ended was judged in its time, and by its own spec.
     """
-    begin_judging(run)
-    if core.store.run(run.id).journal.outcome is not None:
-        run.judge = None
+    run.judge_anew(ended=core.store.run(run.id).journal.outcome is not None)
     records = _read(core, run)
     core.store.load_history(run.id, records)
     core.lanes.load(run.id, records)
     for record in records:
-        _keep(run, record)
+        run.take_record(record)
         _journal_failure(core, run, record)
     _judge(core, run)
 
@@ -66,10 +56,10 @@ def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
     """Take in the lines completed since the last look; the last look judges all of them at once."""
     records = _read(core, run)
     if records:
-        run.news_at = time.monotonic()
+        run.read_at(time.monotonic())
     for record in records:
         if core.apply(run.id, record):
-            _keep(run, record)
+            run.take_record(record)
             _journal_failure(core, run, record)
     if last or run.catching_up is None:
         _judge(core, run, SLICE_S if not last else float("inf"))
@@ -83,8 +73,6 @@ def record_duty_failure(core: Core, run: LiveRun, duty: str, why: str, number: i
 
 def judge_some(core: Core, run: LiveRun) -> bool:
     """Judge for a moment what was read and not judged yet; whether there is more."""
-    if run.catching_up is not None:
-        run.catching_up.cancel()
     _judge(core, run, SLICE_S)
     return bool(run.unjudged)
 
@@ -93,7 +81,7 @@ def judge_silence(core: Core, run: LiveRun, now: float) -> None:
     """Judge that nothing came of a living trainer until unix time `now`; nothing is concluded while rows wait."""
     if run.judge is None or run.unjudged:
         return
-    _report_breaks(core, run, run.judge)
+    _report_breaks(core, run)
     for finding in run.judge.silence(now):
         _journal(core, run, finding)
 
@@ -101,16 +89,6 @@ def judge_silence(core: Core, run: LiveRun, now: float) -> None:
 def _journal_failure(core: Core, run: LiveRun, record: MetricRecord) -> None:
     if isinstance(record, DutyFailed) and record.attempt == run.attempt:
         record_duty_failure(core, run, record.duty, record.why, record.number)
-
-
-def _keep(run: LiveRun, record: MetricRecord) -> None:
-    if record.attempt != run.attempt:
-        return
-    if isinstance(record, TrainingEnded):
-        run.end = record
-    elif isinstance(record, CheckpointSaved):
-        run.checkpoint_saved(record)
-    run.unjudged.append(record)
 
 
 def _read(core: Core, run: LiveRun) -> list[MetricRecord]:
@@ -128,27 +106,21 @@ def _read(core: Core, run: LiveRun) -> list[MetricRecord]:
 
 
 def _judge(core: Core, run: LiveRun, slice_s: float = SLICE_S) -> None:
-    run.catching_up = None
-    if run.judge is None:
-        run.unjudged.clear()
-        return
-    _report_breaks(core, run, run.judge)
+    run.judging_now()
+    _report_breaks(core, run)
     until = time.monotonic() + slice_s
     while run.unjudged:
-        for finding in run.judge.feed(run.unjudged.popleft()):
+        for finding in run.judge_next():
             _journal(core, run, finding)
         if time.monotonic() > until:
-            run.catching_up = asyncio.get_running_loop().call_later(PAUSE_S, _judge, core, run)
+            run.judge_later(PAUSE_S, partial(_judge, core, run))
             return
 
 
-def _report_breaks(core: Core, run: LiveRun, judge: HealthJudge) -> None:
+def _report_breaks(core: Core, run: LiveRun) -> None:
     # A row that names a moment after the clock was set is never judged before that is known.
     core.clock_steps.poll(core)
-    breaks = core.store.run(run.id).journal.breaks
-    for t, cause in breaks[run.breaks_reported :]:
-        judge.broken(t, cause)
-    run.breaks_reported = len(breaks)
+    run.report_breaks(core.store.run(run.id).journal.breaks)
 
 
 def _journal(core: Core, run: LiveRun, finding: Finding) -> None:

@@ -154,7 +154,7 @@ def _start(
     loop = asyncio.get_running_loop()
 
     def ended(code: int) -> None:
-        run.messengers -= 1
+        run.messenger_ended()
         timer.cancel()
         said = _last_words(complaints, environ)
         complaints.close()
@@ -183,7 +183,7 @@ def _start(
     except BaseException:
         complaints.close()
         raise
-    run.messengers += 1
+    run.messenger_started()
     timer = loop.call_later(LIMIT_S, _kill, child)
 
 

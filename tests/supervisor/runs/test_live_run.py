@@ -1,0 +1,43 @@
+"""A live run's state has one owner: `LiveRun` changes it, and nobody else."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import mission_tui.supervisor
+from mission_tui.supervisor.runs.live_run import LiveRun
+
+OWNER = "mission_tui.supervisor.runs.live_run"
+FIELDS = {field.name for field in fields(LiveRun)}
+
+
+def changes(source: str) -> list[str]:
+    """The assignments in a module that imports `LiveRun` which change a field of something that is not `self`."""
+    tree = ast.parse(source)
+    if not any(isinstance(node, ast.ImportFrom) and node.module == OWNER for node in ast.walk(tree)):
+        return []
+    return [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and not isinstance(node.ctx, ast.Load)
+        and node.attr in FIELDS
+        and ast.unparse(node.value) != "self"
+    ]
+
+
+def test_only_its_own_methods_assign_the_fields_of_a_live_run() -> None:
+    """Whoever wants to know what can happen to a live run reads one class."""
+    folder = Path(mission_tui.supervisor.__file__).parent
+    found = {str(file.relative_to(folder)): changes(file.read_text("utf-8")) for file in folder.rglob("*.py")}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("line", ["run.keeper = None", "run.gpu, rest = x", "run.messengers += 1", "del run.link"])
+def test_an_assignment_from_outside_is_found(line: str) -> None:
+    """Plain, unpacked, augmented and deleted."""
+    assert changes(f"from {OWNER} import LiveRun\n{line}\n")
