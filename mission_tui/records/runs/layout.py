@@ -18,6 +18,8 @@ from mission_tui.plain_files import names_in
 
 RUN_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9][a-z0-9._-]*-[0-9a-f]{4}")
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
+STAMP_CHARACTERS = len("20261121-104207-")
+"""What of a run id is left out of the name of a run that was given none."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -27,7 +28,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.code_files import check_rules, kept_rules
-from mission_tui.records.runs.layout import RunDir, check_name, new_run_id
+from mission_tui.records.runs.layout import STAMP_CHARACTERS, RunDir, new_run_id
 from mission_tui.supervisor.launchers.caller import VISIBLE, Caller, absolute_paths, check_program, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.order import attempt_order
@@ -60,12 +61,13 @@ async def begin_runs(
     core.check_room()
     items = [structs.replace(item, spec=absolute_paths(item.spec, caller.cwd)) for item in wanted]
     specs = [item.spec for item in items]
-    async with reserved(core, specs, caller.environ) as lacking:
-        inexact = await _tried(specs, caller)
-        check_new_names(core, [item.name for item in items if item.name is not None])
-        made = _make_all(core, items, caller)
-        for each in made:
-            begin_first_attempt(core, each.run, each.spec, each.order, each.created)
+    with ExitStack() as names:
+        runs = [names.enter_context(new_run(core, item.name, item.spec.preset)) for item in items]
+        async with reserved(core, specs, caller.environ) as lacking:
+            inexact = await _tried(specs, caller)
+            made = _make_all(core, items, runs, caller)
+            for each in made:
+                begin_first_attempt(core, each.run, each.spec, each.order, each.created)
     cautioned = (f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec))
     return tuple(each.run.id for each in made), tuple(dict.fromkeys((*lacking, *inexact, *cautioned)))
 
@@ -93,17 +95,15 @@ def _same_task(spec: Spec, other: Spec) -> bool:
     return (spec.env, spec.ppo) == (other.env, other.ppo) and whose[0] == whose[1]
 
 
-def _make_all(core: Core, items: Sequence[LaunchItem], caller: Caller) -> list[_Made]:
+def _make_all(core: Core, items: Sequence[LaunchItem], runs: Sequence[NewRun], caller: Caller) -> list[_Made]:
     """A directory for every item, or for none. Raises `MissionError`."""
     made: list[_Made] = []
     try:
-        for item in items:
+        for item, (run, name) in zip(items, runs, strict=True):
             spec = with_seed(item.spec)
-            run = new_run_dir(core, item.name or spec.preset)
             order = attempt_order(core.root, run, 1, spec, caller, None)
             rules = rule_files(spec.env, caller.cwd)
             after = tuple(resolve_run(core, ref) for ref in item.after)
-            name = item.name or run.id[16:]
             created = create_run(core.root, core.seals, run, spec, order, rules, name, item.group, after=after)
             made.append(_Made(run, spec, order, created))
     except MissionError:
@@ -123,22 +123,25 @@ def with_seed(spec: Spec, *, anew: bool = False) -> Spec:
     return structs.replace(spec, run=structs.replace(spec.run, seed=random.SystemRandom().randrange(_SEEDS)))
 
 
-def check_new_names(core: Core, names: Iterable[str]) -> None:
-    """A name means one live run. Raises `UsageError` for one that is no name, is taken, or is there twice."""
-    taken = {core.store.view(run_id).name for run_id in core.live}
-    for name in names:
-        check_name(name)
-        if name in taken:
-            raise UsageError(f"the name '{name}' is taken by a live run; choose another, or stop that one first")
-        taken.add(name)
+class NewRun(NamedTuple):
+    """The directory and the name that a run is going to have."""
+
+    dir: RunDir
+    name: str
 
 
-def new_run_dir(core: Core, stem: str) -> RunDir:
-    """A directory that is not there yet, by this moment and `stem`."""
+@contextmanager
+def new_run(core: Core, name: str | None, stem: str) -> Iterator[NewRun]:
+    """A directory that is not there yet, by this moment and `name`, or else `stem`. Without a name the run has that of
+    its directory. The name is held until the context ends. Raises `UsageError` for one that cannot be had.
+    """
     while True:
-        run = core.run_dir(new_run_id(stem))
-        if not run.path.exists():
-            return run
+        run = core.run_dir(new_run_id(stem if name is None else name))
+        given = run.id[STAMP_CHARACTERS:] if name is None else name
+        if not run.path.exists() and (name is not None or core.names.taken_by(given) is None):
+            break
+    with core.names.held(given, run.id):
+        yield NewRun(run, given)
 
 
 def begin_first_attempt(

@@ -86,6 +86,16 @@ class Plan(NextAttempt):
         return self.checkpoint.name
 
 
+def check_own_name(core: Core, run_id: str) -> None:
+    """Raise `UsageError` where another live run took the name of `run_id` after that one had ended."""
+    name = core.store.view(run_id).name
+    if holder := core.names.taken_by(name, run_id):
+        raise UsageError(
+            f"cannot resume {run_id}: its name '{name}' is taken by {holder}; "
+            f"`mission-tui rename {run_id} NAME` gives it another one"
+        )
+
+
 def check_place(core: Core, run_id: str, plan: NextAttempt, ending: LiveRun | None = None) -> tuple[str, ...]:
     """What the machine lacks for `plan` once `ending` is gone. Raises `PresetError` for what keeps it from starting."""
     try:
@@ -211,6 +221,7 @@ def verdict_first(request: Resume | Apply, run_id: str, plan: NextAttempt) -> Ve
 
 def start_attempt(core: Core, run_id: str, plan: NextAttempt) -> None:
     """Start what was planned. Raises `MissionError` with nothing started."""
+    check_own_name(core, run_id)
     changes = without_remedies(plan.verdict)
     if isinstance(plan, Plan):
         journal_damaged(core, run_id, plan.damaged)

@@ -44,6 +44,7 @@ from mission_tui.supervisor.runs.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.phase_lanes import Lanes
 from mission_tui.supervisor.runs.requester import signed
+from mission_tui.supervisor.runs.run_names import RunNames
 
 GPU_METERS = "GPU meters"
 """This duty's failure is in the machine's own note."""
@@ -105,6 +106,7 @@ class Core:
         self.provenance.failed = self.fail_for
         self.fleet.failed = self._report_fleet_journal
         self.live: dict[str, LiveRun] = {}
+        self.names = RunNames(self._live_names)
         self.launched: dict[str, float] = {}
         self.secrets: dict[str, dict[str, str]] = {}
         self.lacking: dict[str, LaunchOrder] = {}
@@ -129,6 +131,9 @@ class Core:
     def name_of(self, run_id: str) -> str:
         """What people call the run; empty for one that is not known."""
         return self.store.run(run_id).journal.name if run_id in self.store.run_ids() else ""
+
+    def _live_names(self) -> dict[str, str]:
+        return {run_id: self.store.run(run_id).journal.name for run_id in {*self.live, *self.store.live_ids()}}
 
     def check_room(self) -> None:
         """Raise `StorageError` while the disk of the runs root is full: what lives goes on, nothing new is started."""

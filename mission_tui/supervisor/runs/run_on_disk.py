@@ -47,7 +47,7 @@ from mission_tui.records.files.given_files import LARGEST_BYTES
 from mission_tui.records.files.lines import decode_line
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.attempt import ExitRecord
-from mission_tui.records.runs.layout import RunDir, run_dirs
+from mission_tui.records.runs.layout import STAMP_CHARACTERS, RunDir, run_dirs
 from mission_tui.records.runs.spec_file import parse_spec, read_attempt_spec
 
 GLIMPSE_BYTES = 64 << 10
@@ -225,7 +225,7 @@ def created_by_name(run_dir: RunDir, seq: int, _t: float) -> RunCreated:
         made_t = time.mktime(time.strptime(run_dir.id[:15], "%Y%m%d-%H%M%S"))
     except ValueError:
         made_t = 0.0
-    return RunCreated(seq, made_t, name=run_dir.id[16:], preset="")
+    return RunCreated(seq, made_t, name=run_dir.id[STAMP_CHARACTERS:], preset="")
 
 
 def read_short_summary(run_dir: RunDir) -> RunOnDisk | None:

@@ -16,7 +16,6 @@ from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Label, Mark, Note, Rename
 from mission_tui.records.runs.layout import NAME
-from mission_tui.supervisor.lifecycle.first_attempts import check_new_names
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.targets import the_finding
@@ -77,7 +76,7 @@ async def rename(core: Core, request: Rename) -> Accepted:
     was = core.store.view(run_id).name
     if request.name == was:
         return Accepted(re=request.id, runs=(run_id,), notes=(f"{was} is its name already",))
-    check_new_names(core, [request.name])
+    core.names.check(request.name, run_id)
     core.record_request_of(run_id, lambda seq, t: RunRenamed(seq, t, request.name))
     return Accepted(re=request.id, runs=(run_id,), notes=(f"{was} is called {request.name} from now on",))
 

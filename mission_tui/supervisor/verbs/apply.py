@@ -23,6 +23,7 @@ from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
 from mission_tui.supervisor.lifecycle.further_attempts import (
     Plan,
+    check_own_name,
     check_place,
     plan_attempt,
     start_attempt,
@@ -68,6 +69,7 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
         core.record_observed_of(run_id, partial(_applied, finding, _words(finding, plan)))
         return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *lacking))
     _check(core, run_id, finding)
+    check_own_name(core, run_id)
     _end_first(core, live, finding, plan)
     stops = f"it stops first, then goes on from {plan.checkpoint.name}"
     return Accepted(re=request.id, runs=(run_id,), notes=(stops, *plan.notes, *lacking))
@@ -121,9 +123,11 @@ def _end_first(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> None:
 
 
 async def _go_on(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> None:
-    await live.gone.wait()
     try:
-        await _go_on_unless_changed(core, live, plan)
+        # Nobody may take the name between the end of this attempt and the start of the next one.
+        with core.names.held(core.store.view(live.id).name, live.id):
+            await live.gone.wait()
+            await _go_on_unless_changed(core, live, plan)
     except MissionError as error:
         core.record_observed_of(live.id, partial(_applied, finding, f"could not go on: {error}"))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import ExitStack, aclosing, suppress
 from typing import Any
 
 import msgspec
@@ -37,7 +37,7 @@ from mission_tui.supervisor.launchers.caller import (
 )
 from mission_tui.supervisor.launchers.interpreter import as_module
 from mission_tui.supervisor.launchers.order import trainer_environ
-from mission_tui.supervisor.lifecycle.first_attempts import check_new, check_new_names, foreseen, would_wait
+from mission_tui.supervisor.lifecycle.first_attempts import check_new, foreseen, new_run, would_wait
 from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, waits_for_others
 from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
 from mission_tui.supervisor.runs.catalog import resolve_run
@@ -155,7 +155,9 @@ async def quote(core: Core, request: Quote) -> Quoted:
     refused = ""
     try:
         core.check_room()
-        check_new_names(core, [item.name for item in items if item.name is not None])
+        with ExitStack() as names:
+            for item in items:
+                names.enter_context(new_run(core, item.name, item.spec.preset))
         held = [_waits_for(core, item) for item in items]
         for spec in specs:
             check_program(spec, with_spec_env(spec, caller))

@@ -26,16 +26,16 @@ from mission_tui.fleet.events.provenance import IMPORTED, Origin
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
-from mission_tui.ipc.requests import ImportCheckpoint, Importing, ImportRun, LaunchItem
+from mission_tui.ipc.requests import ImportCheckpoint, Importing, ImportRun
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.checkpoint import newest_verified
-from mission_tui.records.runs.layout import RunDir, check_name, supervisor_dir
+from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.host.tasks import Task, run_task
 from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import as_module
 from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.adoption import load_ended
-from mission_tui.supervisor.lifecycle.first_attempts import new_run_dir
+from mission_tui.supervisor.lifecycle.first_attempts import new_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.run_directory import MAKING, create_run, rule_files, write_snapshot
 from mission_tui.supervisor.runs.run_on_disk import read_run
@@ -50,10 +50,11 @@ class Import:
     """One import: the run to be, and the directory `work` that its files are written into first."""
 
     core: Core
-    item: LaunchItem
     spec: Spec
     caller: Caller
     run: RunDir
+    name: str
+    group: str | None
     work: RunDir
 
     async def read(self, module: str, *words: str) -> Mapping[str, Any]:
@@ -69,7 +70,7 @@ class Import:
 
     async def make(self, origin: Origin, outcome: Outcome, findings: Sequence[Finding] = ()) -> None:
         """The run on disk and known, with everything in `work`. Raises `StorageError` with nothing made."""
-        item, core = self.item, self.core
+        core = self.core
         story: list[Callable[[int, float], FleetEvent]] = [lambda seq, t: AttemptStarting(seq, t, 1)]
         story += [partial(_found, finding) for finding in findings]
         story.append(lambda seq, t: AttemptEnded(seq, t, 1, outcome))
@@ -82,8 +83,8 @@ class Import:
                 self.spec,
                 attempt_order(core.root, self.run, 1, self.spec, self.caller, None),
                 rule_files(self.spec.env, self.caller.cwd),
-                item.name or self.run.id[16:],
-                item.group,
+                self.name,
+                self.group,
                 origin,
                 fill=self._move_in,
                 story=story,
@@ -101,21 +102,19 @@ class Import:
 
 @asynccontextmanager
 async def importing_run(core: Core, request: Importing, stem: str) -> AsyncGenerator[Import]:
-    """A place to read into, gone afterwards. Raises `MissionError`: a bad name, no room, missing rules."""
-    if request.item.name is not None:
-        check_name(request.item.name)
+    """A place to read into, gone afterwards. Raises `MissionError`: a name that is taken, no room, missing rules."""
     core.check_room()
     spec = absolute_paths(request.item.spec, request.cwd)
     caller = with_spec_env(spec, Caller(request.python, request.cwd, request.environ, limits=request.limits))
-    run = new_run_dir(core, request.item.name or stem)
-    work = RunDir(supervisor_dir(core.root) / f"{MAKING}{run.id}.imported")
-    try:
-        with storing(work.path, "make"):
-            work.path.mkdir(mode=0o700)
-        write_snapshot(work, rule_files(spec.env, caller.cwd))
-        yield Import(core, request.item, spec, caller, run, work)
-    finally:
-        await asyncio.to_thread(shutil.rmtree, work.path, ignore_errors=True)
+    with new_run(core, request.item.name, stem) as (run, name):
+        work = RunDir(supervisor_dir(core.root) / f"{MAKING}{run.id}.imported")
+        try:
+            with storing(work.path, "make"):
+                work.path.mkdir(mode=0o700)
+            write_snapshot(work, rule_files(spec.env, caller.cwd))
+            yield Import(core, spec, caller, run, name, request.item.group, work)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, work.path, ignore_errors=True)
 
 
 def _found(finding: Finding, seq: int, t: float) -> FleetEvent:

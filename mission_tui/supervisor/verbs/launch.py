@@ -34,8 +34,7 @@ from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.first_attempts import (
     begin_first_attempt,
     begin_runs,
-    check_new_names,
-    new_run_dir,
+    new_run,
     reserved,
     rules_for,
     with_seed,
@@ -115,20 +114,17 @@ async def _cloned(
 ) -> tuple[str, tuple[str, ...]]:
     """The new run, started, and what the machine lacks for it."""
     core.check_room()
-    async with reserved(core, (spec,), caller.environ) as lacking:
-        if request.name is not None:
-            check_new_names(core, [request.name])
-        home = with_spec_env(spec, caller)
-        check_program(spec, home)
-        inexact = "" if needs_no_preflight(spec) else (await preflight(spec, home)).continued(spec)
-        source_name = core.store.view(source_id).name
-        run = new_run_dir(core, request.name or f"{source_name[:24]}-clone")
-        order = attempt_order(core.root, run, 1, spec, caller, None)
-        origin = Origin("cloned", source_id, source_name, diff=diff_of(changes)[:_MOST_DIFFERENCES])
-        name = request.name or run.id[16:]
-        made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, None, origin=origin)
-        created = await asyncio.to_thread(made)
-        begin_first_attempt(core, run, spec, order, created)
+    source_name = core.store.view(source_id).name
+    with new_run(core, request.name, f"{source_name[:24]}-clone") as (run, name):
+        async with reserved(core, (spec,), caller.environ) as lacking:
+            home = with_spec_env(spec, caller)
+            check_program(spec, home)
+            inexact = "" if needs_no_preflight(spec) else (await preflight(spec, home)).continued(spec)
+            order = attempt_order(core.root, run, 1, spec, caller, None)
+            origin = Origin("cloned", source_id, source_name, diff=diff_of(changes)[:_MOST_DIFFERENCES])
+            made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, None, origin=origin)
+            created = await asyncio.to_thread(made)
+            begin_first_attempt(core, run, spec, order, created)
     return run.id, (*lacking, *filter(None, (inexact,)))
 
 

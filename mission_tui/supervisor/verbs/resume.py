@@ -32,8 +32,7 @@ from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
 from mission_tui.supervisor.lifecycle.first_attempts import (
     begin_first_attempt,
-    check_new_names,
-    new_run_dir,
+    new_run,
     rules_for,
     with_seed,
 )
@@ -168,8 +167,6 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
         )
     for violation in violations(plan.now):
         raise UsageError(f"cannot branch like this: {violation.sentence}")
-    if not needs_no_preflight(plan.now):
-        await preflight(plan.now, with_spec_env(plan.now, plan.caller))
     made = await _make_branch(core, run_id, request, plan)
     note = (
         f"{core.store.view(made).name} begins with the weights of {core.store.view(run_id).name} at {checkpoint.name}"
@@ -181,21 +178,20 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
 
 async def _make_branch(core: Core, source_id: str, request: Resume, plan: Plan) -> str:
     """The new run, started."""
-    source_name = core.store.view(source_id).name
-    if request.name is not None:
-        check_new_names(core, [request.name])
-    run = new_run_dir(core, request.name or f"{source_name[:24]}-branch")
-    spec = _seeded(plan.now, request.assignments)
-    terms = Terms(weights_from=plan.checkpoint.name)
-    source = core.run_dir(source_id)
-    fill = partial(_take_along, source.checkpoints / plan.checkpoint.name, terms)
-    order = attempt_order(core.root, run, 1, spec, plan.caller, None)
-    origin = Origin("branch", source_id, source_name, plan.checkpoint.name, diff_of(plan.verdict.changes))
-    name, rules = request.name or run.id[16:], rules_for(core, source, plan.was, plan.now, plan.caller)
-    made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, None)
-    created = await asyncio.to_thread(made, origin=origin, fill=fill)
-    begin_first_attempt(core, run, spec, order, created, terms)
-    return run.id
+    source_name, source = core.store.view(source_id).name, core.run_dir(source_id)
+    with new_run(core, request.name, f"{source_name[:24]}-branch") as (run, name):
+        if not needs_no_preflight(plan.now):
+            await preflight(plan.now, with_spec_env(plan.now, plan.caller))
+        spec = _seeded(plan.now, request.assignments)
+        terms = Terms(weights_from=plan.checkpoint.name)
+        fill = partial(_take_along, source.checkpoints / plan.checkpoint.name, terms)
+        order = attempt_order(core.root, run, 1, spec, plan.caller, None)
+        origin = Origin("branch", source_id, source_name, plan.checkpoint.name, diff_of(plan.verdict.changes))
+        rules = rules_for(core, source, plan.was, plan.now, plan.caller)
+        made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, None)
+        created = await asyncio.to_thread(made, origin=origin, fill=fill)
+        begin_first_attempt(core, run, spec, order, created, terms)
+        return run.id
 
 
 def _take_along(checkpoint: Path, terms: Terms, making: RunDir) -> None:
