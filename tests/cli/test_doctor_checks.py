@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.doctor_checks import installation, machine, places
+from mission_tui.cli.doctor_checks import installation, machine
 from mission_tui.cli.session import Session
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.ipc.replies import Upgrade, UpgradesReply
@@ -40,7 +40,7 @@ def test_drivers_and_builds_that_fit_or_are_absent(driver: str | None, cuda: str
 )
 def test_logind_settings_override_each_other_in_order(lines: list[str], kills: bool) -> None:
     """The last setting wins and comments do not count."""
-    assert places.kills_user_processes(lines) is kills
+    assert installation.kills_user_processes(lines) is kills
 
 
 def test_what_was_upgraded_under_live_runs_is_a_warning() -> None:
@@ -65,7 +65,7 @@ def test_a_runs_root_below_a_file_is_bad(tmp_path: Path) -> None:
     """A runs root that can never exist is found before a launch finds it."""
     (tmp_path / "file").write_text("")
     session = Session(tmp_path / "file" / "runs", tmp_path, {})
-    by_name = {check.name: check for check in places.place_checks(session)}
+    by_name = {check.name: check for check in installation.place_checks(session)}
     assert by_name["runs root"].level == "bad"
     assert by_name["supervisor"].level == "note"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.bench_options import check_output
+from mission_tui.cli.options import check_output
 from mission_tui.errors import UsageError
 
 

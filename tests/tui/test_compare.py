@@ -10,9 +10,8 @@ import pytest
 from mission_tui.fleet.compare import RETURN, Side, Trace, compare
 from mission_tui.ipc import replies
 from mission_tui.ipc.requests import Compare
-from mission_tui.tui.screens.compare import CompareScreen
+from mission_tui.tui.screens.compare import CompareScreen, comparison
 from mission_tui.tui.screens.fleet import FleetScreen
-from mission_tui.tui.sections.comparison import comparison
 from tests.tui.fleets import LIVE, a_fleet, a_run
 from tests.tui.sides import a_side
 from tests.tui.stage import Stage, staged

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from mission_tui.tui.actions import ACTIONS, Place, key_label, offered
-from mission_tui.tui.screens.help import HelpScreen
+from mission_tui.tui.screens.info_sheets import HelpScreen
 from mission_tui.tui.screens.picker import Picker
 from tests.tui.stage import PRESETS, staged
 

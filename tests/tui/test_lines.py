@@ -17,7 +17,7 @@ from textual.widget import Widget
 
 from mission_tui.fleet.events.processes import Usage
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.widgets import pane_grid
+from mission_tui.tui.widgets import panes as pane_grid
 from mission_tui.tui.widgets.lines import Lines, differences
 from tests.tui.fleets import ENDED, LIVE, a_fleet
 from tests.tui.stage import Stage, staged

@@ -15,10 +15,9 @@ from mission_tui.fleet.events.provenance import SettingChange
 from mission_tui.ipc.replies import AttemptView, HistoryReply
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.content import Content, content_of, crossed
-from mission_tui.tui.plot.curve import Curve, curve_of, side_by_side, smoothed
+from mission_tui.tui.plot.curve import Curve, curve_of, marks_of, side_by_side, smoothed
 from mission_tui.tui.plot.frame import Crosshair, frame_for
 from mission_tui.tui.plot.legend import legend, signs
-from mission_tui.tui.plot.marks import marks_of
 from mission_tui.tui.plot.picture import painted, picture
 from mission_tui.tui.plot.scale import Ruler, Scale, scale_of, ticks_over
 from mission_tui.tui.state.log_tail import LogTail

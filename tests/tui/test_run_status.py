@@ -17,7 +17,7 @@ from mission_tui.tui.state import run_status
 from mission_tui.tui.state.news import while_away
 from mission_tui.tui.state.roster import row_fingerprint
 from mission_tui.tui.widgets.detail import tab_line
-from mission_tui.tui.widgets.pane import framed, inside
+from mission_tui.tui.widgets.panes import framed, inside
 from mission_tui.tui.widgets.run_table import COLUMNS
 from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, LIVE, NAN_FINDING, NOW, a_fleet, a_run, ended, queued
 

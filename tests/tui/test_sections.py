@@ -11,7 +11,7 @@ from mission_tui.fleet.views.snapshot import HeldResources
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.drawing.glyphs import to_ascii
 from mission_tui.tui.drawing.metrics import metric_title
-from mission_tui.tui.screens.evaluation import result_rows
+from mission_tui.tui.screens.info_sheets import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import config, settings
 from mission_tui.tui.sections.episodes import episodes, stacked

@@ -13,7 +13,7 @@ from mission_tui.tui.screens.arrangement import DETAIL_LEAST, arrange
 from mission_tui.tui.screens.machine import MachineScreen
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.state.preferences import Preferences, Shares
-from mission_tui.tui.widgets.pane import PANE_HEIGHT
+from mission_tui.tui.widgets.panes import PANE_HEIGHT
 from tests.tui.fleets import BUSY, a_fleet
 from tests.tui.stage import Stage, staged
 from tests.tui.test_looks import SICK

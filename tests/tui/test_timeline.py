@@ -13,9 +13,9 @@ from mission_tui.fleet.strips.strip import GpuTrack, Lane, Span, StateInterval, 
 from mission_tui.ipc.replies import Refused, StripReply
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.tui.drawing.glyphs import to_ascii
-from mission_tui.tui.sections.timeline import LABEL, TAIL, phase_cell, timeline
 from mission_tui.tui.state.timeline import LaneState, TimelineQuery
 from mission_tui.tui.widgets.lines import differences
+from mission_tui.tui.widgets.timeline import LABEL, TAIL, phase_cell, timeline
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import NOW, a_fleet
 from tests.tui.stage import Clock, staged

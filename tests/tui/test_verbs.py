@@ -9,8 +9,8 @@ import pytest
 from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.replies import Accepted, CleanReply, Evaluated, LeftoverRow, Progress, Refused, VerdictReply
 from mission_tui.ipc.requests import Act, Clean, Evaluate, GetSnapshot, Remove, Restore, Resume
-from mission_tui.tui.screens.evaluation import EvaluationScreen
 from mission_tui.tui.screens.fleet import FleetScreen
+from mission_tui.tui.screens.info_sheets import EvaluationScreen
 from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen
 from mission_tui.tui.screens.sheet import ErrorScreen
 from mission_tui.tui.screens.verdict import VerdictScreen

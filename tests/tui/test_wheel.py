@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from mission_tui.tui.widgets.choices import Choices
 from mission_tui.tui.widgets.detail import Detail
-from mission_tui.tui.widgets.finding_list import FindingList
+from mission_tui.tui.widgets.findings import FindingList
 from mission_tui.tui.widgets.form_fields import Presets
 from mission_tui.tui.widgets.metric_list import MetricList
 from mission_tui.tui.widgets.run_table import RunTable

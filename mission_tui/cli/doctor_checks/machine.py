@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from mission_tui.cli.doctor_checks.check import Check
+from mission_tui.cli.doctor_checks import Check
 from mission_tui.fleet.views.machine_sharing import START, STOP, Mps
 from mission_tui.present.numbers import size
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from mission_tui.cli.bench_options import check_output, parse_seconds
 from mission_tui.cli.errors import print_error
-from mission_tui.cli.options import json_option, preset_argument, set_option
+from mission_tui.cli.options import check_output, json_option, parse_seconds, preset_argument, set_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import EX_FAILED, UsageError
 
@@ -66,8 +65,8 @@ def bench_command(
 
     The first updates of each run are warm-up and do not count. With --vs the runs take turns: A B, B A, A B.
     """
-    from mission_tui.cli.tables.bench import bench_facts, bench_result, write_bench
     from mission_tui.cli.tables.documents import SCHEMA, write_document
+    from mission_tui.cli.tables.timed_runs import bench_facts, bench_result, write_bench
     from mission_tui.records.files.atomic import write_atomic_group
 
     share = _share(margin)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mission_tui.cli.errors import EX_INTERRUPTED, print_error
-from mission_tui.cli.options import json_option, preset_argument, set_option
-from mission_tui.cli.own_command import WithCommand, command_words
+from mission_tui.cli.options import WithCommand, command_words, json_option, preset_argument, set_option
 from mission_tui.cli.plan import LaunchWish, Planned, planned
 from mission_tui.cli.preset_origins import own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session

@@ -14,9 +14,8 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from mission_tui.cli.bench_options import check_output, parse_seconds
 from mission_tui.cli.errors import print_error
-from mission_tui.cli.options import json_option, preset_argument, set_option
+from mission_tui.cli.options import check_output, json_option, parse_seconds, preset_argument, set_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import styled, write
@@ -102,7 +101,7 @@ def tune_command(
     Short probes take turns; who is surely slower is dropped; what won is held against the preset in fresh pairs.
     """
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.cli.tables.tune import tune_facts, tune_result_of, write_tune
+    from mission_tui.cli.tables.timed_runs import tune_facts, tune_result_of, write_tune
     from mission_tui.fleet.tuning.plan import TunePlan
     from mission_tui.records.tuning_files import profile_path, write_profile
 
@@ -174,7 +173,7 @@ def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchIt
 
 def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -> Tuned:
     from mission_tui.cli.tables.progress import TaskBar
-    from mission_tui.cli.tables.tune import probe_line
+    from mission_tui.cli.tables.timed_runs import probe_line
     from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Tune

@@ -11,8 +11,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.present import numbers
 from mission_tui.tui.drawing.strips import Part
-from mission_tui.tui.plot.curve import Curve, Sided, curve_of, side_by_side
-from mission_tui.tui.plot.marks import Marks, marks_of
+from mission_tui.tui.plot.curve import Curve, Marks, Sided, curve_of, marks_of, side_by_side
 from mission_tui.tui.plot.picture import Scene
 from mission_tui.tui.plot.scale import Ruler
 from mission_tui.tui.state.preferences import ChartSettings, Over

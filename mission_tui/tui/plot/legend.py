@@ -15,7 +15,7 @@ from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import hue, letter, metric_title
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line, literal, wrap
 from mission_tui.tui.plot.content import Content, Entry
-from mission_tui.tui.plot.marks import Marks
+from mission_tui.tui.plot.curve import Marks
 from mission_tui.tui.plot.picture import MARKS
 from mission_tui.tui.state.preferences import ChartSettings
 

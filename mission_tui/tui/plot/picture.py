@@ -14,9 +14,8 @@ from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import faint, hue, letter
 from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
-from mission_tui.tui.plot.curve import Sample, Sided
+from mission_tui.tui.plot.curve import MarkKind, Marks, Sample, Sided
 from mission_tui.tui.plot.frame import Frame, down_of, framed, numbers_beside
-from mission_tui.tui.plot.marks import MarkKind, Marks
 from mission_tui.tui.plot.scale import Ruler
 
 _LETTER_EVERY = 24

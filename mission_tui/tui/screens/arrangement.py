@@ -8,8 +8,7 @@ from textual.geometry import Region
 
 from mission_tui.tui.state.preferences import Shares, Split, split_of
 from mission_tui.tui.widgets.detail import Detail
-from mission_tui.tui.widgets.pane import PANE_HEIGHT
-from mission_tui.tui.widgets.pane_grid import columns_for
+from mission_tui.tui.widgets.panes import PANE_HEIGHT, columns_for
 from mission_tui.tui.widgets.run_table import RunTable
 from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
 

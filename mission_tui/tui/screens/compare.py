@@ -1,32 +1,35 @@
-"""Several runs beside each other: their curves over each other, and below what came of them and what differs."""
+"""Several runs beside each other: their curves in one chart, and below it the results, seeds together, what differs."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import msgspec
 from rich.style import Style
+from rich.table import Table
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.strip import Strip
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.compare import Axis, Comparison, Curve, letter
+from mission_tui.fleet.compare import Axis, Comparison, Curve, Result, Row, letter, value_word
+from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Compare
 from mission_tui.present import numbers
 from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import metric_title
-from mission_tui.tui.drawing.strips import line
+from mission_tui.tui.drawing.strips import fit, line, rendered, words, wrap
+from mission_tui.tui.drawing.table import Column, table
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
 from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, numbers_beside
 from mission_tui.tui.plot.scale import Scale, scale_of
 from mission_tui.tui.screens.sheet import SCROLLING, HintLine, still_open
-from mission_tui.tui.sections.comparison import HUES, comparison
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.preferences import Over
 from mission_tui.tui.widgets.lines import Lines, ScrollLines
@@ -35,6 +38,16 @@ _AROUND, _LEAST_CHART = 2, 8
 _HINT = "t steps or time  ↑↓ scroll  F5 again  Esc back"
 _INSIDE, _APART, _PLACES = 0.97, 0.04, 8
 _BEHIND, _DRAWN = 1, 2
+_P = colours.PALETTE
+HUES = (_P.live, _P.warn, _P.good, _P.paused, _P.key, _P.alarm, _P.bold)
+"""A colour per setting, in order; a curve's letter says what it is without them."""
+
+_NAME, _VALUE, _NAMED_FROM = 22, 11, 70
+_FINDINGS: Mapping[Severity, str] = {"critical": "crit", "warning": "warn", "info": "info"}
+
+_WORDS = frozenset({"run", "measure", "findings", "verdict"})
+
+Words = Callable[[float | None], str]
 
 
 class CompareScreen(Screen[None], inherit_bindings=False):
@@ -214,3 +227,129 @@ def _stroke(
     downs = (down_of(value, scale, frame.rows) for value in values)
     dots = (None if down is None else (frame.across(place), down) for place, down in zip(places, downs, strict=False))
     canvas.stroke(dots, ink, layer)
+
+
+def comparison(found: Comparison, width: int) -> list[Strip]:
+    """The lines for `width` cells."""
+    strips = _results(found, width)
+    for note in found.notes:
+        first, *more = wrap(note, width - 4)
+        strips.append(line([("  ! ", colours.WARN), (first, colours.INK)], width))
+        strips += [line([(f"    {text}", colours.INK)], width) for text in more]
+    if any(len(cohort.runs) > 1 for cohort in found.cohorts):
+        title = "seeds of one setting together"
+        title += ": in the chart their median, with the first letter" if found.bands else ""
+        strips += [_title(title, width), *_seeds(found, width)]
+    if found.contrasts:
+        strips += [_title(f"less {found.cohorts[0].name}", width), *_contrasts(found, width)]
+    for title, rows in (("settings that differ", found.settings), ("provenance that differs", found.provenance)):
+        if rows:
+            strips += [_title(title, width), *_differing(found, rows, width)]
+    return strips
+
+
+def _title(title: str, width: int) -> Strip:
+    return line([(f" {title}", colours.QUIET)], width)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """A line of a table: its letter in the colour of its curve, and what stands in the columns."""
+
+    mark: str
+    hue: Style
+    cells: tuple[str, ...]
+
+
+def _table(heads: Sequence[tuple[str, int]], rows: Sequence[_Facts], width: int) -> list[Strip]:
+    """`heads` are titles and ranks: whole columns give way, the highest rank first."""
+    letters: Column[_Facts] = Column(" ", 1, lambda row: row.mark, left=True, style=lambda row: row.hue)
+    columns: list[Column[_Facts]] = [
+        Column(title, 1, _cell(at), left=title in _WORDS, rank=rank) for at, (title, rank) in enumerate(heads)
+    ]
+    return table([letters, *columns], rows, width)
+
+
+def _cell(at: int) -> Callable[[_Facts], str]:
+    return lambda row: row.cells[at]
+
+
+def _hue(found: Comparison, place: int) -> Style:
+    return Style(color=HUES[found.runs[place].cohort % len(HUES)], bold=True)
+
+
+def _results(found: Comparison, width: int) -> list[Strip]:
+    heads = [("run", 0), ("seed", 3), ("best", 0), ("final", 1), ("area", 4)]
+    heads += [(f"to {numbers.reading(found.threshold)}", 2), ("in", 5)] if found.threshold is not None else []
+    heads += [("st/s", 3), ("memory", 6), ("findings", 2)]
+    name = _NAME if width >= _NAMED_FROM else _NAME // 2
+    rows: list[_Facts] = []
+    for place, run in enumerate(found.runs):
+        result = run.result
+        cells = [fit(run.name, name).rstrip(), numbers.DASH if run.seed is None else str(run.seed)]
+        cells += [numbers.reading(value) for value in (result.best, result.final, result.area)]
+        if found.threshold is not None:
+            cells += [numbers.compact(result.threshold_timesteps), numbers.duration(result.threshold_s)]
+        cells += [numbers.rate(result.steps_per_s), numbers.size(result.peak_rss_bytes), _findings(result)]
+        rows.append(_Facts(letter(place), _hue(found, place), tuple(cells)))
+    return _table(heads, rows, width)
+
+
+def _findings(result: Result) -> str:
+    said = [f"{result.findings[kind]} {word}" for kind, word in _FINDINGS.items() if result.findings.get(kind)]
+    return " ".join(said) or "none"
+
+
+def _seeds(found: Comparison, width: int) -> list[Strip]:
+    rows: list[_Facts] = []
+    for cohort in found.cohorts:
+        place = next(at for at, run in enumerate(found.runs) if run.id == cohort.runs[0])
+        name = cohort.name if len(cohort.runs) > 1 else letter(place)
+        for measure, spread in cohort.spreads.items():
+            title, say = _measure(measure, found.threshold)
+            seeds = str(spread.n) if spread.n == spread.of else f"{spread.n} of {spread.of}"
+            interval = numbers.DASH if spread.interval is None else " to ".join(say(end) for end in spread.interval)
+            cells = (title, seeds, say(spread.median), say(spread.low), say(spread.high), interval)
+            rows.append(_Facts(name, _hue(found, place), cells))
+    heads = (("measure", 0), ("seeds", 1), ("median", 0), ("least", 2), ("greatest", 2), ("95 % of the mean", 1))
+    return _table(heads, rows, width)
+
+
+def _contrasts(found: Comparison, width: int) -> list[Strip]:
+    rows: list[_Facts] = []
+    for it in found.contrasts:
+        title, _ = _measure(it.measure, found.threshold)
+        verdict = ("higher" if it.difference > 0 else "lower") if it.sure else "no verdict: it contains 0"
+        ends = " to ".join(numbers.reading(end) for end in it.interval)
+        rows.append(_Facts(it.group, colours.INK, (title, verdict, numbers.reading(it.difference), ends)))
+    heads = (("measure", 0), ("verdict", 1), ("difference", 0), ("95 % interval", 2))
+    return _table(heads, rows, width)
+
+
+def _measure(name: str, threshold: float | None) -> tuple[str, Words]:
+    goal = numbers.reading(threshold)
+    special: dict[str, tuple[str, Words]] = {
+        "threshold_timesteps": (f"steps to {goal}", numbers.compact),
+        "threshold_s": (f"time to {goal}", numbers.duration),
+        "steps_per_s": ("st/s", numbers.rate),
+        "peak_rss_bytes": ("memory", numbers.size),
+    }
+    return special.get(name, (name, numbers.reading))
+
+
+def _differing(found: Comparison, rows: Sequence[Row], width: int) -> Iterator[Strip]:
+    """As many runs beside each other as there is room for; the others are named, and where they are to be had."""
+    fitting = max(2, (width - _NAME - 4) // (_VALUE + 2))
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, overflow="ellipsis", min_width=_NAME)
+    shown = range(min(len(found.runs), fitting))
+    for _ in shown:
+        table.add_column(no_wrap=True, overflow="ellipsis", max_width=(width - _NAME - 2) // len(shown) - 2)
+    table.add_row("", *(words((letter(place), _hue(found, place))) for place in shown))
+    for row in rows:
+        values = (words((value_word(row.values[place]), colours.INK)) for place in shown)
+        table.add_row(words((f"  {row.name}", colours.QUIET)), *values)
+    yield from rendered(table, width)
+    if len(shown) < len(found.runs):
+        left = f"  {letter(len(shown))} to {letter(len(found.runs) - 1)}: `mission-tui compare` shows them all"
+        yield line([(left, colours.QUIET)], width)

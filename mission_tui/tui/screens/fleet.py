@@ -40,7 +40,7 @@ from mission_tui.tui.widgets.header import Header
 from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.meters import Meters
 from mission_tui.tui.widgets.notices import AwayLines, ReplayLine
-from mission_tui.tui.widgets.pane_grid import PaneGrid, columns_for
+from mission_tui.tui.widgets.panes import PaneGrid, columns_for
 from mission_tui.tui.widgets.run_table import RunTable
 from mission_tui.tui.widgets.timeline import Timeline
 

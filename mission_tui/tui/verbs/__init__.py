@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mission_tui.tui.verbs import bookkeeping, findings, launch, looking, navigation, orders, palette, resume
+from mission_tui.tui.verbs import bookkeeping, findings, launch, looking, orders, palette, resume
 from mission_tui.tui.verbs.orders import Verb
 
 __all__ = ["VERBS"]
@@ -16,7 +16,6 @@ VERBS: Mapping[str, Verb] = {
     **bookkeeping.VERBS,
     **launch.VERBS,
     **looking.VERBS,
-    **navigation.VERBS,
     **palette.VERBS,
 }
 """By action name; what `app.do(name)` carries out."""

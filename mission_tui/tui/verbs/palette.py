@@ -14,6 +14,7 @@ from mission_tui.fleet.commands import CATALOGUE, is_applicable
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.actions import key_label, offered
+from mission_tui.tui.screens.info_sheets import OutputScreen
 from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.screens.questions import LineInputScreen, typed
 from mission_tui.tui.state.app_context import AppContext
@@ -67,7 +68,6 @@ async def command(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
 
 async def type_command(app_context: AppContext, begun: str) -> None:
     """Ask for the line that begins so, and carry it out."""
-    from mission_tui.tui.screens.output import OutputScreen
 
     async def carry_out(said: str) -> None:
         try:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from textual.events import Paste
 
+from mission_tui.tui.screens.info_sheets import OutputScreen
 from mission_tui.tui.screens.launch_form import LaunchForm
-from mission_tui.tui.screens.output import OutputScreen
 from mission_tui.tui.screens.sheet import ErrorScreen
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from tests.faults.hostile.supervisor import BEGUN, Text

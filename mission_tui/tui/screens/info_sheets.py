@@ -1,0 +1,287 @@
+"""Sheets that only show something: the help, what happened while nobody looked, an evaluation, a command's output."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.strip import Strip
+
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.replies import Evaluated, Progress
+from mission_tui.ipc.requests import Evaluate
+from mission_tui.present import numbers
+from mission_tui.present.run_state import state_word
+from mission_tui.run_module import module_words
+from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, offered
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.sparkline import bar
+from mission_tui.tui.drawing.strips import Part, line, wrap
+from mission_tui.tui.screens.sheet import Sheet, still_open
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.news import Away, Happening
+from mission_tui.tui.state.presets import PresetChoice, by_key
+from mission_tui.tui.state.run_status import shape, state_style
+from mission_tui.tui.widgets.meters import NORMAL
+
+_TITLES = {
+    "start": "start",
+    "act": "act on the chosen or marked runs",
+    "look": "look",
+    "move": "move",
+    "screen": "this screen",
+}
+_KEYS_WIDTH = 14
+_NOTES = (
+    "A finding's advice stands below its cause; h leads there from anywhere, a applies it.",
+    f"A GPU that is mostly idle is no trouble: {NORMAL}, because stepping its environments takes longer than learning.",
+    "Several runs beside each other use the rest of a GPU.",
+)
+_EPISODES = 100
+_MOST_LINES = 2000
+_MOST_LETTERS = 1 << 18
+"""All of it is folded again whenever there is more."""
+_READ_BYTES = 1 << 16
+_PACE_S = 0.1
+
+
+class HelpScreen(Sheet[None]):
+    """Read from the table, so it cannot say anything else than what the keys do."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "turn_away", "back")]
+
+    def __init__(self, place: Place, presets: Sequence[PresetChoice], *, readonly: bool) -> None:
+        super().__init__("Keys", "Esc back   ↑ ↓ scroll   Shift-drag selects text")
+        self._place = place
+        self._presets = presets
+        self._readonly = readonly
+
+    def lines(self, width: int) -> list[Strip]:
+        """Groups of actions; presets stand where launching is explained."""
+        rows: list[list[Part]] = []
+        for group, title in _TITLES.items():
+            actions = [action for action in offered(self._place, readonly=self._readonly) if action.group == group]
+            if actions:
+                rows += [[], [(title, colours.LIVE)]] if rows else [[(title, colours.LIVE)]]
+            for action in actions:
+                rows += (
+                    self._preset_rows(width) if action.name == "launch" else _rows(_keys(action), action.help, width)
+                )
+        rows += [[], [("good to know", colours.LIVE)]]
+        rows += [[(f"  {text}", colours.INK)] for note in _NOTES for text in wrap(note, width - 2)]
+        return [line(parts, width) for parts in rows]
+
+    def _preset_rows(self, width: int) -> list[list[Part]]:
+        rows: list[list[Part]] = []
+        for key, preset in by_key(self._presets).items():
+            about = f": {preset.description}" if preset.description else ""
+            start, ask = f"start {preset.name} at once", f"ask about {preset.name} of {preset.from_folder}"
+            rows += _rows(key, f"{ask if preset.from_folder else start}{about}", width)
+        launch = next(action for action in ACTIONS if action.name == "launch")
+        return rows or _rows("1-9 0 P", launch.help, width)
+
+
+def _keys(action: Action) -> str:
+    return " ".join(key_label(key) for key in action.keys)
+
+
+def _rows(keys: str, said: str, width: int) -> list[list[Part]]:
+    return [
+        [(f"  {keys if at == 0 else '':<{_KEYS_WIDTH}}", colours.KEY), (text, colours.INK)]
+        for at, text in enumerate(wrap(said, width - _KEYS_WIDTH - 2))
+    ]
+
+
+class AwayScreen(Sheet[None]):
+    """A paragraph for each run, the last to end first; `best` are best returns with their updates, by run id."""
+
+    def __init__(self, away: Away, best: Mapping[str, tuple[float, int]]) -> None:
+        super().__init__(away.title, "Esc back")
+        self._away, self._best = away, best
+
+    def lines(self, width: int) -> list[Strip]:
+        """Name and standing, then what happened when, in order."""
+        ordered = {view.id: place for place, view in enumerate(self._away.worth_a_look)}
+        strips: list[Strip] = []
+        for it in sorted(self._away.happenings, key=lambda it: ordered[it.view.id]):
+            strips.append(line(self._head(it), width))
+            for text in self._told(it):
+                strips += [line([(f"    {part}", colours.QUIET)], width) for part in wrap(text, width - 4)]
+        return strips
+
+    def _head(self, it: Happening) -> list[Part]:
+        view = it.view
+        best = self._best.get(view.id)
+        told = "" if best is None else f"  best return {numbers.reading(best[0])} at update {numbers.count(best[1])}"
+        return [
+            (f"{shape(view)} ", state_style(view)),
+            (view.name, colours.BOLD),
+            (f"  {state_word(view)}", state_style(view)),
+            (told, colours.INK),
+        ]
+
+    def _told(self, it: Happening) -> Iterator[str]:
+        now = self._away.until_t
+        said = [(t, "restarted by itself after a failure") for t in it.restarts]
+        said += [(t, "resumed by itself after a reboot") for t in it.reboots]
+        for finding in it.findings:
+            over = "" if finding.state == "open" else " (over)"
+            said.append((finding.first_t, f"{finding.severity}: {finding.sentence}{over}"))
+        if it.ended_t is not None:
+            said.append((it.ended_t, f"{state_word(it.view)}: {it.view.cause or 'no cause is known'}"))
+        for t, words in sorted(said, key=lambda pair: pair[0]):
+            yield f"{numbers.clock(t, now)}  {words}" if t > 0 else words
+
+
+class EvaluationScreen(Sheet[None]):
+    """Closing it does not end the evaluation; the result is then told in a toast."""
+
+    def __init__(self, app_context: AppContext, view: RunView) -> None:
+        super().__init__(f"Evaluate {view.name} from {view.last_checkpoint}", "Esc goes back; the evaluation goes on")
+        self._app_context = app_context
+        self._view = view
+        self._progress = Progress(re=0, done=0, total=_EPISODES)
+        self._began_t = app_context.clock()
+        self._result: dict[str, Any] | None = None
+        self._trouble: str | None = None
+
+    def on_mount(self) -> None:
+        """Begin."""
+        self._app_context.start(self._play())
+
+    async def _play(self) -> None:
+        run, shown, environ = self._view.id, self._view.name, self._app_context.origin["environ"]
+        try:
+            async for reply in self._app_context.stream(
+                lambda id_: Evaluate(id=id_, run=run, episodes=_EPISODES, environ=environ)
+            ):
+                if isinstance(reply, Progress):
+                    self._progress = reply
+                elif isinstance(reply, Evaluated):
+                    self._result = reply.result
+                if still_open(self):
+                    self.refill()
+        except MissionError as error:
+            self._trouble = str(error)
+        if not still_open(self):
+            self._app_context.toast(
+                f"{shown}: {self._trouble or _sentence(self._result)}", "error" if self._trouble else "information"
+            )
+            return
+        self.hint("Esc back")
+        self.refill()
+
+    def lines(self, width: int) -> list[Strip]:
+        """A bar with time left, or the result, or why there is none."""
+        if self._trouble is not None:
+            return [line([(self._trouble, colours.ALARM)], width)]
+        if self._result is not None:
+            return [line(parts, width) for parts in result_rows(self._result)]
+        done, total = self._progress.done, max(1, self._progress.total)
+        elapsed_s = self._app_context.clock() - self._began_t
+        left = numbers.duration(elapsed_s * (total - done) / done) if done else numbers.DASH
+        tail = f" {done}/{total} episodes  {left} left"
+        filled, rest = bar(done / total, width - len(tail))
+        return [line([(filled, colours.LIVE), (rest, colours.TRACK), (tail, colours.INK)], width)]
+
+
+def result_rows(result: dict[str, Any]) -> list[list[Part]]:
+    """The result as label and value: mean with spread and interval, length, share won, outcomes."""
+    interval = result.get("ci95")
+    rows: list[tuple[str, str]] = [
+        ("return", f"{_reading(result.get('mean'))} ± {_reading(result.get('std'))}"),
+        ("95 % of mean", " to ".join(map(_reading, interval)) if interval else numbers.DASH),
+        (
+            "episodes",
+            f"{result.get('episodes', numbers.DASH)}, length {_reading((result.get('lengths') or {}).get('mean'))}",
+        ),
+    ]
+    if isinstance(result.get("won"), float | int):
+        rows.append(("won", numbers.percent(result["won"])))
+    outcomes = result.get("outcomes") or {}
+    if outcomes:
+        rows.append(
+            ("outcomes", "  ".join(f"{name} {n}" for name, n in sorted(outcomes.items(), key=lambda pair: -pair[1])))
+        )
+    return [[(f"{label:<14}", colours.QUIET), (value, colours.INK)] for label, value in rows]
+
+
+def _sentence(result: dict[str, Any] | None) -> str:
+    if result is None:
+        return "the evaluation ended without a result"
+    spread = f"{_reading(result.get('mean'))} ± {_reading(result.get('std'))}"
+    return f"evaluated: {spread} over {result.get('episodes')} episodes"
+
+
+def _reading(value: object) -> str:
+    return numbers.reading(value) if isinstance(value, float | int) else str(value or numbers.DASH)
+
+
+class OutputScreen(Sheet[None]):
+    """The words after `mission-tui`, carried out for the runs in `root`."""
+
+    def __init__(self, app_context: AppContext, words: Sequence[str], root: str) -> None:
+        super().__init__(f"mission-tui {' '.join(words)}", "Esc ends it")
+        self._app_context, self._words, self._root = app_context, list(words), root
+        self._text = ""
+        self._cut = self._due = False
+        self._process: asyncio.subprocess.Process | None = None
+
+    def on_mount(self) -> None:
+        """Begin."""
+        self._app_context.start(self._carry_out())
+
+    def on_unmount(self) -> None:
+        """Nobody listens any more."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGINT)
+
+    async def _carry_out(self) -> None:
+        try:
+            self._process = process = await asyncio.create_subprocess_exec(
+                *module_words("mission_tui"), *self._words,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+                env={**os.environ, "MISSION_TUI_RUNS": self._root, "NO_COLOR": "1"},
+            )  # fmt: skip
+        except (OSError, ValueError) as error:  # a line may have been pasted that no program can be given
+            raise UsageError(f"this cannot be carried out: {error}") from error
+        assert process.stdout is not None
+        letters = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        while data := await process.stdout.read(_READ_BYTES):
+            self._keep(self._text + letters.decode(data))
+            if not self._due:
+                self._due = True
+                self.set_timer(_PACE_S, self._show)
+        code = await process.wait()
+        if still_open(self):
+            self.hint("Esc back" if code == 0 else f"it ended with {code}   Esc back")
+        self._show()
+
+    def _keep(self, text: str) -> None:
+        """The newest lines of `text`, or as much as there may be of a line without an end."""
+        kept = "\n".join(text.split("\n")[-_MOST_LINES:])[-_MOST_LETTERS:]
+        self._cut = self._cut or len(kept) < len(text)
+        self._text = kept
+
+    def _show(self) -> None:
+        self._due = False
+        if still_open(self):
+            self.refill()
+
+    def lines(self, width: int) -> list[Strip]:
+        """What it said so far."""
+        if not self._text:
+            return [line([("…", colours.QUIET)], width)]
+        said = self._text.rstrip("\n").split("\n")
+        earlier = [line([("what came before is not kept here; a shell shows all", colours.QUIET)], width)]
+        return earlier * self._cut + [
+            line([(part, colours.INK)], width) for raw in said for part in wrap(raw, width) or [""]
+        ]
