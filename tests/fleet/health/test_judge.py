@@ -24,7 +24,9 @@ from mission_tui.fleet.events.metrics import (
     spoken,
 )
 from mission_tui.fleet.health import HealthJudge, is_news, judge_of
+from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
+from mission_tui.fleet.specs.thresholds import Limits
 from tests.fleet.recorded import SPEC, update
 
 TRACES = Path(__file__).resolve().parents[4] / "shared" / "data" / "traces"
@@ -50,6 +52,13 @@ def stormy(seed: int) -> list[UpdateDone]:
                 row = update(number, attempt=attempt, loss="nan")
             rows.append(row)
     return rows
+
+
+def test_findings_of_one_update_stand_in_the_order_of_the_limits() -> None:
+    """Whatever the names of the rules' files: a document of the same run reads the same in each version."""
+    fields = list(Limits.__struct_fields__)
+    places = [fields.index(rule.id.replace("-", "_")) for rule in RULES]
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize("seed", range(5))

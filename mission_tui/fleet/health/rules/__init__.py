@@ -10,6 +10,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from mission_tui.fleet.health.rule import Rule
+from mission_tui.fleet.specs.thresholds import Limits
 
 __all__ = ["RULES"]
 
@@ -21,5 +22,9 @@ def _rules_here() -> Iterator[type[Rule]]:
                 yield value
 
 
-RULES: tuple[type[Rule], ...] = tuple(_rules_here())
-"""In no order that means anything."""
+_ORDER = {field: place for place, field in enumerate(Limits.__struct_fields__)}
+
+RULES: tuple[type[Rule], ...] = tuple(
+    sorted(_rules_here(), key=lambda rule: _ORDER.get(rule.id.replace("-", "_"), len(_ORDER)))
+)
+"""In the order of their limits, which is also that of findings that begin at the same update."""
