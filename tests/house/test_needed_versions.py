@@ -1,15 +1,18 @@
-"""What a foreign Python must have is what pyproject.toml asks for, or older versions that were tried."""
+"""What a foreign Python must have is what pyproject.toml asks for; workarounds name the version that they are for."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from pathlib import Path
+from pkgutil import iter_modules
 
 from mission_tui.supervisor.launchers.interpreter import LENDABLE
 from mission_tui.trainer.foreign_python import NEEDED, OLDEST_PYTHON, _numbers
+from mission_tui.tui import textual_fixes
 
-PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 def test_ranges_hold_those_of_the_project() -> None:
@@ -25,3 +28,12 @@ def test_ranges_hold_those_of_the_project() -> None:
 def test_all_that_may_be_lent_is_lent() -> None:
     """The side that lends and the side that borrows know the same packages."""
     assert set(LENDABLE) == {"mission_tui", *(need.module for need in NEEDED.values() if need.lendable)}
+
+
+def test_each_workaround_for_textual_is_listed_with_the_pinned_version() -> None:
+    """So that a new Textual has somebody try it without them; and none is without the words that say when it may go."""
+    listed = textual_fixes.__doc__ or ""
+    pins = (ROOT / "constraints.txt").read_text().splitlines()
+    assert f"textual=={(re.search(r'against ([0-9.]+[0-9])', listed) or [''])[1]}" in pins
+    modules = {found.name for found in iter_modules(textual_fixes.__path__)}
+    assert set(re.findall(r"^- `(\w+)`", listed, re.M)) == modules
