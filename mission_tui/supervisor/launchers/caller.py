@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msgspec import structs
@@ -33,6 +33,8 @@ class Caller:
 
     `secrets` names variables whose values must not be written down, beside those that are not known to be harmless;
     `from_file` are those of them that `run.env_file` gave. `without_file`: who asks gave what that file would have.
+    `env_files` are the env files that were read for it, by path. Each is read once, so that what was checked is what is
+    launched, although the file may change in between.
     """
 
     python: str
@@ -42,6 +44,7 @@ class Caller:
     from_file: frozenset[str] = frozenset()
     without_file: bool = False
     limits: ProcessLimits | None = None
+    env_files: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, order: LaunchOrder) -> Caller:
@@ -97,14 +100,24 @@ def absolute_paths(spec: Spec, cwd: str) -> Spec:
     )
 
 
+def env_file_of(spec: Spec, caller: Caller) -> Mapping[str, str]:
+    """What `run.env_file` said when it was first read for `caller`. Raises `PresetError`."""
+    path = spec.run.env_file
+    if path is None:
+        return {}
+    if path not in caller.env_files:
+        caller.env_files[path] = read_env_file(Path(path))
+    return caller.env_files[path]
+
+
 def with_spec_env(spec: Spec, caller: Caller) -> Caller:
     """The caller as the spec wants it: its interpreter, folder and variables. Raises `PresetError` for what is missing.
 
-    What comes from `run.env_file` is read now, and is named as secret.
+    What comes from `run.env_file` is named as secret.
     """
     run = spec.run
     reads = run.env_file is not None and not caller.without_file
-    secrets = read_env_file(Path(run.env_file)) if run.env_file is not None and reads else {}
+    secrets = env_file_of(spec, caller) if reads else {}
     environ = {**caller.environ, **run.env, **secrets}
     if run.pythonpath:
         known = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]

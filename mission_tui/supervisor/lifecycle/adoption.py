@@ -246,7 +246,7 @@ def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
         return
     if run.attempt == 0:
         # Nothing is known of the machine yet, nor of what others were promised.
-        run.enqueue(order, partial(begin, core, run, order))
+        run.enqueue(order, partial(begin, core, run, order, waited=True))
         return
     run.found_on_disk(order, wants_pause=_wants(found.events, "pause"))
     watch_or_finish(core, run)

@@ -78,17 +78,21 @@ def begin(
     terms: Terms = AS_IT_WAS,
     row: Row = ASKED,
     by: str | None = None,
+    waited: bool = False,
 ) -> None:
     """Hand the written `order` to a keeper, a new run's when its turn has come. `by`: who asked; None is who asks now.
+
+    One that has `waited` in the queue gets its variables as they are by now; else the order was made and checked with
+    them a moment ago.
 
     An attempt that cannot be started ends at once, with the reason.
     """
     by = requester() if by is None and row == ASKED else by or ""
-    again = partial(begin, core, run, order, changes=changes, terms=terms, by=by)
+    again = partial(begin, core, run, order, changes=changes, terms=terms, by=by, waited=True)
     if must_wait(core, run, order, again):
         return
     try:
-        order = completed(core, run, order)
+        order = completed(core, run, order) if waited else order
     except LackingVariablesError as error:
         if run.attempt == 0:
             _wait_for_variables(core, run, order)

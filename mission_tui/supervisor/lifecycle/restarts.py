@@ -27,7 +27,7 @@ from mission_tui.supervisor.lifecycle.further_attempts import (
 from mission_tui.supervisor.lifecycle.run_queue import why_it_waits
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.restart_rules import due_restarts
-from mission_tui.supervisor.runs.targets import caller_of
+from mission_tui.supervisor.runs.targets import variables_of
 from mission_tui.supervisor.runs.variables import recover_variables, variables_lack
 
 log = logging.getLogger(__name__)
@@ -90,10 +90,13 @@ class Restarts:
             return
         attempt, row = core.store.run(run_id).journal.attempt, _row(core, run_id, due)
         try:
-            caller = caller_of(core, core.run_dir(run_id), attempt)
+            recalled = variables_of(core, core.run_dir(run_id), attempt)
+            if recalled.lack:
+                # Gone since a moment ago: the next beat says what it waits for.
+                return
             lost = damaged_changes(newest, damaged)
             journal_damaged(core, run_id, damaged)
-            start_again(core, run_id, caller, None if newest is None else newest.name, row, lost)
+            start_again(core, run_id, recalled.caller, None if newest is None else newest.name, row, lost)
             for change in lost:
                 core.fail_for(run_id, "restart", f"went on from {change.now}: {change.why}")
         except MissionError as error:

@@ -43,7 +43,7 @@ from mission_tui.supervisor.launchers.interpreter import as_module
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
-from mission_tui.supervisor.runs.variables import recover_variables
+from mission_tui.supervisor.runs.variables import RecoveredVariables, recover_variables
 
 Objection = Callable[[LiveRun], str | None]
 
@@ -247,7 +247,12 @@ def caller_of(core: Core, run: RunDir, attempt: int) -> Caller:
 
     Raises `UsageError` when that cannot be read any more, or is not what was written there.
     """
-    return recover_variables(core, _order_of(core, run, attempt), core.store.run(run.id).spec).caller
+    return variables_of(core, run, attempt).caller
+
+
+def variables_of(core: Core, run: RunDir, attempt: int) -> RecoveredVariables:
+    """Who launched `attempt`, and which of its variables cannot be had now. Raises `UsageError` as `caller_of`."""
+    return recover_variables(core, _order_of(core, run, attempt), core.store.run(run.id).spec)
 
 
 def _order_of(core: Core, run: RunDir, attempt: int) -> LaunchOrder:

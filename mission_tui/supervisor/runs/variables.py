@@ -1,8 +1,8 @@
 """The variables of a run whose values are on no disk, had again whenever something of it is started.
 
-`run.env_file` is read again each time, and what stands there now is what counts. Other values are remembered by the
-supervisor that launched the run, or by its living trainer; after both, whoever asks may have them. What cannot be had
-is named, and no attempt is started without it.
+`run.env_file` is read again at each start, once, and what stands there then is what counts. Other values are
+remembered by the supervisor that launched the run, or by its living trainer; after both, whoever asks may have them.
+What cannot be had is named, and no attempt is started without it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.records.files.given_files import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
-from mission_tui.supervisor.launchers.caller import OURS, VISIBLE, Caller, with_spec_env
+from mission_tui.supervisor.launchers.caller import OURS, VISIBLE, Caller, env_file_of, with_spec_env
 from mission_tui.supervisor.launchers.order import trainer_environ, withheld_names
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
@@ -70,10 +70,12 @@ def recover_variables(
     """
     env_file = None if spec is None else spec.run.env_file
     file: dict[str, str] = {}
+    read: dict[str, Mapping[str, str]] = {}
     fault = ""
     if env_file is not None:
         try:
             file = read_env_file(Path(env_file))
+            read[env_file] = file
         except PresetError as error:
             fault = str(error)
     # What was read from the file before counts no more: it may have been changed since, on purpose.
@@ -94,7 +96,7 @@ def recover_variables(
     caller = Caller.of(structs.replace(order, env={**known, **file, **values}))
     missing = (name for name in order.withheld if name not in values and not is_of_session(name))
     return RecoveredVariables(
-        replace(caller, secrets=caller.secrets | file.keys(), without_file=given),
+        replace(caller, secrets=caller.secrets | file.keys(), without_file=given, env_files=read),
         tuple(sorted(missing)),
         "" if given else fault,
     )
@@ -155,7 +157,7 @@ def left_behind(core: Core, run_id: str, caller: Caller, spec: Spec) -> tuple[Ch
     """A warning for each secret of the newest attempt that one of `caller` would not have."""
     order = core.seals.check(core.run_dir(run_id), core.store.run(run_id).journal.attempt).order
     try:
-        file = {} if spec.run.env_file is None else read_env_file(Path(spec.run.env_file))
+        file = env_file_of(spec, caller)
     except PresetError:
         return ()
     has = caller.environ.keys() | spec.run.env.keys() | file.keys()

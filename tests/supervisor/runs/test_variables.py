@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, RestartKeep, Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
-from mission_tui.ipc.requests import Resume
+from mission_tui.ipc.requests import Clone, Resume
 from mission_tui.records.runs.attempt import read_launch
-from tests.supervisor.conftest import Lab, living
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor.launchers.caller import Caller, with_spec_env
+from mission_tui.supervisor.launchers.order import attempt_order
+from tests.supervisor.conftest import REPOSITORY, Lab, living, stub_spec
 from tests.supervisor.lifecycle.test_command import output, shell
 from tests.waiting import until
 
@@ -210,3 +216,51 @@ def test_an_attempt_whose_keeper_never_came_waits_as_well(lab: Lab) -> None:
         resume(lab, run)
     resume(lab, run, API_TOKEN=SECRET)
     until(lambda: output(lab, run) == f"key= token={SECRET} own=\n", 20)
+
+
+def rewriting(lab: Lab, folder: Path) -> tuple[Spec, dict[str, str]]:
+    """A spec whose environment writes `then` into its own env file as soon as it is imported, and a shell for it."""
+    file = folder / "k.env"
+    file.write_text("MY_OWN=first\n")
+    (folder / "rewrites.py").write_text(f"import pathlib\npathlib.Path({str(file)!r}).write_text('MY_OWN=then\\n')\n")
+    spec = stub_spec()
+    env, run = structs.replace(spec.env, imports=("rewrites",)), structs.replace(spec.run, env_file=str(file))
+    return structs.replace(spec, env=env, run=run), {"PYTHONPATH": f"{REPOSITORY}:{folder}"}
+
+
+def own_of(lab: Lab, run: str) -> str:
+    """`MY_OWN` of the run's trainer."""
+    trainer = lab.running(run).pids.trainer
+    assert trainer is not None
+    return psutil.Process(trainer).environ()["MY_OWN"]
+
+
+@pytest.mark.timeout(60)
+def test_what_was_checked_of_an_env_file_is_what_is_launched(lab: Lab, tmp_path: Path) -> None:
+    """The file changes between the check and the order: launch and clone start with what the check read."""
+    spec, shell_of = rewriting(lab, tmp_path)
+    (run,) = lab.launch(1, spec=spec, name=None, **shell_of)
+    assert (tmp_path / "k.env").read_text() == "MY_OWN=then\n"
+    assert own_of(lab, run) == "first"
+    (tmp_path / "k.env").write_text("MY_OWN=second\n")
+    environ = {"PATH": lab.environ["PATH"], **shell_of}
+    asked = partial(Clone, run=run, cwd=str(lab.root), python=sys.executable, environ=environ)
+    reply = lab.ask(lambda id_: asked(id=id_))
+    assert isinstance(reply, Accepted)
+    assert (tmp_path / "k.env").read_text() == "MY_OWN=then\n"
+    assert own_of(lab, reply.runs[0]) == "second"
+
+
+def test_an_env_file_is_read_once_for_a_caller(tmp_path: Path) -> None:
+    """Check and order have the same values; another file is read, and another caller reads anew."""
+    file, other = tmp_path / "k.env", tmp_path / "other.env"
+    file.write_text("MY_OWN=first\n")
+    other.write_text("MY_OWN=other\n")
+    spec = shell(SAYS, env_file=str(file))
+    caller = Caller(sys.executable, "/", {"PATH": os.environ["PATH"]})
+    checked = with_spec_env(spec, caller)
+    file.write_text("MY_OWN=then\n")
+    order = attempt_order(tmp_path, RunDir(tmp_path / "run"), 1, spec, caller, None)
+    assert (checked.environ["MY_OWN"], order.env["MY_OWN"]) == ("first", "first")
+    assert with_spec_env(shell(SAYS, env_file=str(other)), caller).environ["MY_OWN"] == "other"
+    assert with_spec_env(spec, replace(caller, env_files={})).environ["MY_OWN"] == "then"
