@@ -36,14 +36,14 @@ def pass_a_day(core: Core, instruments: Instruments, hours: float, begun: float)
     cycle_s = {run: dice.uniform(0.3, 4.0) for run in core.lanes.histories}
     row_t = dict.fromkeys(cycle_s, begun)
     for t in range(0, int(hours * 3_600), STEP_S):
-        for gpu, history in core.gpu.busy.items():
+        for gpu, history in core.machine.gpu.busy.items():
             for quarter in range(4 * STEP_S):
                 most = dice.random() * 100.0
                 history.add(Cell(t + quarter / 4, most / 3, most / 2, most, 0.25, 5))
             for second in range(STEP_S):
-                core.gpu.power[gpu].add(Cell(t + second, most, most, most, 1.0))
+                core.machine.gpu.power[gpu].add(Cell(t + second, most, most, most, 1.0))
         for second in range(STEP_S):
-            core.host.cpu.add(Cell(t + second, 50.0, 50.0 + most / 4, 90.0, 1.0))
+            core.machine.host.cpu.add(Cell(t + second, 50.0, 50.0 + most / 4, 90.0, 1.0))
         for run, lane in core.lanes.histories.items():
             while row_t[run] + cycle_s[run] < begun + t + STEP_S:
                 row_t[run] += cycle_s[run] * dice.uniform(0.9, 1.1)
@@ -58,13 +58,13 @@ async def measure(hours: float, gpus: int, runs: int) -> None:
         root, begun = Path(folder), time.time() - hours * 3_600
         supervisor_dir(root).mkdir()
         core = Core(root, LocalLauncher())
-        instruments = Instruments(core)
+        instruments = Instruments(core, core.machine)
         await instruments.load()
         rss = psutil.Process().memory_info().rss
-        core.host.cpu = CellHistory(SLOW_LEVELS)
+        core.machine.host.cpu = CellHistory(SLOW_LEVELS)
         for gpu in (f"GPU-{number}" for number in range(gpus)):
-            core.gpu.names[gpu] = "made up"
-            core.gpu.busy[gpu], core.gpu.power[gpu] = CellHistory(), CellHistory(SLOW_LEVELS)
+            core.machine.gpu.names[gpu] = "made up"
+            core.machine.gpu.busy[gpu], core.machine.gpu.power[gpu] = CellHistory(), CellHistory(SLOW_LEVELS)
         core.lanes.histories.update({f"run-{number}": PhaseHistory() for number in range(runs)})
         passed = time.perf_counter()
         pass_a_day(core, instruments, hours, begun)

@@ -109,7 +109,7 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
     halves = half_made(root)
     for swept in sweep_socket_folders(root):
         log.info("the dead sockets of %s were removed", swept)
-    core.whole.clear()
+    core.reading.whole.clear()
     dispatcher = RequestDispatcher(core)
     prepare_socket_dir(socket_dir(root))
     name_root(root)
@@ -129,8 +129,7 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
     for listener in listeners:
         await listener.close()
     unname_root(root)
-    core.gpu.close()
-    core.other_supervisors.close()
+    core.machine.close()
     for run in core.live.values():
         run.release()
     core.fleet.left(why)
@@ -182,8 +181,8 @@ async def _read_all(
         socket_dir(core.root) / TELEMETRY_SOCKET, handler.admit, handler.receive, handler.disconnected
     )
     listeners.append(telemetry)
-    core.expect_directories(0)
-    core.whole.set()
+    core.reading.expect(0)
+    core.reading.whole.set()
     core.changed.set()
     log.info(
         "supervisor %d watches %s: %d live runs, %d ended ones not read yet",
@@ -192,7 +191,7 @@ async def _read_all(
         len(core.live),
         len(core.waiting),
     )
-    instruments = Instruments(core)
+    instruments = Instruments(core, core.machine)
     duties.closing.append(instruments.close)
     duties.begin("clock", Clock(core, dispatcher, listeners, owns_root, limits).run())
     duties.begin("load", _load_rest(core))

@@ -17,7 +17,6 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.observations import FlagSeen
 from mission_tui.ipc.listener import Listener
 from mission_tui.ipc.roots import name_root
-from mission_tui.records.files.storage import StorageError
 from mission_tui.records.root_checks import check_private
 from mission_tui.supervisor.ending.freezing import watch_stops
 from mission_tui.supervisor.ending.ladder import check_unkillable
@@ -30,6 +29,7 @@ from mission_tui.supervisor.lifecycle.run_queue import RunQueue
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMonitor
 from mission_tui.supervisor.watching.following import follow
 from mission_tui.supervisor.watching.metrics_feed import LATE_S, judge_silence, read_news
@@ -71,13 +71,13 @@ class Clock:
         self._limits = limits
         self._busy_at = time.monotonic()
         self._co_running = CoRunningMonitor(core)
-        self._gain_monitor = GainMonitor(core)
+        self._gain_monitor = GainMonitor(core, core.machine)
         self._restarts = Restarts(core)
         self._queue = RunQueue(core)
         self._sizes = RunSizes(core)
-        self._usage = UsageMeter(core)
-        self._others = OtherPrograms(core)
-        core.survey = self._others.survey
+        self._usage = UsageMeter(core, core.machine)
+        self._others = OtherPrograms(core, core.machine)
+        core.machine.survey = self._others.survey
         self._purger = TrashPurger(core)
         self._other_roots = OtherRoots(core)
         self._claims = partial(claims_of, core)
@@ -124,7 +124,8 @@ class Clock:
         attempt("meters", self._sample, None)
         attempt("leftovers", self._find_stale, None)
         if self._beats % CLAIM_TICKS == 0:
-            attempt("ledger", lambda: self._core.other_supervisors.poll(self._claims, busy=bool(self._core.live)), None)
+            others = self._core.machine.other_supervisors
+            attempt("ledger", lambda: others.poll(self._claims, busy=bool(self._core.live)), None)
         attempt("surroundings", lambda: self._other_roots.poll(attended=attended), None)
         for listener in self._listeners:
             if await listener.restore():
@@ -175,31 +176,24 @@ class Clock:
     def _retry_journals(self) -> None:
         if self._core.unwritten or self._beats % RESERVE_TICKS == 0:
             self._core.reserve.hold()
-        for run_id, journal in list(self._core.unwritten.items()):
-            try:
-                journal.retry()
-            except StorageError:
-                continue
-            journal.close()
-            self._core.report_journal(run_id, journal)
-            del self._core.unwritten[run_id]
+        self._core.retry_journals()
 
     def _sample(self) -> None:
         """Nobody watching and nothing running: nothing is sampled."""
         core = self._core
         wanted = bool(core.live) or self._dispatcher.attended
-        core.gpu.tick(wanted)
+        core.machine.gpu.tick(wanted)
         if wanted:
-            core.sample()
+            core.machine.sample()
             core.changed.set()
 
 
-def watch_start(core: Core, run: LiveRun, now: float, limit_s: float) -> None:
+def watch_start(runs: Runs, run: LiveRun, now: float, limit_s: float) -> None:
     """Raise the flag `slow-start` when the attempt has been starting for longer than `limit_s`; lower it after."""
-    history = core.store.run(run.id)
+    history = runs.store.run(run.id)
     started_t = history.journal.started_t
     slow = history.state == "starting" and started_t is not None and now - started_t > limit_s
-    if core.apply(run.id, FlagSeen("slow-start", raised=slow)) and slow:
+    if runs.apply(run.id, FlagSeen("slow-start", raised=slow)) and slow:
         what = "builds its environments or model" if run.link is not None else "imports, or never came that far"
         log.warning("%s has been starting for more than %g s: its trainer %s", run.id, limit_s, what)
 

@@ -138,16 +138,15 @@ class RequestDispatcher:
         wants anything else of a run that is not known yet, or of the machine, of which others may have been promised.
         """
         core = self._core
-        if core.whole.is_set() or _names_known(core, request):
+        if core.reading.whole.is_set() or _names_known(core, request):
             return
         looks = isinstance(request, Watch | GetSnapshot | GetEnded | GetTrash | Shutdown)
         with suppress(TimeoutError):
-            await asyncio.wait_for(core.whole.wait(), LOOK_PATIENCE_S if looks else PATIENCE_S)
-        if not core.whole.is_set() and not looks and not _names_known(core, request):
-            raise MissionError(
-                f"still reading {core.unread} run director{'y' if core.unread == 1 else 'ies'} of {core.root}; "
-                "ask again in a moment"
-            )
+            await asyncio.wait_for(core.reading.whole.wait(), LOOK_PATIENCE_S if looks else PATIENCE_S)
+        if not core.reading.whole.is_set() and not looks and not _names_known(core, request):
+            unread = core.reading.unread
+            directories = "directory" if unread == 1 else "directories"
+            raise MissionError(f"still reading {unread} run {directories} of {core.root}; ask again in a moment")
 
     async def _carry_out(self, request: OperatorRequest, session: Session) -> None:
         check_runs_are_ours(self._core, request)
@@ -206,7 +205,7 @@ class RequestDispatcher:
                 session.send(reply)
 
     def _snapshot(self, re: int) -> SnapshotReply:
-        self._core.store.observe_unread(self._core.unread)
+        self._core.store.observe_unread(self._core.reading.unread)
         return SnapshotReply(re=re, snapshot=self._core.store.snapshot(time.time()))
 
     async def _ended(self, request: GetEnded) -> EndedReply:
@@ -272,7 +271,7 @@ class RequestDispatcher:
         core = self._core
         match request:
             case GetSnapshot():
-                await core.measure()
+                await core.machine.measure()
                 return self._snapshot(request.id)
             case GetEnded():
                 return await self._ended(request)
@@ -308,7 +307,7 @@ def _names_known(core: Core, request: OperatorRequest) -> bool:
 
 async def _strip(core: Core, request: GetStrip) -> StripReply:
     """The tracks between two moments, without runs that did nothing then. A GPU that is not here is only past."""
-    gpu = core.gpu
+    gpu = core.machine.gpu
 
     def visible(run_id: str) -> str | None:
         live = core.live.get(run_id)
@@ -316,5 +315,5 @@ async def _strip(core: Core, request: GetStrip) -> StripReply:
 
     here = [sample.uuid for sample in gpu.gpus]
     histories = core.lanes.histories
-    tracks = Tracks(gpu.names, gpu.busy, gpu.power, core.host.cpu, histories, here, visible, unix_ahead())
+    tracks = Tracks(gpu.names, gpu.busy, gpu.power, core.machine.host.cpu, histories, here, visible, unix_ahead())
     return StripReply(re=request.id, strip=strip_of(tracks, core.store, request, time.time()))

@@ -322,7 +322,7 @@ async def _adopt_all(root: Path) -> None:
         load_ended(core, found)
     for run in core.live.values():
         run.release()
-    core.gpu.close()
+    core.machine.gpu.close()
 
 
 SCENES: dict[str, Scene] = {

@@ -45,7 +45,7 @@ async def freeze_run(core: Core, run: LiveRun) -> StopStatus | None:
         await asyncio.sleep(ROUND_S)
     if not _may_freeze(core, run):
         return None
-    stand = await asyncio.to_thread(stop_status, run, core.gpu.held)
+    stand = await asyncio.to_thread(stop_status, run, core.machine.gpu.held)
     if not _may_freeze(core, run):
         return None
     core.record_observed(run, partial(_frozen, run.attempt, "asked", stand))
@@ -82,7 +82,7 @@ def watch_stops(core: Core, run: LiveRun) -> None:
             core.record_observed(run, lambda seq, t: RunThawed(seq, t, run.attempt, by="outside"))
     # Twice in a row: a debugger or a shell may stop a process for a moment.
     elif known.journal.frozen is None and not run.freezes and run.count_stopped(stopped=True) > 1:
-        core.record_observed(run, partial(_frozen, run.attempt, "outside", stop_status(run, core.gpu.held)))
+        core.record_observed(run, partial(_frozen, run.attempt, "outside", stop_status(run, core.machine.gpu.held)))
 
 
 def _may_freeze(core: Core, run: LiveRun) -> bool:

@@ -152,7 +152,7 @@ async def find_stale(core: Core) -> None:
     """Find them, off the event loop, and have the snapshot say so."""
     core.orphaned = False
     found = await asyncio.to_thread(find_leftovers, core.root, core.is_spared)
-    core.store.observe_surroundings(stale=stale_runs(found, core.gpu.held, core.name_of))
+    core.store.observe_surroundings(stale=stale_runs(found, core.machine.gpu.held, core.name_of))
     core.changed.set()
 
 

@@ -23,6 +23,7 @@ from mission_tui.records.runs.trash import KEPT_S, Trashed, move_to_trash, purge
 from mission_tui.supervisor.ending.ladder import kill_now
 from mission_tui.supervisor.host.tasks import task_about
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_directory import remove_run
 
 EMPTYING = "emptying the trash"
@@ -51,33 +52,33 @@ def objection(core: Core, run_id: str) -> str | None:
     return None
 
 
-def to_trash(core: Core, run_id: str, checkpoint: str | None = None) -> Trashed:
+def to_trash(runs: Runs, run_id: str, checkpoint: str | None = None) -> Trashed:
     """Move a run to which there is no objection, or one checkpoint of it, to the trash. Raises `StorageError`.
 
     Not in a thread: nobody may resume the run between the look at it and this.
     """
-    run = core.run_dir(run_id)
-    core.fleet.run_trashed(run_id, checkpoint)
+    run = runs.run_dir(run_id)
+    runs.fleet.run_trashed(run_id, checkpoint)
     try:
-        return move_to_trash(core.root, run, checkpoint)
+        return move_to_trash(runs.root, run, checkpoint)
     finally:
-        core.counted.pop(run_id, None)
+        runs.counted.pop(run_id, None)
         if not run.path.exists():
-            core.forget(run_id)
-            if (journal := core.unwritten.pop(run_id, None)) is not None:
+            runs.forget(run_id)
+            if (journal := runs.unwritten.pop(run_id, None)) is not None:
                 journal.close()
 
 
-async def free(core: Core, item: Trashed) -> None:
+async def free(runs: Runs, item: Trashed) -> None:
     """Give the bytes of what lies in the trash back for good. Raises `StorageError`."""
-    await asyncio.to_thread(purge, core.root, item)
-    core.fleet.run_removed(item.run, item.checkpoint)
+    await asyncio.to_thread(purge, runs.root, item)
+    runs.fleet.run_removed(item.run, item.checkpoint)
 
 
-def name_in_trash(core: Core, item: Trashed) -> str:
+def name_in_trash(runs: Runs, item: Trashed) -> str:
     """What people call the run of `item`; its id when its journal does not say."""
     if item.checkpoint is not None:
-        return core.name_of(item.run) or item.run
+        return runs.name_of(item.run) or item.run
     name = item.run
     with suppress(OSError):
         for event in read_all(RunDir(item.path).events, FleetEvent)[0]:

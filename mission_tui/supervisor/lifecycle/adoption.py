@@ -86,7 +86,7 @@ def taking_in(core: Core) -> Iterator[None]:
     """
     core.fetch = partial(load_waiting, core)
     runs = list(run_dirs(core.root))
-    core.expect_directories(len(runs))
+    core.reading.expect(len(runs))
     glimpsed: list[RunOnDisk] = []
     long: list[RunDir] = []
     for run in runs:
@@ -108,7 +108,7 @@ def taking_in(core: Core) -> Iterator[None]:
         if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
             core.store.add_ended(found.dir.id, str(found.dir.path), made, over)
             core.waiting[found.dir.id] = None
-        core.directory_read()
+        core.reading.read_one()
         yield
     for run in sorted(long, key=journal_bytes):
         yield from _guarded(core, run, _taking_one(core, run))
@@ -148,7 +148,7 @@ def _guarded(core: Core, run_dir: RunDir, work: Iterator[None]) -> Iterator[None
     except Exception as error:
         log.exception("%s cannot be taken in", run_dir.id)
         show_damaged(core, run_dir, why_unreadable(error))
-    core.directory_read()
+    core.reading.read_one()
     yield
 
 
@@ -205,7 +205,7 @@ def _loading(core: Core, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
     core.store.apply_all(run_id, shown_rows(records))
     known = core.store.run(run_id)
     if known.journal.peak is not None and known.spec is not None:
-        core.peaks.add(known.spec, known.journal.peak, known.journal.ended_t or 0.0)
+        core.machine.peaks.add(known.spec, known.journal.peak, known.journal.ended_t or 0.0)
     _say_missed_step(core, found)
     decide_restart(core, run_id)
     with suppress(DamagedError, OSError):
@@ -252,7 +252,7 @@ def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
     watch_or_finish(core, run)
     if run.trainer is not None:
         known = recover_secrets(order, run.trainer)
-        core.secrets[run.id] = {name: value for name, value in known.items() if name not in order.from_file}
+        core.variables.set_values(run.id, {name: value for name, value in known.items() if name not in order.from_file})
     take_up_freeze(core, run, _wants(found.events, "freeze"))
     react_to_due(core, run)
 

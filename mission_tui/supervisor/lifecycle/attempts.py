@@ -39,7 +39,7 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import damaged
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.requester import requester
-from mission_tui.supervisor.runs.variables import LackingVariablesError, completed, keep_variables, variables_lack
+from mission_tui.supervisor.runs.variables import LackingVariablesError
 from mission_tui.supervisor.watching.following import still_follows
 from mission_tui.supervisor.watching.metrics_feed import read_everything
 
@@ -92,7 +92,7 @@ def begin(
     if must_wait(core, run, order, again):
         return
     try:
-        order = completed(core, run, order) if waited else order
+        order = core.variables.completed(run, order) if waited else order
     except LackingVariablesError as error:
         if run.attempt == 0:
             _wait_for_variables(core, run, order)
@@ -109,7 +109,7 @@ def begin(
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
     run.take_on(order)
-    keep_variables(core, order)
+    core.variables.remember(order)
     try:
         starting = partial(
             AttemptStarting,
@@ -268,7 +268,7 @@ def _begin_after_all(core: Core, run: LiveRun) -> bool:
     if order is None or core.store.run(run.id).journal.asked & ENDING:
         return False
     try:
-        order = completed(core, run, order)
+        order = core.variables.completed(run, order)
         keeper = core.submit(run.dir, order)
     except LackingVariablesError:
         _wait_for_variables(core, run, order)
@@ -277,15 +277,15 @@ def _begin_after_all(core: Core, run: LiveRun) -> bool:
         abandon(core, run, Failed(kind="start", cause=str(error)))
         return True
     core.apply(run.id, WaitSeen(""))
-    keep_variables(core, order)
+    core.variables.remember(order)
     log.warning("%s: attempt %d had no keeper; it is started now", run.id, run.attempt)
     _await_identity(core, run, keeper)
     return True
 
 
 def _wait_for_variables(core: Core, run: LiveRun, order: LaunchOrder) -> None:
-    core.lacking[run.id] = order
-    core.apply(run.id, WaitSeen(variables_lack(core, run.id)))
+    core.variables.lacking[run.id] = order
+    core.apply(run.id, WaitSeen(core.variables.why_it_waits(run.id)))
 
 
 def _exit_record(core: Core, run: LiveRun) -> ExitRecord | None:

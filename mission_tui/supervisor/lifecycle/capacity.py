@@ -38,7 +38,7 @@ from mission_tui.supervisor.runs.live_run import LiveRun
 
 async def refresh_reservations(core: Core) -> None:
     """Know what others have reserved by now, before another attempt is checked against it."""
-    async with core.other_supervisors.exclusive(lambda: claims_of(core)):
+    async with core.machine.other_supervisors.exclusive(lambda: claims_of(core)):
         pass
 
 
@@ -56,16 +56,16 @@ def check_machine(
     read counts for nothing. `visible` is `CUDA_VISIBLE_DEVICES` of `specs`. With `waits` they begin when
     there is room, and lack only what there never is.
     """
-    gpus, gpu = core.gpu.gpus, core.gpu.present()
+    gpus, gpu = core.machine.gpu.gpus, core.machine.gpu.present()
     own = claims_of(core, ending)
-    ours = [claim for each in core.other_supervisors.others if each.trusted for claim in each.claims]
-    foreign = [claim for each in core.other_supervisors.others if not each.trusted for claim in each.claims]
+    ours = [claim for each in core.machine.other_supervisors.others if each.trusted for claim in each.claims]
+    foreign = [claim for each in core.machine.other_supervisors.others if not each.trusted for claim in each.claims]
     kept = outstanding_ram(ours)
     freed = 0 if ending is None else _resident_bytes(ending)
-    machine = core.host.machine(gpu, len(gpus) if gpus else None, outstanding_ram(own) + kept - freed)
+    machine = core.machine.host.machine(gpu, len(gpus) if gpus else None, outstanding_ram(own) + kept - freed)
     live = [(run, run.spec) for run in core.live.values() if run.spec is not None and run is not ending]
     computing = [spec for run, spec in live if not core.store.run(run.id).journal.held]
-    peaks = map(core.peaks.of, specs)
+    peaks = map(core.machine.peaks.of, specs)
     seen = [None if peak is None else peak.rss_bytes for peak in peaks]
     together = assess_combined(specs, machine, computing, [*ours, *foreign], waits=waits, seen=seen)
     if together.hard:
@@ -85,14 +85,19 @@ def check_machine(
 
 def claims_of(core: Core, ending: LiveRun | None = None) -> tuple[Claim, ...]:
     """What the runs here, without the one that is `ending`, and launches that are being checked have been promised."""
-    pending = (claim for claims in core.other_supervisors.pending.values() for claim in claims)
+    pending = (claim for claims in core.machine.other_supervisors.pending.values() for claim in claims)
     return (*live_claims(core, ending), *pending)
 
 
 def coming_claims(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[Claim, ...]:
     """What runs of `specs` are going to take, by estimate."""
     return tuple(
-        claim_for(spec, core.host.cores, _gpu(core, spec, spec.run.env.get(VISIBLE, visible)), core.peaks.of(spec))
+        claim_for(
+            spec,
+            core.machine.host.cores,
+            _gpu(core, spec, spec.run.env.get(VISIBLE, visible)),
+            core.machine.peaks.of(spec),
+        )
         for spec in specs
     )
 
@@ -111,26 +116,28 @@ def _claim(core: Core, run: LiveRun, spec: Spec) -> Claim | None:
     known = core.store.run(run.id)
     row = known.metrics.row
     trainer = run.trainer.pid if run.trainer is not None else None
-    claim = claim_for(spec, core.host.cores, _gpu(core, spec, run.visible_gpus), core.peaks.of(spec))
+    claim = claim_for(spec, core.machine.host.cores, _gpu(core, spec, run.visible_gpus), core.machine.peaks.of(spec))
     return claim_with_usage(
         structs.replace(claim, cores=0) if known.journal.held else claim,
         trains=row is not None and row.attempt == run.attempt,
         held_bytes=_resident_bytes(run),
-        vram_held_bytes=None if trainer is None or not core.gpu.gpus else _vram(core, trainer),
+        vram_held_bytes=None if trainer is None or not core.machine.gpu.gpus else _vram(core, trainer),
     )
 
 
 def _vram(core: Core, pid: int) -> int | None:
-    return core.holders.bytes_of(pid, core.gpu.held) if pid in core.gpu.held else 0
+    return core.machine.holders.bytes_of(pid, core.machine.gpu.held) if pid in core.machine.gpu.held else 0
 
 
 def _gpu(core: Core, spec: Spec, visible: str | None) -> str | None:
-    return gpu_for(spec.run.device, visible, [gpu.uuid for gpu in core.gpu.gpus])
+    return gpu_for(spec.run.device, visible, [gpu.uuid for gpu in core.machine.gpu.gpus])
 
 
 def _memory_of_others(core: Core, machine: Machine, needed: int) -> Iterator[str]:
     """What other users have reserved, where that and `needed` bytes are more than there is."""
-    wanted = {each.user: outstanding_ram(each.claims) for each in core.other_supervisors.others if not each.trusted}
+    wanted = {
+        each.user: outstanding_ram(each.claims) for each in core.machine.other_supervisors.others if not each.trusted
+    }
     promised = sum(wanted.values())
     if machine.ram_free is not None and promised and needed > machine.ram_free - promised:
         whose = ", ".join(sorted(user for user, size_bytes in wanted.items() if size_bytes))
@@ -141,7 +148,7 @@ def _memory_of_others(core: Core, machine: Machine, needed: int) -> Iterator[str
 
 
 def _gpu_memory(core: Core, wanted: Sequence[Claim], beside: Sequence[Claim]) -> Iterator[str]:
-    for place, gpu in enumerate(core.gpu.gpus):
+    for place, gpu in enumerate(core.machine.gpu.gpus):
         needed, promised = outstanding_vram(wanted, gpu.uuid), outstanding_vram(beside, gpu.uuid)
         if gpu.memory_total is None or gpu.memory_used is None or not needed:
             continue
@@ -165,19 +172,19 @@ def headroom_now(core: Core, caps: MachineLimits) -> Headroom:
     """What is left beside the live runs of every runs root of this user, of whose claims the ledger tells."""
     ours = [
         *live_claims(core),
-        *(claim for each in core.other_supervisors.others if each.trusted for claim in each.claims),
+        *(claim for each in core.machine.other_supervisors.others if each.trusted for claim in each.claims),
     ]
-    strangers = [claim for each in core.other_supervisors.others if not each.trusted for claim in each.claims]
-    machine = core.host.machine(False, None)
+    strangers = [claim for each in core.machine.other_supervisors.others if not each.trusted for claim in each.claims]
+    machine = core.machine.host.machine(False, None)
     free = None if machine.ram_free is None else machine.ram_free - outstanding_ram(ours)
     return Headroom(
-        cores=core.host.cores,
-        gpus=tuple(_gpu_headroom(gpu, ours) for gpu in core.gpu.gpus),
+        cores=core.machine.host.cores,
+        gpus=tuple(_gpu_headroom(gpu, ours) for gpu in core.machine.gpu.gpus),
         ram_free=None if free is None else free - int(SPARE_SHARE * (machine.ram_total or 0)),
         ram_unpromised=None if free is None else free - outstanding_ram(strangers),
         ram_taken=sum(claim.ram_bytes for claim in ours),
         disk_free=machine.disk_free,
-        cores_busy=sum(min(core.host.cores, claim.cores) for claim in ours),
+        cores_busy=sum(min(core.machine.host.cores, claim.cores) for claim in ours),
         runs=len(ours),
         caps=caps,
     )
@@ -187,12 +194,12 @@ def queued_run(
     core: Core, id_: str, name: str, spec: Spec, visible: str | None, since_t: float, held: str = ""
 ) -> QueuedRun:
     """A run of `spec` that would begin; `visible` is the `CUDA_VISIBLE_DEVICES` that it would have."""
-    uuids = [gpu.uuid for gpu in core.gpu.gpus]
+    uuids = [gpu.uuid for gpu in core.machine.gpu.gpus]
     wants = spec.run.command is None and spec.run.device != "cpu"
     open_ = choices(spec.run.device, visible, uuids) if wants else ()
-    if wants and not uuids and core.gpu.present():
+    if wants and not uuids and core.machine.gpu.present():
         held = held or "waits for the first word about the GPUs"
-    claim = claim_for(spec, core.host.cores, open_[0] if open_ else None, core.peaks.of(spec))
+    claim = claim_for(spec, core.machine.host.cores, open_[0] if open_ else None, core.machine.peaks.of(spec))
     return QueuedRun(id=id_, name=name, claim=claim, gpus=open_, limits=spec.keep.limits, since_t=since_t, held=held)
 
 
@@ -213,7 +220,7 @@ ORDER, AS_LISTED = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
 def with_placement(core: Core, run: LiveRun, order: LaunchOrder) -> tuple[LaunchOrder, Placement | None]:
     """The order as it is carried out, and the GPU that was chosen, if one was. Raises `StorageError`."""
     chosen_by_queue = run.take_gpu()
-    uuids = [gpu.uuid for gpu in core.gpu.gpus]
+    uuids = [gpu.uuid for gpu in core.machine.gpu.gpus]
     if run.spec is None or run.spec.run.command is not None or len(uuids) < 2 or order.gpu:
         return order, None
     device, visible = run.spec.run.device, order.env.get(VISIBLE)
@@ -235,7 +242,7 @@ def with_placement(core: Core, run: LiveRun, order: LaunchOrder) -> tuple[Launch
 def _best(run: LiveRun, core: Core, gpus: list[Gpu]) -> Gpu:
     """For what somebody resumes, which does not wait: where there is room, or else most of it."""
     assert run.spec is not None
-    need = claim_for(run.spec, core.host.cores, gpus[0].uuid, core.peaks.of(run.spec)).vram_bytes
+    need = claim_for(run.spec, core.machine.host.cores, gpus[0].uuid, core.machine.peaks.of(run.spec)).vram_bytes
     best = choose(gpus, need) or scarce(gpus)
     assert best is not None
     return best

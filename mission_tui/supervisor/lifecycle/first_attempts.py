@@ -159,14 +159,14 @@ def begin_first_attempt(
 async def reserved(core: Core, specs: Sequence[Spec], environ: Mapping[str, str]) -> AsyncIterator[tuple[str, ...]]:
     """Warnings as of `check_new`; while the context lasts every supervisor of the host knows that `specs` come."""
     key, visible = object(), environ.get(VISIBLE)
-    await core.measure()
-    async with core.other_supervisors.exclusive(partial(claims_of, core)):
+    await core.machine.measure()
+    async with core.machine.other_supervisors.exclusive(partial(claims_of, core)):
         warnings = check_new(core, specs, visible)
-        core.other_supervisors.pending[key] = coming_claims(core, specs, visible)
+        core.machine.other_supervisors.pending[key] = coming_claims(core, specs, visible)
     try:
         yield warnings
     finally:
-        del core.other_supervisors.pending[key]
+        del core.machine.other_supervisors.pending[key]
 
 
 def check_new(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ def check_new(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[s
 
     `visible` is the `CUDA_VISIBLE_DEVICES` of the shell that launches them.
     """
-    headroom = headroom_now(core, core.limits.read())
+    headroom = headroom_now(core, core.machine.limits.read())
     line = [queued_run(core, "", spec.preset, spec, _visible(spec, visible), 0.0) for spec in specs]
     hard = [f"{run.name}: {lack}" for run in line for lack in never_fits(run, headroom)]
     if hard:
@@ -204,7 +204,7 @@ def foreseen(
         queued_run(core, f"~{at:04}", spec.preset, spec, _visible(spec, visible), now, why[at])
         for at, spec in enumerate(specs)
     ]
-    decided = decide_queue([*queued_runs(core, now), *line], headroom_now(core, core.limits.read()))
+    decided = decide_queue([*queued_runs(core, now), *line], headroom_now(core, core.machine.limits.read()))
     return [(run, decided[run.id]) for run in line]
 
 

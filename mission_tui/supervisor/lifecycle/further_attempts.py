@@ -41,9 +41,9 @@ from mission_tui.supervisor.lifecycle.capacity import check_machine
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import damaged as file_damaged
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_directory import rule_files, write_snapshot
 from mission_tui.supervisor.runs.targets import caller_for
-from mission_tui.supervisor.runs.variables import left_behind
 
 _CLIPPED_ROWS = 20
 _STOPPED_LEARNING = frozenset({"policy-frozen", "entropy-collapse"})
@@ -169,7 +169,7 @@ async def plan_attempt(
     verdict = noted(judge_resume(was, now, facts, terms), since)
     if isinstance(request, Resume) and not request.branch:
         verdict = noted(verdict, await _inexact(now, caller, checkpoint))
-    verdict = warned(verdict, left_behind(core, run_id, caller, now))
+    verdict = warned(verdict, core.variables.left_behind(run_id, caller, now))
     if lost:
         grade: Grade = "refuse" if verdict.grade == "refuse" else "warn"
         verdict = ResumeVerdict(grade, (*lost, *verdict.changes))
@@ -268,9 +268,9 @@ def _task(spec: Spec) -> tuple[object, ...]:
     return env.id, env.kwargs, env.config, env.wrappers, env.frame_stack, env.imports
 
 
-def clipped_share(core: Core, run_id: str) -> float | None:
+def clipped_share(runs: Runs, run_id: str) -> float | None:
     """Mean share (0..1) of clipped gradients over the last updates, where the trainer reports it."""
-    columns = core.store.run(run_id).metrics.columns
+    columns = runs.store.run(run_id).metrics.columns
     shares = [share for share in columns.tail("train/grad_clipped_share", _CLIPPED_ROWS) if share is not None]
     return sum(shares) / len(shares) if shares else None
 
@@ -366,7 +366,7 @@ def plan_again(core: Core, run_id: str, spec: Spec, request: Resume) -> NextAtte
     if now.run.resume_command is None:
         changes.append(_ANEW)
     grade: Grade = "warn" if _ANEW in changes else "note" if changes else "safe"
-    verdict = warned(ResumeVerdict(grade, tuple(changes)), left_behind(core, run_id, caller, now))
+    verdict = warned(ResumeVerdict(grade, tuple(changes)), core.variables.left_behind(run_id, caller, now))
     return NextAttempt(was=spec, now=now, verdict=verdict, caller=caller)
 
 

@@ -88,7 +88,7 @@ def abandon(core: Core, run: LiveRun, outcome: Outcome, *, rebooted: bool = Fals
     log.info("%s: attempt %d ended: %s", run.id, run.attempt, outcome.cause)
     over = core.record_observed(run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome, rebooted, peak))
     if peak is not None and run.spec is not None:
-        core.peaks.add(run.spec, peak, over.t)
+        core.machine.peaks.add(run.spec, peak, over.t)
     decide_restart(core, run.id)
     for process in (run.keeper, run.trainer):
         if process is not None:

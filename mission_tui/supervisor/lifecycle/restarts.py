@@ -27,8 +27,6 @@ from mission_tui.supervisor.lifecycle.further_attempts import (
 from mission_tui.supervisor.lifecycle.run_queue import why_it_waits
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.restart_rules import due_restarts
-from mission_tui.supervisor.runs.targets import variables_of
-from mission_tui.supervisor.runs.variables import recover_variables, variables_lack
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +88,7 @@ class Restarts:
             return
         attempt, row = core.store.run(run_id).journal.attempt, _row(core, run_id, due)
         try:
-            recalled = variables_of(core, core.run_dir(run_id), attempt)
+            recalled = core.variables.recover_of(core.run_dir(run_id), attempt)
             if recalled.lack:
                 # Gone since a moment ago: the next beat says what it waits for.
                 return
@@ -121,10 +119,10 @@ def _variables(core: Core, run_id: str) -> str:
     """Of which variables nobody has the values, as a sentence: an order that is gone is found out when it begins."""
     known = core.store.run(run_id)
     order = core.seals.check(core.run_dir(run_id), known.journal.attempt).order
-    if order is None or not recover_variables(core, order, known.spec).lack:
+    if order is None or not core.variables.recover(order, known.spec).lack:
         return ""
-    core.lacking[run_id] = order
-    return variables_lack(core, run_id)
+    core.variables.lacking[run_id] = order
+    return core.variables.why_it_waits(run_id)
 
 
 def _row(core: Core, run_id: str, due: RestartDue) -> Row:

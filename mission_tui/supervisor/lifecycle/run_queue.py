@@ -31,7 +31,6 @@ from mission_tui.supervisor.lifecycle.outcome import abandon
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.restart_rules import due_restarts
-from mission_tui.supervisor.runs.variables import variables_lack
 
 HELD = "waits until nobody holds its lease: a process that is not known here has it"
 JUST_BEGUN_S = 10.0
@@ -100,7 +99,7 @@ class RunQueue:
     async def _begin(self, ready: list[str]) -> None:
         """Begin them while no other supervisor gives anything away; each is decided once more, by what that left."""
         core = self._core
-        async with core.other_supervisors.exclusive(partial(claims_of, core)):
+        async with core.machine.other_supervisors.exclusive(partial(claims_of, core)):
             for run_id in ready:
                 run = core.live.get(run_id)
                 turn = None if run is None else run.turn
@@ -114,7 +113,7 @@ def _decided(core: Core, now: float) -> dict[str, Admit | Wait]:
     if not line:
         return {}
     try:
-        caps, fault = core.limits.read(), ""
+        caps, fault = core.machine.limits.read(), ""
     except PresetError as error:
         caps, fault = MachineLimits(), f"waits until it is known what runs may take: {error}"
     return {run.id: Wait(fault) for run in line} if fault else decide_queue(line, headroom_now(core, caps))
@@ -135,7 +134,7 @@ def _queued(core: Core, run_id: str, spec: Spec, visible: str | None, now: float
         held = HELD
     if not held and gain is not None:
         held = gain_shortage(core, gain, now) or ""
-    held = held or variables_lack(core, run_id)
+    held = held or core.variables.why_it_waits(run_id)
     run = queued_run(core, run_id, journal.name, spec, visible, journal.created_t, held)
     return (
         run if journal.priority is None else replace(run, limits=structs.replace(run.limits, priority=journal.priority))
@@ -177,7 +176,7 @@ def gain_shortage(core: Core, limit: float, now: float) -> str | None:
     live = [core.store.run(run_id) for run_id in core.live]
     training = [run for run in live if run.journal.attempt and run.journal.outcome is None and not run.journal.held]
     fresh = (run.id for run in training if now - (run.journal.started_t or 0.0) < JUST_BEGUN_S)
-    if (unknown := next((run_id for run_id in (*core.unmeasured, *fresh)), None)) is not None:
+    if (unknown := next((run_id for run_id in (*core.machine.unmeasured, *fresh)), None)) is not None:
         return f"waits until it is known what {core.name_of(unknown)} brings (keep.limits.marginal_gain)"
     last = next((paid for paid in core.store.snapshot(now).paid if _says(paid.payoff)), None)
     if last is None or not _is_little(last.payoff, limit) or _fewer(training, last.payoff):

@@ -22,6 +22,7 @@ from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
 from mission_tui.supervisor.measuring.timed_run import UsageSampler, read_effective, read_timed
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.registry import Runs
 
 LOOK_S = 0.5
 
@@ -85,14 +86,14 @@ async def run_probe(
         await remove_runs(core, made)
 
 
-def _is_enough(core: Core, run_id: str, patience: Patience) -> bool:
-    view = core.store.view(run_id)
+def _is_enough(runs: Runs, run_id: str, patience: Patience) -> bool:
+    view = runs.store.view(run_id)
     return (view.update or 0) >= WARM_UPDATES + MEASURED_UPDATES and view.trained_s >= patience.probe_s
 
 
-def _given_up(core: Core, run_id: str, patience: Patience, waited_s: float) -> str:
+def _given_up(runs: Runs, run_id: str, patience: Patience, waited_s: float) -> str:
     """Why nobody waits any longer; empty while somebody does."""
-    view = core.store.view(run_id)
+    view = runs.store.view(run_id)
     if view.update is None or view.update == 0:
         # The first update is learning already, and may take as long as the slowest is allowed to.
         started = view.phase in ("rollout", "update")
@@ -107,8 +108,8 @@ def _given_up(core: Core, run_id: str, patience: Patience, waited_s: float) -> s
     return f"too slow: given up after {view.trained_s:.0f} s of learning at {rate:,.0f} steps/s"
 
 
-async def _measured(core: Core, run_id: str, patience: Patience, sampler: UsageSampler, bare: ProbeDone) -> ProbeDone:
-    run = core.run_dir(run_id)
+async def _measured(runs: Runs, run_id: str, patience: Patience, sampler: UsageSampler, bare: ProbeDone) -> ProbeDone:
+    run = runs.run_dir(run_id)
     records, peak = await asyncio.to_thread(read_timed, run)
     effective = await asyncio.to_thread(read_effective, run)
     load = sampler.load(peak)

@@ -22,7 +22,7 @@ from mission_tui.supervisor.host.identity import verify
 
 if TYPE_CHECKING:
     from mission_tui.fleet.history.journal_state import JournalState
-    from mission_tui.supervisor.runs.core import Core
+    from mission_tui.supervisor.runs.registry import Runs
 
 
 STEP_S = 1.5
@@ -40,16 +40,16 @@ class ClockSteps:
     def __init__(self) -> None:
         self._ahead_s = _ahead_s()
 
-    def poll(self, core: Core) -> None:
+    def poll(self, runs: Runs) -> None:
         """Journal for every run that lives, or waits for its restart, by how much the clock was set since last time."""
         before, self._ahead_s = self._ahead_s, _ahead_s()
         by_s = self._ahead_s - before
         if abs(by_s) < STEP_S:
             return
         log.warning("the machine's clock was set %.1f s %s", abs(by_s), "forward" if by_s > 0 else "back")
-        for run_id in core.store.live_ids():
-            if attempt := core.store.run(run_id).journal.attempt:
-                core.record_observed_of(run_id, partial(_stepped, attempt, round(by_s, 3)))
+        for run_id in runs.store.live_ids():
+            if attempt := runs.store.run(run_id).journal.attempt:
+                runs.record_observed_of(run_id, partial(_stepped, attempt, round(by_s, 3)))
 
 
 def missed_step(run: RunDir, journal: JournalState) -> float | None:

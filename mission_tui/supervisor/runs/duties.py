@@ -17,6 +17,9 @@ from mission_tui.fleet.text import clean
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
+GPU_METERS = "GPU meters"
+"""This duty's failure is in the machine's own note."""
+
 AGAIN_S = 600.0
 """A duty that fails for the same reason every other time is not journaled each time."""
 
@@ -53,6 +56,13 @@ class Duties:
             return otherwise
         self.done(duty)
         return result
+
+    def report(self, duty: str, why: str) -> None:
+        """`duty` failed because of `why`; it was done where that is empty."""
+        if why:
+            self.fail(duty, why)
+        else:
+            self.done(duty)
 
     def follow(self, duty: str, task: asyncio.Task[Any]) -> None:
         """Take in how `task`, which carries out `duty`, ends."""

@@ -15,15 +15,15 @@ from mission_tui.fleet.history.restart_policy import REBOOTS, GiveUp, StartAgain
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.procfs import boot_id
 from mission_tui.supervisor.host import clocks
-from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.registry import Runs
 
 
-def decide_restart(core: Core, run_id: str) -> None:
+def decide_restart(runs: Runs, run_id: str) -> None:
     """Journal what follows an attempt that failed or was lost in a reboot.
 
     Nothing when nothing does, or when it was decided before.
     """
-    run = core.store.run(run_id)
+    run = runs.store.run(run_id)
     journal, spec = run.journal, run.spec
     if spec is None:
         return
@@ -32,18 +32,18 @@ def decide_restart(core: Core, run_id: str) -> None:
     most = REBOOTS if by_reboot else spec.keep.restart.most
     match step := after_reboot(journal, _lived_s(run)) if by_reboot else next_step(journal, spec.keep.restart):
         case StartAgain():
-            core.record_observed_of(run_id, partial(_due, journal.attempt, most, step, after))
+            runs.record_observed_of(run_id, partial(_due, journal.attempt, most, step, after))
         case GiveUp(why):
-            core.record_observed_of(run_id, lambda seq, t: RunParked(seq, t, journal.attempt, why))
+            runs.record_observed_of(run_id, lambda seq, t: RunParked(seq, t, journal.attempt, why))
         case None:
             return
         case _:
             assert_never(step)
 
 
-def due_restarts(core: Core, now: float) -> list[str]:
+def due_restarts(runs: Runs, now: float) -> list[str]:
     """Runs whose restart is due at unix time `now`."""
-    restarts = {run_id: core.store.run(run_id).journal.restart for run_id in core.store.live_ids()}
+    restarts = {run_id: runs.store.run(run_id).journal.restart for run_id in runs.store.live_ids()}
     return [run_id for run_id, restart in restarts.items() if restart is not None and _is_due(restart, now)]
 
 
@@ -54,16 +54,16 @@ def _is_due(restart: RestartDue, now: float) -> bool:
     return restart.due_t <= now
 
 
-def waiting_for_restart(core: Core, refs: Sequence[str]) -> tuple[str, ...]:
+def waiting_for_restart(runs: Runs, refs: Sequence[str]) -> tuple[str, ...]:
     """Of the runs that `refs` mean, those that wait for a restart. Raises `UsageError` for a ref that means none."""
-    meant = dict.fromkeys(run_id for ref in refs for run_id in core.store.resolve(ref))
-    return tuple(run_id for run_id in meant if core.store.run(run_id).journal.restart is not None)
+    meant = dict.fromkeys(run_id for ref in refs for run_id in runs.store.resolve(ref))
+    return tuple(run_id for run_id in meant if runs.store.run(run_id).journal.restart is not None)
 
 
-def call_off_restarts(core: Core, waiting: Sequence[str], verb: Verb) -> None:
+def call_off_restarts(runs: Runs, waiting: Sequence[str], verb: Verb) -> None:
     """Journal that `verb` was asked of the runs, so that they wait no more. Raises `StorageError`."""
     for run_id in waiting:
-        core.record_request_of(run_id, partial(_asked, verb, core.store.run(run_id).journal.attempt))
+        runs.record_request_of(run_id, partial(_asked, verb, runs.store.run(run_id).journal.attempt))
 
 
 def _lived_s(run: RunHistory) -> float:

@@ -32,7 +32,6 @@ from mission_tui.ipc.requests import (
     Set,
     Undo,
 )
-from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.best_checkpoint import best_checkpoint
 from mission_tui.records.runs.checkpoint import list_checkpoints, newest_undamaged
 from mission_tui.records.runs.layout import RunDir
@@ -43,7 +42,7 @@ from mission_tui.supervisor.launchers.interpreter import as_module
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
-from mission_tui.supervisor.runs.variables import RecoveredVariables, recover_variables
+from mission_tui.supervisor.runs.registry import Runs
 
 Objection = Callable[[LiveRun], str | None]
 
@@ -78,16 +77,16 @@ def check_runs_are_ours(core: Core, request: OperatorRequest) -> None:
             core.check_ours(run_id, verb, starts=starts)
 
 
-def _meant(core: Core, ref: str) -> tuple[str, ...]:
+def _meant(runs: Runs, ref: str) -> tuple[str, ...]:
     """The runs that `ref` means; none where it means none: whoever carries out the request says so."""
     try:
-        return core.store.resolve(ref)
+        return runs.store.resolve(ref)
     except UsageError:
         return ()
 
 
 def live_targets(
-    core: Core, refs: Sequence[str], verb: str, detail: Objection = _nothing, passing: Container[str] = ()
+    runs: Runs, refs: Sequence[str], verb: str, detail: Objection = _nothing, passing: Container[str] = ()
 ) -> tuple[list[LiveRun], list[str]]:
     """The live runs that `refs` mean, and notes about those of `@live`, or of a group, that were passed over.
 
@@ -98,17 +97,17 @@ def live_targets(
     chosen: dict[str, LiveRun] = {}
     notes: list[str] = []
     for ref in refs:
-        meant = core.store.resolve(ref)
+        meant = runs.store.resolve(ref)
         for run_id in meant:
-            run = core.live.get(run_id)
+            run = runs.live.get(run_id)
             if run_id in passing:
                 continue
-            core.fetch(run_id)
-            name = core.store.view(run_id).name
+            runs.fetch(run_id)
+            name = runs.store.view(run_id).name
             if run is None:
-                against: str | None = _over(core, run_id)
+                against: str | None = _over(runs, run_id)
             else:
-                view = core.store.view(run_id)
+                view = runs.store.view(run_id)
                 against = refusal(view.can, verb) or _unseen(run) or objection(verb, view.can, view.state)
                 against = against or detail(run)
             if run is not None and against is None:
@@ -120,23 +119,23 @@ def live_targets(
     return list(chosen.values()), notes
 
 
-def _unable(core: Core, run_id: str, verb: str) -> str | None:
+def _unable(runs: Runs, run_id: str, verb: str) -> str | None:
     """Why the run, whatever its state, cannot take `verb`; None when it can."""
-    return refusal(core.store.view(run_id).can, verb)
+    return refusal(runs.store.view(run_id).can, verb)
 
 
-def require(core: Core, run_id: str, verb: str) -> None:
+def require(runs: Runs, run_id: str, verb: str) -> None:
     """Raise `UsageError` for a run that cannot take `verb` whatever its state."""
-    against = _unable(core, run_id, verb)
+    against = _unable(runs, run_id, verb)
     if against is not None:
-        raise UsageError(f"cannot {verb} {core.store.view(run_id).name}: {against}")
+        raise UsageError(f"cannot {verb} {runs.store.view(run_id).name}: {against}")
 
 
-def the_finding(core: Core, run_id: str, finding_id: str) -> Finding:
+def the_finding(runs: Runs, run_id: str, finding_id: str) -> Finding:
     """The finding of the run, as it stands now. Raises `UsageError` with the nearest."""
-    findings = core.store.run(run_id).journal.findings
+    findings = runs.store.run(run_id).journal.findings
     if finding_id not in findings:
-        name = core.store.view(run_id).name
+        name = runs.store.view(run_id).name
         raise UsageError(f"{name} has no finding '{finding_id}'{nearest(finding_id, findings)}")
     return findings[finding_id]
 
@@ -146,16 +145,16 @@ def _unseen(run: LiveRun) -> str | None:
     return f"it is {run.unseen}" if run.unseen and not run.outlived else run.unseen or None
 
 
-def check_seen(core: Core, run_id: str, verb: str) -> None:
+def check_seen(runs: Runs, run_id: str, verb: str) -> None:
     """Raise `UsageError` for a live run of which nobody can be told anything now."""
-    run = core.live.get(run_id)
+    run = runs.live.get(run_id)
     if run is not None and (against := _unseen(run)) is not None:
-        raise UsageError(f"cannot {verb} {core.store.view(run_id).name}: {against}")
+        raise UsageError(f"cannot {verb} {runs.store.view(run_id).name}: {against}")
 
 
-def _over(core: Core, run_id: str) -> str:
+def _over(runs: Runs, run_id: str) -> str:
     said = {"parked": "it is parked", "queued": "it waits for its restart"}
-    return said.get(core.store.run(run_id).state, "it has ended")
+    return said.get(runs.store.run(run_id).state, "it has ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +210,7 @@ async def subject_of(
         name = newest.name
     known = core.store.run(run_id)
     spec = known.spec if known.spec is not None else read_spec(run.spec)
-    recalled = recover_variables(core, _order_of(core, run, known.journal.attempt), spec, environ)
+    recalled = core.variables.recover(core.variables.order_of(run, known.journal.attempt), spec, environ)
     return Subject(run, name, spec, recalled.caller, recalled.lack)
 
 
@@ -235,28 +234,8 @@ def named_checkpoint(run: RunDir, name: str) -> str:
 def caller_for(core: Core, run_id: str, request: ContinuingRequest) -> Caller:
     """Whoever asks, where they say who they are; else whoever launched the newest attempt of `run_id`.
 
-    Raises `UsageError` as `caller_of`.
+    Raises `UsageError` as `Variables.caller_of`.
     """
     if request.python is not None and request.cwd is not None and request.environ is not None:
         return Caller(request.python, request.cwd, request.environ, limits=request.limits)
-    return caller_of(core, core.run_dir(run_id), core.store.run(run_id).journal.attempt)
-
-
-def caller_of(core: Core, run: RunDir, attempt: int) -> Caller:
-    """Who launched `attempt`, with those of its secrets whose values can be had now.
-
-    Raises `UsageError` when that cannot be read any more, or is not what was written there.
-    """
-    return variables_of(core, run, attempt).caller
-
-
-def variables_of(core: Core, run: RunDir, attempt: int) -> RecoveredVariables:
-    """Who launched `attempt`, and which of its variables cannot be had now. Raises `UsageError` as `caller_of`."""
-    return recover_variables(core, _order_of(core, run, attempt), core.store.run(run.id).spec)
-
-
-def _order_of(core: Core, run: RunDir, attempt: int) -> LaunchOrder:
-    sealed = core.seals.check(run, attempt)
-    if sealed.order is None:
-        raise UsageError(f"who launched attempt {attempt} of {run.id} is not known here: {sealed.foreign}")
-    return sealed.order
+    return core.variables.caller_of(core.run_dir(run_id), core.store.run(run_id).journal.attempt)

@@ -16,6 +16,7 @@ from mission_tui.supervisor.ending.freezing import freeze_run
 from mission_tui.supervisor.ending.ladder import kill_now, stop_gracefully
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import AskedCheckpoint, LiveRun
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.restart_rules import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.runs.targets import live_targets
 
@@ -118,7 +119,7 @@ async def checkpoint(core: Core, request: Act) -> Accepted:
     return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes), checkpoints=tuple(outcomes))
 
 
-async def _outcome(core: Core, run: LiveRun, order: AskedCheckpoint, wait_s: float) -> CheckpointOutcome:
+async def _outcome(runs: Runs, run: LiveRun, order: AskedCheckpoint, wait_s: float) -> CheckpointOutcome:
     """What comes of `order` within `wait_s`, or before the run ends."""
     gone = asyncio.create_task(run.gone.wait())
     waits: set[asyncio.Future[object]] = {gone, order.answer}  # type: ignore[arg-type]
@@ -129,7 +130,7 @@ async def _outcome(core: Core, run: LiveRun, order: AskedCheckpoint, wait_s: flo
         run.stop_waiting_for(order)
     answer: CheckpointAnswered | None = order.answer.result() if order.answer.done() else None
     if answer is None:
-        newest = core.store.view(run.id).last_checkpoint if run.id in core.store.run_ids() else None
+        newest = runs.store.view(run.id).last_checkpoint if run.id in runs.store.run_ids() else None
         left = f"; its newest checkpoint is {newest}" if newest else "; it has no checkpoint"
         over = "it ended before one was written" if run.gone.is_set() else f"none was written within {wait_s:g} s"
         later = "" if run.gone.is_set() else ": its next update boundary has not come, and it saves there"

@@ -18,6 +18,7 @@ from mission_tui.supervisor.lifecycle.adoption import take_in_anew
 from mission_tui.supervisor.queries.adoptable import adoption_sheet
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.registry import Runs
 
 _FOLDERS = ("attempts", "checkpoints", "evaluations", "origin", "snapshot")
 
@@ -48,12 +49,12 @@ async def adopt(core: Core, request: Adopt) -> Accepted:
     return Accepted(re=request.id, runs=tuple(run_id for run_id, _ in chosen))
 
 
-def _check_rests(core: Core, run_id: str) -> None:
+def _check_rests(runs: Runs, run_id: str) -> None:
     """Raise `UsageError` for a run that lives, or was removed, while another client waited."""
-    if run_id not in core.store:
+    if run_id not in runs.store:
         raise UsageError(f"{run_id} was removed meanwhile")
-    if run_id in core.live:
-        raise UsageError(f"{core.name_of(run_id)} lives here; stop it first")
+    if run_id in runs.live:
+        raise UsageError(f"{runs.name_of(run_id)} lives here; stop it first")
 
 
 def _close_to_others(run: RunDir) -> None:

@@ -17,7 +17,7 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Label, Mark, Note, Rename
 from mission_tui.records.runs.layout import NAME
 from mission_tui.supervisor.runs.catalog import resolve_run
-from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.targets import the_finding
 
 MOST_LABELS = 16
@@ -25,16 +25,16 @@ LONGEST_LABEL = 24
 RULES = frozenset(Limits.__struct_encode_fields__)
 
 
-async def label(core: Core, request: Label) -> Accepted:
+async def label(runs: Runs, request: Label) -> Accepted:
     """Journal what changes. Raises `UsageError` for a word that can be no label, or is none of the run's."""
-    run_id = resolve_run(core, request.run)
-    has = core.store.run(run_id).journal.labels
-    _check_labels(core.store.view(run_id).name, has, request)
+    run_id = resolve_run(runs, request.run)
+    has = runs.store.run(run_id).journal.labels
+    _check_labels(runs.store.view(run_id).name, has, request)
     added = tuple(dict.fromkeys(word for word in request.add if word not in has))
     removed = tuple(dict.fromkeys(request.remove))
     if not added and not removed:
         return Accepted(re=request.id, runs=(run_id,), notes=("it has these labels already",))
-    core.record_request_of(run_id, lambda seq, t: RunLabelled(seq, t, added, removed))
+    runs.record_request_of(run_id, lambda seq, t: RunLabelled(seq, t, added, removed))
     return Accepted(re=request.id, runs=(run_id,))
 
 
@@ -58,44 +58,44 @@ def _check_labels(name: str, has: set[str], request: Label) -> None:
         raise UsageError(f"{name} would have more than {MOST_LABELS} labels; take some off")
 
 
-async def note(core: Core, request: Note) -> Accepted:
+async def note(runs: Runs, request: Note) -> Accepted:
     """Journal the text as one line. Raises `UsageError` for one that says nothing or is too long."""
-    run_id = resolve_run(core, request.run)
+    run_id = resolve_run(runs, request.run)
     text = clean(request.text, NOTE_CHARS + 1)
     if not text:
         raise UsageError("the note says nothing; write a few words in quotes")
     if len(text) > NOTE_CHARS:
         raise UsageError(f"a note is one line of at most {NOTE_CHARS} characters; this has {len(request.text):,}")
-    core.record_request_of(run_id, lambda seq, t: RunNoted(seq, t, text))
+    runs.record_request_of(run_id, lambda seq, t: RunNoted(seq, t, text))
     return Accepted(re=request.id, runs=(run_id,))
 
 
-async def rename(core: Core, request: Rename) -> Accepted:
+async def rename(runs: Runs, request: Rename) -> Accepted:
     """Journal the new name, unless it is the run's already. Raises `UsageError` for one that cannot be had."""
-    run_id = resolve_run(core, request.run)
-    was = core.store.view(run_id).name
+    run_id = resolve_run(runs, request.run)
+    was = runs.store.view(run_id).name
     if request.name == was:
         return Accepted(re=request.id, runs=(run_id,), notes=(f"{was} is its name already",))
-    core.names.check(request.name, run_id)
-    core.record_request_of(run_id, lambda seq, t: RunRenamed(seq, t, request.name))
+    runs.names.check(request.name, run_id)
+    runs.record_request_of(run_id, lambda seq, t: RunRenamed(seq, t, request.name))
     return Accepted(re=request.id, runs=(run_id,), notes=(f"{was} is called {request.name} from now on",))
 
 
-async def mark(core: Core, request: Mark) -> Accepted:
+async def mark(runs: Runs, request: Mark) -> Accepted:
     """Journal the mark, unless it is there already. Raises `UsageError` for what cannot be marked.
 
     Runs that have ended can be marked too.
     """
-    run_id = resolve_run(core, request.run)
-    _check_mark(core, run_id, request)
-    if _stands(core.store.run(run_id).journal, request):
+    run_id = resolve_run(runs, request.run)
+    _check_mark(runs, run_id, request)
+    if _stands(runs.store.run(run_id).journal, request):
         what = request.rule or request.finding
         return Accepted(re=request.id, runs=(run_id,), notes=(f"{what} is {request.mark} already",))
-    core.record_request_of(run_id, lambda seq, t: FindingMarked(seq, t, request.mark, request.finding, request.rule))
+    runs.record_request_of(run_id, lambda seq, t: FindingMarked(seq, t, request.mark, request.finding, request.rule))
     return Accepted(re=request.id, runs=(run_id,))
 
 
-def _check_mark(core: Core, run_id: str, request: Mark) -> None:
+def _check_mark(runs: Runs, run_id: str, request: Mark) -> None:
     if bool(request.finding) == bool(request.rule):
         raise UsageError("a mark is for one finding or for one rule; name exactly one")
     if request.rule:
@@ -104,7 +104,7 @@ def _check_mark(core: Core, run_id: str, request: Mark) -> None:
         if request.mark == "acknowledged":
             raise UsageError(f"'{request.rule}' is a rule, which is silenced; findings are acknowledged")
         return
-    finding = the_finding(core, run_id, request.finding)
+    finding = the_finding(runs, run_id, request.finding)
     if request.mark == "silenced":
         raise UsageError(f"'{finding.id}' is a finding, which is acknowledged; its rule {finding.rule} can be silenced")
     if finding.state == "cleared":

@@ -32,6 +32,7 @@ from mission_tui.supervisor.lifecycle.further_attempts import (
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.requester import requester
 from mission_tui.supervisor.runs.targets import check_seen, require, the_finding
 from mission_tui.supervisor.watching.finding_actions import keep_last_good
@@ -75,8 +76,8 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     return Accepted(re=request.id, runs=(run_id,), notes=(stops, *plan.notes, *lacking))
 
 
-def _check(core: Core, run_id: str, finding: Finding) -> None:
-    name, live = core.store.view(run_id).name, core.live.get(run_id)
+def _check(runs: Runs, run_id: str, finding: Finding) -> None:
+    name, live = runs.store.view(run_id).name, runs.live.get(run_id)
     if live is not None and live.applying:
         raise UsageError(f"{name} is ending to follow the advice of {live.applying}; wait for that")
     if not finding.applicable:

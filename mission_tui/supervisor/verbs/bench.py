@@ -25,6 +25,7 @@ from mission_tui.supervisor.ending.removal import remove_runs
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.registry import Runs
 
 if TYPE_CHECKING:
     from mission_tui.fleet.bench import Repeat, Side
@@ -134,8 +135,8 @@ async def _trained(core: Core, run_id: str, duration_s: float) -> AsyncGenerator
         yield Repeat(run=run_id, seed=view.seed, timing=timing, load=sampler.load(peak))
 
 
-def _unfinished(core: Core, run_id: str, asked_s: float) -> str:
-    view = core.store.view(run_id)
+def _unfinished(runs: Runs, run_id: str, asked_s: float) -> str:
+    view = runs.store.view(run_id)
     if view.outcome == "finished":
         done = view.update or 1
         taken_s = max(view.trained_s, asked_s)
@@ -156,7 +157,7 @@ def _side(core: Core, spec: Spec, asked_s: float, repeats: list[Repeat], counted
     from mission_tui.supervisor.measuring.timed_run import read_effective
 
     run = core.run_dir(repeats[0].run)
-    host = {"host": socket.gethostname(), "cores": str(core.host.cores)}
+    host = {"host": socket.gethostname(), "cores": str(core.machine.host.cores)}
     provenance = read_provenance(run, 1)
     if provenance is not None:
         host |= provenance.machine
@@ -173,6 +174,6 @@ def _side(core: Core, spec: Spec, asked_s: float, repeats: list[Repeat], counted
     )
 
 
-def _co_running(core: Core, made: Collection[str]) -> tuple[str, ...]:
+def _co_running(runs: Runs, made: Collection[str]) -> tuple[str, ...]:
     """Names of the live runs of this runs root that are none of `made`."""
-    return tuple(core.store.view(run_id).name for run_id in core.live if run_id not in made)
+    return tuple(runs.store.view(run_id).name for run_id in runs.live if run_id not in made)

@@ -42,7 +42,6 @@ from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, waits_for_
 from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
-from mission_tui.supervisor.runs.targets import caller_of
 
 _DETAIL_CHARACTERS = 1000
 _SPARE_S = 30.0
@@ -120,15 +119,15 @@ def _machine(core: Core, spec: Spec, caller: Caller) -> tuple[str, ...]:
     visible = caller.environ.get(VISIBLE)
     waits = (f"launched now it {why}" for why in would_wait(core, (spec,), visible) if why)
     warnings = (*check_new(core, (spec,), visible), *waits, *cautions(spec), *_seen(core, spec))
-    return (f"{core.host.cores} cores beside {len(core.live)} live runs", *warnings)
+    return (f"{core.machine.host.cores} cores beside {len(core.live)} live runs", *warnings)
 
 
 def _seen(core: Core, spec: Spec) -> tuple[str, ...]:
     """How far the estimate of its memory was from what runs like it took."""
-    peak = core.peaks.of(spec)
+    peak = core.machine.peaks.of(spec)
     if peak is None:
         return ()
-    estimated = claim_for(spec, core.host.cores, None).ram_bytes
+    estimated = claim_for(spec, core.machine.host.cores, None).ram_bytes
     gpu = "" if peak.vram_bytes is None else f" and {peak.vram_bytes / MIB:,.0f} MiB of GPU memory"
     return (f"estimated {estimated / MIB:,.0f} MiB of memory, seen {peak.rss_bytes / MIB:,.0f} MiB{gpu} last time",)
 
@@ -145,7 +144,7 @@ async def quote(core: Core, request: Quote) -> Quoted:
 
     Raises `MissionError` only where nothing can be said at all: the machine's own limits cannot be read.
     """
-    await core.measure()
+    await core.machine.measure()
     items = [structs.replace(item, spec=absolute_paths(item.spec, request.cwd)) for item in request.items]
     specs = [item.spec for item in items]
     caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
@@ -183,10 +182,10 @@ def _waits_for(core: Core, item: LaunchItem) -> str:
 
 
 def _cost(core: Core, spec: Spec, run: QueuedRun, turn: Admit | Wait, pace: Pace | None) -> Cost:
-    uuids = [gpu.uuid for gpu in core.gpu.gpus]
+    uuids = [gpu.uuid for gpu in core.machine.gpu.gpus]
     gpu = uuids.index(turn.gpu) if isinstance(turn, Admit) and turn.gpu in uuids else None
     waits = turn.why if isinstance(turn, Wait) else ""
-    return cost_of(run.claim, core.peaks.of(spec), pace, gpu=gpu, waits=waits)
+    return cost_of(run.claim, core.machine.peaks.of(spec), pace, gpu=gpu, waits=waits)
 
 
 async def upgrades(core: Core, request: GetUpgrades) -> UpgradesReply:
@@ -199,6 +198,6 @@ async def _upgrade_of(core: Core, run_id: str) -> Upgrade | None:
     """What changed under the run; None where that cannot be known."""
     run, attempt = core.run_dir(run_id), core.store.run(run_id).journal.attempt
     with suppress(UsageError):
-        changes = await core.provenance.upgraded(run, attempt, caller_of(core, run, attempt))
+        changes = await core.provenance.upgraded(run, attempt, core.variables.caller_of(run, attempt))
         return None if changes is None else Upgrade(run=run_id, name=core.name_of(run_id), changes=changes)
     return None

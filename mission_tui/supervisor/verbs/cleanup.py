@@ -39,6 +39,7 @@ from mission_tui.supervisor.host.process_files import vram_of
 from mission_tui.supervisor.lifecycle.adoption import load_ended
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_on_disk import read_run
 
 DEATH_S = 3.0
@@ -76,14 +77,14 @@ async def restore(core: Core, request: Restore) -> Accepted:
     return Accepted(re=request.id, runs=tuple(dict.fromkeys(item.run for item in wanted.values())))
 
 
-async def in_trash(core: Core, request: GetTrash) -> RemovableReply:
+async def in_trash(runs: Runs, request: GetTrash) -> RemovableReply:
     """What lies in the trash, with its bytes."""
-    lying = trashed(core.root)
+    lying = trashed(runs.root)
     sizes = await asyncio.to_thread(lambda: [tree_bytes(item.path) for item in lying])
     items = tuple(
         Removable(
             run=item.run,
-            name=name_in_trash(core, item),
+            name=name_in_trash(runs, item),
             checkpoint=item.checkpoint,
             size_bytes=size,
             trashed_t=item.t,
@@ -101,16 +102,16 @@ def _removable(core: Core, ref: str) -> str:
     return run_id
 
 
-def _known(core: Core, ref: str) -> bool:
+def _known(runs: Runs, ref: str) -> bool:
     try:
-        return bool(core.store.resolve(ref))
+        return bool(runs.store.resolve(ref))
     except UsageError:
         return False
 
 
-def _meant(core: Core, ref: str, lying: Sequence[Trashed]) -> list[Trashed]:
+def _meant(runs: Runs, ref: str, lying: Sequence[Trashed]) -> list[Trashed]:
     """What of `lying` the words mean: a run, or the checkpoints of one. Raises `UsageError`."""
-    names = {item.run: name_in_trash(core, item) for item in lying}
+    names = {item.run: name_in_trash(runs, item) for item in lying}
     if not names:
         raise UsageError(f"no run matches '{ref}': the trash is empty")
     (run_id,) = resolve(ref, [RunRef(run, name, live=False) for run, name in names.items()])
@@ -183,22 +184,22 @@ def _kept(run: RunDir, manifests: list[Manifest], *, best: bool) -> Iterator[str
         yield highest
 
 
-async def _moved(core: Core, item: Removable, request: Prune) -> Removable:
+async def _moved(runs: Runs, item: Removable, request: Prune) -> Removable:
     """The item as it is once it went."""
-    moved = to_trash(core, item.run, item.checkpoint)
+    moved = to_trash(runs, item.run, item.checkpoint)
     if request.now:
-        await free(core, moved)
+        await free(runs, moved)
         return item
     return structs.replace(item, trashed_t=moved.t)
 
 
 async def clean(core: Core, request: Clean) -> CleanReply:
     """List everything, and remove those whose keys were named and that still pass the verdict."""
-    await core.measure()
+    await core.machine.measure()
     leftovers = await asyncio.to_thread(find_leftovers, core.root, core.is_spared)
     sockets = await asyncio.to_thread(find_dead_sockets, core.root)
     wanted = set(request.remove)
-    vram = {item.pid: vram_of(item.pid, core.gpu.held) for item in leftovers}
+    vram = {item.pid: vram_of(item.pid, core.machine.gpu.held) for item in leftovers}
     killed = [item for item in leftovers if item.verdict == "ours" and item.key in wanted and _killed(core, item)]
     await asyncio.gather(*(_wait_until_gone(core, item) for item in killed))
     gone = {item.pid for item in killed}
@@ -220,10 +221,10 @@ async def clean(core: Core, request: Clean) -> CleanReply:
     return CleanReply(re=request.id, stale=tuple(stale))
 
 
-def _killed(core: Core, leftover: Leftover) -> bool:
+def _killed(runs: Runs, leftover: Leftover) -> bool:
     if not remove_leftover(leftover):
         return False
-    core.fleet.leftover_removed(leftover.run, f"process {leftover.pid}: {leftover.command}")
+    runs.fleet.leftover_removed(leftover.run, f"process {leftover.pid}: {leftover.command}")
     return True
 
 

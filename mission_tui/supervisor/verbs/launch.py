@@ -41,8 +41,9 @@ from mission_tui.supervisor.lifecycle.first_attempts import (
 )
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_directory import create_run
-from mission_tui.supervisor.runs.targets import caller_for, caller_of
+from mission_tui.supervisor.runs.targets import caller_for
 
 _MOST_DIFFERENCES = 16
 """Differences that the new run remembers as its origin."""
@@ -159,7 +160,7 @@ async def original_launch(core: Core, run_id: str, request: Clone) -> OriginalLa
 
 def _caller(core: Core, run: RunDir, environ: Mapping[str, str]) -> tuple[Caller, tuple[Change, ...]]:
     """Who launched the first attempt; secrets that nobody remembers are those of who asks now, which is said."""
-    caller = caller_of(core, run, 1)
+    caller = core.variables.caller_of(run, 1)
     forgotten = sorted(caller.secrets - caller.environ.keys())
     known = {name: environ[name] for name in forgotten if name in environ}
     words = {_COMMAND: environ[_COMMAND]} if _COMMAND in environ else {}
@@ -178,16 +179,16 @@ def _rules(run: RunDir) -> list[Path]:
     return kept_rules(folder) if folder.is_dir() else []
 
 
-def _on_its_way(core: Core, run_id: str, first: Spec) -> Iterator[Change]:
-    newest = core.store.run(run_id).spec
+def _on_its_way(runs: Runs, run_id: str, first: Spec) -> Iterator[Change]:
+    newest = runs.store.run(run_id).spec
     why = "it was changed on its way; a clone begins as it began"
     for made in () if newest is None else judge_resume(first, newest, ResumeFacts(0)).changes:
         if made.was != made.now:
             yield Change(made.name, made.now, made.was, "note", why)
 
 
-def _weights(core: Core, run_id: str) -> Iterator[Change]:
-    for origin in core.store.view(run_id).origins:
+def _weights(runs: Runs, run_id: str) -> Iterator[Change]:
+    for origin in runs.store.view(run_id).origins:
         if origin.kind in ("branch", "imported"):
             was = f"{origin.name} at {origin.checkpoint}" if origin.checkpoint else origin.name
             yield Change("weights", was, "none", "note", "it began with weights; an exact clone begins from scratch")

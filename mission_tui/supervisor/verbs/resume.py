@@ -52,7 +52,6 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.run_directory import create_run
 from mission_tui.supervisor.runs.targets import caller_for, check_seen, named_checkpoint, require
-from mission_tui.supervisor.runs.variables import supply
 
 
 async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
@@ -108,7 +107,7 @@ def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted:
     """Let a paused or frozen run go on, or take back a pause that it has not reached yet."""
     name = core.store.view(run.id).name
     state = core.store.run(run.id).state
-    if run.id in core.lacking and (run.turn is not None or run.unbegun is not None):
+    if run.id in core.variables.lacking and (run.turn is not None or run.unbegun is not None):
         return _give_variables(core, run, request)
     if state == "stopping" or not (run.freezes or run.wants_pause or state in ("paused", "frozen")):
         raise UsageError(f"cannot resume {name}: it is {state}")
@@ -129,8 +128,8 @@ def _give_variables(core: Core, run: LiveRun, request: Resume) -> Accepted:
     name = core.store.view(run.id).name
     if request.assignments or request.checkpoint or request.check_only:
         raise UsageError(f"{name} waits for variables and begins as it is; resume gives it those of your shell")
-    names = supply(core, run.id, request.environ or {})
-    core.lacking.pop(run.id, None)
+    names = core.variables.supply(run.id, request.environ or {})
+    core.variables.lacking.pop(run.id, None)
     core.apply(run.id, WaitSeen(""))
     given = f"with {', '.join(names)} of your shell" if names else "what it lacked is there again"
     return Accepted(re=request.id, runs=(run.id,), notes=(f"{name} begins in its turn: {given}",))

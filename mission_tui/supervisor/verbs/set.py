@@ -22,67 +22,67 @@ from mission_tui.ipc.requests import Set
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.supervisor.lifecycle.further_attempts import clipped_share, without_remedies
 from mission_tui.supervisor.runs.catalog import resolve_run
-from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.targets import check_seen
 
 PRIORITY = "keep.limits.priority"
 
 
-async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
+async def set_(runs: Runs, request: Set) -> Accepted | VerdictReply:
     """Set them. A verdict comes back instead when it was asked for, refuses, or warns and was not accepted.
 
     Raises `MissionError` for a run that does not train and for a setting that cannot be changed while one does.
     """
-    run_id = resolve_run(core, request.run)
+    run_id = resolve_run(runs, request.run)
     if all(word.partition("=")[0].strip() == PRIORITY for word in request.assignments):
-        return _moved(core, run_id, request)
-    check_seen(core, run_id, "set that of")
-    live, was = _training(core, run_id)
+        return _moved(runs, run_id, request)
+    check_seen(runs, run_id, "set that of")
+    live, was = _training(runs, run_id)
     check_live(was, request.assignments)
     now = draft_change(was, request.assignments)
-    row = core.store.run(run_id).metrics.row
-    facts = ResumeFacts(0 if row is None else row.timesteps, grad_clipped_share=clipped_share(core, run_id))
+    row = runs.store.run(run_id).metrics.row
+    facts = ResumeFacts(0 if row is None else row.timesteps, grad_clipped_share=clipped_share(runs, run_id))
     verdict = _in_words(judge_resume(was, now, facts))
     grade = verdict.grade
     if request.check_only or grade == "refuse" or (grade == "warn" and not request.accept):
         return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=grade == "warn")
     if not verdict.changes:
-        return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(core, run_id)} trains like this already",))
+        return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(runs, run_id)} trains like this already",))
     words = request.assignments
     asked = partial(SettingsAsked, attempt=live.attempt, assignments=words, changes=without_remedies(verdict))
-    event = core.record_request(live, lambda seq, t: asked(seq, t, total_timesteps=now.run.total_timesteps))
-    core.store.replace_spec(run_id, now)
+    event = runs.record_request(live, lambda seq, t: asked(seq, t, total_timesteps=now.run.total_timesteps))
+    runs.store.replace_spec(run_id, now)
     live.send(Order("set", number=event.seq, assignments=words))
     notes = tuple(f"{it.name}: {it.was} -> {it.now} from the next update on: {it.why}" for it in verdict.changes)
     return Accepted(re=request.id, runs=(run_id,), notes=notes)
 
 
-def _moved(core: Core, run_id: str, request: Set) -> Accepted:
+def _moved(runs: Runs, run_id: str, request: Set) -> Accepted:
     """Another place in the line for a run that waits. Raises `UsageError` for one that does not."""
-    known = core.store.run(run_id)
+    known = runs.store.run(run_id)
     if known.state != "queued" or known.spec is None:
-        raise UsageError(f"{_name(core, run_id)} is not queued, so {PRIORITY} changes nothing; it counts at a launch")
+        raise UsageError(f"{_name(runs, run_id)} is not queued, so {PRIORITY} changes nothing; it counts at a launch")
     # Whatever it is now, only the new value is of interest, which is checked like any setting.
     priority = draft_change(known.spec, request.assignments).keep.limits.priority
-    core.record_request_of(run_id, lambda seq, t: PriorityAsked(seq, t, priority))
-    return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(core, run_id)} waits with priority {priority}",))
+    runs.record_request_of(run_id, lambda seq, t: PriorityAsked(seq, t, priority))
+    return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(runs, run_id)} waits with priority {priority}",))
 
 
-def _name(core: Core, run_id: str) -> str:
-    return core.store.view(run_id).name
+def _name(runs: Runs, run_id: str) -> str:
+    return runs.store.view(run_id).name
 
 
-def _training(core: Core, run_id: str) -> tuple[LiveRun, Spec]:
+def _training(runs: Runs, run_id: str) -> tuple[LiveRun, Spec]:
     """The live run and what it trains with. Raises `MissionError`."""
-    live, known = core.live.get(run_id), core.store.run(run_id)
+    live, known = runs.live.get(run_id), runs.store.run(run_id)
     if live is None or known.state == "stopping":
         state = "stopping" if live is not None else "not training"
-        raise UsageError(f"{_name(core, run_id)} is {state}; `resume --set` goes on with other settings")
+        raise UsageError(f"{_name(runs, run_id)} is {state}; `resume --set` goes on with other settings")
     if known.spec is None:
-        raise MissionError(f"the spec of {_name(core, run_id)} cannot be read, so what a change does is not known")
+        raise MissionError(f"the spec of {_name(runs, run_id)} cannot be read, so what a change does is not known")
     if live.link is None:
-        raise MissionError(f"cannot set that now: the trainer of {_name(core, run_id)} is not connected; try again")
+        raise MissionError(f"cannot set that now: the trainer of {_name(runs, run_id)} is not connected; try again")
     return live, known.spec
 
 

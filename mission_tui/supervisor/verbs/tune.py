@@ -31,6 +31,7 @@ from mission_tui.supervisor.ending.removal import remove_runs
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.registry import Runs
 
 if TYPE_CHECKING:
     from mission_tui.fleet.events.marginal_gain import MarginalGain
@@ -86,15 +87,15 @@ async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:
 
 
 @contextmanager
-def _journal(core: Core, request: Tune) -> Iterator[tuple[AppendLog, str, TuneBegun, tuple[ProbeDone, ...]]]:
+def _journal(runs: Runs, request: Tune) -> Iterator[tuple[AppendLog, str, TuneBegun, tuple[ProbeDone, ...]]]:
     """The open journal, the tune's name, and what it tells; a new one, or that of the last tune of the preset."""
     preset = request.item.spec.preset
     from mission_tui.records.tuning_files import newest_tune, tune_journal
 
-    name = newest_tune(core.root, preset) if request.go_on else check_name(request.name)
+    name = newest_tune(runs.root, preset) if request.go_on else check_name(request.name)
     if name is None:
-        raise UsageError(f"no tune of {preset} was begun in {core.root}: leave --continue out")
-    path = tune_journal(core.root, name)
+        raise UsageError(f"no tune of {preset} was begun in {runs.root}: leave --continue out")
+    path = tune_journal(runs.root, name)
     if path in _at_work:
         raise UsageError(f"{name} is at work already; wait for it, or end it first")
     _at_work.add(path)
@@ -136,9 +137,9 @@ def _differing(one: dict[str, str], other: dict[str, str]) -> list[str]:
     return sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
 
 
-def _left_behind(core: Core, name: str) -> list[str]:
+def _left_behind(runs: Runs, name: str) -> list[str]:
     """Probes of this tune that outlived their supervisor."""
-    return [run_id for run_id in core.live if core.store.view(run_id).group == name]
+    return [run_id for run_id in runs.live if runs.store.view(run_id).group == name]
 
 
 def _item(ask: NextProbe, begun: TuneBegun, name: str, number: int) -> LaunchItem:
@@ -218,22 +219,22 @@ async def _gone() -> None:
     await asyncio.sleep(LOOK_S)
 
 
-def _brought(core: Core, run_id: str) -> MarginalGain | None:
+def _brought(runs: Runs, run_id: str) -> MarginalGain | None:
     """What the run brought by joining, once that is known."""
-    return next((each for each in core.store.run(run_id).journal.gains if each.change == "joined"), None)
+    return next((each for each in runs.store.run(run_id).journal.gains if each.change == "joined"), None)
 
 
-def _ended(core: Core, made: list[str]) -> str:
+def _ended(runs: Runs, made: list[str]) -> str:
     """Why one of the runs does not train any more; empty while all do or will."""
     for run_id in made:
-        view = core.store.view(run_id)
-        if run_id not in core.live:
+        view = runs.store.view(run_id)
+        if run_id not in runs.live:
             return f"{view.name} {view.outcome or view.state}: {view.cause or 'no cause is known'}"
     return ""
 
 
-def _note(core: Core, made: list[str]) -> str:
-    views = [core.store.view(run_id) for run_id in made]
+def _note(runs: Runs, made: list[str]) -> str:
+    views = [runs.store.view(run_id) for run_id in made]
     speeds = [view.steps_per_s for view in views if view.steps_per_s is not None]
     waiting = next(
         (f"; {view.name} waits: {view.cause}" for view in views if view.state == "queued" and view.cause), ""

@@ -23,6 +23,7 @@ from mission_tui.records.runs.manifest import Manifest
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.watching.notifying import notify_finding
 
 Deed = Literal["notified", "checkpoint", "pause", "stop"]
@@ -60,15 +61,15 @@ def _allowed(run: LiveRun, finding: Finding) -> tuple[Deed, ...]:
     return ladder if finding.severity == "critical" else ladder[:1]
 
 
-def _checkpoint(core: Core, run: LiveRun, finding: Finding) -> None:
-    if _takes_orders(core, run) and run.link is not None:
-        _journal(core, run, finding, "checkpoint", "checkpoint")
+def _checkpoint(runs: Runs, run: LiveRun, finding: Finding) -> None:
+    if _takes_orders(runs, run) and run.link is not None:
+        _journal(runs, run, finding, "checkpoint", "checkpoint")
         run.send(Order("checkpoint", reason="finding"))
 
 
-def _pause(core: Core, run: LiveRun, finding: Finding) -> None:
-    if _takes_orders(core, run) and not run.wants_pause and core.store.run(run.id).state != "paused":
-        _journal(core, run, finding, "pause", "pause")
+def _pause(runs: Runs, run: LiveRun, finding: Finding) -> None:
+    if _takes_orders(runs, run) and not run.wants_pause and runs.store.run(run.id).state != "paused":
+        _journal(runs, run, finding, "pause", "pause")
         run.pause()
 
 
@@ -86,25 +87,25 @@ _DEEDS: Mapping[Deed, Callable[[Core, LiveRun, Finding], None]] = {
 }
 
 
-def _takes_orders(core: Core, run: LiveRun) -> bool:
+def _takes_orders(runs: Runs, run: LiveRun) -> bool:
     """Whether there is a process to ask, which is neither at its end nor asked to end already."""
     lives = any(process is not None and process.alive() for process in (run.keeper, run.trainer))
-    return lives and run.end is None and core.store.run(run.id).state != "stopping"
+    return lives and run.end is None and runs.store.run(run.id).state != "stopping"
 
 
-def _journal(core: Core, run: LiveRun, finding: Finding, verb: Verb, deed: Deed) -> None:
+def _journal(runs: Runs, run: LiveRun, finding: Finding, verb: Verb, deed: Deed) -> None:
     """First what is asked, by which a restarted supervisor goes on, then that it was this finding that asked."""
-    core.record_observed(run, lambda seq, t: Asked(seq, t, verb, run.attempt))
-    core.record_observed(run, partial(_acted, finding, deed))
+    runs.record_observed(run, lambda seq, t: Asked(seq, t, verb, run.attempt))
+    runs.record_observed(run, partial(_acted, finding, deed))
 
 
 def _acted(finding: Finding, deed: Deed, seq: int, t: float) -> FleetEvent:
     return HealthActed(seq, t, finding.id, deed)
 
 
-def keep_last_good(core: Core, run: LiveRun) -> None:
+def keep_last_good(runs: Runs, run: LiveRun) -> None:
     """Tell the trainer, if what it must keep has changed; without a link it is told when it comes back."""
-    findings = core.store.run(run.id).journal.findings.values()
+    findings = runs.store.run(run.id).journal.findings.values()
     open_ones = [it for it in findings if it.state == "open" and it.severity != "info" and it.attempt == run.attempt]
     try:
         manifests = [it for it in list_checkpoints(run.dir.checkpoints) if it.attempt == run.attempt]

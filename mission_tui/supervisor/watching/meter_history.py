@@ -21,8 +21,9 @@ from mission_tui.records.files.storage import StorageError
 from mission_tui.records.meter_history import TIERS, CellsRecord, Kept, MeterFiles, SpansRecord
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.host.clocks import unix_ahead
-from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.duties import reason_of
+from mission_tui.supervisor.runs.machine_state import MachineState
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.watching.restored_histories import RestoredHistories, Track, restore_histories
 
 MOST_A_LINE = 4_000
@@ -38,11 +39,12 @@ Maker = Callable[[int], Kept]
 
 
 class Instruments:
-    """Keeps the core's histories on disk."""
+    """Keeps the histories of meters and phases on disk."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self.files = MeterFiles(instruments_dir(core.root))
+    def __init__(self, runs: Runs, machine: MachineState) -> None:
+        self._runs = runs
+        self._machine = machine
+        self.files = MeterFiles(instruments_dir(runs.root))
         self._newest: dict[tuple[int, Track], float] = {}
         self._due = [0.0] * len(TIERS)
         self._loaded = False
@@ -53,14 +55,14 @@ class Instruments:
         try:
             await self.load()
         except Exception as error:  # noqa: BLE001 - likewise: what it held is not shown, what is seen now is kept
-            self._core.duties.fail("reading what instruments showed", reason_of(error), error)
+            self._runs.duties.fail("reading what instruments showed", reason_of(error), error)
             self._loaded = True
         while True:
             await asyncio.sleep(TIERS[0].write_s)
             try:
                 await self.write(time.time())
             except Exception as error:  # noqa: BLE001 - a strip with a gap must not end who watches the runs
-                self._core.duties.fail(KEEPING, reason_of(error), error)
+                self._runs.duties.fail(KEEPING, reason_of(error), error)
 
     async def load(self) -> None:
         """Put what the files hold before what was seen since the start."""
@@ -68,7 +70,7 @@ class Instruments:
         read = await asyncio.to_thread(lambda: [self.files.read(tier, now) for tier in TIERS])
         for sentence in (sentence for _, damage in read for sentence in damage):
             log.warning("instruments: %s", sentence)
-            self._core.duties.fail("reading what instruments showed", f"a part is damaged: {sentence}")
+            self._runs.duties.fail("reading what instruments showed", f"a part is damaged: {sentence}")
         found = await asyncio.to_thread(restore_histories, [parts for parts, _ in read], now, unix_ahead())
         self._newest = found.newest
         self._take(found)
@@ -83,9 +85,9 @@ class Instruments:
         if due:
             refused = await asyncio.to_thread(self._append, now, self._news(due, unix_ahead()))
             if refused:
-                self._core.duties.fail(KEEPING, refused)
+                self._runs.duties.fail(KEEPING, refused)
             else:
-                self._core.duties.done(KEEPING)
+                self._runs.duties.done(KEEPING)
 
     def close(self) -> None:
         """Write the rest."""
@@ -97,7 +99,7 @@ class Instruments:
         self._append(now, self._news(places, ahead))
 
     def _writable(self) -> bool:
-        return self._loaded and not self._core.reserve.needed
+        return self._loaded and not self._runs.reserve.needed
 
     def _append(self, now: float, makers: list[tuple[int, list[Maker]]]) -> str:
         """Write; returns why the disk refused it, if it did."""
@@ -111,8 +113,7 @@ class Instruments:
         return ""
 
     def _take(self, found: RestoredHistories) -> None:
-        core = self._core
-        core.gpu.names = found.names | core.gpu.names
+        self._machine.gpu.names = found.names | self._machine.gpu.names
         for (what, gpu), history in found.cells.items():
             since = self._tracks().get((what, gpu))
             if since is not None:
@@ -120,20 +121,20 @@ class Instruments:
                     history.add(cell)
                 history.total = since.total
             if what == "cpu":
-                core.host.cpu = history
+                self._machine.host.cpu = history
             elif what in ("busy", "power"):
-                (core.gpu.busy if what == "busy" else core.gpu.power)[gpu] = history
+                (self._machine.gpu.busy if what == "busy" else self._machine.gpu.power)[gpu] = history
             elif gpu:
-                core.gpu.meters[what, gpu] = history
+                self._machine.gpu.meters[what, gpu] = history
             else:
-                core.host.meters[what] = history
-        known = set(core.store.run_ids())
+                self._machine.host.meters[what] = history
+        known = set(self._runs.store.run_ids())
         for run, spans in found.spans.items():
             if run in known:
-                core.lanes.histories.setdefault(run, PhaseHistory()).begin_with(spans)
+                self._runs.lanes.histories.setdefault(run, PhaseHistory()).begin_with(spans)
 
     def _tracks(self) -> dict[Track, CellHistory]:
-        host, gpu = self._core.host, self._core.gpu
+        host, gpu = self._machine.host, self._machine.gpu
         tracks: dict[Track, CellHistory] = {("busy", uuid): history for uuid, history in gpu.busy.items()}
         tracks |= {("power", uuid): history for uuid, history in gpu.power.items()}
         tracks |= gpu.meters | {("cpu", ""): host.cpu}
@@ -144,7 +145,7 @@ class Instruments:
 
     def _cells(self, place: int, ahead: float) -> Iterator[Maker]:
         """Makers of the records that say which cells tier `place` has and the files have not."""
-        names = self._core.gpu.names
+        names = self._machine.gpu.names
         for track, history in self._tracks().items():
             what, gpu = track
             level = place - len(TIERS) + len(history.levels)
@@ -157,7 +158,7 @@ class Instruments:
                 yield partial(CellsRecord, track=what, gpu=gpu, name=name, cells=part, total=history.total)
 
     def _spans(self, place: int) -> Iterator[Maker]:
-        for run, lane in self._core.lanes.histories.items():
+        for run, lane in self._runs.lanes.histories.items():
             spans = lane.kept.complete(place, self._mark(place, ("run", run)))
             if spans:
                 self._newest[place, ("run", run)] = spans[-1].until

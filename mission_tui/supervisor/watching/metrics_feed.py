@@ -16,6 +16,7 @@ from mission_tui.fleet.health import is_news
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import damaged
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.watching.finding_actions import keep_last_good, react
 
 SLICE_S = 0.03
@@ -65,10 +66,10 @@ def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
         _judge(core, run, SLICE_S if not last else float("inf"))
 
 
-def record_duty_failure(core: Core, run: LiveRun, duty: str, why: str, number: int) -> None:
+def record_duty_failure(runs: Runs, run: LiveRun, duty: str, why: str, number: int) -> None:
     """A duty of the trainer failed: journal it once, whether its word or its record came first."""
-    if number not in core.store.run(run.id).journal.failures:
-        core.fail_for(run.id, duty, why, number=number)
+    if number not in runs.store.run(run.id).journal.failures:
+        runs.fail_for(run.id, duty, why, number=number)
 
 
 def judge_some(core: Core, run: LiveRun) -> bool:
@@ -86,21 +87,21 @@ def judge_silence(core: Core, run: LiveRun, now: float) -> None:
         _journal(core, run, finding)
 
 
-def _journal_failure(core: Core, run: LiveRun, record: MetricRecord) -> None:
+def _journal_failure(runs: Runs, run: LiveRun, record: MetricRecord) -> None:
     if isinstance(record, DutyFailed) and record.attempt == run.attempt:
-        record_duty_failure(core, run, record.duty, record.why, record.number)
+        record_duty_failure(runs, run, record.duty, record.why, record.number)
 
 
-def _read(core: Core, run: LiveRun) -> list[MetricRecord]:
+def _read(runs: Runs, run: LiveRun) -> list[MetricRecord]:
     """The new lines. Damage is journaled; a file that cannot be read at all is said to be so once."""
     records: list[MetricRecord] = []
     try:
         records = run.tail.read()
     except OSError as error:
-        if "damaged" not in core.store.run(run.id).journal.flags:
+        if "damaged" not in runs.store.run(run.id).journal.flags:
             run.tail.damage.append(str(error))
     for detail in run.tail.damage:
-        core.record_observed(run, damaged(run.tail.path.name, detail))
+        runs.record_observed(run, damaged(run.tail.path.name, detail))
     run.tail.damage.clear()
     return records
 

@@ -34,7 +34,7 @@ from mission_tui.supervisor.host.children import Child, start_child
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
-from mission_tui.supervisor.runs.targets import caller_of
+from mission_tui.supervisor.runs.registry import Runs
 
 LIMIT_S = 30.0
 AT_ONCE = 4
@@ -101,9 +101,9 @@ def notify_end(core: Core, run: LiveRun) -> None:
     _send(core, run, "", list(_messengers(core, run, None)))
 
 
-def _messengers(core: Core, run: LiveRun, finding: Finding | None) -> Iterator[_Messenger]:
+def _messengers(runs: Runs, run: LiveRun, finding: Finding | None) -> Iterator[_Messenger]:
     keep = run.spec.keep.health if run.spec is not None else HealthKeep()
-    view = core.store.view(run.id)
+    view = runs.store.view(run.id)
     what: Literal["finding", "ended"] = "ended" if finding is None else "finding"
     if keep.on_event:
         fields = None if finding is None else structs.asdict(finding)
@@ -142,7 +142,7 @@ def _send(core: Core, run: LiveRun, finding_id: str, messengers: list[_Messenger
                 failed(f"{messenger.name} was not run: {run.messengers} messengers of this run are still at work")
             else:
                 done = partial(core.done_for, run.id, messenger.name)
-                _start(run, messenger, caller_of(core, run.dir, run.attempt), failed, done)
+                _start(run, messenger, core.variables.caller_of(run.dir, run.attempt), failed, done)
         except (MissionError, OSError, ValueError) as error:  # ValueError: a NUL in the command
             failed(f"{messenger.name} was not run: {error}")
 
@@ -217,9 +217,9 @@ def _notified(finding_id: str, detail: str, seq: int, t: float) -> FleetEvent:
     return HealthActed(seq, t, finding_id, "notified", detail)
 
 
-def _fail(core: Core, run_id: str, finding_id: str, name: str, sentence: str) -> None:
+def _fail(runs: Runs, run_id: str, finding_id: str, name: str, sentence: str) -> None:
     """Journal a failure; a run that was removed meanwhile has no journal."""
-    if run_id in core.store.run_ids():
-        core.record_observed_of(
+    if run_id in runs.store.run_ids():
+        runs.record_observed_of(
             run_id, lambda seq, t: HealthActed(seq, t, finding_id, "notified", sentence, failed=name)
         )

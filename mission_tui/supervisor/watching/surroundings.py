@@ -21,7 +21,8 @@ from mission_tui.fleet.views.snapshot import OtherProgram
 from mission_tui.ipc.roots import live_roots, write_live_count
 from mission_tui.procfs import process_ids
 from mission_tui.supervisor.host.process_files import ProcessStat, read_stat, vram_of
-from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.machine_state import MachineState
+from mission_tui.supervisor.runs.registry import Runs
 
 MOST = 5
 MUCH_CPU_PERCENT = 20.0
@@ -46,8 +47,9 @@ log = logging.getLogger(__name__)
 class OtherPrograms:
     """Finds them in a thread, at most one at a time, and has the machine's meters name the few that take most."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, runs: Runs, machine: MachineState) -> None:
+        self._runs = runs
+        self._machine = machine
         self._looked_at = float("-inf")
         self._before: dict[int, ProcessStat] = {}
         self._based = True
@@ -56,7 +58,7 @@ class OtherPrograms:
 
     def poll(self, *, attended: bool) -> None:
         """To be called every second: looks anew where that is due."""
-        if attended or self._core.live:
+        if attended or self._runs.live:
             self._begin(ATTENDED_S if attended else UNATTENDED_S)
 
     async def survey(self) -> bool:
@@ -73,18 +75,18 @@ class OtherPrograms:
             return
         elapsed_s, self._looked_at = now - self._looked_at, now
         self._looking = asyncio.create_task(self._scan(elapsed_s), name="others")
-        self._core.duties.follow("survey of other programs", self._looking)
+        self._runs.duties.follow("survey of other programs", self._looking)
 
     async def _scan(self, elapsed_s: float) -> None:
         self._based = elapsed_s <= BASELINE_S
-        core, before = self._core, self._before if self._based else {}
+        before = self._before if self._based else {}
         ours = {os.getpid()}
-        for run_id in core.live:
-            pids = core.store.run(run_id).observed.pids
+        for run_id in self._runs.live:
+            pids = self._runs.store.run(run_id).observed.pids
             ours |= {pid for pid in (pids.keeper, pids.trainer) if pid is not None}
         self._before = await asyncio.to_thread(all_stats)
         taken = taken_by_others(self._before, before, elapsed_s, ours)
-        core.others = await asyncio.to_thread(_named, taken, dict(core.gpu.held))
+        self._machine.others = await asyncio.to_thread(_named, taken, dict(self._machine.gpu.held))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,24 +190,24 @@ def _user(pid: int) -> str:
 class OtherRoots:
     """Looks once a beat; what takes the disk or other supervisors is done off the event loop."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
         self._told: int | None = None
         self._beats = 0
         self._looking: asyncio.Task[None] | None = None
 
     def poll(self, *, attended: bool) -> None:
         """Tell how many runs live or wait here, when that changed; while somebody watches, look for other roots."""
-        live = len(self._core.store.live_ids())
+        live = len(self._runs.store.live_ids())
         if live != self._told:
             try:
-                write_live_count(self._core.root, live)
+                write_live_count(self._runs.root, live)
                 self._told = live
             except OSError as error:
                 log.warning("other screens are not told of the runs here: %s", error)
         if attended and self._beats % LOOK_BEATS == 0 and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._see(), name="elsewhere")
-            self._core.duties.follow("search for other roots", self._looking)
+            self._runs.duties.follow("search for other roots", self._looking)
         self._beats = self._beats + 1 if attended else 0
 
     def forget(self) -> None:
@@ -213,6 +215,6 @@ class OtherRoots:
         self._told = None
 
     async def _see(self) -> None:
-        roots = await asyncio.to_thread(live_roots, self._core.root)
-        self._core.store.observe_surroundings(elsewhere=roots)
-        self._core.changed.set()
+        roots = await asyncio.to_thread(live_roots, self._runs.root)
+        self._runs.store.observe_surroundings(elsewhere=roots)
+        self._runs.changed.set()

@@ -17,7 +17,8 @@ from mission_tui.fleet.events.processes import Usage
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import tree_bytes
 from mission_tui.supervisor.host.process_files import ProcessStat, open_files, pss_bytes, read_stat, written_bytes
-from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.machine_state import MachineState
+from mission_tui.supervisor.runs.registry import Runs
 
 DEAR_S, DEAR_UNATTENDED_S = 30.0, 120.0
 """How old PSS and open files of a run may be while somebody looks, and while nobody does.
@@ -65,8 +66,9 @@ class _Attempt:
 class UsageMeter:
     """Looked at every other beat. What a run took is known from the second look on; who came in between counts next."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, runs: Runs, machine: MachineState) -> None:
+        self._runs = runs
+        self._machine = machine
         self._looked_at = 0.0
         self._attempts: dict[str, _Attempt] = {}
 
@@ -74,15 +76,15 @@ class UsageMeter:
         """Note for every live run what it took since the last look, at monotonic `now`."""
         elapsed_s, self._looked_at = now - self._looked_at, now
         before, self._attempts = self._attempts, {}
-        for run_id, run in list(self._core.live.items()):
+        for run_id, run in list(self._runs.live.items()):
             known = before.get(run_id)
             self._attempts[run_id] = known if known and known.number == run.attempt else _Attempt(run.attempt)
         self._ask_dear(now, DEAR_S if attended else DEAR_UNATTENDED_S)
         for run_id, known in self._attempts.items():
-            self._core.apply_quietly(run_id, UsageSeen(self._usage(run_id, known, elapsed_s)))
+            self._runs.apply_quietly(run_id, UsageSeen(self._usage(run_id, known, elapsed_s)))
 
     def _family(self, run_id: str) -> list[int]:
-        pids = self._core.store.run(run_id).observed.pids
+        pids = self._runs.store.run(run_id).observed.pids
         return [pid for pid in (pids.keeper, pids.trainer, *pids.workers) if pid is not None]
 
     def _ask_dear(self, now: float, age_s: float) -> None:
@@ -100,10 +102,10 @@ class UsageMeter:
         before = known.stats
         known.stats = stats = {pid: stat for pid in self._family(run_id) if (stat := read_stat(pid)) is not None}
         written = known.written.total({(pid, stat.started): written_bytes(pid) for pid, stat in stats.items()})
-        gpu, rss_bytes = self._core.gpu, sum(stat.rss_bytes for stat in stats.values())
-        holders = [pid for pid, it in stats.items() if pid in gpu.held and self._core.holders.hold(pid, it.started)]
+        gpu, rss_bytes = self._machine.gpu, sum(stat.rss_bytes for stat in stats.values())
+        holders = [pid for pid, it in stats.items() if pid in gpu.held and self._machine.holders.hold(pid, it.started)]
         vram_bytes = _sum(gpu.held[pid] for pid in holders)
-        self._core.live[run_id].update_peaks(rss_bytes, vram_bytes)
+        self._runs.live[run_id].update_peaks(rss_bytes, vram_bytes)
         again = [(stat, then) for pid, stat in stats.items() if (then := before.get(pid)) is not None]
         if not again or elapsed_s <= 0.0:
             return None
@@ -140,30 +142,30 @@ def _sum(values: Iterable[int | None]) -> int | None:
 class RunSizes:
     """Looked at once a beat. An ended run is counted again soon after its end, and when something of it was removed."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
         self._work: asyncio.Task[None] | None = None
 
     def poll(self, now: float) -> None:
         """Begin to count the runs that are due at monotonic `now`."""
         if self._work is not None and not self._work.done():
             return
-        due = [run_id for run_id in self._core.store.run_ids()[:SHOWN] if self._is_due(run_id, now)]
+        due = [run_id for run_id in self._runs.store.run_ids()[:SHOWN] if self._is_due(run_id, now)]
         self._work = asyncio.create_task(self._count(due), name="sizes") if due else None
         if self._work is not None:
-            self._core.duties.follow("counting bytes of runs", self._work)
+            self._runs.duties.follow("counting bytes of runs", self._work)
 
     def _is_due(self, run_id: str, now: float) -> bool:
-        counted = self._core.counted.get(run_id)
+        counted = self._runs.counted.get(run_id)
         if counted is None:
             return True
-        live = run_id in self._core.live
+        live = run_id in self._runs.live
         return counted.live != live or now - counted.at > (COUNT_LIVE_S if live else COUNT_ENDED_S)
 
     async def _count(self, due: Sequence[str]) -> None:
-        sizes = await asyncio.to_thread(_slice, [self._core.run_dir(run_id) for run_id in due])
+        sizes = await asyncio.to_thread(_slice, [self._runs.run_dir(run_id) for run_id in due])
         for run_id, size in sizes.items():
-            self._core.record_size(run_id, size)
+            self._runs.record_size(run_id, size)
 
 
 def _slice(runs: Sequence[RunDir]) -> dict[str, int]:

@@ -65,7 +65,7 @@ class Life:
         """A supervisor from its start, with `steps` requests or accidents; it beats once a second all along."""
         core = Core(self.root, self.world)
         self.core = core
-        core.gpu = _NoGpu()  # type: ignore[assignment]
+        core.machine.gpu = _NoGpu()  # type: ignore[assignment]
         core.provenance = _NoProvenance()  # type: ignore[assignment]
         core.fleet.started()
         sweep_up(half_made(self.root))

@@ -404,7 +404,7 @@ async def test_a_messenger_that_failed_is_counted_and_shown_with_what_it_said(co
     live = live_run(core, f'echo first >&2; echo "{words}" >&2; exit 22')
     caller = Caller(sys.executable, str(core.root), {"PATH": os.environ["PATH"], "PERSON": "hunter2-hunter2"})
     core.seals.write_order(live.dir, attempt_order(core.root, live.dir, 1, spec_of(HealthKeep()), caller, None))
-    core.secrets[live.id] = {"PERSON": "hunter2-hunter2"}
+    core.variables.set_values(live.id, {"PERSON": "hunter2-hunter2"})
     notifying.notify_finding(core, live, FINDING)
     await asyncio.to_thread(until, lambda: len(said(live)) == 2)
     notifying.notify_finding(core, live, FINDING)

@@ -70,9 +70,9 @@ def test_a_run_that_joins_is_judged_once_and_shown(tmp_path: Path) -> None:
 
     async def scene(field: Field) -> None:
         first, second, now = two(field)
-        gain_monitor = GainMonitor(field.core)
+        gain_monitor = GainMonitor(field.core, field.core.machine)
         gain_monitor.poll(now - 45.0)
-        assert (paid(field, second), field.core.unmeasured) == ([], (second.id,))
+        assert (paid(field, second), field.core.machine.unmeasured) == ([], (second.id,))
         gain_monitor.poll(now)
         gain_monitor.poll(now + 5.0)
         (gain,) = paid(field, second)
@@ -81,7 +81,7 @@ def test_a_run_that_joins_is_judged_once_and_shown(tmp_path: Path) -> None:
         assert abs(gain.gain - 0.3) < 0.02
         assert gain.t == since(field, second)
         assert [gain.verdict for gain in paid(field, first)] == ["first"]
-        assert field.core.unmeasured == ()
+        assert field.core.machine.unmeasured == ()
         snapshot = field.core.store.snapshot(now)
         assert [each.run for each in snapshot.paid] == [second.id, first.id]
         assert snapshot.paid[0].sentence.startswith("second joined: +30 %: worth it (")
@@ -95,14 +95,14 @@ def test_a_restarted_supervisor_goes_on_where_the_last_one_was(tmp_path: Path) -
 
     async def scene(field: Field) -> None:
         first, second, now = two(field)
-        GainMonitor(field.core).poll(now - 40.0)
+        GainMonitor(field.core, field.core.machine).poll(now - 40.0)
         assert paid(field, second) == []
         begun = since(field, first)
         shown = field.core.store.snapshot(now).paid
         first, second = field.held_anew(first), field.held_anew(second)
         field.core.store.run(first.id).journal.started_t = begun
         assert field.core.store.snapshot(now).paid == shown
-        GainMonitor(field.core).poll(now)
+        GainMonitor(field.core, field.core.machine).poll(now)
         assert [gain.verdict for gain in paid(field, second)] == ["pays"]
         assert len(paid(field, first)) == 1
 
@@ -114,7 +114,7 @@ def test_one_that_ended_is_told_what_it_had_brought(tmp_path: Path) -> None:
 
     async def scene(field: Field) -> None:
         first, second, now = two(field, gain=-0.2)
-        gain_monitor = GainMonitor(field.core)
+        gain_monitor = GainMonitor(field.core, field.core.machine)
         gain_monitor.poll(now)
         field.say(second, lambda seq, t: AttemptEnded(seq, now, 1, Killed(None, "asked")))
         second.release()
@@ -137,7 +137,7 @@ def test_the_queue_holds_back_while_the_last_one_brought_little(tmp_path: Path, 
     async def scene(field: Field) -> None:
         _, second, now = two(field, gain)
         spec = change(SPEC, ["keep.limits.marginal_gain=0.05"])
-        gain_monitor = GainMonitor(field.core)
+        gain_monitor = GainMonitor(field.core, field.core.machine)
         gain_monitor.poll(now - 40.0)
         why = "waits until it is known what second brings (keep.limits.marginal_gain)"
         assert gain_shortage(field.core, 0.05, now - 40.0) == why

@@ -44,62 +44,65 @@ def another(folder: Path) -> Core:
 def seen(core: Core) -> Core:
     """A burst of 100 % a minute, 5 % between; the processors as their minute."""
     now = time.monotonic() // 60 * 60
-    busy, power, core.host.cpu = CellHistory(), CellHistory(SLOW_LEVELS), CellHistory(SLOW_LEVELS)
+    busy, power, core.machine.host.cpu = CellHistory(), CellHistory(SLOW_LEVELS), CellHistory(SLOW_LEVELS)
     for quarter in range(MINUTES * 240):
         t = now - MINUTES * 60 + quarter / 4
         value = 100.0 if quarter % 240 == 7 else 5.0
         busy.add(Cell(t, 0.0, value, value, 0.25, 5))
         if quarter % 4 == 0:
             power.add(Cell(t, 70.0, 71.0, 72.0, 1.0))
-            core.host.cpu.add(Cell(t, 0.0, float(quarter // 240), 100.0, 1.0))
-    core.host.meters["ram"] = core.gpu.meters["vram", "GPU-a"] = memory = CellHistory(METER_LEVELS)
+            core.machine.host.cpu.add(Cell(t, 0.0, float(quarter // 240), 100.0, 1.0))
+    core.machine.host.meters["ram"] = core.machine.gpu.meters["vram", "GPU-a"] = memory = CellHistory(METER_LEVELS)
     memory.total = 8e9
     for second in range(MINUTES * 60):
         memory.add_constant(1e6 * second, now - MINUTES * 60 + second, 1.0)
-    core.gpu.busy["GPU-a"], core.gpu.power["GPU-a"], core.gpu.names["GPU-a"] = busy, power, "Stand-in"
+    gpu = core.machine.gpu
+    gpu.busy["GPU-a"], gpu.power["GPU-a"], gpu.names["GPU-a"] = busy, power, "Stand-in"
     return core
 
 
 def histories(core: Core) -> list[CellHistory]:
-    meters = [core.host.meters["ram"], core.gpu.meters["vram", "GPU-a"]]
-    return [core.gpu.busy["GPU-a"], core.gpu.power["GPU-a"], core.host.cpu, *meters]
+    meters = [core.machine.host.meters["ram"], core.machine.gpu.meters["vram", "GPU-a"]]
+    return [core.machine.gpu.busy["GPU-a"], core.machine.gpu.power["GPU-a"], core.machine.host.cpu, *meters]
 
 
 async def test_the_next_supervisor_shows_what_the_last_one_saw(core: Core, tmp_path: Path) -> None:
     """Cells of every age, to the peak, though the last one never closed its files; and what is seen since goes on."""
     await writing(core)
     then, now = another(tmp_path), time.monotonic()
-    then.gpu.busy["GPU-a"] = CellHistory()
-    then.gpu.busy["GPU-a"].add(Cell(now, 77.0, 77.0, 77.0, 0.25))
-    await Instruments(then).load()
-    assert then.gpu.names == {"GPU-a": "Stand-in"}
-    assert then.gpu.meters["vram", "GPU-a"].total == 8e9
-    end = core.host.cpu.complete(0, 0.0)[-1].t // 10 * 10 - 10
+    then.machine.gpu.busy["GPU-a"] = CellHistory()
+    then.machine.gpu.busy["GPU-a"].add(Cell(now, 77.0, 77.0, 77.0, 0.25))
+    await Instruments(then, then.machine).load()
+    assert then.machine.gpu.names == {"GPU-a": "Stand-in"}
+    assert then.machine.gpu.meters["vram", "GPU-a"].total == 8e9
+    end = core.machine.host.cpu.complete(0, 0.0)[-1].t // 10 * 10 - 10
     for seconds in (50, 590, MINUTES * 60):
         for before, after in zip(histories(core), histories(then), strict=True):
             old, new = (history.between(end - seconds, end, 60) for history in (before, after))
             assert len(old) == len(new) > 0
             for was, is_ in zip(old, new, strict=True):
                 assert structs.astuple(is_) == pytest.approx(structs.astuple(was), abs=0.01)
-    assert then.gpu.busy["GPU-a"].between(now - 1, now + 1, 10)[-1].most == 77.0
+    assert then.machine.gpu.busy["GPU-a"].between(now - 1, now + 1, 10)[-1].most == 77.0
 
 
 async def test_nothing_is_written_twice(core: Core, tmp_path: Path) -> None:
     """Read back and written again by the next one, the files hold every cell once."""
     await writing(core)
     again = another(tmp_path)
-    instruments = Instruments(again)
+    instruments = Instruments(again, again.machine)
     await instruments.load()
     instruments.close()
     last = another(tmp_path)
-    await Instruments(last).load()
-    looks = [sum(cell.looks for cell in each.gpu.busy["GPU-a"].between(0.0, 1e12, 10**6)) for each in (core, last)]
+    await Instruments(last, last.machine).load()
+    looks = [
+        sum(cell.looks for cell in each.machine.gpu.busy["GPU-a"].between(0.0, 1e12, 10**6)) for each in (core, last)
+    ]
     assert 0 <= looks[0] - looks[1] <= 5  # the open cell
 
 
 async def test_a_full_disk_is_not_written_to(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the reserve is given up nothing is written; where the disk refuses all the same, the supervisor goes on."""
-    instruments = Instruments(core)
+    instruments = Instruments(core, core.machine)
     await instruments.load()
     core.reserve.release()
     monkeypatch.setattr(core.reserve, "size_bytes", 1 << 62)
@@ -114,7 +117,7 @@ async def test_a_full_disk_is_not_written_to(core: Core, monkeypatch: pytest.Mon
     with monkeypatch.context() as full:
         full.setattr(MeterFiles, "append", refuse)
         await instruments.write(time.time())
-    core.gpu.busy["GPU-a"].add(Cell(time.monotonic() + 5.0, 9.0, 9.0, 9.0, 0.25))
+    core.machine.gpu.busy["GPU-a"].add(Cell(time.monotonic() + 5.0, 9.0, 9.0, 9.0, 0.25))
     instruments.close()
     assert list(instruments_dir(core.root).iterdir())
 
@@ -189,7 +192,7 @@ async def test_an_onlooker_sees_the_strip_from_the_files(core: Core) -> None:
 
 async def writing(core: Core) -> None:
     """All tiers, once."""
-    instruments = Instruments(core)
+    instruments = Instruments(core, core.machine)
     await instruments.load()
     await instruments.write(time.time())
 

@@ -1,0 +1,214 @@
+"""The runs as the supervisor holds them: the store, the live runs, their journals, and one sign that something changed.
+
+What is journaled is in the store in the same step. It keeps state for the modules that act; it decides nothing itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from mission_tui import __version__
+from mission_tui.fleet.events.findings import WHY_CHARACTERS, FailedDuty
+from mission_tui.fleet.events.journal import Asked, DutyDoneSeen, DutyFailureSeen, FleetEvent, Verb
+from mission_tui.fleet.events.observations import SizeSeen
+from mission_tui.fleet.history.run import Fact
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.store import Store
+from mission_tui.fleet.text import clean
+from mission_tui.fleet.views.snapshot import HostMeters, SupervisorInfo
+from mission_tui.records.files.storage import Reserve, StorageError
+from mission_tui.records.runs.layout import RunDir, supervisor_dir
+from mission_tui.supervisor.runs.duties import GPU_METERS, Duties
+from mission_tui.supervisor.runs.journal import FleetJournal, Make, RunJournal
+from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.phase_lanes import Lanes
+from mission_tui.supervisor.runs.requester import signed
+from mission_tui.supervisor.runs.run_names import RunNames
+
+RESERVE_BYTES = 256 << 10
+"""Some hundreds of events: enough to write down how every run ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCount:
+    """When (monotonic) the bytes of a run were counted, and whether it lived then."""
+
+    at: float
+    live: bool
+
+
+def hold_reserve(root: Path) -> Reserve:
+    """The bytes that are given up for journals when the disk of the runs root is full."""
+    reserve = Reserve(supervisor_dir(root) / "reserve", RESERVE_BYTES)
+    reserve.hold()
+    return reserve
+
+
+class Runs:
+    """One per process. `live` holds every run that has not ended; `launched` when (monotonic) a run was made here.
+    `counted` says whose bytes are known. `unwritten` are the journals of ended runs that wait for the disk.
+
+    `waiting` are the ended runs of which only name and end are known yet, the last to end first; `fetch` reads the
+    whole of one of them, and whoever speaks of a single run calls it first.
+    """
+
+    def __init__(self, root: Path, reserve: Reserve, meters: HostMeters) -> None:
+        self.root = root
+        self.reserve = reserve
+        self.fleet = FleetJournal(supervisor_dir(root) / "events.jsonl")
+        info = SupervisorInfo(pid=os.getpid(), version=__version__, started_t=time.time())
+        self.store = Store(str(root), info, meters)
+        self.duties = Duties(self.fleet, self._show_duties)
+        self.fleet.failed = partial(self.duties.report, "journal of the fleet")
+        self.lanes = Lanes()
+        self.live: dict[str, LiveRun] = {}
+        self.names = RunNames(self._live_names)
+        self.launched: dict[str, float] = {}
+        self.unwritten: dict[str, RunJournal] = {}
+        self.counted: dict[str, SizeCount] = {}
+        self.waiting: dict[str, None] = {}
+        self.fetch: Callable[[str], None] = lambda _: None
+        self.changed = asyncio.Event()
+
+    def run_dir(self, run_id: str) -> RunDir:
+        return RunDir(self.root / run_id)
+
+    def name_of(self, run_id: str) -> str:
+        """What people call the run; empty for one that is not known."""
+        return self.store.run(run_id).journal.name if run_id in self.store.run_ids() else ""
+
+    def _live_names(self) -> dict[str, str]:
+        return {run_id: self.store.run(run_id).journal.name for run_id in {*self.live, *self.store.live_ids()}}
+
+    def check_room(self) -> None:
+        """Raise `StorageError` while the disk of the runs root is full: what lives goes on, nothing new is started."""
+        self.reserve.hold()
+        if self.reserve.needed:
+            sentence = f"the disk of {self.root} is full: nothing new is started; free some space there first"
+            raise StorageError(sentence, errno.ENOSPC)
+
+    def add(self, run: RunDir, spec: Spec | None) -> None:
+        """Know a run directory; its facts follow."""
+        self.store.add_run(run.id, str(run.path), spec)
+        self.changed.set()
+
+    def forget(self, run_id: str) -> None:
+        """Know nothing more of a run whose directory was removed."""
+        self.store.remove_run(run_id)
+        self.lanes.forget(run_id)
+        self.waiting.pop(run_id, None)
+        self.launched.pop(run_id, None)
+        self.counted.pop(run_id, None)
+        self.changed.set()
+
+    def apply(self, run_id: str, fact: Fact) -> bool:
+        """Take in a fact that everyone should hear of soon; false when it was known."""
+        news = self.store.apply(run_id, fact)
+        self.lanes.take(run_id, fact)
+        if news:
+            self.changed.set()
+        return news
+
+    def apply_quietly(self, run_id: str, fact: Fact) -> None:
+        """Take in a fact that may wait for the next change, such as a heartbeat."""
+        self.store.apply(run_id, fact)
+        self.lanes.take(run_id, fact)
+
+    def take_journal(self, run: RunDir, last_seq: int) -> RunJournal:
+        """The run's journal; the very one that still holds events that a full disk did not take."""
+        held = self.unwritten.pop(run.id, None)
+        return held if held is not None else RunJournal(run.events, last_seq, self.reserve)
+
+    def record_request(self, run: LiveRun, make: Make) -> FleetEvent:
+        """Journal what a person asked for, before it is acknowledged. Raises `StorageError`."""
+        event = run.journal.append(lambda seq, t: signed(make(seq, t)))
+        self.apply(run.id, event)
+        return event
+
+    def record_verb(self, run: LiveRun, verb: Verb) -> FleetEvent:
+        """Journal that a person asked for `verb`. Raises `StorageError`."""
+        return self.record_request(run, lambda seq, t: Asked(seq, t, verb, run.attempt))
+
+    def record_observed(self, run: LiveRun, make: Make) -> FleetEvent:
+        """Journal what the supervisor saw; a full disk delays the writing, not the seeing."""
+        event = run.journal.append_or_hold(make)
+        self.report_journal(run.id, run.journal)
+        self.apply(run.id, event)
+        return event
+
+    def record_request_of(self, run_id: str, make: Make) -> None:
+        """As `record_request`, for a run that may have ended. Raises `StorageError`."""
+        with self._journal_of(run_id) as journal:
+            self.apply(run_id, journal.append(lambda seq, t: signed(make(seq, t))))
+
+    def record_observed_of(self, run_id: str, make: Make) -> None:
+        """As `record_observed`, for a run that may have ended."""
+        with self._journal_of(run_id) as journal:
+            self.apply(run_id, journal.append_or_hold(make))
+            self.report_journal(run_id, journal)
+
+    def report_journal(self, run_id: str, journal: RunJournal) -> None:
+        """Take in whether events of the run wait for the disk."""
+        self.duties.report(f"journal of {run_id}", journal.why if journal.holding else "")
+
+    def retry_journals(self) -> None:
+        """Write the events of ended runs that wait for the disk, as far as it takes them."""
+        for run_id, journal in list(self.unwritten.items()):
+            try:
+                journal.retry()
+            except StorageError:
+                continue
+            journal.close()
+            self.report_journal(run_id, journal)
+            del self.unwritten[run_id]
+
+    @contextmanager
+    def _journal_of(self, run_id: str) -> Iterator[RunJournal]:
+        live = self.live.get(run_id)
+        if live is not None:
+            yield live.journal
+            return
+        journal = self.take_journal(self.run_dir(run_id), self.store.run(run_id).journal.seq)
+        try:
+            yield journal
+        finally:
+            journal.close()
+            if journal.holding:
+                self.unwritten[run_id] = journal
+
+    def record_size(self, run_id: str, size_bytes: int) -> None:
+        """Take in that the run's files have so many bytes now."""
+        if run_id not in self.waiting and run_id in self.store.run_ids():
+            self.counted[run_id] = SizeCount(time.monotonic(), run_id in self.live)
+            self.apply_quietly(run_id, SizeSeen(size_bytes))
+
+    def _show_duties(self, failed: tuple[FailedDuty, ...]) -> None:
+        self.store.observe_duties(tuple(each for each in failed if each.duty != GPU_METERS))
+        self.changed.set()
+
+    def fail_for(self, run_id: str, duty: str, why: str, *, number: int = 0) -> None:
+        """Journal that `duty` was not done for the run; one that was removed meanwhile has no journal."""
+        if run_id not in self.store.run_ids():
+            return
+        attempt, sentence = self.store.run(run_id).journal.attempt, clean(why, WHY_CHARACTERS)
+        self.record_observed_of(run_id, lambda seq, t: DutyFailureSeen(seq, t, attempt, duty, sentence, number))
+
+    def done_for(self, run_id: str, duty: str) -> None:
+        """`duty` was done for the run: journaled if it had failed before."""
+        if run_id not in self.store.run_ids() or (known := self.store.run(run_id).journal.duties.get(duty)) is None:
+            return
+        attempt, times = self.store.run(run_id).journal.attempt, known.times
+        self.record_observed_of(run_id, lambda seq, t: DutyDoneSeen(seq, t, attempt, duty, times))
+
+    def is_live(self, run_id: str, attempt: int) -> bool:
+        """Whether `attempt` is the running one of a live run, and more of it lives than what it left behind."""
+        run = self.live.get(run_id)
+        return run is not None and run.attempt == attempt and not run.outlived
