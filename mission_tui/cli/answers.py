@@ -36,7 +36,9 @@ def answer_facts(answer: Accepted | VerdictReply) -> dict[str, Any]:
             {"damaged": list(answer.damaged)} if answer.damaged else {}
         )
     verdict = {"grade": answer.verdict.grade, "changes": [_change_facts(it) for it in answer.verdict.changes]}
-    return {"id": answer.run, "accepted": False, "notes": [], "verdict": verdict}
+    return {"id": answer.run, "accepted": False, "notes": [], "verdict": verdict} | (
+        {"not_now": answer.not_now} if answer.not_now else {}
+    )
 
 
 def _change_facts(change: Change) -> dict[str, Any]:
@@ -55,6 +57,8 @@ def print_answer(answer: Accepted | VerdictReply, deed: Deed = "resume") -> None
     width = width_of(sys.stderr)
     for line in (line for change in answer.verdict.changes for line in change_lines(change, width)):
         write(*line, stream=sys.stderr)
+    if answer.not_now:
+        print_error(answer.not_now)
     print_error(f"{answer.run} {_NOT_DONE[deed]}: {_todo(answer, deed)}")
 
 

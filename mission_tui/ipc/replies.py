@@ -110,12 +110,16 @@ class AdoptableReply(Reply, frozen=True, kw_only=True, tag="adoptable"):
 
 
 class VerdictReply(Reply, frozen=True, kw_only=True, tag="verdict"):
-    """What a resume from `checkpoint` would change; nothing was started. `accept_needed`: `accept` would start it."""
+    """What a resume from `checkpoint` would change; nothing was started. `accept_needed`: `accept` would start it.
+
+    `not_now`: why it cannot start now whatever is accepted: the machine lacks room, its name is taken. Empty: it can.
+    """
 
     run: str
     verdict: ResumeVerdict
     accept_needed: bool
     checkpoint: str = ""
+    not_now: str = ""
 
 
 class CheckpointView(Struct, frozen=True, kw_only=True):

@@ -8,8 +8,9 @@ import termios
 
 import click
 import pytest
+from msgspec import structs
 
-from mission_tui.cli.answers import change_lines, print_answer
+from mission_tui.cli.answers import answer_facts, change_lines, print_answer
 from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.replies import VerdictReply
 from tests.drawn import drawn
@@ -69,3 +70,14 @@ def test_a_file_gets_120_columns_and_a_terminal_its_own(
         print_answer(REPLY)
     shown = click.unstyle(drawn(master)).splitlines()
     assert 40 < max(map(len, shown[:-1])) <= 60
+
+
+def test_why_it_cannot_start_now_is_said_and_in_the_document(capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside the verdict: on stderr, and as `not_now`, which is left out where nothing is missing."""
+    missing = structs.replace(REPLY, not_now="heavy cannot go on now: 9 MiB of memory are needed")
+    print_answer(missing)
+    said = capsys.readouterr().err
+    assert "heavy cannot go on now: 9 MiB of memory are needed" in said
+    assert "env.n_envs: 4 -> 64" in said
+    assert answer_facts(missing)["not_now"] == missing.not_now
+    assert "not_now" not in answer_facts(REPLY)

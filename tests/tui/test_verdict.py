@@ -51,6 +51,14 @@ def test_changes_that_nobody_asked_for_now_are_explained() -> None:
     assert "from before" not in said("env.n_envs=64")
 
 
+def test_why_it_cannot_start_now_is_said_beside_the_verdict() -> None:
+    """The changes stand there all the same."""
+    reply = structs.replace(REPLY, not_now="a cannot go on now: 9 MiB of memory are needed")
+    said = [strip.text.strip() for strip in VerdictScreen("a", reply).lines(80)]
+    assert said[0] == "a cannot go on now: 9 MiB of memory are needed"
+    assert any("env.n_envs" in text for text in said)
+
+
 def test_what_was_chosen_is_not_offered_again() -> None:
     """Though the warning may stay; a branch repairs nothing, so nothing more is offered with it."""
     assert offered(Choice(remedies=("hold-steps:env.n_envs",))) == ["1 branch: new", "2 restore: as it was"]

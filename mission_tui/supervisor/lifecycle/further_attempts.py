@@ -96,12 +96,38 @@ def check_own_name(core: Core, run_id: str) -> None:
         )
 
 
-def check_place(core: Core, run_id: str, plan: NextAttempt, ending: LiveRun | None = None) -> tuple[str, ...]:
-    """What the machine lacks for `plan` once `ending` is gone. Raises `PresetError` for what keeps it from starting."""
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Whether an attempt can start now: `warnings` say what the machine is short of, `refusal` why it cannot."""
+
+    warnings: tuple[str, ...] = ()
+    refusal: MissionError | None = None
+
+    @property
+    def not_now(self) -> str:
+        """Why it cannot start now, in a sentence; empty where it can."""
+        return "" if self.refusal is None else str(self.refusal)
+
+    def check(self) -> None:
+        """Raise the refusal, if there is one."""
+        if self.refusal is not None:
+            raise self.refusal
+
+
+def room_for(core: Core, run_id: str, spec: Spec, ending: LiveRun | None = None, *, own_name: bool = True) -> Room:
+    """The room for an attempt of `spec` once `ending` is gone. A branch does not need the `own_name` of `run_id`.
+
+    Nothing is raised: a verdict can be had all the same.
+    """
     try:
-        return check_machine(core, (plan.now,), ending)
+        core.check_room()
+        if own_name:
+            check_own_name(core, run_id)
+        return Room(check_machine(core, (spec,), ending))
     except PresetError as error:
-        raise PresetError(f"{core.store.view(run_id).name} cannot go on now: {error}") from error
+        return Room(refusal=PresetError(f"{core.store.view(run_id).name} cannot go on now: {error}"))
+    except MissionError as error:
+        return Room(refusal=error)
 
 
 def damaged_changes(start: Manifest | None, damaged: tuple[DamagedCheckpoint, ...]) -> tuple[Change, ...]:
@@ -204,8 +230,11 @@ def warned(verdict: ResumeVerdict, changes: tuple[Change, ...]) -> ResumeVerdict
     return structs.replace(verdict, grade=grade, changes=(*verdict.changes, *changes))
 
 
-def verdict_first(request: Resume | Apply, run_id: str, plan: NextAttempt) -> VerdictReply | None:
-    """The verdict, when it was all that was asked for, when it refuses, or when it warns and was not accepted."""
+def verdict_first(request: Resume | Apply, run_id: str, plan: NextAttempt, room: Room) -> VerdictReply | None:
+    """The verdict, when it was all that was asked for, when it refuses, or when it warns and was not accepted.
+
+    Raises the refusal of `room` where the attempt would start.
+    """
     grade = plan.verdict.grade
     unheard = grade == "warn" and not plan.agreed
     if request.check_only or grade == "refuse" or (unheard and not request.accept):
@@ -215,7 +244,9 @@ def verdict_first(request: Resume | Apply, run_id: str, plan: NextAttempt) -> Ve
             verdict=plan.verdict,
             accept_needed=unheard,
             checkpoint=plan.start or "",
+            not_now=room.not_now,
         )
+    room.check()
     return None
 
 

@@ -23,9 +23,8 @@ from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
 from mission_tui.supervisor.lifecycle.further_attempts import (
     Plan,
-    check_own_name,
-    check_place,
     plan_attempt,
+    room_for,
     start_attempt,
     verdict_first,
 )
@@ -55,12 +54,12 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     attempt = core.store.run(run_id).journal.attempt
     plan = await _planned(core, run_id, finding, request)
     live = core.live.get(run_id)
-    lacking = check_place(core, run_id, plan, live)
+    room = room_for(core, run_id, plan.now, live)
     if live is not None:
         # A person may think about it while the finding clears and retention goes on.
         live.offer(plan.checkpoint.name)
         keep_last_good(core, live)
-    verdict = verdict_first(request, run_id, plan)
+    verdict = verdict_first(request, run_id, plan, room)
     if verdict is not None:
         return verdict
     if core.store.run(run_id).journal.attempt != attempt:
@@ -68,12 +67,11 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     if live is None:
         start_attempt(core, run_id, plan)
         core.record_observed_of(run_id, partial(_applied, finding, _words(finding, plan)))
-        return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *lacking))
+        return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *room.warnings))
     _check(core, run_id, finding)
-    check_own_name(core, run_id)
     _end_first(core, live, finding, plan)
     stops = f"it stops first, then goes on from {plan.checkpoint.name}"
-    return Accepted(re=request.id, runs=(run_id,), notes=(stops, *plan.notes, *lacking))
+    return Accepted(re=request.id, runs=(run_id,), notes=(stops, *plan.notes, *room.warnings))
 
 
 def _check(runs: Runs, run_id: str, finding: Finding) -> None:

@@ -39,10 +39,10 @@ from mission_tui.supervisor.lifecycle.first_attempts import (
 from mission_tui.supervisor.lifecycle.further_attempts import (
     NextAttempt,
     Plan,
-    check_place,
     damaged_changes,
     plan_again,
     plan_attempt,
+    room_for,
     start_attempt,
     verdict_first,
 )
@@ -78,13 +78,13 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
 
 
 def _carry_out(core: Core, run_id: str, request: Resume, plan: NextAttempt) -> Accepted | VerdictReply:
-    lacking = check_place(core, run_id, plan)
-    verdict = verdict_first(request, run_id, plan)
+    room = room_for(core, run_id, plan.now)
+    verdict = verdict_first(request, run_id, plan, room)
     if verdict is not None:
         return verdict
     start_attempt(core, run_id, plan)
     passed_over = tuple(each.name for each in plan.damaged) if isinstance(plan, Plan) else ()
-    return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *lacking), damaged=passed_over)
+    return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *room.warnings), damaged=passed_over)
 
 
 def _anew(core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckpoint, ...]) -> Accepted | VerdictReply:
@@ -98,7 +98,9 @@ def _anew(core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckp
     if known.journal.restart is None or request.assignments or request.remedies or request.overrides:
         raise MissionError(f"cannot resume {known.journal.name}: it has no checkpoint to go on from; launch it again")
     if request.check_only:
-        return VerdictReply(re=request.id, run=run_id, verdict=ResumeVerdict("safe"), accept_needed=False)
+        not_now = "" if known.spec is None else room_for(core, run_id, known.spec).not_now
+        verdict = ResumeVerdict("safe")
+        return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=False, not_now=not_now)
     start_again(core, run_id, caller_for(core, run_id, request), None)
     return Accepted(re=request.id, runs=(run_id,), notes=("it has no checkpoint, so it begins anew",))
 
@@ -159,11 +161,17 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
     if checkpoint is None:
         raise MissionError(f"cannot branch from {core.store.view(run_id).name}: it has no checkpoint yet")
     plan = await plan_attempt(core, run_id, request, checkpoint, request.assignments)
-    lacking = check_place(core, run_id, plan)
+    room = room_for(core, run_id, plan.now, own_name=False)
     if request.check_only:
         return VerdictReply(
-            re=request.id, run=run_id, verdict=plan.verdict, accept_needed=True, checkpoint=checkpoint.name
+            re=request.id,
+            run=run_id,
+            verdict=plan.verdict,
+            accept_needed=True,
+            checkpoint=checkpoint.name,
+            not_now=room.not_now,
         )
+    room.check()
     for violation in violations(plan.now):
         raise UsageError(f"cannot branch like this: {violation.sentence}")
     made = await _make_branch(core, run_id, request, plan)
@@ -172,7 +180,7 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
     )
     lost = tuple(change.why for change in damaged_changes(checkpoint, damaged))
     passed_over = tuple(each.name for each in damaged)
-    return Accepted(re=request.id, runs=(made,), notes=(note, *lost, *lacking), damaged=passed_over)
+    return Accepted(re=request.id, runs=(made,), notes=(note, *lost, *room.warnings), damaged=passed_over)
 
 
 async def _make_branch(core: Core, source_id: str, request: Resume, plan: Plan) -> str:

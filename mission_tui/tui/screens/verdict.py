@@ -123,6 +123,7 @@ class VerdictScreen(Sheet[Choice]):
     def lines(self, width: int) -> list[Strip]:
         """The worst changes first: what, from what to what, why it matters, and each remedy with its key."""
         rows: list[list[Part]] = [[(text, colours.INK)] for fact in self._facts for text in wrap(fact, width)]
+        rows += [[(text, colours.WARN)] for text in wrap(self._reply.not_now, width)] if self._reply.not_now else []
         rows += [[]] if rows else []
         offers = iter(self._offers)
         for change in self._changes:

@@ -114,6 +114,9 @@ def test_what_the_ending_run_claims_is_free_for_its_next_attempt(lab: Lab) -> No
     (other,) = lab.launch(spec=large, STUB_UPDATE_S="600")
     with pytest.raises(PresetError, match="MiB are free"):
         apply(lab, run, finding)
+    asked = apply(lab, run, finding, check_only=True)
+    assert isinstance(asked, VerdictReply)
+    assert "MiB are free" in asked.not_now
     lab.act("kill", other)
     lab.ended(other)
     assert isinstance(apply(lab, run, finding), Accepted)

@@ -84,10 +84,40 @@ def test_a_refused_change_starts_nothing_even_when_accepted(lab: Lab) -> None:
 def test_what_the_machine_cannot_carry_is_refused_with_numbers(lab: Lab) -> None:
     """A rollout beyond the memory: how much is needed and free; asked, accepted or as a branch, nothing starts."""
     run = stopped(lab)
-    for how in ({"check_only": True}, {"accept": True}, {"branch": True}):
-        with pytest.raises(PresetError, match=r"cannot go on now: .* MiB of memory and .* MiB are free"):
-            resume(lab, run, "ppo.n_steps=2000000000", "ppo.batch_size=64", **how)
+    words, why = (
+        ("ppo.n_steps=500000000", "ppo.batch_size=64"),
+        "cannot go on now: .* MiB of memory and .* MiB are free",
+    )
+    for how in ({"accept": True}, {"branch": True}):
+        with pytest.raises(PresetError, match=why):
+            resume(lab, run, *words, **how)
     assert (lab.view(run).attempt, len(lab.snapshot().runs)) == (1, 1)
+
+
+def test_a_verdict_can_be_had_where_the_machine_lacks_room(lab: Lab) -> None:
+    """What would change is said, and beside it what is missing; of a branch, and where nothing was accepted, too."""
+    run = stopped(lab)
+    words = ("ppo.n_steps=500000000", "ppo.batch_size=64")
+    for how in ({"check_only": True}, {"check_only": True, "branch": True}, {}):
+        reply = resume(lab, run, *words, **how)
+        assert isinstance(reply, VerdictReply)
+        assert "ppo.n_steps" in {change.name for change in reply.verdict.changes}
+        assert re.search(r"cannot go on now: .* MiB of memory and .* MiB are free", reply.not_now)
+    fits = resume(lab, run, "env.n_envs=32", check_only=True)
+    assert isinstance(fits, VerdictReply)
+    assert fits.not_now == ""
+    assert (lab.view(run).attempt, len(lab.snapshot().runs)) == (1, 1)
+
+
+def test_a_verdict_can_be_had_of_a_run_whose_name_was_taken(lab: Lab) -> None:
+    """It says which run has the name; a branch does not need it."""
+    run = stopped(lab)
+    (other,) = lab.launch(name=lab.view(run).name)
+    reply, branch = (resume(lab, run, check_only=True, branch=branch) for branch in (False, True))
+    assert isinstance(reply, VerdictReply)
+    assert isinstance(branch, VerdictReply)
+    assert f"is taken by a live run ({other})" in reply.not_now
+    assert branch.not_now == ""
 
 
 def test_check_only_starts_nothing(lab: Lab) -> None:
