@@ -105,7 +105,7 @@ def _anew(core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckp
     return Accepted(re=request.id, runs=(run_id,), notes=("it has no checkpoint, so it begins anew",))
 
 
-def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted:
+def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted | VerdictReply:
     """Let a paused or frozen run go on, or take back a pause that it has not reached yet."""
     name = core.store.view(run.id).name
     state = core.store.run(run.id).state
@@ -118,6 +118,8 @@ def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted:
     holds = run.freezes or state == "frozen"
     if run.link is None and not holds:
         raise MissionError(f"cannot resume {name} now: its trainer is not connected; try again in a moment")
+    if request.check_only:
+        return VerdictReply(re=request.id, run=run.id, verdict=ResumeVerdict("safe"), accept_needed=False)
     core.record_verb(run, "resume")
     if holds:
         thaw_run(core, run)

@@ -128,6 +128,19 @@ def test_check_only_starts_nothing(lab: Lab) -> None:
     assert (reply.verdict.grade, lab.view(run).state) == ("safe", "ended")
 
 
+def test_check_only_leaves_a_paused_run_paused(lab: Lab) -> None:
+    """Nothing would change, and it stays held until it is resumed in earnest."""
+    (run,) = lab.launch()
+    lab.running(run)
+    lab.act("pause", run)
+    held = lab.wait(run, lambda view: view.state == "paused").update
+    reply = resume(lab, run, check_only=True)
+    assert isinstance(reply, VerdictReply)
+    assert (reply.verdict.grade, lab.view(run).state) == ("safe", "paused")
+    assert isinstance(resume(lab, run), Accepted)
+    lab.running(run, (held or 0) + 1)
+
+
 def test_a_finished_run_needs_a_larger_total(lab: Lab) -> None:
     """Refused as it is; with a larger total it goes on to that total."""
     (run,) = lab.launch(spec=stub_spec(64 * 3))
