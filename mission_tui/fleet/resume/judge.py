@@ -30,8 +30,9 @@ from mission_tui.fleet.resume.remedies import (
 from mission_tui.fleet.resume.sides import ResumeFacts, Rule, Ruling, Sides, always
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Grade, Remedy, ResumeVerdict, Terms
 from mission_tui.fleet.specs.consistency import LARGEST_ROLLOUT, violations
+from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.schema import TABLES
-from mission_tui.fleet.specs.sizes import BatchPlan, nearby_divisors
+from mission_tui.fleet.specs.sizes import BatchPlan, nearby_divisors, plan_batch
 from mission_tui.fleet.specs.spec import Part, Schedule, Spec, part_words, rollout_size
 from mission_tui.fleet.text import clean
 
@@ -151,7 +152,7 @@ def _helps(was: Spec, target: ResumeTarget, facts: ResumeFacts, grade: Grade, ch
     if _GRAVITY.index(after.grade) > _GRAVITY.index(grade):
         return False
     own = next((it.grade for it in after.changes if it.name == change.name), "safe")
-    return own != "refuse" and _GRAVITY.index(own) <= _GRAVITY.index(change.grade)
+    return _GRAVITY.index(own) < max(_GRAVITY.index(change.grade), _GRAVITY.index("warn"))
 
 
 def _changes(sides: Sides) -> Iterator[Change]:
@@ -188,12 +189,26 @@ def _settled(sides: Sides, name: str, ruling: Ruling) -> Ruling:
         return Ruling("warn", f"overridden: {ruling.why}", ruling.remedy)
     if ruling.grade != "warn":
         return ruling if ruling.grade == "refuse" else replace(ruling, remedies=())
-    taken = [remedy for remedy in ruling.remedies if remedy.terms != AS_IT_WAS and terms.covers(remedy.terms)]
+    taken = [remedy for remedy in ruling.remedies if _is_taken(sides, remedy)]
     if not taken:
         return ruling
     # What eases a training in is chosen once; settings that help besides, such as a target KL, stay on offer.
-    besides = tuple(remedy for remedy in ruling.remedies if remedy.terms == AS_IT_WAS)
+    eased = any(remedy.terms != AS_IT_WAS for remedy in taken)
+    besides = tuple(it for it in ruling.remedies if it not in taken and not (eased and it.terms != AS_IT_WAS))
     return Ruling("note", f"answered by {taken[0].name} ({taken[0].what}): {ruling.why}", remedies=besides)
+
+
+def _is_taken(sides: Sides, remedy: Remedy) -> bool:
+    """Whether `remedy` was chosen: its terms hold, and what it assigns is asked for and was not so before."""
+    if not remedy.assignments:
+        return remedy.terms != AS_IT_WAS and sides.terms.covers(remedy.terms)
+    fields = {".".join(word.partition("=")[0].split(".")[:2]) for word in remedy.assignments}
+    was, now = _values(sides.was, sides.plan_was), _values(sides.now, sides.plan_now)
+    try:
+        after = draft_change(sides.now, remedy.assignments)
+    except MissionError:
+        return False
+    return _values(after, plan_batch(after)) == now and any(was[name] != now[name] for name in fields)
 
 
 def _values(spec: Spec, plan: BatchPlan) -> dict[str, Any]:

@@ -28,6 +28,8 @@ WARM_UP = Remedy(
     f"the learning rate warms up over {WARM_UP_UPDATES} updates",
     terms=Terms(warm_up_updates=WARM_UP_UPDATES),
 )
+_NO_SLOWER = 0.999
+"""Learning rates are written with four digits; what is left by rounding is no reason to write another."""
 _BUDGETS = ("run.total_timesteps", "run.duration_s")
 
 
@@ -37,30 +39,36 @@ def remedy_text(remedy: Remedy) -> str:
 
 
 def keep_minibatch(sides: Sides) -> Remedy:
-    """The old minibatch size and, as nearly as epochs allow, the old gradient steps."""
+    """The old minibatch size, with no more gradient steps than before or smaller ones."""
     kept = sides.plan_was.batch_size
-    minibatches = math.ceil(sides.rollout_now / kept)
-    epochs = max(FEWEST_EPOCHS, round(sides.plan_was.gradient_steps / minibatches))
-    fewer = (f"ppo.n_epochs={epochs}",) if epochs < sides.plan_now.n_epochs else ()
-    steps = minibatches * (epochs if fewer else sides.plan_now.n_epochs)
-    what = f"minibatches stay at {kept:,}, {steps:,} gradient steps per update"
-    return Remedy("keep-minibatch", what, (f"ppo.batch_size={kept}", *fewer))
+    words, what = _held_steps(sides, math.ceil(sides.rollout_now / kept))
+    return Remedy("keep-minibatch", f"minibatches stay at {kept:,}, {what}", (f"ppo.batch_size={kept}", *words))
 
 
 def hold_steps(sides: Sides) -> Remedy:
-    """As many gradient steps per update as before, by epochs; where those are too few already, by the learning rate."""
+    """As many gradient steps per update as before, by epochs; where those are too few already, by the learning rate.
+
+    Everything is worked out from the run as it was, so that what was held once is not held again.
+    """
     was, now = sides.plan_was, sides.plan_now
-    ratio = now.gradient_steps / was.gradient_steps
-    if ratio < 1.0:
-        epochs = min(round(now.n_epochs / ratio), 2 * now.n_epochs)
-        return Remedy("hold-steps", f"{now.minibatches * epochs:,} gradient steps per update", (_epochs(epochs),))
-    epochs = min(now.n_epochs, max(FEWEST_EPOCHS, round(now.n_epochs / ratio)))
-    steps = now.minibatches * epochs
-    what, slower = f"{steps:,} gradient steps per update", was.gradient_steps / steps
-    if slower >= 1.0:
-        return Remedy("hold-steps", what, (_epochs(epochs),))
-    what = f"{what}, each {factor(slower)} as large"
-    return Remedy("hold-steps", what, (_epochs(epochs), *sides.scaled_learning_rate(slower)))
+    if sides.rollout_now >= sides.rollout_was:
+        words, what = _held_steps(sides, now.minibatches)
+        return Remedy("hold-steps", what, words or (_epochs(now.n_epochs),))
+    epochs = max(now.n_epochs, min(was.gradient_steps // now.minibatches, 2 * was.n_epochs))
+    return Remedy("hold-steps", f"{now.minibatches * epochs:,} gradient steps per update", (_epochs(epochs),))
+
+
+def _held_steps(sides: Sides, minibatches: int) -> tuple[tuple[str, ...], str]:
+    """The assignments that bring so many minibatches to the old gradient steps, and what comes of them in words."""
+    was, now = sides.plan_was.gradient_steps, sides.plan_now.n_epochs
+    epochs = min(now, max(FEWEST_EPOCHS, round(was / minibatches)))
+    steps = minibatches * epochs
+    words, what = ((_epochs(epochs),) if epochs < now else ()), f"{steps:,} gradient steps per update"
+    if steps <= was or sides.learning_rate_now <= 0.0:
+        return words, what
+    scale = was / steps * sides.learning_rate_was / sides.learning_rate_now
+    slower = () if scale > _NO_SLOWER else sides.scaled_learning_rate(scale)
+    return (*words, *slower), f"{what}, each {factor(was / steps)} as large"
 
 
 def scale_lr(sides: Sides) -> Remedy:

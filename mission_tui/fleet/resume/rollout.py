@@ -6,6 +6,7 @@ What matters is what a change does to the number of gradient steps per update an
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from mission_tui.fleet.resume.remedies import (
     RESET_ADAM,
@@ -20,6 +21,8 @@ from mission_tui.fleet.resume.remedies import (
 from mission_tui.fleet.resume.sides import Ruling, Sides, factor
 from mission_tui.fleet.specs.sizes import nearby_divisors
 
+QUIET_RATIO = 1.5
+"""Of minibatch sizes: Adam's steps are off by its square root, 1.2 x, while a learning rate may double quietly."""
 RARELY = 0.5
 NEARLY_ALWAYS = 0.9
 
@@ -49,7 +52,7 @@ def batch_size(sides: Sides) -> Ruling:
         ruling = Ruling("warn", "")
     left = sides.rollout_now % now
     if not left:
-        return ruling
+        return replace(ruling, grade="note") if max(now / was, was / now) <= QUIET_RATIO else ruling
     near = " or ".join(f"{divisor:,}" for divisor in nearby_divisors(sides.rollout_now, now))
     truncated = (
         f"{now:,} does not divide the rollout of {sides.rollout_now:,}: the last minibatch of every epoch holds only "
@@ -90,25 +93,28 @@ def _other_chunks(sides: Sides) -> Ruling:
 def _larger(sides: Sides) -> Ruling:
     was, now = sides.plan_was, sides.plan_now
     grown = f"the rollout grows {factor(sides.rollout_now / sides.rollout_was)}"
+    offers = hold_steps(sides), target_kl(sides)
     if now.gradient_steps <= was.gradient_steps:
+        # Other epochs hold them: that is the remedy. Other minibatches do: the ruling on those warns of the moments.
         why = f"{grown}, with {sides.steps_change}; {_moments(sides)}"
-        if now.batch_size <= was.batch_size:
-            return Ruling("warn", why)
-        keep = keep_minibatch(sides)
-        return Ruling("warn", why, f"keep the minibatch: {remedy_text(keep)}", (keep, RESET_ADAM))
-    hold = hold_steps(sides)
+        return Ruling("warn", why, "", offers) if now.n_epochs != was.n_epochs else Ruling("note", why)
     why = (
         f"{sides.steps_change} because {grown}: each update takes the policy further from its data, so expect more KL "
         f"and clipping; {_moments(sides)}"
     )
-    return Ruling("warn", why, f"{remedy_text(hold)} ({hold.what})", (hold, target_kl(sides)))
+    return Ruling("warn", why, f"{remedy_text(offers[0])} ({offers[0].what})", offers)
 
 
 def _smaller(sides: Sides) -> Ruling:
     shrunk = f"the rollout shrinks from {sides.rollout_was:,} to {sides.rollout_now:,} transitions"
-    if sides.plan_now.gradient_steps >= sides.plan_was.gradient_steps:
-        return Ruling("warn", f"{shrunk}, which are more correlated, with {sides.steps_change}; {_moments(sides)}")
     hold = hold_steps(sides)
+    if sides.plan_now.gradient_steps >= sides.plan_was.gradient_steps:
+        why = f"{shrunk}, which are more correlated, with {sides.steps_change}; {_moments(sides)}"
+        return (
+            Ruling("warn", why, "", (hold,))
+            if sides.plan_now.n_epochs != sides.plan_was.n_epochs
+            else Ruling("note", why)
+        )
     return Ruling(
         "warn",
         f"low risk: {sides.steps_change}, because {shrunk}, which are more correlated; {_moments(sides)}",

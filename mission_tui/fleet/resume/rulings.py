@@ -16,6 +16,8 @@ from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Schedule, Spec
 LARGEST_QUIET_RISE = 2.0
 LEAST_SHARE = 0.01
 """Of its start: what a schedule that has decayed to 0 goes on with, because 0 is no learning rate."""
+_ROUNDED = 1e-3
+"""Values are written with four digits."""
 NEW_RUN = "branch: a new run with these weights"
 OPTIMIZER = frozenset({"optimizer_class", "optimizer_kwargs"})
 AT_BIRTH = frozenset({"log_std_init", "ortho_init"})
@@ -29,7 +31,7 @@ def learning_rate(sides: Sides) -> Ruling:
     if now <= was:
         return Ruling("note", f"{course}: smaller steps")
     ratio = now / was if was > 0.0 else math.inf
-    if ratio <= LARGEST_QUIET_RISE:
+    if ratio <= LARGEST_QUIET_RISE or _is_least(now, sides.was.ppo.learning_rate):
         return Ruling(
             "note", f"{course}: every one of {sides.plan_now.gradient_steps:,} steps is {factor(ratio)} as large"
         )
@@ -74,6 +76,8 @@ def clip_range(sides: Sides) -> Ruling:
     """Another trust region: KL is read relative to it."""
     was = sides.value_at_resume(sides.was.ppo.clip_range, sides.was)
     now = sides.value_at_resume(sides.now.ppo.clip_range, sides.now)
+    if abs(now - was) <= _ROUNDED * was or _is_least(now, sides.was.ppo.clip_range):
+        return Ruling("note", f"{was:.3g} -> {now:.3g} at this point: it goes on from where it stands")
     return Ruling(
         "warn",
         f"{was:.3g} -> {now:.3g} at this point: KL of {was * was / 2:.2g} was one unit of trust region, now "
@@ -110,6 +114,11 @@ def target_kl(sides: Sides) -> Ruling:
 
 def _steps(least: int) -> Remedy:
     return nearest_value("run.total_timesteps", least)
+
+
+def _is_least(value: float, was: float | Schedule) -> bool:
+    """Whether `value` is no more than what a schedule goes on with once it has decayed to 0."""
+    return isinstance(was, Schedule) and was.end == 0.0 and value <= LEAST_SHARE * was.start * (1.0 + _ROUNDED)
 
 
 def _horizon(spec: Spec) -> str:

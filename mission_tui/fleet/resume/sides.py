@@ -109,9 +109,12 @@ class Sides:
 
     @property
     def target_kl(self) -> str:
-        """The assignment for 1.5 x clip_range^2 / 2."""
-        clip = self.value_at_resume(self.now.ppo.clip_range, self.now)
-        return f"ppo.target_kl={max(0.75 * clip * clip, 1e-6):.2g}"
+        """The assignment for 1.5 x clip_range^2 / 2, or for the target that holds already where that is no higher."""
+        # A clip range that only jumps with the budget counts as it was: the jump has a remedy of its own.
+        spec = self.was if self.was.ppo.clip_range == self.now.ppo.clip_range else self.now
+        clip = self.value_at_resume(spec.ppo.clip_range, spec)
+        level, held = float(f"{max(0.75 * clip * clip, 1e-6):.2g}"), self.now.ppo.target_kl
+        return f"ppo.target_kl={level if held is None else min(level, held):g}"
 
 
 Rule = Callable[[Sides], Ruling]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import get_args
 
 import pytest
@@ -11,13 +12,15 @@ from hypothesis import strategies as st
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
 from mission_tui.fleet.resume.remedies import ResumeTarget, apply_remedy, chosen_remedies, overriding
-from mission_tui.fleet.resume.verdict import Change, Grade, Remedy, Terms
+from mission_tui.fleet.resume.sides import Sides
+from mission_tui.fleet.resume.verdict import Change, Grade, Remedy, ResumeVerdict, Terms
 from mission_tui.fleet.specs.preset import change, draft_change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from tests.fleet.resuming import FINISHED, HALFWAY, SCHEDULED, WAS, named, verdict
 
 GRADES = get_args(Grade)
 LARGE = change(WAS, ["env.n_envs=64", "ppo.batch_size=2048"])
+MIDDLE = change(LARGE, ["ppo.batch_size=512"])
 
 
 def offered(of: Change) -> dict[str, Remedy]:
@@ -75,6 +78,86 @@ def test_a_schedule_that_has_decayed_to_nothing_is_pinned_to_a_rate_that_trains(
     """A finished run with lr 0 and clip 0 goes on with a hundredth of what it started with, never with 0."""
     target = taken(SCHEDULED, ["run.total_timesteps=2M"], "pin-schedule", facts=ResumeFacts(1_000_000, finished=True))
     assert (target.spec.ppo.learning_rate, target.spec.ppo.clip_range) == (1e-5, 0.002)
+
+
+WARNED = [
+    *((WAS, [f"env.n_envs={count}"]) for count in (16, 32, 4, 2, 128)),
+    *((WAS, [f"ppo.n_steps={count}"]) for count in (64, 128, 16)),
+    *((MIDDLE, [f"ppo.batch_size={size}"]) for size in (1024, 2048, 256, 128)),
+    *((WAS, [f"ppo.n_epochs={count}"]) for count in (20, 40)),
+    *((WAS, [f"ppo.learning_rate={rate}"]) for rate in (1.2e-3, 3e-2)),
+    *((LARGE, [f"env.n_envs={64 * by // 2}", f"ppo.batch_size={1024 * by}"]) for by in (4, 8, 1)),
+    *((LARGE, [f"env.n_envs={64 * by // 2}", "ppo.batch_size=1024"]) for by in (4, 8, 1)),
+    *((SCHEDULED, [f"run.total_timesteps={total}", "env.n_envs=32"]) for total in ("2M", "4M", "600k")),
+    (WAS, ["env.n_envs=9"]),
+    (change(WAS, ["ppo.n_epochs=3"]), ["env.n_envs=32"]),
+    (change(WAS, ["ppo.target_kl=0.01"]), ["env.n_envs=32"]),
+    (change(WAS, ["ppo.batch_size=auto", "ppo.n_epochs=none"]), ["env.n_envs=32"]),
+    (SCHEDULED, ["run.duration_s=60", "ppo.n_epochs=20"]),
+    (SCHEDULED, ["env.n_envs=256", "run.total_timesteps=2M"]),
+]
+
+
+def warned(judged: ResumeVerdict) -> set[str]:
+    """The fields that are warned of or refused."""
+    return {of.name for of in judged.changes if of.grade in ("warn", "refuse")}
+
+
+def pressure(spec: Spec, was: Spec) -> float:
+    """Gradient steps per update times the learning rate where the run stands."""
+    sides = Sides.of(was, spec, HALFWAY)
+    return sides.plan_now.gradient_steps * sides.learning_rate_now
+
+
+@pytest.mark.parametrize(("was", "words"), WARNED)
+def test_a_remedy_that_was_taken_answers_its_warning_alone_and_beside_any_other(was: Spec, words: list[str]) -> None:
+    """The field is a note, nothing else is warned of that was not before, and what was held is not held again."""
+    now = change(was, words)
+    judged = judge_resume(was, now, HALFWAY)
+    answers = {(of.name, remedy.name) for of in judged.changes for remedy in of.remedies if remedy.name != "restore"}
+    assert answers
+    for field, name in answers:
+        target = apply_choices(was, now, HALFWAY, [f"{name}:{field}"], ())
+        alone = judge_resume(was, target.spec, HALFWAY, target.terms)
+        assert warned(alone) <= warned(judged) - {field}
+        assert (field, name) not in {(of.name, it.name) for of in alone.changes for it in of.remedies}
+        # A rate that jumps with the budget is answered by its own remedy.
+        if name in ("hold-steps", "keep-minibatch") and not words[0].startswith("run.total_timesteps"):
+            assert pressure(target.spec, was) <= 1.001 * pressure(was, was)
+        for of in alone.changes:
+            for further in offered(of):
+                pair = apply_choices(was, now, HALFWAY, [f"{name}:{field}", f"{further}:{of.name}"], ())
+                both = judge_resume(was, pair.spec, HALFWAY, pair.terms)
+                assert warned(both) <= warned(alone) - {of.name}
+    for (field, name), (other, further) in product(answers, answers):
+        eased = {name, further} <= {"reset-adam", "warm-up", "scale-lr"}
+        if field == other and name != further and not eased and "keep-minibatch" not in (name, further):
+            assert apply_choices(was, now, HALFWAY, [name, further], ())
+
+
+@pytest.mark.parametrize(("count", "epochs", "rate"), [(16, 5, 3e-4), (32, 2, 3e-4), (64, 2, 1.875e-4)])
+def test_what_holds_the_gradient_steps_is_worked_out_from_the_run_as_it_was(
+    count: int, epochs: int, rate: float
+) -> None:
+    """Asked for again on top of its own settings, the remedy changes nothing, and no rate falls twice."""
+    target = taken(WAS, [f"env.n_envs={count}"], "hold-steps")
+    assert (target.spec.ppo.n_epochs, target.spec.ppo.learning_rate) == (epochs, rate)
+    again = named(judge_resume(WAS, target.spec, HALFWAY), "env.n_envs")
+    assert (again.grade, "hold-steps" in offered(again)) == ("note", False)
+    assert again.why.startswith("answered by hold-steps")
+
+
+def test_a_target_kl_that_is_lower_already_is_not_raised() -> None:
+    """The run ends its updates earlier than the remedy would, so there is nothing to offer."""
+    was = change(WAS, ["ppo.target_kl=0.01"])
+    assert "target-kl" not in offered(named(verdict("env.n_envs=32", was=was), "env.n_envs"))
+
+
+def test_a_finished_run_with_pinned_schedules_goes_on_without_a_warning() -> None:
+    """Rate and clip range had decayed to 0 and go on with a hundredth of their start."""
+    facts = ResumeFacts(1_000_000, finished=True)
+    target = taken(SCHEDULED, ["run.total_timesteps=2M"], "pin-schedule", facts=facts)
+    assert judge_resume(SCHEDULED, target.spec, facts).grade == "note"
 
 
 def test_a_contradiction_has_a_valid_value_next_to_it() -> None:

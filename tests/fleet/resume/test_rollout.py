@@ -37,7 +37,8 @@ def test_more_envs_with_a_larger_batch_leave_adams_moments_behind() -> None:
     assert "Adam's moments belong to minibatches of 64, not 512" in envs.why
     assert "about 1,000 gradient steps (25 updates)" in batch.why
     assert "2.83 x too small" in batch.why
-    assert batch.remedy == "keep the minibatch: --set ppo.batch_size=64 --set ppo.n_epochs=2"
+    words = "--set ppo.batch_size=64 --set ppo.n_epochs=2 --set ppo.learning_rate=0.0001875"
+    assert batch.remedy == f"keep the minibatch: {words}"
 
 
 def test_an_automatic_batch_is_judged_by_its_numbers() -> None:
