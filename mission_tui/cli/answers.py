@@ -1,16 +1,15 @@
-"""How the answer to a request about runs is said: what was accepted, or what another attempt or other settings would
-change.
-"""
+"""Prints the answer to a request about runs: what was accepted, or what a resume or other settings would change."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from mission_tui.cli.errors import print_error
-from mission_tui.cli.terminal_output import Colour, Styled, styled, write
+from mission_tui.cli.terminal_output import Colour, Styled, write
+from mission_tui.errors import EX_USAGE
 
 if TYPE_CHECKING:
     from mission_tui.fleet.resume.verdict import Change, Grade, Remedy
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
 Deed = Literal["resume", "set"]
 
-_NOT_DONE: Mapping[Deed, str] = {"resume": "was not resumed", "set": "trains on as it was"}
-_OVERRIDE: Mapping[Deed, str] = {"resume": ", or be overridden by name where that is offered", "set": ""}
+_NOT_DONE: Mapping[Deed, str] = {"resume": "was not resumed", "set": "was not changed"}
+_OVERRIDE: Mapping[Deed, str] = {"resume": ", or override it where --override is listed", "set": ""}
 _COLOURS: Mapping[Grade, Colour | None] = {"safe": None, "note": None, "warn": "yellow", "refuse": "red"}
 _INDENT, _HANG = 8, 4
 _LEAST, _PIPED = 40, 120
@@ -48,18 +47,37 @@ def _change_facts(change: Change) -> dict[str, Any]:
 
 
 def print_answer(answer: Accepted | VerdictReply, deed: Deed = "resume") -> None:
-    """The run that `deed` was done to, on stdout; what was noted, or why it was not done, on stderr."""
+    """The run on stdout; notes, or why `deed` was not done, on stderr."""
     from mission_tui.ipc.replies import Accepted
 
     if isinstance(answer, Accepted):
         print_accepted(answer, as_json=False)
         return
-    width = width_of(sys.stderr)
-    for line in (line for change in answer.verdict.changes for line in change_lines(change, width)):
-        write(*line, stream=sys.stderr)
+    print_changes(answer.verdict.changes)
     if answer.not_now:
         print_error(answer.not_now)
     print_error(f"{answer.run} {_NOT_DONE[deed]}: {_todo(answer, deed)}")
+
+
+def report_answers(answers: Sequence[Accepted | VerdictReply], as_json: bool, deed: Deed = "resume") -> int:
+    """Print the answers; the exit code: 2 where something was not done, because the verdict was not accepted."""
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.ipc.replies import VerdictReply
+
+    if as_json:
+        write_document({"runs": [answer_facts(answer) for answer in answers]})
+    else:
+        for answer in answers:
+            print_answer(answer, deed)
+    return EX_USAGE if any(isinstance(answer, VerdictReply) for answer in answers) else 0
+
+
+def print_changes(changes: Iterable[Change]) -> None:
+    """On stderr, folded to its width."""
+    width = width_of(sys.stderr)
+    for change in changes:
+        for line in change_lines(change, width):
+            write(*line, stream=sys.stderr)
 
 
 def change_lines(change: Change, width: int) -> Iterator[tuple[str | Styled, ...]]:
@@ -68,14 +86,14 @@ def change_lines(change: Change, width: int) -> Iterator[tuple[str | Styled, ...
     A word that is longer than a line stays whole, so that it can be copied.
     """
     head = _folded(f"{change.name}: {change.was} -> {change.now}", width, _INDENT)
-    yield styled(f"{change.grade:<{_INDENT}}", _COLOURS[change.grade]), head[0][_INDENT:]
-    yield from ((line,) for line in head[1:])
-    rest = _folded(change.why, width, _INDENT)
+    yield Styled(f"{change.grade:<{_INDENT}}", _COLOURS[change.grade]), head[0][_INDENT:]
+    rest = head[1:]
+    rest += _folded(change.why, width, _INDENT)
     for remedy in change.remedies:
         option = "--branch" if remedy.name == "branch" else f"--remedy {remedy.name}"
         rest += _folded(f"{option}: {remedy.what}{words(remedy)}", width, _INDENT, _HANG)
     if change.override:
-        rest += _folded(f"--override {change.name}: resumes against this refusal", width, _INDENT, _HANG)
+        rest += _folded(f"--override {change.name}: resume although this is refused", width, _INDENT, _HANG)
     if change.remedy and not change.remedies:
         rest += _folded(f"instead: {change.remedy}", width, _INDENT, _HANG)
     yield from ((line,) for line in rest)
@@ -115,10 +133,10 @@ def words(remedy: Remedy) -> str:
 
 def _todo(answer: VerdictReply, deed: Deed) -> str:
     if answer.accept_needed:
-        return f"add --accept to {deed} all the same, or do what helps"
+        return f"add --accept to {deed} it anyway, or use an option listed above"
     if answer.verdict.grade == "refuse":
-        return f"what is refused must change{_OVERRIDE[deed]}"
-    return "nothing keeps it from being resumed; it was only asked about"
+        return f"change what is refused{_OVERRIDE[deed]}"
+    return "it can be resumed; this was only a check"
 
 
 def print_accepted(reply: Accepted, as_json: bool) -> None:

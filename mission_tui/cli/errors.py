@@ -1,7 +1,7 @@
-"""How the command line says that something went wrong: one line on stderr and an exit code, in this one place.
+"""Errors of the command line: one line on stderr and an exit code, printed here alone.
 
-Only what a person can act on is rendered; an exception that nobody foresaw stays a traceback. The screen alone does
-without click, so what click says is met in `root`.
+Only errors that a person can act on become one line; any other exception stays a traceback. The screen starts without
+click, so click's own errors are handled in `root`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SENTENCE_CHARACTERS = 1000
 
 
 def print_error(sentence: str) -> None:
-    """One diagnostic line on stderr, without anything a terminal would act on."""
+    """One line on stderr, without characters that a terminal would act on."""
     from mission_tui.cli.terminal_output import write
     from mission_tui.fleet.text import clean
 
@@ -24,7 +24,7 @@ def print_error(sentence: str) -> None:
 
 
 def exit_code_of(verb: Callable[[], int | None]) -> int:
-    """What `verb` returns (None is 0), or the exit code of the error it ended with, after saying that error."""
+    """What `verb` returns (None is 0); if it raises an error, print that and return its exit code."""
     try:
         return verb() or 0
     except MissionError as error:

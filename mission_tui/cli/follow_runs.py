@@ -1,7 +1,6 @@
-"""Following the fleet from a verb: snapshots across restarts of the supervisor, runs until they have ended, and every
-runs root of this user at which a supervisor answers.
+"""Snapshots across restarts of the supervisor, waiting for runs, and all runs roots of this user with a supervisor.
 
-A wait must outlive the supervisor it began with, as the runs do; only a supervisor that cannot be started ends it.
+A wait outlives the supervisor it began with, as the runs do; it fails only if no supervisor can be started.
 """
 
 from __future__ import annotations
@@ -24,6 +23,13 @@ if TYPE_CHECKING:
 
 
 Seen = Callable[[tuple["RunView", ...], float], None]
+
+
+def snapshot_of(connection: Connection) -> FleetSnapshot:
+    """The fleet as it is now."""
+    from mission_tui.ipc.requests import GetSnapshot
+
+    return connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot
 
 
 def details_of(connection: Connection, run: str) -> DetailsReply:
@@ -65,7 +71,7 @@ def snapshots(session: Session) -> Iterator[FleetSnapshot]:
 
 
 def until_ended(session: Session, runs: Sequence[str], seen: Seen) -> tuple[RunView, ...]:
-    """Wait until each of `runs` (ids) has ended; `seen(views, t)` hears of every change in between."""
+    """Wait until each of `runs` (ids) has ended; `seen(views, t)` is called for each snapshot."""
     from mission_tui.ipc.framing import ConnectionLostError
 
     for snapshot in snapshots(session):
@@ -92,7 +98,7 @@ def exit_code(views: Sequence[RunView]) -> int:
 
 
 def show_all_roots(as_json: bool) -> None:
-    """Print them; one that goes away meanwhile, or is of another version, is named and passed over."""
+    """Print them; one that ends meanwhile, or has another version, is reported and skipped."""
     from mission_tui.cli.tables.documents import status_facts, write_document
     from mission_tui.cli.tables.fleet import fleet_table, machine_line
     from mission_tui.ipc.roots import live_roots
@@ -107,16 +113,15 @@ def show_all_roots(as_json: bool) -> None:
         write(machine_line(snapshot))
         fleet_table(snapshot.runs).write(sys.stdout)
     if not snapshots:
-        print_error("no runs root of yours has a supervisor now; `mission-tui status` starts that of this folder")
+        print_error("no supervisor of yours is running; `mission-tui status` starts one for this folder")
 
 
 def _snapshot(root: Path) -> FleetSnapshot | None:
     from mission_tui.ipc.client import Connection
-    from mission_tui.ipc.requests import GetSnapshot
 
     try:
         with Connection.connect(root, start=False) as connection:
-            return connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot
+            return snapshot_of(connection)
     except MissionError as error:
         print_error(f"{root}: {error}")
         return None

@@ -1,4 +1,4 @@
-"""By what `judge` judges a log: settings and limits of its own run, else those in the log and on the command line."""
+"""Settings and limits by which `judge` judges a log: those of its own run, else of the log and of the command line."""
 
 from __future__ import annotations
 
@@ -52,11 +52,13 @@ class JudgeSettings:
 def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tuple[Finding, ...]]:
     """The settings that `log` was judged by, in words, and every finding, oldest first.
 
-    Raises `UsageError` when the command line says settings of a run that says its own, or of another shape.
+    Raises `UsageError` when the command line sets what the run itself records, or settings of another rollout size.
     """
     if log.specs:
         if judge_settings.spec is not None or judge_settings.said:
-            raise UsageError(f"{log.path}: is a run of ours and says its own settings; leave out what says them again")
+            raise UsageError(
+                f"{log.path}: is a run of mission-tui with its own settings: leave out --preset, --spec and the like"
+            )
         specs = {attempt: _limited(spec, judge_settings) for attempt, spec in log.specs.items()}
         newest = settings_of(specs[max(specs)])
         return _words(newest), replay(specs, log.records, log.events, log.died)
@@ -94,8 +96,8 @@ def _settings(log: TrainingLog, judge_settings: JudgeSettings) -> Settings:
         spec = settings_of(judge_settings.spec, settings.total_timesteps)
         if settings.rollout is not None and settings.rollout != spec.rollout:
             raise UsageError(
-                f"{log.path}: goes forward {settings.rollout:,} steps an update and '{judge_settings.spec.preset}' "
-                f"{spec.rollout:,}: it was not trained with that"
+                f"{log.path}: has {settings.rollout:,} steps per update, but '{judge_settings.spec.preset}' has "
+                f"{spec.rollout:,}: it was not trained with that preset"
             )
         settings = spec
     settings = replace(settings, **judge_settings.said)
@@ -114,7 +116,7 @@ def _limits(settings: Settings, judge_settings: JudgeSettings) -> HealthKeep:
 
 def _words(settings: Settings) -> str:
     rate = settings.learning_rate
-    told = (
+    settings_words = (
         ("steps", f"{settings.total_timesteps:,}" if settings.total_timesteps else None),
         ("rollout", f"{settings.rollout:,}" if settings.rollout else None),
         ("batch size", settings.batch_size),
@@ -122,6 +124,6 @@ def _words(settings: Settings) -> str:
         ("learning rate", f"{rate.start:g} to {rate.end:g}" if isinstance(rate, Schedule) else rate),
         ("clip range", settings.clip_range),
     )
-    known = ", ".join(f"{name} {value}" for name, value in told if value is not None)
-    unknown = ", ".join(name for name, value in told if value is None)
+    known = ", ".join(f"{name} {value}" for name, value in settings_words if value is not None)
+    unknown = ", ".join(name for name, value in settings_words if value is None)
     return f"{known}{f'; not known: {unknown}' if unknown else ''}"

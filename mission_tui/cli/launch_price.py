@@ -1,5 +1,5 @@
-"""What a launch would cost, asked of whoever knows without starting anything: the supervisor if one is there, else the
-files of the runs root, else arithmetic alone; as a table on stderr or as part of a document.
+"""What a launch would cost, without starting anything: asked of a running supervisor, else read from the run files,
+else estimated from the settings; as a table on stderr or as part of a document.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NUMBERS = frozenset({"memory", "GPU memory", "cores", "first update", "whole ru
 
 
 def launch_price(session: Session, items: Sequence[LaunchItem]) -> Quoted:
-    """The price of every item. What somebody could not answer is said, and the next one is asked.
+    """The cost of each item. If one source fails, that is printed and the next one is asked.
 
     Raises `UsageError` where the runs root cannot be written: a launch would be refused for that.
     """
@@ -43,26 +43,24 @@ def launch_price(session: Session, items: Sequence[LaunchItem]) -> Quoted:
     except NoSupervisorError:
         pass
     except MissionError as error:
-        print_error(f"the price is from the files alone: {error}")
+        print_error(f"the cost is estimated from the run files only: {error}")
     try:
         with Connection.connect_readonly(session.root) as connection:
             return _asked(session, connection, items)
     except MissionError as error:
         if session.root.exists():
-            print_error(f"the price is arithmetic alone: {error}")
-        return _reckoned(items)
+            print_error(f"the cost is estimated from the settings only: {error}")
+        return _estimated(items)
 
 
 def _asked(session: Session, connection: Connection, items: Sequence[LaunchItem]) -> Quoted:
-    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.requests import Quote
 
-    origin = origin_of(session.cwd, session.environ)
-    return connection.ask(lambda id_: Quote(id=id_, items=tuple(items), **origin))
+    return connection.ask(lambda id_: Quote(id=id_, items=tuple(items), **session.origin))
 
 
-def _reckoned(items: Sequence[LaunchItem]) -> Quoted:
-    """There is no runs root yet, or nothing in it can be read."""
+def _estimated(items: Sequence[LaunchItem]) -> Quoted:
+    """From the settings alone: there is no runs root yet, or it cannot be read."""
     from mission_tui.fleet.capacity.cost import estimated_cost
     from mission_tui.ipc.replies import Quoted
     from mission_tui.paths import GPU_DRIVER
@@ -72,7 +70,7 @@ def _reckoned(items: Sequence[LaunchItem]) -> Quoted:
 
 
 def price_facts(items: Sequence[LaunchItem], quoted: Quoted) -> dict[str, Any]:
-    """The plan with the cost of each run; who was asked, why a launch would be refused, and what it would warn of."""
+    """The plan with the cost of each run, its source, why a launch would be refused, and its warnings."""
     plan, decided = plan_facts(items), quoted.decided and not quoted.refused
     costs = (cost_facts(item.spec, cost, decided=decided) for item, cost in zip(items, quoted.costs, strict=True))
     return {
@@ -108,7 +106,6 @@ def cost_facts(spec: Spec, cost: Cost, *, decided: bool) -> dict[str, Any]:
 
 def show_price(items: Sequence[LaunchItem], quoted: Quoted) -> None:
     """A row for each kind of price, and what it was taken from."""
-    from mission_tui.cli.errors import print_error
     from mission_tui.cli.tables.table import Table
 
     table = Table(_COLUMNS, numbers=_NUMBERS)
@@ -145,7 +142,7 @@ def _cells(spec: Spec, cost: Cost, *, decided: bool) -> tuple[str, ...]:
 
 
 def _source(*, seen: bool) -> str:
-    return "seen" if seen else "est."
+    return "measured" if seen else "est."
 
 
 def _notes(items: Sequence[LaunchItem], quoted: Quoted) -> Iterator[str]:
@@ -161,12 +158,12 @@ def _notes(items: Sequence[LaunchItem], quoted: Quoted) -> Iterator[str]:
         yield f"a launch would be refused: {quoted.refused}"
     yield from quoted.warnings
     if not quoted.decided:
-        yield "no supervisor was asked, and it alone knows what would begin now; a launch starts one"
+        yield "no supervisor is running, so it is not known what would start at once; a launch starts one"
 
 
 def _pace(pace: Pace | None) -> str:
     if pace is None:
-        return "nothing like it has run here: its speed is not known"
+        return "no similar run has run here, so its speed is not known"
     but = f", which had {differs}" if (differs := differing(pace)) else ""
     seen = time.strftime("%d %b %H:%M", time.localtime(pace.t))
-    return f"times are at {count(pace.steps_per_s)} steps/s, as {pace.name} had on {seen}{but}"
+    return f"times assume {count(pace.steps_per_s)} steps/s, as measured for {pace.name} on {seen}{but}"

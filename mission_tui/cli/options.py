@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,14 +25,10 @@ set_option = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. ppo.n_steps=512."
 )
 _META = "mission_tui.own_command"
-_SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)?")
-_UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def _complete_runs(context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
     """Run ids on disk, newest first: completion must not start a supervisor."""
-    import os
-
     from click.shell_completion import CompletionItem
 
     from mission_tui.records.runs.layout import run_dirs
@@ -44,8 +39,6 @@ def _complete_runs(context: click.Context, _parameter: click.Parameter, word: st
 
 
 def _complete_presets(_context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
-    import os
-
     from click.shell_completion import CompletionItem
 
     names = {file.stem for folder in preset_dirs(Path.cwd(), os.environ) for file in folder.glob("*.toml")}
@@ -95,33 +88,3 @@ def command_words() -> tuple[str, ...] | None:
     """The words after `--` of the call that is being carried out; None where there was no `--`."""
     words: tuple[str, ...] | None = click.get_current_context().meta.get(_META)
     return words
-
-
-def parse_seconds(option: str, word: str, least_s: float, most_s: float) -> float:
-    """Seconds of `60s`, `10m`, `1h` or a bare number, from `least_s` to `most_s`. Raises `UsageError`."""
-    match = _SPAN.fullmatch(word.strip())
-    seconds = 0.0 if match is None else float(match[1]) * _UNIT_S[match[2] or "s"]
-    if not least_s <= seconds <= most_s:
-        limits = f"from {_short(least_s)} to {_short(most_s)}"
-        raise UsageError(f"{option} {word!r} is no time {limits}, such as 60s, 10m or 1h")
-    return seconds
-
-
-def _short(seconds: float) -> str:
-    if seconds % 3600 == 0:
-        return f"{seconds / 3600:g}h"
-    return f"{seconds / 60:g}m" if seconds % 60 == 0 else f"{seconds:g}s"
-
-
-def check_output(option: str, path: Path) -> None:
-    """Raise `UsageError` naming `option` where `path` is a folder, or lies where nothing can be written.
-
-    Folders that are missing are left to be made with the file. Asked before the minutes are spent that fill it.
-    """
-    if path.is_dir():
-        raise UsageError(f"{option} {path} is a folder; name a file in it, such as {path / 'out'}")
-    there = next(folder for folder in path.absolute().parents if folder.exists())
-    if not there.is_dir():
-        raise UsageError(f"{option} {path}: {there} is no folder")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UsageError(f"{option} {path}: nothing can be written in {there}")

@@ -1,7 +1,7 @@
-"""Where presets come from and what code of their own they name, said before anything of it is started.
+"""Where presets come from and which code of their own they name, printed before any of it is started.
 
-`./presets` may be a stranger's: a cloned repository brings one along. Of what is the user's own or came with the
-program nothing is said.
+`./presets` may come from someone else, for example with a cloned repository. Nothing is printed about presets of the
+user's own and shipped ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NamedPreset:
-    """A preset of neither the user nor the program that is about to be used, what it names, and whose name it has."""
+    """A preset from the working folder that is about to be used, the code it names, and the preset that it hides."""
 
     preset: PresetFile
     code: tuple[OwnCode, ...]
@@ -27,7 +27,7 @@ class NamedPreset:
 
 
 def named(preset: PresetFile, specs: Iterable[Spec], dirs: Sequence[Path]) -> NamedPreset | None:
-    """What is to be said of `preset`, which became `specs`; None for one of the user's own or a shipped one."""
+    """The origin of `preset`, which became `specs`; None for the user's own and shipped ones."""
     from mission_tui.fleet.specs.own_code import own_code
     from mission_tui.records.preset_files import hidden_by
 
@@ -38,15 +38,15 @@ def named(preset: PresetFile, specs: Iterable[Spec], dirs: Sequence[Path]) -> Na
 
 
 def sentences(it: NamedPreset) -> Iterator[str]:
-    """That it took another's name, and what it names of its own."""
+    """That it hides another preset, and which code it names."""
     from mission_tui.fleet.specs.own_code import own_code_words
 
     name, where = it.preset.name, shown_path(it.preset.path)
     if it.hides is not None:
         whose = "the shipped one" if it.hides.origin == "shipped" else "yours"
-        yield f"note: {name} is {where} of this folder, not {whose}; {it.hides.origin}:{name} names that"
+        yield f"note: {name} is {where} in this folder, not {whose}; write {it.hides.origin}:{name} for that one"
     if it.code:
-        yield f"note: preset {name} comes from {where} and names code of its own: {own_code_words(it.code)}"
+        yield f"note: preset {name} comes from {where} and names its own code: {own_code_words(it.code)}"
 
 
 def say_origins(found: Iterable[NamedPreset]) -> None:
@@ -68,7 +68,7 @@ def own_code_facts(found: Iterable[NamedPreset]) -> list[dict[str, Any]]:
 
 
 def shown_path(path: Path) -> str:
-    """From the working folder on, as a person would type it."""
+    """Relative to the working folder, as a person would type it."""
     try:
         return f"./{path.absolute().relative_to(Path.cwd())}"
     except ValueError:

@@ -1,6 +1,6 @@
-"""Saving a preset with changes as a preset of the user's own; the screen and `presets save` do the same.
+"""Saves a preset with changes as one of the user's own, for the screen and for `presets save`.
 
-What is written is read back before it has its name: it means the very run that was saved, or nothing is written.
+The new preset is resolved before it is written: it must describe exactly the run that was saved.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def save_preset(session: Session, saving: Saving, *, replace: bool = False) -> S
     preset = load_preset(saving.source, dirs)
     runs = expand(saving.assignments)
     if len(runs) > 1:
-        raise UsageError(f"a preset is one run, and these values make {len(runs)}: give one value per key")
+        raise UsageError(f"a preset describes one run, but these values make {len(runs)}: give one value per key")
     path = user_presets(session.environ) / f"{name}.toml"
     head = {"description": saving.description if saving.description is not None else _description(preset, saving)}
     table: dict[str, Any] = {
@@ -66,7 +66,7 @@ def _check_same(session: Session, preset: PresetFile, saving: Saving, saved: Pre
     meant = resolve(preset, base, expand(saving.assignments)[0], health)
     means = resolve(saved, base, (), health)
     if structs.replace(means, preset=meant.preset, description=meant.description) != meant:
-        raise PresetError(f"{saved.path}: it would not mean the same run, so it was not written; please report this")
+        raise PresetError(f"{saved.path}: it would describe a different run, so it was not written; please report this")
 
 
 def _there(session: Session, path: Path) -> str:
@@ -84,6 +84,6 @@ def _there(session: Session, path: Path) -> str:
             continue
         file = found[path.stem].path if path.stem in found else folder / path.name
         if path.parent in dirs[place:]:
-            raise UsageError(f"the preset '{path.stem}' of {file} would be found before it: choose another name")
-        return f"the preset '{path.stem}' of {file} would be hidden by it"
+            raise UsageError(f"the preset '{path.stem}' in {file} would be used instead of it: choose another name")
+        return f"it would hide the preset '{path.stem}' in {file}"
     return ""

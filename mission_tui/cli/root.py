@@ -16,46 +16,33 @@ from mission_tui.cli.errors import EX_INTERRUPTED, exit_code_of, print_error
 from mission_tui.cli.session import Session
 from mission_tui.errors import EX_USAGE, nearest
 
-MODULES = {
+VERBS = {
     "launch": "launch",
     "status": "status",
-    "top": "monitoring",
-    "replay": "monitoring",
-    "logs": "run_output",
-    "metrics": "run_output",
-    "resume": "run_control",
-    "set": "run_control",
+    "monitoring": "top replay",
+    "run_output": "logs metrics",
+    "run_control": "resume set checkpoint wait",
     "clone": "clone",
-    "adopt": "bookkeeping",
-    "rename": "bookkeeping",
-    "note": "bookkeeping",
-    "label": "bookkeeping",
-    "checkpoint": "run_control",
-    "wait": "run_control",
+    "bookkeeping": "adopt rename note label",
     "findings": "findings",
     "judge": "judge",
     "evaluate": "evaluate",
     "compare": "compare",
     "bench": "bench",
     "tune": "tune",
-    "export": "import_export",
-    "import-checkpoint": "import_export",
-    "import-run": "import_export",
-    "clean": "cleanup",
-    "rm": "cleanup",
-    "prune": "cleanup",
-    "presets": "presets",
-    "check": "presets",
-    "paths": "doctor",
-    "doctor": "doctor",
+    "import_export": "export import-checkpoint import-run",
+    "cleanup": "clean rm prune",
+    "presets": "presets check",
+    "doctor": "paths doctor",
     "supervisor": "supervisor",
     "service": "service",
 }
-"""The module in `mission_tui.cli.verbs` of every verb with options of its own; verb `x-y` is `x_y_command` there.
+"""By module of `mission_tui.cli.verbs` its verbs that have options of their own; verb `x-y` is `x_y_command` there.
 
-The others are those of `fleet.commands` that need only to know which runs: `pause`, `stop` and their like. That
-catalogue is left alone where a verb is found here: it would double what every verb loads.
+The others are the orders of `fleet.commands`, which need only to know which runs: `pause`, `stop` and so on. That
+catalogue is not loaded for a verb that is found here: it would double what each verb loads.
 """
+MODULES = {verb: module for module, verbs in VERBS.items() for verb in verbs.split()}
 
 
 class Verbs(click.Group):
@@ -77,7 +64,7 @@ class Verbs(click.Group):
     def _order(self, word: str) -> click.Command | None:
         from mission_tui.fleet.commands import WORDS
 
-        if word not in WORDS:
+        if word not in WORDS or not WORDS[word].order:
             return None
         from mission_tui.cli.verbs.run_control import order_command
 
@@ -96,9 +83,9 @@ class Verbs(click.Group):
 @click.option(
     "--runs-dir",
     metavar="DIR",
-    help="Runs root; else MISSION_TUI_RUNS, ./runs beside presets/, or the user's state folder.",
+    help="Folder of the runs; else MISSION_TUI_RUNS, ./runs beside presets/, or your state folder.",
 )
-@click.option("--readonly", is_flag=True, help="Show everything, change nothing; verbs then read the files alone.")
+@click.option("--readonly", is_flag=True, help="Show everything, change nothing; read only the run files.")
 @click.version_option(__version__, prog_name="mission-tui", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, runs_dir: str | None, readonly: bool) -> int | None:
@@ -113,12 +100,12 @@ def cli(ctx: click.Context, runs_dir: str | None, readonly: bool) -> int | None:
         print_error(ctx.obj.what_was_received)
     if readonly and ctx.invoked_subcommand not in looking():
         verbs = ", ".join(looking())
-        raise click.UsageError(f"--readonly changes nothing: it is for the screen (no verb), {verbs}", ctx)
+        raise click.UsageError(f"--readonly works only with the screen (no verb) and with {verbs}", ctx)
     return None
 
 
 def looking() -> tuple[str, ...]:
-    """The verbs that change nothing, and are answered from the files alone with `--readonly`."""
+    """The verbs that change nothing; with `--readonly` they read only the run files."""
     from mission_tui.fleet.commands import WORDS
 
     return tuple(word for word, command in WORDS.items() if command.offline)
@@ -132,7 +119,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int | None:
-    """Prints its own help and completes for the shell; what click refuses is said in one line."""
+    """Click prints its own help and completes for the shell; its errors become one line."""
     try:
         code: int | None = cli.main(args=words, prog_name="mission-tui", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 64 * 1024
 _PATIENCE_S = 3.0
-"""A home that hangs must not keep anybody from leaving."""
+"""A home folder that hangs must not keep the screen from closing."""
 
 
 def main() -> int:
-    """The call without a word: the screen, and its exit code. What a person can act on is said on stderr."""
+    """The call without a verb: the screen, and its exit code. Errors go to stderr."""
     return exit_code_of(lambda: open_screen(Session.begin(None)))
 
 
@@ -44,7 +44,7 @@ def can_draw(environ: Mapping[str, str]) -> bool:
 
 
 def open_screen(session: Session, replay_t: float | None = None) -> int:
-    """Show the screen until it is left, and remember when that was; then that for which it was left, if anything.
+    """Show the screen until it is left, and then the runs root that the person chose there, if any.
 
     With `replay_t` (unix s) it first shows the fleet as it was then. Raises `UsageError` without a terminal.
     """
@@ -59,7 +59,7 @@ def open_screen(session: Session, replay_t: float | None = None) -> int:
         stays = elsewhere.root == session.root
         try:
             greeting = _greeting(elsewhere) or (
-                "" if stays else f"presets and working folder stay those of {session.cwd}"
+                "" if stays else f"presets and working folder are still those of {session.cwd}"
             )
             session = elsewhere
         except UsageError as error:
@@ -69,11 +69,11 @@ def open_screen(session: Session, replay_t: float | None = None) -> int:
 
 
 def _greeting(session: Session) -> str:
-    """What is to be said first. Raises `UsageError` for a runs root that cannot be shown like this."""
+    """The first toast of the screen. Raises `UsageError` for a runs root that cannot be shown like this."""
     if session.received:
         return session.what_was_received
     if session.readonly and not session.is_ours:
-        return "read from the files alone: no supervisor is asked, and nothing can be changed from here"
+        return "read-only: shown from the run files, without a supervisor; nothing can be changed here"
     session.require_writable_root()
     return ""
 
@@ -116,7 +116,7 @@ def _choices(session: Session) -> tuple[PresetChoice, ...]:
 
 
 def _choice(name: str, preset: PresetFile, presets: Mapping[str, PresetFile]) -> PresetChoice:
-    """What it is resolved by says whose it is: a file that comes into the working folder later changes nothing."""
+    """`ref` names the origin, so that a file that comes into the working folder later changes nothing."""
     from mission_tui.cli.preset_origins import shown_path
     from mission_tui.tui.state.presets import PresetChoice
 
@@ -131,7 +131,7 @@ def _choice(name: str, preset: PresetFile, presets: Mapping[str, PresetFile]) ->
 
 
 def _member(preset: PresetFile, name: str, presets: Mapping[str, PresetFile]) -> str:
-    """By what a member of a set is resolved: never by a name that the working folder could take."""
+    """The reference of a member of a set: never a bare name, which the working folder could take over."""
     names = (name,) if preset.origin == "here" else (name, f"yours:{name}", f"shipped:{name}")
     found = (presets[it] for it in names if it in presets)
     meant = next((it for it in found if preset.origin == "here" or it.origin != "here"), None)
@@ -147,7 +147,7 @@ def _specs(session: Session, name: str, assignments: Sequence[str]) -> list[Spec
 
 
 class PreferencesFile:
-    """The table in the file at `path`; of two screens that choose the same thing, the one that is told last counts."""
+    """The table in the file at `path`; if two screens change the same setting, the last one wins."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -158,11 +158,11 @@ class PreferencesFile:
         return cls(preferences_path(environ))
 
     def read(self) -> dict[str, object]:
-        """What is kept; nothing where there is no file, or none that can be read."""
+        """The stored table; empty without a readable file."""
         return self._table() or {}
 
     def write(self, changes: Mapping[str, object]) -> None:
-        """Keep `changes`, of which None forgets. Waits for seconds at most; that it cannot be done is not said."""
+        """Store `changes`; None removes a name. Waits for seconds at most, and failing is silent."""
         work = threading.Thread(target=self._merge, args=(dict(changes),), daemon=True)
         work.start()
         work.join(_PATIENCE_S)
@@ -179,7 +179,7 @@ class PreferencesFile:
             write_json(self.path, {name: value for name, value in kept.items() if value is not None})
 
     def _table(self) -> dict[str, object] | None:
-        """None for what is there and cannot be read as a table."""
+        """None for a file that cannot be read as a table."""
         from mission_tui.plain_files import read_given
 
         try:
@@ -202,7 +202,7 @@ class LastSeen:
 
     @classmethod
     def of(cls, root: Path, environ: Mapping[str, str], *, ours: bool = True) -> LastSeen:
-        """The file of this user: a runs root that is not `ours` is not written to, even where that would be allowed."""
+        """The file of this user: beside the runs only if the runs root is `ours`, even if another could be written."""
         from mission_tui.records.runs.layout import supervisor_dir
 
         ground = supervisor_dir(root) if supervisor_dir(root).exists() else root
@@ -212,7 +212,7 @@ class LastSeen:
         return cls(Path(state) / "mission-tui" / f"last-seen-{socket_dir(root).name}")
 
     def read(self) -> float | None:
-        """None for the first time, or when the file says nothing sensible."""
+        """None the first time, or when the file holds no number."""
         try:
             return float(self.path.read_text(encoding="ascii"))
         except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What every verb is given: the runs root it speaks about, where it was called from, and the road to the supervisor."""
+"""What every verb gets: the runs root, the folder and variables of the call, and the connection to the supervisor."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mission_tui.paths import health_files, preset_dirs, profile_dir, runs_root
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.health_file import HealthFile
+    from mission_tui.ipc.captured import Origin
     from mission_tui.ipc.client import Connection
 
 
@@ -28,7 +29,7 @@ class Session(NamedTuple):
     environ: Mapping[str, str]
     readonly: bool = False
     received: bool = False
-    """The runs root was chosen only because it lies in the working folder, and nothing says that it is this user's."""
+    """The runs root was only found in the working folder, and nothing shows that this user made it."""
 
     @classmethod
     def begin(cls, runs_dir: str | None, *, readonly: bool = False) -> Session:
@@ -36,7 +37,7 @@ class Session(NamedTuple):
         try:
             cwd = Path.cwd()
         except OSError as error:
-            raise UsageError(f"the folder that you are in is gone ({error.strerror}): `cd` to another one") from error
+            raise UsageError(f"the current folder no longer exists ({error.strerror}): `cd` to another one") from error
         root = runs_root(runs_dir, cwd, os.environ)
         found = not runs_dir and not os.environ.get("MISSION_TUI_RUNS") and root == (cwd / "runs").resolve()
         return cls(root, cwd, os.environ, readonly, received=found and _is_received(root, os.environ))
@@ -57,18 +58,25 @@ class Session(NamedTuple):
 
         return load_health(health_files(self.environ))
 
-    def connect(self, *, start: bool = True) -> Connection:
-        """A connection to the supervisor of this runs root, started if there is none and `start`.
+    @property
+    def origin(self) -> Origin:
+        """Folder, Python, variables and limits of this call, as requests that launch something carry them."""
+        from mission_tui.ipc.captured import origin_of
 
-        Where nothing may change, one to a process of our own that reads the files. Raises `UsageError` before anything
-        is started when the runs root cannot be written, or read, and `NoSupervisorError` when nobody answers.
+        return origin_of(self.cwd, self.environ)
+
+    def connect(self, *, start: bool = True) -> Connection:
+        """A connection to the supervisor of this runs root, started if there is none and `start` is true.
+
+        A read-only session connects to a short process that reads the files. Raises `UsageError`, before anything is
+        started, for a runs root that cannot be written or read, and `NoSupervisorError` when nothing answers.
         """
         from mission_tui.ipc.client import Connection
 
         if self.readonly:
             return Connection.connect_readonly(self.root)
         if self.received and start:
-            raise UsageError(f"{self.what_was_received}; --runs-dir {self.root} uses it, another one leaves it alone")
+            raise UsageError(f"{self.what_was_received}; --runs-dir {self.root} uses it anyway, or give another folder")
         if start:
             self.require_writable_root()
         return Connection.connect(self.root, start=start)
@@ -80,12 +88,16 @@ class Session(NamedTuple):
 
     @property
     def what_was_received(self) -> str:
-        """Why a runs root that was received is only looked at."""
-        if against := _against_secret(self.environ):
-            return f"whether the runs root {self.root} is yours cannot be told, so it is only looked at: {against}"
+        """Why a received runs root is shown read-only."""
+        from mission_tui.records.runs.seal import Seals
+
+        try:
+            Seals.of(self.environ, make=False)
+        except UsageError as error:
+            return f"cannot check whether the runs root {self.root} is yours, so it is shown read-only: {error}"
         return (
-            f"the runs root {self.root} carries no seal of yours (it came with this folder, is a copy, or was made by "
-            "an earlier version): it is only looked at; `mission-tui adopt --all` shows what its runs would run"
+            f"the runs root {self.root} does not carry your seal (it came with this folder, is a copy, or is from an "
+            "earlier version), so it is shown read-only; `mission-tui adopt --all` lists what its runs would execute"
         )
 
     @property
@@ -122,21 +134,10 @@ def _is_received(root: Path, environ: Mapping[str, str]) -> bool:
 
     if not has_runs(root):
         return False
-    with suppress(UsageError):  # a secret that cannot be used proves nothing; whoever acts is told
+    with suppress(UsageError):  # a secret that cannot be used proves nothing; a verb that acts reports it
         if Seals.of(environ, make=False).owns_root(root):
             return False
     return not _is_supervised(root)
-
-
-def _against_secret(environ: Mapping[str, str]) -> str:
-    """Why this user's secret cannot be used; empty when it can, or there is none yet."""
-    from mission_tui.records.runs.seal import Seals
-
-    try:
-        Seals.of(environ, make=False)
-    except UsageError as error:
-        return str(error)
-    return ""
 
 
 def _is_supervised(root: Path) -> bool:

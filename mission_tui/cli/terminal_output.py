@@ -39,11 +39,6 @@ class Styled(NamedTuple):
     bold: bool = False
 
 
-def styled(text: str, colour: Colour | None = None, *, bold: bool = False) -> Styled:
-    """`text`, whoever wrote it, to be shown so."""
-    return Styled(text, colour, bold)
-
-
 def write(*parts: str | Styled, stream: TextIO | None = None) -> None:
     """One line of `parts` on `stream` (default: stdout). What breaks lines in them is a blank."""
     out = sys.stdout if stream is None else stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime, time, timedelta
 
@@ -10,7 +11,7 @@ from mission_tui.errors import UsageError
 BACK_S = 600.0
 """How far back one looks where nobody says when."""
 
-_SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])")
+_SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw]?)")
 _UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 _CLOSE = re.compile(
@@ -19,12 +20,24 @@ _CLOSE = re.compile(
 """Times of day as people write them elsewhere: `0312`, `3.12`, `3:12 pm`."""
 
 
-def parse_span_s(word: str, flag: str) -> float:
-    """Seconds of a span such as `14d`. Raises `UsageError` that names `flag`."""
+def parse_span_s(word: str, flag: str, least_s: float | None = None, most_s: float = math.inf) -> float:
+    """Seconds of a span such as `14d`, from `least_s` to `most_s`; where a least is given, a bare number is seconds.
+
+    Raises `UsageError` that names `flag`.
+    """
     match = _SPAN.fullmatch(word.strip())
-    if match is None:
-        raise UsageError(f"{flag} {word!r} is no span of time: give a number and s, m, h, d or w, such as 10m")
-    return float(match[1]) * _UNIT_S[match[2]]
+    if match is None or not (match[2] or least_s is not None):
+        raise UsageError(f"{flag} {word!r} is not a length of time: give a number and s, m, h, d or w, such as 10m")
+    seconds = float(match[1]) * _UNIT_S[match[2] or "s"]
+    if least_s is not None and not least_s <= seconds <= most_s:
+        most = "" if most_s == math.inf else f" and at most {_short(most_s)}"
+        raise UsageError(f"{flag} {word!r} is out of range: give at least {_short(least_s)}{most}")
+    return seconds
+
+
+def _short(seconds: float) -> str:
+    unit = next(unit for unit in ("d", "h", "m", "s") if unit == "s" or seconds % _UNIT_S[unit] == 0)
+    return f"{seconds / _UNIT_S[unit]:g}{unit}"
 
 
 def parse_moment(word: str, now: float) -> float:
@@ -78,7 +91,8 @@ def _of_local(meant: datetime, now: float) -> float | None:
 
 def _nearest(text: str) -> str:
     """What may have been meant, in words that are understood; without an idea of it two examples."""
-    if _SPAN.fullmatch(text):
+    span = _SPAN.fullmatch(text)
+    if span is not None and span[2]:
         return f"03:12, or for {text} before now --back {text}"
     digits = _CLOSE.fullmatch(text)
     if digits is None:

@@ -53,7 +53,7 @@ def test_no_line_is_wider_than_asked(width: int) -> None:
     assert [line for line in lines if len(line) > width and "aaa" not in line] == []
     assert sum("a" * 90 in line for line in lines) == 1
     assert not any("\x1b" in line for line in lines)
-    assert any("--override env.id: resumes" in line for line in lines)
+    assert any("--override env.id: resume" in line for line in lines)
 
 
 def test_a_file_gets_120_columns_and_a_terminal_its_own(

@@ -71,7 +71,7 @@ def test_a_round_that_met_other_work_is_run_again(quick: Shell, tmp_path: Path) 
     found = quick.json("bench", "tiny", *TWICE, "--vs", "tiny", "--vs-set", QUICK, timeout_s=80)
     assert [[it["seed"] for it in side["repeats"]] for side in found["sides"]] == [[1, 3], [1, 3]]
     assert [[it["seed"] for it in side["set_aside"]] for side in found["sides"]] == [[2], [2]]
-    assert any("1 loaded round left out: other work took up to" in note for note in found["notes"])
+    assert any("1 loaded round left out: other programs used up to" in note for note in found["notes"])
 
 
 @pytest.mark.slow
@@ -142,10 +142,10 @@ def test_a_later_run_that_had_no_time_ends_nothing(quick: Shell, tmp_path: Path)
     [
         (("pair",), "stands for 2 runs"),
         (("tiny", "small"), "times one preset, not 2"),
-        (("tiny", "--duration", "soon"), "--duration 'soon' is no time"),
+        (("tiny", "--duration", "soon"), "--duration 'soon' is not a length of time"),
         (("tiny", "--fail-if-slower", "5%"), "give --vs PRESET or FILE"),
         (("tiny", "--vs", "none.json"), "cannot be read"),
-        (("tiny", "--vs", "small", "--fail-if-slower", "much"), "no percentage"),
+        (("tiny", "--vs", "small", "--fail-if-slower", "much"), "not a percentage"),
     ],
 )
 def test_mistakes_are_said_before_anything_starts(quick: Shell, words: tuple[str, ...], complaint: str) -> None:

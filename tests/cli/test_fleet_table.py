@@ -47,7 +47,7 @@ def test_a_waiting_run_says_when_it_starts_again() -> None:
     waiting = row(state="ended", outcome="failed", cause="SIGSEGV", restart=Restart(120.0, 2, 3))
     assert waiting.endswith("restarts in 20s (2 of 3): SIGSEGV")
     again = row(state="queued", outcome="lost", cause="the machine was restarted", restart=Restart(0.0, 1, 3, "reboot"))
-    assert again.endswith("goes on by itself (1 of 3): the machine was restarted")
+    assert again.endswith("resumes by itself (1 of 3): the machine was restarted")
 
 
 def test_a_run_that_a_reboot_ended_says_what_goes_on() -> None:

@@ -89,7 +89,7 @@ def test_a_preset_says_the_settings(capsys: pytest.CaptureFixture[str], tmp_path
     assert judged(capsys, "sick.csv", "--preset", "./mine.toml")["findings"] == []
     write_spec(tmp_path / "spec.toml", SPEC)
     said = refused(capsys, "sick.csv", "--spec", "spec.toml")
-    assert "sick.csv: goes forward 2,048 steps an update and 'demo' 1,024" in said
+    assert "sick.csv: has 2,048 steps per update, but 'demo' has 1,024" in said
     assert "not both" in refused(capsys, "sick.csv", "--spec", "spec.toml", "--preset", "mine.toml")
 
 
@@ -128,7 +128,7 @@ def test_a_run_directory_is_judged_as_it_was_while_it_lived(capsys: pytest.Captu
         ("kl-persistent-2-15", "open"),
     ]
     assert findings[0]["cause"].startswith("16 gradient steps x 0.0003 per update")
-    assert "is a run of ours and says its own settings" in refused(capsys, str(run), "--clip-range", "0.1")
+    assert "is a run of mission-tui with its own settings" in refused(capsys, str(run), "--clip-range", "0.1")
     (tmp_path / "loose.toml").write_text("[kl-persistent]\nwarning = 4.6\ncritical = 5.0\n")
     assert judged(capsys, str(run), "--health", "loose.toml")["findings"] == []
 

@@ -78,7 +78,7 @@ def test_a_sweep_is_said_before_it_starts(quick: Shell) -> None:
     assert "4 runs, group tiny-" in done.stderr
     assert "ppo.learning_rate" in done.stderr
     assert "4 at once" in done.stderr
-    assert "nothing like it has run here" in done.stderr
+    assert "no similar run has run here" in done.stderr
     assert not quick.root.exists()
     planned = quick.json(*sweep, "--dry-run")
     assert [run["settings"]["ppo.learning_rate"] for run in planned["runs"]] == [1e-4, 1e-4, 3e-4, 3e-4]

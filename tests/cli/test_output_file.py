@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.options import check_output
+from mission_tui.cli.tables.timed_runs import check_output
 from mission_tui.errors import UsageError
 
 
@@ -17,5 +17,5 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     check_output("--out", tmp_path / "file")
     with pytest.raises(UsageError, match=r"--out .* is a folder; name a file in it"):
         check_output("--out", tmp_path)
-    with pytest.raises(UsageError, match=r"--out .*: .*file is no folder"):
+    with pytest.raises(UsageError, match=r"--out .*: .*file is not a folder"):
         check_output("--out", tmp_path / "file" / "found.json")

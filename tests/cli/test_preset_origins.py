@@ -112,8 +112,8 @@ def test_looking_imports_and_runs_nothing(clone: Path) -> None:
 def test_a_name_that_is_taken_is_said_before_it_runs(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Which file it is, how the other one is named, and every piece of its own code."""
     err = said(capsys, "launch", "cartpole", "--dry-run")
-    assert "cartpole is ./presets/cartpole.toml of this folder, not the shipped one; shipped:cartpole names that" in err
-    named = err.partition("preset cartpole comes from ./presets/cartpole.toml and names code of its own: ")[2]
+    assert "cartpole is ./presets/cartpole.toml in this folder, not the shipped one; write shipped:cartpole" in err
+    named = err.partition("preset cartpole comes from ./presets/cartpole.toml and names its own code: ")[2]
     for words in (
         "python ./python", "pythonpath .", "env file secrets.env", "imports canary", "environment canary:Mine-v0",
         "wrapper canary:Wrapper", "policy canary:Policy", "callback canary:Callback", "on_event touch ran",
@@ -205,7 +205,7 @@ def test_a_launch_says_it_on_stderr_and_in_its_document(quick: Shell) -> None:
     """Before the run begins, and with the runs that were started."""
     (quick.cwd / "presets" / "theirs.toml").write_text(COMMAND)
     done = quick("launch", "theirs", "--json", "--wait")
-    assert "preset theirs comes from ./presets/theirs.toml and names code of its own: command touch ran" in done.stderr
+    assert "preset theirs comes from ./presets/theirs.toml and names its own code: command touch ran" in done.stderr
     (code,) = json.loads(done.stdout)["own_code"]
     assert (code["kind"], code["value"]) == ("command", "touch ran")
     assert (quick.cwd / "ran").exists()

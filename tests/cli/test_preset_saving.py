@@ -76,7 +76,7 @@ def test_nothing_is_written_over_unasked(mine: Path, capsys: pytest.CaptureFixtu
     assert (mine / "calm.toml").read_bytes() == before
     assert main(["presets", "save", "tiny", "calm", "--replace"]) == 0
     assert (mine / "calm.toml").read_bytes() != before
-    assert "would be hidden by it" in save("tiny", "heavy")
+    assert "it would hide the preset" in save("tiny", "heavy")
     assert not (mine / "heavy.toml").exists()
 
 
@@ -86,7 +86,7 @@ def test_what_is_no_preset_is_refused(mine: Path) -> None:
         save("tiny", "calm", "run.seed=1,2")
     with pytest.raises(PresetError, match="'pair' is a set"):
         save("pair", "calm")
-    with pytest.raises(UsageError, match="would be found before it"):
+    with pytest.raises(UsageError, match="would be used instead of it"):
         save("tiny", "more")
     for name in ("../calm", "", "c a l m", "x" * 65):
         with pytest.raises(PresetError, match="letters, digits"):

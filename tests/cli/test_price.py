@@ -40,11 +40,11 @@ def test_the_table_has_a_row_for_each_price(capsys: pytest.CaptureFixture[str]) 
     head, first, second, *notes = capsys.readouterr().err.splitlines()
     assert head.split() == ["run", "memory", "GPU", "memory", "cores", "first", "update", "whole", "run", "now"]
     assert re.split(r"\s{2,}", first.strip()) == [
-        "s-1 and 1 more", "3.0G seen", "1.0G est.", "2", "5s", "3m20", "begins on GPU 1",
+        "s-1 and 1 more", "3.0G measured", "1.0G est.", "2", "5s", "3m20", "begins on GPU 1",
     ]  # fmt: skip
     assert second.endswith("waits for another run's end")
     assert notes[0].endswith("all 3 at once: 9.0G of memory, 3.0G of GPU memory, 6 cores")
-    assert "32 steps/s, as old had" in notes[1]
+    assert "32 steps/s, as measured for old" in notes[1]
     assert notes[1].endswith("which had ppo.n_epochs 5")
     assert notes[2].endswith("a slow rollout")
 
@@ -63,8 +63,8 @@ def test_files_do_not_say_who_begins(capsys: pytest.CaptureFixture[str]) -> None
     """Nor does arithmetic; memory on a GPU is part of it where there is a driver and the run is not for the CPU."""
     show_price(ITEMS[:1], Quoted(re=1, costs=(estimated_cost(SPEC, 2, driver=True),), decided=False))
     said = capsys.readouterr().err
-    assert "nothing like it has run here" in said
-    assert "no supervisor was asked" in said
+    assert "no similar run has run here" in said
+    assert "no supervisor is running" in said
     assert "begins" not in said
     assert (estimated_cost(SPEC, 2, driver=True).vram_bytes or 0) > 0
     assert estimated_cost(SPEC, 2, driver=False).vram_bytes is None

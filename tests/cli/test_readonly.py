@@ -137,6 +137,6 @@ def test_readonly_names_the_verbs_that_it_is_for(quick: Shell) -> None:
     """With one that changes something it is a mistake."""
     done = quick("--readonly", "launch", "tiny")
     assert done.returncode == 2
-    assert "it is for the screen (no verb), " in done.stderr
+    assert "works only with the screen (no verb) and with " in done.stderr
     assert {"status", "top", "logs", "replay"} <= {word.strip(" ,") for word in done.stderr.split()}
     assert not (quick.root / ".supervisor").exists()

@@ -22,7 +22,7 @@ def test_a_moment_is_one_document(quick: Shell) -> None:
     assert before["since"] <= before["t"] <= before["until"]
     assert [(it["id"], it["state"], it["update"]) for it in before["runs"]] == [(run, "running", 1)]
     first = quick("replay", "--at", "2000-01-01", "--json")
-    assert "no run was there before" in first.stderr
+    assert "no run existed before" in first.stderr
     assert json.loads(first.stdout)["t"] == before["since"]
     now = quick.json("replay", "--back", "0s")
     assert [(it["state"], it["outcome"]) for it in now["runs"]] == [("ended", "stopped")]
@@ -36,7 +36,7 @@ def test_a_moment_is_one_document(quick: Shell) -> None:
         (("--at", "03:12", "--back", "10m"), "--at or --back, not both"),
         (("--at", "soon"), "'soon' is no time: give one such as 03:12"),
         (("--at", "10m"), "--back 10m"),
-        (("--back", "10"), "--back '10' is no span of time"),
+        (("--back", "10"), "--back '10' is not a length of time"),
         (("--at", "2999-01-01"), "still to come"),
     ],
 )

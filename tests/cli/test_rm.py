@@ -67,7 +67,7 @@ def test_prune_says_what_would_go_and_goes_only_with_yes(quick: Shell) -> None:
         (("rm", "--undo", "--now", "x"), "give one of them"),
         (("rm", "nobody"), "no run matches"),
         (("rm", "--undo", "nobody"), "the trash is empty"),
-        (("prune", "--older", "long"), "is no span of time"),
+        (("prune", "--older", "long"), "is not a length of time"),
         (("prune", "--older", "1d", "--keep", "lest"), "did you mean"),
     ],
 )

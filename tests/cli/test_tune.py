@@ -93,11 +93,11 @@ def test_a_preset_that_does_not_train_ends_it(quick: Shell) -> None:
     [
         (("pair",), "stands for 2 runs"),
         (("tiny", "small"), "tune takes one preset, not 2"),
-        (("tiny", "--probe", "soon"), "--probe 'soon' is no time from 1s to 1h"),
+        (("tiny", "--probe", "soon"), "--probe 'soon' is not a length of time"),
         (("tiny", "--set", "env.n_workers=3"), "cannot be shared evenly"),
         (("tiny", "--knob", "luck"), "luck"),
-        (("tiny", "--continue", "--probe", "3s"), "leave --probe out, or begin anew"),
-        (("tiny", "--fleet", "2", "--continue"), "--fleet keeps nothing"),
+        (("tiny", "--continue", "--probe", "3s"), "leave out --probe, or --continue"),
+        (("tiny", "--fleet", "2", "--continue"), "--fleet stores nothing"),
     ],
 )
 def test_mistakes_are_said_before_anything_starts(quick: Shell, words: tuple[str, ...], complaint: str) -> None:

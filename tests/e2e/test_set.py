@@ -71,7 +71,7 @@ def test_what_set_says(fleet: Shell) -> None:
     warned = fleet("set", run, "ppo.learning_rate=0.01")
     assert warned.returncode == 2
     assert "ppo.target_kl=" in warned.stderr
-    assert "trains on as it was: add --accept to set all the same" in warned.stderr
+    assert "was not changed: add --accept to set it anyway" in warned.stderr
     wrong = fleet("set", run, "ppo.lerning_rate=1e-4")
     assert wrong.returncode == 2
     assert "did you mean 'ppo.learning_rate'" in wrong.stderr

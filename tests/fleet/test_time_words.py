@@ -100,5 +100,17 @@ def test_spans_name_their_unit() -> None:
         172800,
         604800,
     ]
-    with pytest.raises(UsageError, match="--back '10' is no span"):
+    with pytest.raises(UsageError, match="--back '10' is not a length of time"):
         parse_span_s("10", "--back")
+
+
+def test_a_span_with_limits_may_be_a_bare_number_of_seconds() -> None:
+    """It is refused with the limits that it misses, in the largest unit that fits."""
+    assert [parse_span_s(word, "--last", 0.01) for word in ("10m", "0.25s", "90")] == [600, 0.25, 90]
+    for word in ("soon", "-5m", "10y"):
+        with pytest.raises(UsageError, match=r"--last '.+' is not a length of time"):
+            parse_span_s(word, "--last", 0.01)
+    with pytest.raises(UsageError, match="--probe '2h' is out of range: give at least 1s and at most 1h"):
+        parse_span_s("2h", "--probe", 1.0, 3600.0)
+    with pytest.raises(UsageError, match="--last '0s' is out of range"):
+        parse_span_s("0s", "--last", 0.01)

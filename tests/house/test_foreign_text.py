@@ -97,7 +97,7 @@ PAST_THE_WRITER = (
 )
 THROUGH_THE_WRITER = (
     "write(view.name)",
-    "write(styled(view.name, bold=True), stream=sys.stderr)",
+    "write(Styled(view.name, bold=True), stream=sys.stderr)",
     "table.write(sys.stdout)",
     "stream = sys.stderr if as_json else sys.stdout\ntable.write(stream)",
     "if sys.stdout.isatty():\n    write_over(note, sys.stderr)",

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mission_tui.cli.doctor_checks import Check
+from mission_tui.cli.follow_runs import snapshot_of
 from mission_tui.cli.screen import can_draw
 from mission_tui.cli.unit_file import LINGER
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
 from mission_tui.paths import socket_dir
-from mission_tui.records.root_checks import SHARED, check_private, file_system
+from mission_tui.records.root_checks import SHARED, file_system
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -29,18 +30,20 @@ if TYPE_CHECKING:
 
 NEEDED = ("torch", "stable-baselines3", "gymnasium", "numpy", "textual", "msgspec", "psutil", "safetensors")
 OPTIONAL = {
-    "sb3-contrib": "MaskablePPO and RecurrentPPO (pip install 'mission-tui[contrib]')",
-    "tensorboard": "TensorBoard event files (pip install 'mission-tui[tensorboard]')",
-    "box2d": "LunarLander, BipedalWalker and CarRacing (pip install 'gymnasium[box2d]')",
-    "mujoco": "HalfCheetah, Hopper and the other MuJoCo tasks (pip install 'gymnasium[mujoco]')",
-    "ale-py": "Atari games (pip install 'gymnasium[atari]')",
+    "sb3-contrib": "MaskablePPO and RecurrentPPO",
+    "tensorboard": "TensorBoard event files",
+    "box2d": "LunarLander, BipedalWalker and CarRacing",
+    "mujoco": "HalfCheetah, Hopper and the other MuJoCo tasks",
+    "ale-py": "Atari games",
 }
+EXTRAS = {"sb3-contrib": "contrib", "tensorboard": "tensorboard"}
+"""The extra that brings a package; the environments' extra brings the others."""
 COLUMNS, ROWS = 80, 24
-ADVICE = "it goes on with what it had loaded; what it starts from now on, and every resume, has the new one"
+ADVICE = "the run goes on with what it has loaded; processes it starts later, and a resume, use the new version"
 SETTINGS = (Path("/usr/lib/systemd"), Path("/run/systemd"), Path("/etc/systemd"))
 LINGER_ADVICE = (
     "`loginctl enable-linger`, `mission-tui supervisor stop`, then `mission-tui service install --now`: "
-    "runs that are launched after that live on"
+    "runs launched after that survive a logout"
 )
 
 
@@ -62,14 +65,20 @@ def _needed() -> Check:
     missing = [name for name, release in found.items() if release is None]
     if missing:
         return Check(
-            "packages", "bad", f"missing: {', '.join(missing)}", "install mission-tui again into this environment"
+            "packages",
+            "bad",
+            f"missing: {', '.join(missing)}",
+            "install mission-tui here again (see README)",
         )
     return Check("packages", "ok", ", ".join(f"{name} {release}" for name, release in found.items()))
 
 
 def _optional(name: str, brings: str) -> Check:
     release = _installed(name)
-    return Check(name, "note", "not installed", f"for {brings}") if release is None else Check(name, "ok", release)
+    if release is not None:
+        return Check(name, "ok", release)
+    install = f"in the folder of mission-tui: pip install -c constraints.txt -e '.[{EXTRAS.get(name, 'envs')}]'"
+    return Check(name, "note", "not installed", f"for {brings}; {install}")
 
 
 def terminal_checks(environ: Mapping[str, str]) -> list[Check]:
@@ -125,7 +134,6 @@ def place_checks(session: Session) -> list[Check]:
 def _runs_root(session: Session) -> Check:
     try:
         session.require_writable_root()
-        check_private(session.root)
     except UsageError as error:
         return Check("runs root", "bad", str(error))
     absent = "" if session.root.is_dir() else " (made at the first launch)"
@@ -146,31 +154,28 @@ def _sockets(root: Path) -> Check:
         found = folder.lstat()
     except FileNotFoundError:
         return Check("sockets", "ok", f"{folder} (made with the first supervisor)")
-    import os
-
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        advice = "someone else made it, or opened it to others: remove it, or ask its owner to"
-        return Check("sockets", "bad", f"{folder} is not a folder of yours alone", advice)
+        advice = "remove it, or make it yours with mode 0700; if it is another user's, ask them to remove it"
+        return Check("sockets", "bad", f"{folder} is not private to you", advice)
     return Check("sockets", "ok", str(folder))
 
 
 def _supervisor(session: Session) -> Check:
-    from mission_tui.ipc.requests import GetSnapshot
-
     try:
         with session.connect(start=False) as connection:
-            welcome = connection.welcome
-            snapshot = connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot
+            welcome, snapshot = connection.welcome, snapshot_of(connection)
     except NoSupervisorError:
         return Check("supervisor", "note", "none is running; the first launch or screen starts one")
     except MissionError as error:
-        return Check("supervisor", "bad", str(error), "look into the supervisor log that `mission-tui paths` names")
+        return Check("supervisor", "bad", str(error), "see the supervisor log; `mission-tui paths` shows where")
     who = f"pid {welcome.pid}, version {welcome.version}"
     failed = [each.sentence for each in snapshot.failed_duties]
     if snapshot.host.gpu_note.startswith("GPU meters"):
         failed.append(snapshot.host.gpu_note)
     if failed:
-        return Check("supervisor", "warn", f"{who}: {'; '.join(failed)}", "its log, which `mission-tui paths` names")
+        return Check(
+            "supervisor", "warn", f"{who}: {'; '.join(failed)}", "see its log; `mission-tui paths` shows where"
+        )
     return Check("supervisor", "ok", who)
 
 
@@ -178,12 +183,12 @@ def _health(session: Session) -> Check:
     try:
         own, *shipped = session.health()
     except PresetError as error:
-        return Check("health limits", "bad", str(error), "every launch lays this file under its preset: correct it")
+        return Check("health limits", "bad", str(error), "every launch reads this file: correct it")
     return Check("health limits", "ok", f"{own.path} over the defaults" if shipped else "the defaults")
 
 
 def login_checks() -> list[Check]:
-    """One check: logind's `KillUserProcesses`, and whether lingering makes it harmless."""
+    """One check: logind's `KillUserProcesses`, and whether lingering is on."""
     if not any((folder / "logind.conf").exists() for folder in SETTINGS):
         return [Check("logout", "ok", "no logind settings here: runs live on after logout")]
     user = pwd.getpwuid(os.getuid()).pw_name

@@ -80,7 +80,7 @@ def judge_driver(driver: str | None, cuda: str | None) -> Check:
     if driver is None:
         return Check("gpu", "note", "no NVIDIA driver is loaded: trainings use the CPU")
     if cuda is None:
-        advice = "install a CUDA build of torch to use the GPU: pip install --force-reinstall torch"
+        advice = "to use the GPU install a CUDA build of torch: pip install --force-reinstall torch"
         return Check("gpu", "warn", f"driver {driver}, but torch was built without CUDA", advice)
     detail = f"driver {driver}, torch built for CUDA {cuda}"
     oldest = OLDEST_DRIVER.get(int(cuda.split(".")[0]))
@@ -138,7 +138,7 @@ def find_mps(environ: Mapping[str, str]) -> Mps:
 def judge_mps(mps: Mps) -> Check:
     """What that means for several runs on one GPU."""
     if mps.running:
-        whose = "" if mps.ours else ", but it is another user's and may not serve you"
+        whose = "" if mps.ours else ", but it belongs to another user and may refuse you"
         return Check("mps", "ok" if mps.ours else "note", f"MPS runs at {mps.folder}{whose}; end it with: {STOP}")
     if not mps.installed:
         return Check("mps", "note", "MPS is not installed: several runs on one GPU take turns")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.terminal_output import styled, write
+from mission_tui.cli.terminal_output import Styled, write
 from mission_tui.present.numbers import DASH, count, duration, measure, size
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _UNITS: Mapping[str, Callable[[float | None], str]] = {
 def write_comparison(found: Comparison) -> None:
     """Print each table under its title, then what to mind."""
     for title, table in comparison_tables(found):
-        write(styled(title, bold=True))
+        write(Styled(title, bold=True))
         table.write(sys.stdout)
         write()
     for note in found.notes:
@@ -48,7 +48,7 @@ def comparison_tables(found: Comparison) -> Iterator[tuple[str, Table]]:
     if found.ranking:
         yield f"ranking by the last {metric} of each seed", _ranking(found)
     if found.contrasts:
-        yield f"less {found.cohorts[0].name}", _contrasts(found)
+        yield f"difference from {found.cohorts[0].name}", _contrasts(found)
     if found.settings:
         yield "settings that differ", _differing(found, found.settings)
     if found.provenance:
@@ -136,7 +136,7 @@ def _standing(it: Ranked) -> str:
     if it.place == 1 or it.behind is None:
         return DASH
     if it.surely is None or it.behind_interval is None:
-        return "no interval: 3 seeds of both are the least"
+        return "no interval: that needs 3 seeds of both"
     ends = " to ".join(map(measure, it.behind_interval))
     return f"surely behind: {ends}" if it.surely else f"no verdict: {ends} contains 0"
 

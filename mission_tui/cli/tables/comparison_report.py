@@ -67,7 +67,7 @@ def _markdown(found: Comparison) -> str:
     for title, table in comparison_tables(found):
         parts += [f"## {_escaped(title)}", _markdown_table(table)]
     if found.notes:
-        parts += ["## To mind", "\n".join(f"- {_escaped(note)}" for note in found.notes)]
+        parts += ["## Notes", "\n".join(f"- {_escaped(note)}" for note in found.notes)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -73,15 +73,15 @@ def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
 def _remark(view: RunView, now: float) -> str:
     if view.restart is not None:
         if view.restart.after == "reboot":
-            return f"goes on by itself ({view.restart.number} of {view.restart.most}): {view.cause}"
+            return f"resumes by itself ({view.restart.number} of {view.restart.most}): {view.cause}"
         left = duration(max(0.0, view.restart.due_t - now))
         return f"restarts in {left} ({view.restart.number} of {view.restart.most}): {view.cause}"
     # They come worst first.
     asking = [it.sentence for it in view.findings if it.state == "open" and it.severity != "info"]
     flags = ", ".join(flag for flag in view.flags if flag != "failed-duty")
-    # What a checkpoint that failed means, its finding says.
-    told = any(it.rule == "checkpoint-age" and it.state == "open" for it in view.findings)
-    failed = [it.sentence for it in view.failed_duties if not (told and it.duty == CHECKPOINT)]
+    # A failed checkpoint has a finding that explains it; one of the two is enough.
+    has_finding = any(it.rule == "checkpoint-age" and it.state == "open" for it in view.findings)
+    failed = [it.sentence for it in view.failed_duties if not (has_finding and it.duty == CHECKPOINT)]
     if view.state == "ended" and view.rebooted:
         return f"{view.outcome} in the reboot; `resume` goes on"
     if view.state in OVER and view.outcome in ("failed", "lost"):
@@ -89,7 +89,7 @@ def _remark(view: RunView, now: float) -> str:
     if {"out-of-sight", "outlived"} & set(view.flags):
         return view.cause or flags
     if view.outcome == "finished" and view.total_timesteps and (share_done(view) or 0.0) < 1.0:
-        # A callback ended it: whoever reads 30 % wants to know why there is no more.
+        # A callback ended it early: the remark says why it stopped at, say, 30 %.
         return view.cause or ""
     held = view.cause if view.held is not None or view.state == "queued" else ""
     gpu = f"GPU{view.placed.number}" if view.placed is not None and view.state not in OVER else ""

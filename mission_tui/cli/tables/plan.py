@@ -74,7 +74,7 @@ def show_scaling(items: Sequence[LaunchItem]) -> None:
                 row.name,
                 *(f"{value:,g}" if value < 1 else f"{value:,}" for value in (row.reference, row.without, row.scaled)),
             )
-        print_error(f"run.auto_scale of {item.spec.preset}; what is written in the preset or with --set stays")
+        print_error(f"run.auto_scale of {item.spec.preset}; values written in the preset or given with --set are kept")
         table.write(sys.stderr)
         if scaling.sentence:
             print_error(scaling.sentence)

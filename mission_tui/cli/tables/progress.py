@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TextIO
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import console_on, draw, text_column, write
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
 
     from mission_tui.fleet.views.snapshot import RunView
+    from mission_tui.ipc.replies import Progress
 
+
+Answer = TypeVar("Answer")
 
 PLAIN_EVERY_S = 10.0
 
@@ -90,11 +94,11 @@ class RichBoard:
     """For terminals: a bar per run with timesteps, steps/s, return and ETA."""
 
     def __init__(self, stream: TextIO) -> None:
-        from rich.progress import BarColumn, Progress
+        from rich import progress
 
-        self._progress: Progress = Progress(
+        self._progress = progress.Progress(
             text_column("{task.fields[run]}"),
-            BarColumn(bar_width=20),
+            progress.BarColumn(bar_width=20),
             text_column("{task.fields[facts]}"),
             console=console_on(stream),
         )
@@ -141,13 +145,15 @@ class TaskBar:
         self._stream = stream
         self._clock = clock
         self._said = clock()
-        self._bar: Progress | None = None
+        self._bar: RichProgress | None = None
         self._task: TaskID | None = None
         if stream.isatty():
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+            from rich import progress as rich
 
-            columns = (text_column("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-            self._bar = Progress(*columns, console=console_on(stream), transient=True)
+            columns = (rich.BarColumn(), rich.TaskProgressColumn(), rich.TimeRemainingColumn())
+            self._bar = rich.Progress(
+                text_column("{task.description}"), *columns, console=console_on(stream), transient=True
+            )
 
     def __enter__(self) -> Self:
         if self._bar:
@@ -167,6 +173,18 @@ class TaskBar:
             draw(clean(line), self._bar.console)
         else:
             write(clean(line), stream=self._stream)
+
+    def follow(self, replies: Iterable[Answer | Progress], line_of: Callable[[Progress], str] | None = None) -> Answer:
+        """Show a long request's progress and return its answer; `line_of` a fact in between stays above the bar."""
+        from mission_tui.ipc.replies import Progress
+
+        for reply in replies:
+            if not isinstance(reply, Progress):
+                return reply
+            if line_of is not None and reply.fact is not None:
+                self.print_line(line_of(reply))
+            self.advance(reply.done, reply.total, reply.note)
+        raise AssertionError("a stream ends with an answer or an error")
 
     def advance(self, done: int, total: int, note: str = "") -> None:
         """The task is at `done` of `total`; `note` says more of it."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.terminal_output import styled, write
+from mission_tui.cli.terminal_output import Styled, write
+from mission_tui.errors import UsageError
 from mission_tui.present.numbers import DASH, count, duration, in_unit, measure, size
 
 if TYPE_CHECKING:
@@ -48,7 +51,9 @@ def bench_result(benched: Benched, recorded: Side | None) -> BenchResult:
         ratio = ratio_of(sides[0].rates, sides[1].rates, paired=recorded is None, noise=noise)
         notes += incomparable(sides[0].work, sides[1].work, sides[0].host, sides[1].host)
     if recorded is not None:
-        notes.append(f"{recorded.preset} was measured at another time, so a machine that changed since looks like it")
+        notes.append(
+            f"{recorded.preset} was measured at another time: changes of the machine since then count as difference"
+        )
     return BenchResult(sides, ratio, (*notes, *_load_notes(sides, benched)))
 
 
@@ -62,9 +67,9 @@ def _load_notes(sides: tuple[Side, ...], benched: Benched) -> Iterator[str]:
     if aside:
         rounds, most = len(sides[0].set_aside), max(repeat.load.elsewhere_percent or 0.0 for repeat in aside)
         plural = "" if rounds == 1 else "s"
-        yield f"{rounds} loaded round{plural} left out: other work took up to {most:.0f} % of all cores meanwhile"
+        yield f"{rounds} loaded round{plural} left out: other programs used up to {most:.0f} % of all cores meanwhile"
     if benched.others:
-        yield f"beside them lived {', '.join(benched.others)}: what is measured is the speed in that company"
+        yield f"{', '.join(benched.others)} ran at the same time: this is the speed beside them"
     busy = [
         f"{name} {number}: {repeat.load.elsewhere_percent:.0f} %"
         for name, side in zip(_names(sides), sides, strict=True)
@@ -72,11 +77,11 @@ def _load_notes(sides: tuple[Side, ...], benched: Benched) -> Iterator[str]:
         if (repeat.load.elsewhere_percent or 0.0) > NOTED_ELSEWHERE_PERCENT
     ]
     if busy:
-        yield f"the machine did other work meanwhile, of all its cores ({'; '.join(busy)})"
+        yield f"the machine did other work meanwhile, in % of all cores ({'; '.join(busy)})"
     for name, side in zip(_names(sides), sides, strict=True):
         late = max(repeat.timing.overshoot_s for repeat in side.repeats)
         if late > LONG_UPDATES_SHARE * side.asked_s:
-            yield f"{name} ended up to {late:.1f} s late, for its updates are long; give a longer --duration"
+            yield f"{name} ended up to {late:.1f} s late, because its updates are long: give a longer --duration"
 
 
 def bench_facts(found: BenchResult) -> dict[str, Any]:
@@ -119,7 +124,7 @@ def write_bench(found: BenchResult) -> None:
         interval = "" if pace.lo is None else f", 95 % interval of the mean {count(pace.lo)} to {count(pace.hi)}"
         write(f"{name}: {count(pace.median)} steps/s (median of {len(side.rates)}){interval}")
     if found.ratio is not None:
-        write(styled(f"{names[0]} against {names[1]}: {found.ratio.sentence}", bold=True))
+        write(Styled(f"{names[0]} against {names[1]}: {found.ratio.sentence}", bold=True))
     for note in found.notes:
         write(f"- {note}")
 
@@ -206,7 +211,7 @@ def write_tune(found: TuneResult) -> None:
         if row.why:
             write(f"{row.stage} {row.label}: {row.fate}: {row.why}")
     _write_bars(found)
-    write(styled(found.sentence, bold=True))
+    write(Styled(found.sentence, bold=True))
     if found.profile.words:
         write(f"set: {found.profile.words}")
     write(f"{found.probes} probes in {duration(found.seconds)}")
@@ -216,14 +221,30 @@ def write_tune(found: TuneResult) -> None:
 
 def _write_bars(found: TuneResult) -> None:
     """Against the fastest of all; rounds differ by what else the machine did, so the ratios above say more."""
-    measured = [(row, statistics.median(row.rates)) for row in found.rows if row.rates]
-    if not measured:
-        return
-    most = max(rate for _, rate in measured)
+    if measured := [(f"{row.stage} {row.label}", statistics.median(row.rates)) for row in found.rows if row.rates]:
+        write_bars(measured)
+
+
+def write_bars(speeds: list[tuple[str, float]]) -> None:
+    """A bar of steps/s for each name, as long as its share of the greatest."""
     block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
-    width = max(len(f"{row.stage} {row.label}") for row, _ in measured)
+    width, most = max(len(name) for name, _ in speeds), max(1.0, *(speed for _, speed in speeds))
     write()
-    for row, rate in measured:
-        bar = block * max(1, round(BAR * rate / most))
-        write(f"{row.stage} {row.label}".ljust(width) + f"  {bar.ljust(BAR)} {count(rate)}")
+    for name, speed in speeds:
+        bar = block * max(round(BAR * speed / most), int(speed > 0))
+        write(f"{name.ljust(width)}  {bar.ljust(BAR)} {count(speed)}")
     write()
+
+
+def check_output(option: str, path: Path) -> None:
+    """Raise `UsageError` naming `option` where `path` is a folder, or lies where nothing can be written.
+
+    Folders that are missing are left to be made with the file. Asked before the minutes are spent that fill it.
+    """
+    if path.is_dir():
+        raise UsageError(f"{option} {path} is a folder; name a file in it, such as {path / 'out'}")
+    there = next(folder for folder in path.absolute().parents if folder.exists())
+    if not there.is_dir():
+        raise UsageError(f"{option} {path}: {there} is not a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"{option} {path}: nothing can be written in {there}")

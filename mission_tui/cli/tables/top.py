@@ -126,7 +126,7 @@ def others_line(snapshot: FleetSnapshot) -> str:
     others = in_unit(share.cpu_others, "%")
     words = f"runs take {share.cpu_ours:.0f}% (100% is one core), everything else {others}"
     if share.vram_others is not None and share.vram_others > _CALM_BYTES:
-        words += f"; {size(share.vram_others)} of GPU memory are held by other programs"
+        words += f"; {size(share.vram_others)} of GPU memory is held by other programs"
     return words
 
 

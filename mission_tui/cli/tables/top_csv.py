@@ -6,7 +6,6 @@ continue each other. A busy cell counts in the row in which its middle lies, so 
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from math import ceil, floor
@@ -32,27 +31,17 @@ LATE_S = 2.0
 PAGE_CELLS = 500
 MOST_ROWS = 100_000
 DAY_S = 86_400.0
-UNIT_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": DAY_S}
-TIME = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 EDGE_S = 1e-6
-
-
-def seconds_of(option: str, word: str) -> float:
-    """Seconds of a time such as `10m`. Raises `UsageError`."""
-    match = TIME.fullmatch(word.strip())
-    if match is None or not (seconds := float(match[1]) * UNIT_S[match[2]]):
-        raise UsageError(f"{option} {word!r} is no time: give a number and s, m, h or d, such as 10m")
-    return seconds
 
 
 def write_series(session: Session, last_s: float, every_s: float, *, watch: bool) -> None:
     """Print the last `last_s` seconds in rows of `every_s`, then go on where `watch`. Raises `UsageError`."""
     if every_s not in WIDTHS:
         nearest = min(WIDTHS, key=lambda width: abs(width - every_s))
-        raise UsageError(f"--every {every_s:g}s is no width of a row: the nearest one is {nearest:g}s")
+        raise UsageError(f"--every {every_s:g}s is not available: the nearest interval is {nearest:g}s")
     if last_s > DAY_S or last_s / every_s > MOST_ROWS:
         longest = min(DAY_S, MOST_ROWS * every_s)
-        raise UsageError(f"--last {last_s:g}s is too long for rows of {every_s:g}s: at most {longest:g}s")
+        raise UsageError(f"--last {last_s:g}s is too long for intervals of {every_s:g}s: give at most {longest:g}s")
     rows = CsvRows()
     rows.add(COLUMNS)
     since = floor((time.time() - last_s) / every_s) * every_s

@@ -13,9 +13,10 @@ import click
 import msgspec
 
 from mission_tui.cli.errors import print_error
-from mission_tui.cli.options import check_output, json_option, parse_seconds, preset_argument, set_option
+from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import EX_FAILED, UsageError
+from mission_tui.fleet.time_words import parse_span_s
 
 if TYPE_CHECKING:
     from mission_tui.fleet.bench import Side
@@ -40,10 +41,10 @@ _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)\s*%?")
 @click.option(
     "--repeat", "repeats", type=click.IntRange(1, 50), default=3, show_default=True, help="Runs of each preset."
 )
-@click.option("--vs", metavar="PRESET|FILE", help=f"Hold it against this preset, or an earlier {METRICS}.")
+@click.option("--vs", metavar="PRESET|FILE", help=f"Compare with this preset, or with an earlier {METRICS}.")
 @click.option("--vs-set", "vs_assignments", multiple=True, metavar="KEY=VALUE", help="As --set, for the other preset.")
-@click.option("--fail-if-slower", "margin", metavar="5%", help="Exit 1 if it is surely slower, and by more than this.")
-@click.option("--keep", is_flag=True, help="Leave the runs; else they are removed when all is measured.")
+@click.option("--fail-if-slower", "margin", metavar="5%", help="Exit 1 if it is surely slower by more than this.")
+@click.option("--keep", is_flag=True, help="Keep the runs; otherwise they are removed at the end.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help=f"Where {METRICS} goes.")
 @json_option
 @pass_session
@@ -66,15 +67,15 @@ def bench_command(
     The first updates of each run are warm-up and do not count. With --vs the runs take turns: A B, B A, A B.
     """
     from mission_tui.cli.tables.documents import SCHEMA, write_document
-    from mission_tui.cli.tables.timed_runs import bench_facts, bench_result, write_bench
+    from mission_tui.cli.tables.timed_runs import bench_facts, bench_result, check_output, write_bench
     from mission_tui.records.files.atomic import write_atomic_group
 
     share = _share(margin)
     if out is not None:
         check_output("--out", out)
     if share is not None and vs is None:
-        raise UsageError("--fail-if-slower needs something to hold it against: give --vs PRESET or FILE")
-    seconds, words = parse_seconds("--duration", duration, 1.0, 86400.0), (*presets, *files)
+        raise UsageError("--fail-if-slower needs something to compare with: give --vs PRESET or FILE")
+    seconds, words = parse_span_s(duration, "--duration", 1.0, 86400.0), (*presets, *files)
     if len(words) != 1:
         raise UsageError(f"bench times one preset, not {len(words)}; the other one goes after --vs")
     recorded = _recorded(vs) if vs is not None and vs.endswith(".json") else None
@@ -93,7 +94,7 @@ def bench_command(
         write_document({**bench_facts(found), "file": str(target)})
     else:
         write_bench(found)
-        print_error(f"all of it is in {target}")
+        print_error(f"all results are in {target}")
     return EX_FAILED if share is not None and found.ratio is not None and found.ratio.is_slower_by(share) else 0
 
 
@@ -103,7 +104,7 @@ def _share(word: str | None) -> float | None:
         return None
     match = _SHARE.fullmatch(word.strip())
     if match is None or float(match[1]) >= 100.0:
-        raise UsageError(f"--fail-if-slower {word!r} is no percentage below 100, such as 5%")
+        raise UsageError(f"--fail-if-slower {word!r} is not a percentage below 100: give one such as 5%")
     return float(match[1]) / 100.0
 
 
@@ -140,25 +141,12 @@ def _recorded(word: str) -> Side:
 
 def _measured(session: Session, items: list[LaunchItem], seconds: float, repeats: int, *, keep: bool) -> Benched:
     from mission_tui.cli.tables.progress import TaskBar
-    from mission_tui.ipc.captured import origin_of
-    from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Bench
 
-    origin = origin_of(session.cwd, session.environ)
+    origin = session.origin
 
     def request(id_: int) -> Bench:
-        return Bench(
-            id=id_,
-            items=tuple(items),
-            duration_s=seconds,
-            repeats=repeats,
-            keep=keep,
-            **origin,
-        )
+        return Bench(id=id_, items=tuple(items), duration_s=seconds, repeats=repeats, keep=keep, **origin)
 
     with session.connect() as connection, TaskBar("seconds", sys.stderr) as bar:
-        for reply in connection.stream(request):
-            if not isinstance(reply, Progress):
-                return reply
-            bar.advance(reply.done, reply.total, reply.note)
-    raise AssertionError("a stream ends with an answer or an error")
+        return bar.follow(connection.stream(request))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -20,7 +19,6 @@ from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import Adoptable
-    from mission_tui.ipc.requests import GetAdoptable
 
 
 @click.command("note")
@@ -87,11 +85,11 @@ def rename_command(session: Session, run: str, name: str, as_json: bool) -> None
 )
 @runs_argument()
 @click.option("--all", "every", is_flag=True, help="Every foreign run of this runs root.")
-@click.option("--trust", is_flag=True, help="Take them for yours; without it, or a yes, they are only shown.")
+@click.option("--trust", is_flag=True, help="Adopt them without asking; otherwise you are shown them and asked.")
 @json_option
 @pass_session
 def adopt_command(session: Session, runs: tuple[str, ...], every: bool, trust: bool, as_json: bool) -> int:
-    """Show what foreign runs would run, and take them for yours.
+    """Show what foreign runs would execute, and adopt them.
 
     A run is foreign when it carries no seal of this user on this machine: it was copied, received, restored, or made by
     an earlier version. It is shown and judged, and never started, signalled or evaluated until it is adopted.
@@ -111,7 +109,7 @@ def adopt_command(session: Session, runs: tuple[str, ...], every: bool, trust: b
         _adopt(session, fit)
         trust = True
     else:
-        print_error("nothing was adopted; --trust takes what is shown for yours")
+        print_error("nothing was adopted; add --trust to adopt what is shown")
     if as_json:
         _write(items, adopted=trust and bool(fit))
     return 0 if len(fit) == len(items) or not trust else 1
@@ -126,15 +124,9 @@ def _shown(session: Session, runs: tuple[str, ...], every: bool) -> tuple[Adopta
         reply = connection.ask(lambda id_: GetAdoptable(id=id_, runs=runs, every=every))
         items = list(reply.items)
         while more := reply.more:
-            reply = connection.ask(partial(_further, more))
+            reply = connection.ask(lambda id_, more=more: GetAdoptable(id=id_, runs=more, every=True))  # type: ignore[misc]
             items += reply.items
     return tuple(items)
-
-
-def _further(runs: tuple[str, ...], id_: int) -> GetAdoptable:
-    from mission_tui.ipc.requests import GetAdoptable
-
-    return GetAdoptable(id=id_, runs=runs, every=True)
 
 
 def _adopt(session: Session, items: Sequence[Adoptable]) -> None:
@@ -157,7 +149,7 @@ def _asked(items: Sequence[Adoptable], as_json: bool) -> bool:
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     number = "this run" if len(items) == 1 else f"these {len(items)} runs"
-    return confirm(f"Take {number} for yours, with everything above?")
+    return confirm(f"Adopt {number}, with everything above?")
 
 
 def _write(items: Sequence[Adoptable], *, adopted: bool) -> None:

@@ -1,7 +1,6 @@
-"""Making room: `clean` removes what dead runs left behind, `rm` and `prune` move ended runs to the trash.
+"""Frees space: `clean` removes what dead runs left behind, `rm` and `prune` move ended runs to the trash.
 
-Only what was shown is removed, and what dead runs left only while it still passes the supervisor's verdict; what is
-unverifiable stays.
+Only what was shown is removed; leftovers only while the supervisor still finds them to be ours.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def clean_command(session: Session, yes: bool, as_json: bool) -> None:
     removable = tuple(it.key for it in found if it.verdict == "ours")
     if not as_json:
         _show_leftovers(found)
-    if removable and (yes or (not as_json and _confirmed_cleaning(len(removable)))):
+    if removable and (yes or (not as_json and _confirmed(f"Remove {len(removable)}?", "what is ours"))):
         found = _clean(session, removable)
         if not as_json:
             write(f"removed {sum(it.removed for it in found)} of {len(removable)}")
@@ -57,11 +56,12 @@ def _clean(session: Session, remove: tuple[str, ...]) -> tuple[LeftoverRow, ...]
         return connection.ask(lambda id_: Clean(id=id_, remove=remove)).stale
 
 
-def _confirmed_cleaning(number: int) -> bool:
+def _confirmed(question: str, otherwise: str) -> bool:
+    """Whether the person agrees; without a terminal there is nobody to ask, and `otherwise` is said."""
     if not sys.stdin.isatty():
-        print_error("nothing was removed: add --yes to remove what is ours")
+        print_error(f"nothing was removed: add --yes to remove {otherwise}")
         return False
-    return confirm(f"Remove {number}?")
+    return confirm(question)
 
 
 def _leftover_facts(it: LeftoverRow) -> dict[str, Any]:
@@ -71,9 +71,7 @@ def _leftover_facts(it: LeftoverRow) -> dict[str, Any]:
 
 
 def _show_leftovers(found: tuple[LeftoverRow, ...]) -> None:
-    from mission_tui.cli.tables.table import Table
     from mission_tui.fleet.text import clean
-    from mission_tui.present.numbers import duration, size
 
     table = Table(
         ("kind", "pid or name", "run", "verdict", "age", "memory", "vram", "command"),
@@ -125,7 +123,7 @@ def rm_command(
 
 
 def _remove(session: Session, runs: tuple[str, ...], *, undo: bool, now: bool, as_json: bool) -> None:
-    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.answers import print_accepted
     from mission_tui.ipc.requests import Remove, Restore
 
     with session.connect() as connection:
@@ -133,12 +131,8 @@ def _remove(session: Session, runs: tuple[str, ...], *, undo: bool, now: bool, a
             reply = connection.ask(lambda id_: Restore(id=id_, runs=runs))
         else:
             reply = connection.ask(lambda id_: Remove(id=id_, runs=runs, now=now))
-    if as_json:
-        write_document({"runs": [{"id": run} for run in reply.runs], "notes": list(reply.notes)})
-        return
-    for run in reply.runs:
-        write(run)
-    if not undo and not now:
+    print_accepted(reply, as_json)
+    if not as_json and not undo and not now:
         print_error(f"in the trash for a day; `mission-tui rm --undo {' '.join(reply.runs)}` takes it back")
 
 
@@ -167,8 +161,8 @@ def _confirmed_freeing(number: int, as_json: bool) -> bool:
     epilog="Examples: mission-tui prune --older 14d --dry-run; mission-tui prune --older 2d --keep best,last --yes",
 )
 @click.option("--older", required=True, metavar="AGE", help="What ended longer ago than this: 90m, 36h, 14d, 2w.")
-@click.option("--keep", metavar="best,last", help="Runs stay, and of their checkpoints these; the others go.")
-@click.option("--dry-run", "dry", is_flag=True, help="Only say what would go, and how many bytes.")
+@click.option("--keep", metavar="best,last", help="Keep the runs and these checkpoints; the other checkpoints go.")
+@click.option("--dry-run", "dry", is_flag=True, help="Only show what would go, and how many bytes.")
 @click.option("--now", "now", is_flag=True, help="Free the bytes for good instead of keeping them for a day.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
@@ -179,7 +173,6 @@ def prune_command(
     """Move old runs or checkpoints to the trash."""
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.fleet.time_words import parse_span_s
-    from mission_tui.present.numbers import size
 
     before_t, kept = time.time() - parse_span_s(older, "--older"), _kept(keep)
     reply = _prune(session, before_t, kept, remove=False)
@@ -187,7 +180,8 @@ def prune_command(
     if not as_json:
         removable_table(reply.items, reply.kept_s).write(sys.stdout)
         write(f"{'would go' if dry else 'to go'}: {amount}" if reply.items else "nothing is that old")
-    removes = bool(reply.items) and not dry and (yes or (not as_json and _confirmed_pruning(amount, now=now)))
+    question = f"{'Free for good' if now else 'Move to the trash'}: {amount}?"
+    removes = bool(reply.items) and not dry and (yes or (not as_json and _confirmed(question, "what was shown")))
     if removes:
         reply = _prune(session, before_t, kept, remove=True, now=now)
     if as_json:
@@ -215,18 +209,10 @@ def _kept(words: str | None) -> tuple[Keep, ...]:
     kept = tuple(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
     for word in kept:
         if word not in _KEEP:
-            raise UsageError(f"--keep {word!r} is no checkpoint: give best, last or both{nearest(word, _KEEP)}")
+            raise UsageError(f"--keep {word!r} is not a checkpoint: give best, last or both{nearest(word, _KEEP)}")
     if not kept:
         raise UsageError("--keep needs best, last or both")
     return cast("tuple[Keep, ...]", kept)
-
-
-def _confirmed_pruning(amount: str, *, now: bool) -> bool:
-    if not sys.stdin.isatty():
-        print_error("nothing was removed: add --yes to remove what was shown")
-        return False
-    how = "Free for good" if now else "Move to the trash"
-    return confirm(f"{how}: {amount}?")
 
 
 def total_bytes(items: Sequence[Removable]) -> int:

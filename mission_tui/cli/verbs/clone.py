@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.answers import answer_facts, change_lines, print_answer, width_of
+from mission_tui.cli.answers import answer_facts, print_accepted, print_changes
 from mission_tui.cli.options import json_option, run_argument, set_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import confirm, write
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--weights", is_flag=True, help="Begin with what RUN has learned (resume --branch does the same).")
 @click.option("--checkpoint", metavar="NAME", help="With --weights: those of this checkpoint (default: the newest).")
 @click.option("--exact", is_flag=True, help="As RUN began: its settings, seed, Python, folder and variables.")
-@click.option("--yes", is_flag=True, help="With --exact: start it whatever is no longer the same.")
+@click.option("--yes", is_flag=True, help="With --exact: start it even if something has changed.")
 @click.option("--name", metavar="NAME", help="What the new run is called.")
 @json_option
 @pass_session
@@ -50,7 +50,7 @@ def clone_command(
     mission-tui clone heavy-3f9a --exact
     """
     if checkpoint is not None and not weights:
-        raise UsageError("--checkpoint is where --weights come from; give both, or neither to learn from scratch")
+        raise UsageError("--checkpoint says where --weights come from: give both, or neither to start from scratch")
     if exact and (assignments or weights):
         raise UsageError("--exact is RUN as it began, from scratch: leave out --set and --weights, or --exact")
     if yes and not exact:
@@ -73,7 +73,7 @@ def _refused(answer: Accepted | VerdictReply) -> bool:
 def _agreed(answer: Accepted | VerdictReply) -> bool:
     """The differences, and a person's answer to them."""
     _print_differences(answer)
-    return confirm("Start it all the same?", stderr=True)
+    return confirm("Start it anyway?", stderr=True)
 
 
 def _print_differences(answer: Accepted | VerdictReply) -> None:
@@ -81,9 +81,8 @@ def _print_differences(answer: Accepted | VerdictReply) -> None:
 
     assert isinstance(answer, VerdictReply)
     changes = answer.verdict.changes
-    write(f"{len(changes)} not as when {answer.run} began:", stream=sys.stderr)
-    for line in (line for change in changes for line in change_lines(change, width_of(sys.stderr))):
-        write(*line, stream=sys.stderr)
+    write(f"{len(changes)} changed since {answer.run} began:", stream=sys.stderr)
+    print_changes(changes)
 
 
 def _say(answer: Accepted | VerdictReply, as_json: bool) -> int:
@@ -92,16 +91,13 @@ def _say(answer: Accepted | VerdictReply, as_json: bool) -> int:
     from mission_tui.ipc.replies import Accepted
 
     if isinstance(answer, Accepted):
-        if as_json:
-            write_document({"runs": [{"id": made} for made in answer.runs], "notes": list(answer.notes)})
-        else:
-            print_answer(answer)
+        print_accepted(answer, as_json)
         return 0
     if as_json:
         write_document({"runs": [answer_facts(answer)]})
     else:
         _print_differences(answer)
-        print_error("nothing was started: add --yes to start it all the same")
+        print_error("nothing was started: add --yes to start it anyway")
     return EX_USAGE
 
 
@@ -116,10 +112,9 @@ def _ask(
     exact: bool,
     accept: bool,
 ) -> Accepted | VerdictReply:
-    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.requests import Clone, Resume
 
-    origin = origin_of(session.cwd, session.environ)
+    origin = session.origin
 
     def resume(id_: int) -> Resume:
         return Resume(id=id_, run=run, assignments=assignments, name=name, checkpoint=checkpoint, branch=True, **origin)

@@ -1,4 +1,4 @@
-"""`mission-tui compare`: runs beside each other, read from their files, as tables, a document or a report."""
+"""`mission-tui compare`: runs compared from their files, as tables, a document or a report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "compare", epilog="Examples: mission-tui compare base slower --threshold 475; compare @last base --by time"
 )
 @runs_argument(required=True)
-@click.option("--by", type=click.Choice(("step", "time")), default="step", help="What areas and curves are taken over.")
+@click.option("--by", type=click.Choice(("step", "time")), default="step", help="The axis of curves and areas.")
 @click.option(
     "--threshold", type=float, metavar="R", help="A return to reach (default: where the task counts as solved)."
 )
@@ -39,7 +39,7 @@ def compare_command(
     report: Path | None,
     as_json: bool,
 ) -> None:
-    """Show what differs between runs, and what came of it.
+    """Compare results and settings of runs.
 
     The name of a group (status --json has it) stands for all runs of that launch.
 

@@ -13,7 +13,7 @@ import click
 
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import Colour, styled, write
+from mission_tui.cli.terminal_output import Colour, Styled, write
 from mission_tui.errors import EX_FAILED
 from mission_tui.paths import health_files, socket_dir
 
@@ -42,7 +42,7 @@ def doctor_command(session: Session, as_json: bool) -> int:
         write_document({"version": __version__, "healthy": healthy, "checks": [asdict(check) for check in found]})
     else:
         for check in found:
-            write(styled(check.level.ljust(4), COLOURS[check.level]), f"  {check.name:14} {check.detail}")
+            write(Styled(check.level.ljust(4), COLOURS[check.level]), f"  {check.name:14} {check.detail}")
             if check.advice:
                 write(f"      {'':14} -> {check.advice}")
     return 0 if healthy else EX_FAILED

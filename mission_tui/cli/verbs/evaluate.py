@@ -22,29 +22,18 @@ from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import enter_screen, leave_screen, write, write_picture
 from mission_tui.errors import UsageError
-from mission_tui.present.numbers import DASH, measure
+from mission_tui.present.numbers import DASH, measure, percent
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.episode_picture import Canvas, Colours
     from mission_tui.ipc.replies import Evaluated, Progress
 
+# fmt: off
 EVALUATION_FACTS = (
-    "run",
-    "checkpoint",
-    "episodes",
-    "mean",
-    "std",
-    "median",
-    "ci95",
-    "outcomes",
-    "won",
-    "lengths",
-    "deterministic",
-    "seed",
-    "by_seed",
-    "policy",
-    "seconds",
+    "run", "checkpoint", "episodes", "mean", "std", "median", "ci95", "outcomes", "won", "lengths", "deterministic",
+    "seed", "by_seed", "policy", "seconds",
 )
+# fmt: on
 WATCHED_FPS, FASTEST_FPS = 8.0, 60.0
 _LEAVING = frozenset(("q", "Q", "\x1b"))
 _FULL = frozenset(("truecolor", "24bit"))
@@ -87,7 +76,6 @@ def evaluate_command(
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.captured import captured_environ
-    from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Evaluate
 
     if fps is not None and render is None:
@@ -117,11 +105,7 @@ def evaluate_command(
         return
 
     with session.connect() as connection, TaskBar("episodes", sys.stderr) as bar:
-        for reply in connection.stream(request):
-            if isinstance(reply, Progress):
-                bar.advance(reply.done, reply.total)
-            else:
-                result = reply.result
+        result = bar.follow(connection.stream(request)).result
     if as_json:
         write_document({name: result[name] for name in EVALUATION_FACTS if name in result})
     else:
@@ -130,13 +114,11 @@ def evaluate_command(
 
 def _print(result: dict[str, Any]) -> None:
     """The result as a person reads it: how good, how sure, and how the episodes ended."""
-    from mission_tui.present.numbers import measure, percent
-
     who = "a random policy" if result.get("policy") == "random" else f"checkpoint {result['checkpoint']}"
     write(f"{who} of {result['run']}: {result['episodes']} episode{'' if result['episodes'] == 1 else 's'}")
     write(f"return {measure(result['mean'])} ± {measure(result['std'])}, median {measure(result['median'])}")
     if result["ci95"] is None:
-        write("no interval: one episode says nothing of how others end")
+        write("no interval: that needs more than one episode")
     else:
         write(f"95 % interval of the mean {' to '.join(map(measure, result['ci95']))}")
     if len(result.get("by_seed", ())) > 1:

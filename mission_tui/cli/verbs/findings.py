@@ -6,7 +6,6 @@ With `--replay` the run's files are judged again, by the rules as they are now.
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,22 +15,21 @@ from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import write
-from mission_tui.errors import EX_USAGE, DamagedError, MissionError, UsageError
+from mission_tui.errors import DamagedError, MissionError, UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.events.findings import Finding
     from mission_tui.fleet.events.journal import Mark as MarkWord
     from mission_tui.fleet.views.snapshot import RunView
-    from mission_tui.ipc.requests import Mark
     from mission_tui.records.runs.layout import RunDir
 
 
 @click.command("findings")
 @run_argument(required=False)
 @click.option("--replay", is_flag=True, help="Judge the run's files again, instead of showing what was judged live.")
-@click.option("--acknowledge", metavar="ID", help="Mark a finding as known; it is open again if it becomes worse.")
-@click.option("--silence", metavar="RULE", help="Say nothing of this rule for this run any more.")
-@click.option("--unmute", metavar="RULE", help="Take --silence back.")
+@click.option("--acknowledge", metavar="ID", help="Mark a finding as known; it opens again if it gets worse.")
+@click.option("--silence", metavar="RULE", help="Hide this rule for this run.")
+@click.option("--unmute", metavar="RULE", help="Undo --silence.")
 @click.option("--apply", "apply_id", metavar="ID", help="Follow a finding's advice from the last good checkpoint.")
 @click.option("--accept", is_flag=True, help="With --apply: accept what the changes do to the run.")
 @json_option
@@ -54,7 +52,7 @@ def findings_command(
     if accept and apply_id is None:
         raise UsageError("--accept belongs to --apply")
     if asked and run is None:
-        raise UsageError("name the run whose finding or rule is meant (an id, a unique prefix, a name, or @last)")
+        raise UsageError("name the run of the finding or rule (an id, a unique prefix, a name, or @last)")
     if run is not None and apply_id is not None:
         return _apply(session, run, apply_id, accept, as_json)
     if run is not None and asked:
@@ -98,13 +96,10 @@ def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> Non
 
 
 def _views(session: Session, run: str | None) -> tuple[RunView, ...]:
-    from mission_tui.cli.follow_runs import view_of
-    from mission_tui.ipc.requests import GetSnapshot
+    from mission_tui.cli.follow_runs import snapshot_of, view_of
 
     with session.connect() as connection:
-        if run is not None:
-            return (view_of(connection, run),)
-        return connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot.runs
+        return snapshot_of(connection).runs if run is None else (view_of(connection, run),)
 
 
 def _replayed(run_dir: Path) -> tuple[Finding, ...]:
@@ -159,39 +154,19 @@ def _died(run: RunDir) -> dict[int, float]:
 
 def _mark(session: Session, run: str, mark: MarkWord, finding: str, rule: str, as_json: bool) -> None:
     from mission_tui.cli.answers import print_accepted
-
-    with session.connect() as connection:
-        reply = connection.ask(partial(_mark_request, run, mark, finding, rule))
-    print_accepted(reply, as_json)
-
-
-def _mark_request(run: str, mark: MarkWord, finding: str, rule: str, id_: int) -> Mark:
     from mission_tui.ipc.requests import Mark
 
-    return Mark(id=id_, run=run, mark=mark, finding=finding, rule=rule)
+    with session.connect() as connection:
+        reply = connection.ask(lambda id_: Mark(id=id_, run=run, mark=mark, finding=finding, rule=rule))
+    print_accepted(reply, as_json)
 
 
 def _apply(session: Session, run: str, finding: str, accept: bool, as_json: bool) -> int:
     """The exit code: 2 when nothing was begun, because the verdict was not accepted or refuses."""
-    from mission_tui.cli.answers import answer_facts, print_answer
-    from mission_tui.cli.tables.documents import write_document
-    from mission_tui.ipc.captured import origin_of
-    from mission_tui.ipc.replies import VerdictReply
+    from mission_tui.cli.answers import report_answers
     from mission_tui.ipc.requests import Apply
 
-    origin = origin_of(session.cwd, session.environ)
+    origin = session.origin
     with session.connect() as connection:
-        answer = connection.ask(
-            lambda id_: Apply(
-                id=id_,
-                run=run,
-                finding=finding,
-                accept=accept,
-                **origin,
-            )
-        )
-    if as_json:
-        write_document({"runs": [answer_facts(answer)]})
-    else:
-        print_answer(answer)
-    return EX_USAGE if isinstance(answer, VerdictReply) else 0
+        answer = connection.ask(lambda id_: Apply(id=id_, run=run, finding=finding, accept=accept, **origin))
+    return report_answers([answer], as_json)

@@ -35,7 +35,6 @@ def export_command(session: Session, run: str, file: Path, checkpoint: str | Non
     """Write a run's policy as a Stable-Baselines3 zip."""
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.progress import TaskBar
-    from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Export
 
     target = session.cwd / file
@@ -44,11 +43,9 @@ def export_command(session: Session, run: str, file: Path, checkpoint: str | Non
     if not target.parent.is_dir():
         raise UsageError(f"cannot write {target}: there is no folder {target.parent}")
     with session.connect() as connection, TaskBar("export", sys.stderr) as bar:
-        for reply in connection.stream(lambda id_: Export(id=id_, run=run, path=str(target), checkpoint=checkpoint)):
-            if isinstance(reply, Progress):
-                bar.advance(reply.done, reply.total)
-            else:
-                exported = reply
+        exported = bar.follow(
+            connection.stream(lambda id_: Export(id=id_, run=run, path=str(target), checkpoint=checkpoint))
+        )
     if as_json:
         write_document({"path": exported.path, "checkpoint": exported.checkpoint})
     else:
@@ -61,8 +58,8 @@ def export_command(session: Session, run: str, file: Path, checkpoint: str | Non
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--preset", metavar="PRESET", help="Take the settings of this preset, not those in the folder.")
 @click.option("--name", help="Name of the run.")
-@click.option("--trust", is_flag=True, help="You know who made its zips. Only tensors and numbers are read from them.")
-@click.option("--logs-only", is_flag=True, help="Leave its zips: a run to look at, judge and compare.")
+@click.option("--trust", is_flag=True, help="You know who made its zips; only tensors and numbers are read.")
+@click.option("--logs-only", is_flag=True, help="Skip its zips: a run to view, judge and compare.")
 @set_option
 @json_option
 @pass_session
@@ -81,18 +78,16 @@ def import_run_command(
     Of DIR are read: progress.csv or progress.json, TensorBoard events, monitor files, the zips of PPO.save,
     vecnormalize.pkl, evaluations.npz, config.yml and args.yml.
     """
-    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.requests import ImportRun
     from mission_tui.records.sb3_run import find_folder
 
     found = find_folder((session.cwd / folder).resolve())
     if trust and logs_only:
-        raise UsageError("--trust and --logs-only exclude each other; give the one you mean")
+        raise UsageError("give --trust or --logs-only, not both")
     if found.zips and not (trust or logs_only):
         raise UsageError(
-            f"{found.zips[0]} may come from anybody, and reading it has to trust torch's loader with your account: say "
-            "--trust if you know who made it (only its tensors and numbers are taken, in a confined process), or "
-            "--logs-only to leave it"
+            f"reading {found.zips[0]} runs torch's loader with your account's rights: give --trust if you know who "
+            "made it (only its tensors and numbers are read, in a confined process), or --logs-only to skip it"
         )
     models = bool(found.zips) and not logs_only
     if preset is None:
@@ -103,17 +98,9 @@ def import_run_command(
         items = plan.items
         _check_one(len(items), f"{preset} stands for")
         item = items[0]
-    origin = origin_of(session.cwd, session.environ)
+    path, origin = str(found.path), session.origin
     with session.connect() as connection:
-        reply = connection.ask(
-            lambda id_: ImportRun(
-                id=id_,
-                path=str(found.path),
-                item=item,
-                trusted=models,
-                **origin,
-            )
-        )
+        reply = connection.ask(lambda id_: ImportRun(id=id_, path=path, item=item, trusted=models, **origin))
     print_accepted(reply, as_json)
 
 
@@ -142,7 +129,7 @@ def _item_of(session: Session, path: Path, name: str | None, assignments: Sequen
 
 def _check_one(runs: int, what: str) -> None:
     if runs != 1:
-        raise UsageError(f"{what} {runs} runs, and a folder is one: give one value of each")
+        raise UsageError(f"{what} {runs} runs, but a folder is one run: give one value of each")
 
 
 def _preset_name(folder: str) -> str:
@@ -156,7 +143,7 @@ def _preset_name(folder: str) -> str:
     "--preset", required=True, metavar="PRESET", help="What it was trained on: environment, network, settings."
 )
 @click.option("--name", help="Name of the run.")
-@click.option("--trust", is_flag=True, help="You know who made the file. Only tensors and numbers are read from it.")
+@click.option("--trust", is_flag=True, help="You know who made the file; only tensors and numbers are read.")
 @set_option
 @json_option
 @pass_session
@@ -170,7 +157,6 @@ def import_checkpoint_command(
     as_json: bool,
 ) -> None:
     """Make a run of a foreign Stable-Baselines3 zip."""
-    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.requests import ImportCheckpoint
 
     path = session.cwd / file
@@ -180,16 +166,10 @@ def import_checkpoint_command(
     say_origins(plan.foreign)
     items = plan.items
     if len(items) != 1:
-        raise UsageError(f"{preset} stands for {len(items)} runs, and a file is one: name one of their presets")
-    origin = origin_of(session.cwd, session.environ)
+        raise UsageError(f"{preset} stands for {len(items)} runs, but a file is one run: name one of their presets")
+    origin = session.origin
     with session.connect() as connection:
         reply = connection.ask(
-            lambda id_: ImportCheckpoint(
-                id=id_,
-                path=str(path),
-                item=items[0],
-                trusted=trust,
-                **origin,
-            )
+            lambda id_: ImportCheckpoint(id=id_, path=str(path), item=items[0], trusted=trust, **origin)
         )
     print_accepted(reply, as_json)

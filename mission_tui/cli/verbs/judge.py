@@ -13,7 +13,7 @@ import click
 from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import Colour, styled, write
+from mission_tui.cli.terminal_output import Colour, Styled, write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "
 @click.option("--preset", metavar="NAME", help="The logs were trained with this preset (a name or a file).")
 @click.option("--spec", "spec_file", metavar="FILE", type=click.Path(path_type=Path), help="Or with this spec.toml.")
 @click.option("--health", "health", metavar="FILE", type=click.Path(path_type=Path), help="A health.toml to judge by.")
-@click.option("--env-id", metavar="ID", help="Name of the environment, for the words of a cause.")
-@click.option("--total-timesteps", type=COUNT, metavar="N", help="The budget; else the last row's steps.")
-@click.option("--learning-rate", type=POSITIVE, metavar="X", help="Used where the log has no column of it.")
-@click.option("--clip-range", type=POSITIVE, metavar="X", help="Used where the log has no column of it; else 0.2.")
-@click.option("--n-epochs", type=COUNT, metavar="N", help="Else from the column train/n_updates.")
+@click.option("--env-id", metavar="ID", help="The environment, named in explanations.")
+@click.option("--total-timesteps", type=COUNT, metavar="N", help="Planned steps (default: the last row's).")
+@click.option("--learning-rate", type=POSITIVE, metavar="X", help="Used where the log has no such column.")
+@click.option("--clip-range", type=POSITIVE, metavar="X", help="Used where the log has no such column (default: 0.2).")
+@click.option("--n-epochs", type=COUNT, metavar="N", help="Epochs per update (default: from train/n_updates).")
 @click.option("--batch-size", type=COUNT, metavar="N", help="Minibatch size, for the gradient steps of an update.")
 @click.option("--target-kl", type=POSITIVE, metavar="X", help="KL at which updates were ended early.")
 @click.option("--max-episode-steps", type=COUNT, metavar="N", help="The environment's step cap.")
@@ -89,7 +89,7 @@ def _read(path: Path) -> TrainingLog:
             raise
         log = read_events(path, events)
         if not log.updates:
-            raise UsageError(f"{path}: tells of no update yet") from None
+            raise UsageError(f"{path}: contains no update yet") from None
     for sentence in log.damage:
         print_error(f"{path}: {sentence}")
     return log
@@ -105,7 +105,7 @@ def _print(log: TrainingLog, settings: str, findings: tuple[Finding, ...]) -> No
     for it in findings:
         write()
         where = f" {it.rule}, updates {it.first_update:,} to {it.last_update:,}, {it.state}"
-        write("  ", styled(it.severity, COLOURS[it.severity]), where)
+        write("  ", Styled(it.severity, COLOURS[it.severity]), where)
         for title, words in (("", it.sentence), ("cause: ", it.cause), ("advice: ", it.proposal)):
             if words:
                 write(f"    {title}{clean(words, 1000)}")

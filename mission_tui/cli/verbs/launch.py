@@ -29,21 +29,19 @@ SEED_LIMIT = 2**32 - 1
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
 @click.option("-n", "copies", type=click.IntRange(1, 64), default=1, metavar="N", help="N runs of each.")
 @click.option("--name", help="Name of the run; several runs become NAME-1, NAME-2, ...")
-@click.option("--group", help="Group they are listed and compared under; several runs get one anyway.")
+@click.option("--group", help="Group for listing and comparing; several runs always get one.")
 @set_option
 @click.option("--seed", "seed", multiple=True, type=click.IntRange(0, SEED_LIMIT), help="Seed; given twice, two runs.")
 @click.option("--seeds", type=click.IntRange(1, 64), metavar="N", help="N runs, seeds counting up from --seed (or 1).")
-@click.option("--dry-run", "dry", is_flag=True, help="Only say what would be launched.")
+@click.option("--dry-run", "dry", is_flag=True, help="Only show what would be launched.")
 @click.option(
     "--priority",
     type=click.IntRange(-1000, 1000),
     metavar="N",
-    help="Place in the queue; a step is worth an hour of waiting.",
+    help="Higher starts first; one step counts as an hour of waiting.",
 )
 @click.option("--after", "after", multiple=True, metavar="RUN", help="Begin once RUN has ended, however it ends.")
-@click.option(
-    "--profile", metavar="auto|none|FILE", help="Settings of this machine over the preset's (docs/tuning.md)."
-)
+@click.option("--profile", metavar="auto|none|FILE", help="Tuned settings of this machine (docs/tuning.md).")
 @click.option("--wait", "wait", is_flag=True, help="Stay until the runs have ended; Ctrl-C leaves them running.")
 @json_option
 @pass_session
@@ -123,10 +121,9 @@ def _seeds(seed: tuple[int, ...], count: int | None) -> tuple[int, ...]:
 
 def _launch(session: Session, items: tuple[LaunchItem, ...]) -> Launched:
     """The whole wish was understood; only now is a supervisor started or asked."""
-    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.requests import Launch
 
-    origin = origin_of(session.cwd, session.environ)
+    origin = session.origin
     with session.connect() as connection:
         return connection.ask(lambda id_: Launch(id=id_, items=items, **origin))
 

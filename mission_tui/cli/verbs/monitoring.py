@@ -1,5 +1,5 @@
-"""Watching the machine and the fleet: `top` prints what each run takes of the machine, plain, for pipes and small
-terminals; `replay` shows the fleet as it was at a moment, on the screen or as one document.
+"""`top` prints how much of the machine each run uses, as plain text; `replay` shows the fleet as it was at a moment, on
+the screen or as one document.
 """
 
 from __future__ import annotations
@@ -31,31 +31,28 @@ PAID_LINES = 4
     "top", epilog="Examples: mission-tui top; mission-tui top --watch; mission-tui top --csv --last 10m --every 5s"
 )
 @click.option("--watch", is_flag=True, help="Go on until Ctrl-C; with --json one object a line.")
-@click.option("--csv", "as_csv", is_flag=True, help="A series: a line per GPU, host and run for each stretch of time.")
+@click.option("--csv", "as_csv", is_flag=True, help="A time series: a line per GPU, host and run for each interval.")
 @click.option("--last", default="60s", show_default=True, metavar="TIME", help="With --csv: how far back, up to 24h.")
-@click.option(
-    "--every", default="1s", show_default=True, metavar="TIME", help="With --csv: how much time a line covers."
-)
+@click.option("--every", default="1s", show_default=True, metavar="TIME", help="With --csv: length of the interval.")
 @json_option
 @pass_session
 def top_command(session: Session, watch: bool, as_csv: bool, last: str, every: str, as_json: bool) -> None:
-    """Show what each run takes of processor, memory and GPU, and what is not ours."""
-    from mission_tui.ipc.requests import GetSnapshot
-
+    """Show how much CPU, memory and GPU each run and other programs use."""
     if as_csv:
-        from mission_tui.cli.tables.top_csv import seconds_of, write_series
+        from mission_tui.cli.tables.top_csv import write_series
+        from mission_tui.fleet.time_words import parse_span_s
 
         if as_json:
             raise UsageError("give --json or --csv, not both")
-        write_series(session, seconds_of("--last", last), seconds_of("--every", every), watch=watch)
+        write_series(session, parse_span_s(last, "--last", 0.01), parse_span_s(every, "--every", 0.01), watch=watch)
         return
+    from mission_tui.cli.follow_runs import snapshot_of, snapshots
+
     if not watch:
         with session.connect() as connection:
-            reply = connection.ask(lambda id_: GetSnapshot(id=id_))
-        _show_shares(session, reply.snapshot, as_json)
+            snapshot = snapshot_of(connection)
+        _show_shares(session, snapshot, as_json)
         return
-    from mission_tui.cli.follow_runs import snapshots
-
     shown = -REDRAW_S
     for snapshot in snapshots(session):
         if time.monotonic() - shown >= REDRAW_S:
@@ -122,15 +119,15 @@ def replay_command(session: Session, at: str | None, back: str | None, as_json: 
 
 
 def _print_moment(session: Session, moment: float) -> None:
+    from mission_tui.cli.follow_runs import snapshot_of
     from mission_tui.cli.tables.documents import status_facts, write_document
     from mission_tui.ipc.client import Connection
-    from mission_tui.ipc.requests import GetSnapshot
 
     with Connection.connect_readonly(session.root, at=moment) as connection:
-        snapshot = connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot
+        snapshot = snapshot_of(connection)
     assert snapshot.replay is not None
     if moment < snapshot.replay.since:
         since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(snapshot.replay.since))
-        print_error(f"no run was there before {since}: this is that moment")
+        print_error(f"no run existed before {since}: this shows that moment")
     when = {"t": snapshot.t, "since": snapshot.replay.since, "until": snapshot.replay.until}
     write_document(when | status_facts(snapshot, snapshot.runs))

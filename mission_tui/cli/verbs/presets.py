@@ -18,7 +18,7 @@ from mission_tui.cli.options import WithCommand, command_words, json_option, pre
 from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.cli.preset_origins import NamedPreset, named, own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import Colour, styled, write, write_lines, write_over
+from mission_tui.cli.terminal_output import Colour, Styled, write, write_lines, write_over
 from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _resolved(session: Session, preset: PresetFile, assignments: tuple[str, ...]
 
     runs = expand(assignments)
     if len(runs) > 1:
-        raise UsageError("--set names several values here, and one preset is shown: give one value per key")
+        raise UsageError("--set makes several runs, but one preset is shown: give one value per key")
     return as_tables(resolved(preset, runs[0], None, session.preset_dirs, session.health(), session.profile_dir))
 
 
@@ -134,7 +134,7 @@ def _resolved(session: Session, preset: PresetFile, assignments: tuple[str, ...]
 @set_option
 @click.option("--key", metavar="DIGIT", help="The digit that launches it on the screen.")
 @click.option("--description", metavar="TEXT", help="What it is, for lists.")
-@click.option("--replace", is_flag=True, help="Write over a preset that has the name, or hide it.")
+@click.option("--replace", is_flag=True, help="Overwrite or hide an existing preset of that name.")
 @json_option
 @pass_session
 def save(
@@ -154,7 +154,7 @@ def save(
 
     saved = save_preset(session, Saving(source, name, assignments, key, description), replace=replace)
     if saved.there:
-        raise UsageError(f"{saved.there}; nothing was written, --replace does it all the same")
+        raise UsageError(f"{saved.there}; nothing was written: add --replace to do it anyway")
     if as_json:
         write_document({"name": saved.name, "path": saved.path})
     else:
@@ -208,11 +208,10 @@ def check_command(
 
 
 def _checked(session: Session, spec: Spec, limit_s: float, *, quiet: bool) -> Checked:
-    from mission_tui.ipc.captured import origin_of
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Check
 
-    origin = origin_of(session.cwd, session.environ)
+    origin = session.origin
 
     def request(id_: int) -> Check:
         return Check(id=id_, spec=spec, limit_s=limit_s, **origin)
@@ -239,10 +238,10 @@ def _show_check(spec: Spec, checked: Checked, file: str) -> None:
     if sys.stderr.isatty():
         write_over("", sys.stderr)
     words = file if spec.run.command is None else shlex.join(spec.run.command)
-    write(styled(spec.preset, bold=True), f"  {words}")
+    write(Styled(spec.preset, bold=True), f"  {words}")
     for step in checked.steps:
         first, *more = _folded(step.detail)
-        write(styled(step.level.ljust(7), COLOURS[step.level]), f"  {step.name:10} {first}".rstrip())
+        write(Styled(step.level.ljust(7), COLOURS[step.level]), f"  {step.name:10} {first}".rstrip())
         for words in more:
             write(" " * INDENT + words)
     if checked.figures is not None:
@@ -264,7 +263,7 @@ def _figures(figures: CheckFigures) -> Iterator[tuple[str, str]]:
     workers = f", {figures.n_workers} workers of {size(figures.worker_bytes)} in it" if figures.n_workers else ""
     yield "memory", f"{size(figures.memory_bytes)} {after}{workers}"
     if figures.vram_bytes is not None:
-        yield "VRAM", f"{size(figures.vram_bytes)} of torch's, and the CUDA context"
-    yield "speed", f"{count(figures.steps_per_s)} steps/s on this machine as busy as it is now"
+        yield "VRAM", f"{size(figures.vram_bytes)} for torch, plus the CUDA context"
+    yield "speed", f"{count(figures.steps_per_s)} steps/s on this machine under its present load"
     if figures.hours is not None:
         yield "time", f"{duration(figures.hours * 3600)} for the whole run at this speed"

@@ -59,7 +59,7 @@ def _compiled(pattern: str | None) -> re.Pattern[str] | None:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"--grep {pattern!r} is no regular expression: {error}") from None
+        raise UsageError(f"--grep {pattern!r} is not a regular expression: {error}") from None
 
 
 def _chunks(session: Session, run: str, attempt: int | None, follow: bool) -> Iterator[str]:

@@ -23,7 +23,7 @@ BOOTED = Path("/run/systemd/system")
 """There exactly while systemd runs the machine: sd_booted(3)."""
 
 CALL_S = 30.0
-now_option = click.option("--now", is_flag=True, help="Also tell systemd, instead of saying what to type.")
+now_option = click.option("--now", is_flag=True, help="Run the systemctl commands too, instead of printing them.")
 
 
 @click.group("service")
@@ -36,7 +36,7 @@ def service_command() -> None:
 @json_option
 @pass_session
 def install(session: Session, now: bool, as_json: bool) -> int:
-    """Write the unit of this runs root; again is safe.
+    """Write the unit of this runs root; repeating it is safe.
 
     Exit code 69 where there is no systemd.
     """
@@ -64,7 +64,7 @@ def install(session: Session, now: bool, as_json: bool) -> int:
         )
     _say_what_to_type(facts)
     if first := _supervisor_pid(session):
-        write(f"Supervisor {first} is there already and stays; the unit's takes over when that one has ended.")
+        write(f"Supervisor {first} is already running and stays; the unit's takes over once that one has ended.")
     return 0
 
 
@@ -100,7 +100,7 @@ def uninstall(session: Session, now: bool, as_json: bool) -> int:
 @json_option
 @pass_session
 def status(session: Session, as_json: bool) -> int:
-    """Say whether this runs root is served from boot on.
+    """Show whether the supervisor starts at boot.
 
     Exit code 69 when it is not.
     """
@@ -127,14 +127,14 @@ def status(session: Session, as_json: bool) -> int:
 
 
 def _without_systemd(session: Session, unit: UnitFile, as_json: bool) -> int:
-    """No systemd is no failure of anybody's: say what does the same."""
+    """Print the cron line that does the same."""
     log = session.root / ".supervisor" / "supervisor.log"
     search = search_path(session.environ)
     words = [*(["env", f"PYTHONPATH={search}"] if search else []), *command_of(session.root)]
     line = f"@reboot {shlex.join(words)} >>{shlex.quote(str(log))} 2>&1".replace("%", "\\%")
     if as_json:
         _print(_facts(session, unit, [], []) | {"cron": line})
-    print_error("there is no systemd here (a container, or another init), so there is no service to speak of")
+    print_error("there is no systemd here (a container, or another init), so there can be no service")
     if not as_json:
         write("Where cron runs, this line in `crontab -e` does the same at each boot:")
         write(line)
@@ -192,28 +192,26 @@ def _lingers() -> bool:
 
 def _active(session: Session, unit: UnitFile) -> str | None:
     """systemd's word for the unit, such as `active` or `inactive`; None where it does not answer."""
-    words = ("systemctl", "--user", "is-active", unit.name)
     try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, env=dict(session.environ), timeout=CALL_S, check=False
-        )
+        return _run(session, ("systemctl", "--user", "is-active", unit.name)).stdout.strip() or None
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() or None
 
 
 def _call(session: Session, words: tuple[str, ...]) -> None:
     """Raises `MissionError` with systemd's last words."""
     try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, env=dict(session.environ), timeout=CALL_S, check=False
-        )
+        done = _run(session, words)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MissionError(f"`{shlex.join(words)}` could not be run: {error}; the unit is written") from error
     if done.returncode:
         said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         hint = "" if session.environ.get("XDG_RUNTIME_DIR") else "; without a login set XDG_RUNTIME_DIR=/run/user/$UID"
         raise MissionError(f"`{shlex.join(words)}` failed: {said[0]}{hint}")
+
+
+def _run(session: Session, words: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, env=dict(session.environ), timeout=CALL_S, check=False)
 
 
 def _supervisor_pid(session: Session) -> int | None:

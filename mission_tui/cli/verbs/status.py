@@ -22,7 +22,7 @@ REDRAW_S = 1.0
 @click.command("status", epilog="Examples: mission-tui status --watch; mission-tui status @last --provenance")
 @runs_argument()
 @click.option("--provenance", is_flag=True, help="From which code, packages and machine the runs were launched.")
-@click.option("--all-roots", is_flag=True, help="Every live runs root of yours, each with its runs; starts none.")
+@click.option("--all-roots", is_flag=True, help="All your runs roots that have a supervisor, with their runs.")
 @click.option("--watch", is_flag=True, help="Go on until Ctrl-C; with --json one object a line.")
 @json_option
 @pass_session
@@ -42,12 +42,12 @@ def status_command(
             raise UsageError("--provenance is about runs, once: name at least one, without --watch")
         _show_provenance(session, runs, as_json)
         return
-    from mission_tui.ipc.requests import GetSnapshot
+    from mission_tui.cli.follow_runs import snapshot_of
 
     with session.connect() as connection:
-        reply = connection.ask(lambda id_: GetSnapshot(id=id_))
-    _show(session, reply.snapshot, runs, as_json)
-    busy = [f"{other.root}{other.remark}" for other in reply.snapshot.elsewhere if other.live != 0]
+        snapshot = snapshot_of(connection)
+    _show(session, snapshot, runs, as_json)
+    busy = [f"{other.root}{other.remark}" for other in snapshot.elsewhere if other.live != 0]
     if busy and not as_json:
         from mission_tui.cli.errors import print_error
 

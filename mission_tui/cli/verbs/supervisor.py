@@ -1,4 +1,4 @@
-"""`mission-tui supervisor`: whether one is there, and how to end it; runs go on without it unless told otherwise."""
+"""`mission-tui supervisor`: whether one is running, and how to end it; runs go on without it unless --with-runs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _welcome(session: Session) -> Welcome | None:
 
 
 def _shut_down(session: Session, with_runs: bool) -> Accepted | None:
-    """Ask for the end and wait until the process is gone; None when there was nobody to ask."""
+    """Ask it to end and wait until the process is gone; None when none was running."""
     from mission_tui.ipc.requests import Shutdown
 
     try:
@@ -92,12 +92,14 @@ def _shut_down(session: Session, with_runs: bool) -> Accepted | None:
     while (there := _is_supervisor(pid)) and time.monotonic() < deadline:
         time.sleep(LOOK_S)
     if there:
-        raise MissionError(f"supervisor {pid} said it would end and has not: look into its log (mission-tui paths)")
+        raise MissionError(
+            f"supervisor {pid} did not end within {GONE_WITHIN_S:.0f} s: see its log (mission-tui paths shows where)"
+        )
     return reply
 
 
 def _is_supervisor(pid: int) -> bool:
-    """Whether the process that has this number is one, zombies aside: nobody is signalled for it."""
+    """Whether the process of this number is a supervisor, zombies aside; only read, never signalled."""
     try:
         return b"mission_tui.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

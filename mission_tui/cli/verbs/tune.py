@@ -1,5 +1,5 @@
 """`mission-tui tune`: the fastest way to train a preset on this machine, written as a host profile; with `--fleet N`,
-how many runs of it pay at once, run by run as they join.
+how many runs of it at once are worth it, measured as they join one by one.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ import msgspec
 from click.core import ParameterSource
 
 from mission_tui.cli.errors import print_error
-from mission_tui.cli.options import check_output, json_option, parse_seconds, preset_argument, set_option
+from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.terminal_output import styled, write
+from mission_tui.cli.terminal_output import Styled, write
 from mission_tui.errors import UsageError
+from mission_tui.fleet.time_words import parse_span_s
 from mission_tui.present.numbers import DASH, count
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.events.marginal_gain import MarginalGain
     from mission_tui.fleet.tuning.plan import Knob, TunePlan
-    from mission_tui.ipc.replies import FleetTuned, Tuned
+    from mission_tui.ipc.replies import FleetTuned, Progress, Tuned
     from mission_tui.ipc.requests import LaunchItem
 
 USUAL = ("vec", "threads", "compile")
 PLANNED = ("knobs", "probe", "rounds", "repeats", "budget", "start", "allow_precision", "allow_shape")
 """The options that are the plan of a tune, which its journal holds."""
-BAR = 30
 
 
 @click.command(
@@ -51,7 +50,11 @@ BAR = 30
 )
 @click.option("--probe", default="10s", show_default=True, metavar="TIME", help="Length of a probe: 5s, 1m.")
 @click.option(
-    "--rounds", type=click.IntRange(2, 20), default=3, show_default=True, help="Most probes of one candidate."
+    "--rounds",
+    type=click.IntRange(2, 20),
+    default=3,
+    show_default=True,
+    help="Most probes of one candidate.",
 )
 @click.option(
     "--repeat",
@@ -59,9 +62,9 @@ BAR = 30
     type=click.IntRange(2, 50),
     default=4,
     show_default=True,
-    help="Pairs in the last comparison.",
+    help="Pairs in the final comparison.",
 )
-@click.option("--budget", default="30m", show_default=True, metavar="TIME", help="No new round begins after it.")
+@click.option("--budget", default="30m", show_default=True, metavar="TIME", help="Start no new round after this time.")
 @click.option(
     "--start",
     default="180s",
@@ -69,10 +72,15 @@ BAR = 30
     metavar="TIME",
     help="Longest wait for a first update, compiling included.",
 )
-@click.option("--allow-precision", is_flag=True, help="Try bf16 too, whose numbers are not Stable-Baselines3's.")
+@click.option("--allow-precision", is_flag=True, help="Try bf16 too; its numbers differ from Stable-Baselines3's.")
 @click.option("--allow-shape", is_flag=True, help="Try n_envs, n_steps, batch_size too, within limits.")
 @click.option("--continue", "go_on", is_flag=True, help="Go on with the last tune of this preset.")
-@click.option("--fleet", type=click.IntRange(1, 64), metavar="N", help="Instead: how many runs at once pay, up to N.")
+@click.option(
+    "--fleet",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Instead measure how many runs at once are worth it, up to N.",
+)
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Where the host profile goes.")
 @json_option
 @pass_session
@@ -98,7 +106,8 @@ def tune_command(
 ) -> int:
     """Search for the fastest way to train a preset on this machine, without changing what is learned.
 
-    Short probes take turns; who is surely slower is dropped; what won is held against the preset in fresh pairs.
+    Candidates are measured in short probes; surely slower ones are dropped, and the winner is compared with the preset
+    in new pairs of probes.
     """
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.timed_runs import tune_facts, tune_result_of, write_tune
@@ -110,18 +119,18 @@ def tune_command(
         raise UsageError(f"tune takes one preset, not {len(words)}")
     if fleet is not None:
         if go_on or out is not None:
-            raise UsageError("--fleet keeps nothing: leave --continue and --out away")
-        budget_s = parse_seconds("--budget", budget, 1.0, 7 * 86400.0)
+            raise UsageError("--fleet stores nothing: leave out --continue and --out")
+        budget_s = parse_span_s(budget, "--budget", 1.0, 7 * 86400.0)
         return tune_fleet(session, _item(session, words[0], assignments), fleet, budget_s, as_json=as_json)
     _check_words(context, out, go_on=go_on)
     asked = (*knobs, *(("precision",) if allow_precision else ()), *(("shape",) if allow_shape else ()))
     plan = TunePlan(
         knobs=_knobs(asked),
-        probe_s=parse_seconds("--probe", probe, 1.0, 3600.0),
+        probe_s=parse_span_s(probe, "--probe", 1.0, 3600.0),
         rounds=rounds,
         repeats=repeats,
-        budget_s=parse_seconds("--budget", budget, 1.0, 7 * 86400.0),
-        start_s=parse_seconds("--start", start, 1.0, 86400.0),
+        budget_s=parse_span_s(budget, "--budget", 1.0, 7 * 86400.0),
+        start_s=parse_span_s(start, "--start", 1.0, 86400.0),
     )
     item = _item(session, words[0], assignments)
     tuned = _tuned(session, item, plan, go_on=go_on)
@@ -137,15 +146,17 @@ def tune_command(
 
 
 def _check_words(context: click.Context, out: Path | None, *, go_on: bool) -> None:
-    """A tune goes on as it was begun; an option that would be passed over is better refused. Raises `UsageError`, also
-    for a place that cannot hold the profile.
-    """
+    """Raise `UsageError` for options that a continued tune would ignore, and for an `--out` that cannot be written."""
+    from mission_tui.cli.tables.timed_runs import check_output
+
     if out is not None:
         check_output("--out", out)
     for parameter in context.command.params if go_on else ():
         name = parameter.name or ""
         if name in PLANNED and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UsageError(f"--continue goes on as it was begun: leave {parameter.opts[0]} out, or begin anew")
+            raise UsageError(
+                f"--continue keeps the settings the tune began with: leave out {parameter.opts[0]}, or --continue"
+            )
 
 
 def _knobs(asked: Sequence[str]) -> tuple[Knob, ...]:
@@ -174,36 +185,21 @@ def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchIt
 def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -> Tuned:
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.cli.tables.timed_runs import probe_line
-    from mission_tui.ipc.captured import origin_of
-    from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Tune
 
-    origin = origin_of(session.cwd, session.environ)
     name = f"tune-{item.spec.preset[:40]}-{secrets.token_hex(2)}"
-
-    def request(id_: int) -> Tune:
-        return Tune(
-            id=id_,
-            item=item,
-            plan=plan,
-            name=name,
-            go_on=go_on,
-            **origin,
-        )
-
+    origin = session.origin
     with session.connect() as connection, TaskBar("probes", sys.stderr) as bar:
-        for reply in connection.stream(request):
-            if not isinstance(reply, Progress):
-                return reply
-            if reply.fact is not None:
-                bar.print_line(probe_line(reply))
-            bar.advance(reply.done, reply.total, reply.note)
-    raise AssertionError("a stream ends with an answer or an error")
+        return bar.follow(
+            connection.stream(lambda id_: Tune(id=id_, item=item, plan=plan, name=name, go_on=go_on, **origin)),
+            probe_line,
+        )
 
 
 def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *, as_json: bool) -> int:
     """Have up to `most` runs join, and say how many pay."""
     from mission_tui.cli.tables.documents import payoff_facts, write_document
+    from mission_tui.cli.tables.timed_runs import write_bars
     from mission_tui.fleet.events.marginal_gain import MarginalGain
 
     tuned = _measured_fleet(session, item, most, budget_s)
@@ -220,46 +216,23 @@ def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *
         more = DASH if each.gain is None else f"{each.gain:+.0%}"
         table.add(str(number), count(each.more_per_s), more, between, each.verdict)
     table.write(sys.stdout)
-    _write_bars(payoffs)
-    write(styled(str(tuned.said["sentence"]), bold=True))
+    write_bars([(f"{number:2}", each.more_per_s or 0.0) for number, each in enumerate(payoffs, 1)])
+    write(Styled(str(tuned.said["sentence"]), bold=True))
     return 0
 
 
 def _measured_fleet(session: Session, item: LaunchItem, most: int, budget_s: float) -> FleetTuned:
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
-    from mission_tui.ipc.captured import origin_of
-    from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import TuneFleet
 
     group = f"fleet-{item.spec.preset[:40]}-{secrets.token_hex(2)}"
-    item = msgspec.structs.replace(item, name=group, group=group)
-    origin = origin_of(session.cwd, session.environ)
+    item, origin = msgspec.structs.replace(item, name=group, group=group), session.origin
 
-    def request(id_: int) -> TuneFleet:
-        return TuneFleet(
-            id=id_,
-            item=item,
-            most=most,
-            budget_s=budget_s,
-            **origin,
-        )
+    def joined(progress: Progress) -> str:
+        return gain_sentence(msgspec.convert(progress.fact, MarginalGain), f"run {progress.done}")
 
     with session.connect() as connection, TaskBar("runs", sys.stderr) as bar:
-        for reply in connection.stream(request):
-            if not isinstance(reply, Progress):
-                return reply
-            if reply.fact is not None:
-                bar.print_line(gain_sentence(msgspec.convert(reply.fact, MarginalGain), f"run {reply.done}"))
-            bar.advance(reply.done, reply.total, reply.note)
-    raise AssertionError("a stream ends with an answer or an error")
-
-
-def _write_bars(payoffs: list[MarginalGain]) -> None:
-    speeds = [each.more_per_s or 0.0 for each in payoffs]
-    block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
-    write()
-    for number, speed in enumerate(speeds, 1):
-        bar = block * round(BAR * speed / max(*speeds, 1.0))
-        write(f"{number:2} {bar.ljust(BAR)} {count(speed)}")
-    write()
+        return bar.follow(
+            connection.stream(lambda id_: TuneFleet(id=id_, item=item, most=most, budget_s=budget_s, **origin)), joined
+        )
