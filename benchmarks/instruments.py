@@ -57,7 +57,7 @@ async def measure(hours: float, gpus: int, runs: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root, begun = Path(folder), time.time() - hours * 3_600
         supervisor_dir(root).mkdir()
-        core = Core(root, LocalLauncher())
+        core = Core(root, {"local": LocalLauncher()})
         instruments = Instruments(core, core.machine)
         await instruments.load()
         rss = psutil.Process().memory_info().rss

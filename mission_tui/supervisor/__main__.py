@@ -100,7 +100,7 @@ def _lock_path(root: Path) -> Path:
 
 
 async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
-    core = Core(root, LocalLauncher())
+    core = Core(root, {"local": LocalLauncher()})
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, core.request_exit, f"{number.name}")

@@ -141,16 +141,16 @@ class Clock:
         if run.turn is not None:
             return
         read_news(self._core, run)
-        if run.keeper is None and (run.trainer is None or not run.trainer.alive()):
+        if not run.lives():
             watch_or_finish(self._core, run)
             return
-        if run.trainer is not None:
+        if run.sighting.trains:
             follow(run, partial(self._core.fail_for, run.id))
         watch_stops(self._core, run)
         watch_start(self._core, run, time.time(), self._limits.start_s)
         if run.link is not None or self._beats > LINK_TICKS:
             judge_silence(self._core, run, time.time() - LATE_S)
-        if run.trainer is None or self._beats % PIDS_TICKS == 0:
+        if not run.sighting.trains or self._beats % PIDS_TICKS == 0:
             show_pids(self._core, run)
 
     def _note_failed(self, run: LiveRun, error: Exception) -> None:

@@ -314,7 +314,7 @@ def _seal(run: RunDir) -> None:
 
 
 async def _adopt_all(root: Path) -> None:
-    core = Core(root, LocalLauncher())
+    core = Core(root, {"local": LocalLauncher()})
     live, ended = read_fleet(root)
     for found in live:
         adopt_live(core, found)

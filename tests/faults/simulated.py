@@ -37,7 +37,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import CheckpointFacts, verify_checkpoint
 from mission_tui.supervisor.host.identity import Process
 from mission_tui.supervisor.host.lease import Holder
-from mission_tui.supervisor.launchers import Found
+from mission_tui.supervisor.launchers.keepers import Found
 
 __all__ = ["Body", "Held", "Link", "SupervisorKilledError", "World"]
 
@@ -338,9 +338,9 @@ class World:
         for training in self.trainings:
             training.link = None
 
-    # What a supervisor asks of its launcher.
+    # What a launcher asks of its machine: where keepers are started and found.
 
-    def submit(self, run: RunDir, order: LaunchOrder) -> Process:
+    def start(self, run: RunDir, order: LaunchOrder) -> Process:
         self.call()
         if any(not it.body.dead for it in self.trainings if it.run.id == run.id):
             self.wrong.append(f"{run.id}: attempt {order.attempt} was started while another one lives")

@@ -152,7 +152,7 @@ async def test_d10_of_many_old_runs_only_the_newest_are_read_before_the_first_an
         old_run(run, number, damaged=number % 500 == 7)
     (tmp_path / ".supervisor").mkdir()
     read = CountedReads(monkeypatch)
-    core = Core(tmp_path, LocalLauncher())
+    core = Core(tmp_path, {"local": LocalLauncher()})
     take_in(core)
     assert read.runs == 200 + 4
     assert core.store.snapshot(0.0).ended_total == 2000

@@ -13,7 +13,7 @@ from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.records.files.lines import decode_line
 from mission_tui.records.meter_history import Kept
-from mission_tui.records.runs.attempt import ExitRecord, Identity, LaunchOrder
+from mission_tui.records.runs.attempt import ExitRecord, Handle, Identity, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest
 
@@ -29,7 +29,8 @@ def test_example_lines_are_records(lines: str, type_: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "type_"), [("launch.json", LaunchOrder), ("identity.json", Identity), ("exit.json", ExitRecord)]
+    ("name", "type_"),
+    [("launch.json", LaunchOrder), ("handle.json", Handle), ("identity.json", Identity), ("exit.json", ExitRecord)],
 )
 def test_example_files_show_every_field(name: str, type_: type[msgspec.Struct]) -> None:
     """The example of each file of an attempt reads back and leaves no field out."""

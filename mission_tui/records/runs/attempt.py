@@ -1,7 +1,8 @@
 """The files of one attempt as values, and the place that its run directory has on the file system.
 
-`launch.json` says what the keeper is to start, `identity.json` who it started, `exit.json` how that ended. The keeper
-writes the last two without this module; `docs/run-directory.md` is their common contract.
+`launch.json` says what the keeper is to start, `handle.json` to whom it was given, `identity.json` who it started,
+`exit.json` how that ended. The keeper writes the last two without this module; `docs/run-directory.md` is their common
+contract.
 """
 
 from __future__ import annotations
@@ -117,6 +118,23 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     limits: ProcessLimits | None = None
     seal: Seal | None = None
     run_dir_at: int | None = None
+
+
+class Handle(Struct, frozen=True, kw_only=True):
+    """To which launcher the attempt was given, and what that calls it: enough for a later supervisor to find it again.
+
+    `id` means something to that launcher alone: the number of a keeper's process, or of an engine's job.
+    """
+
+    launcher: str
+    id: str
+    node: str = ""
+    submitted_t: UnixTime
+
+
+def read_handle(path: Path) -> Handle | None:
+    """The handle in `path`, None if it does not exist. Raises `DamagedError`."""
+    return read_json(path, Handle)
 
 
 def read_identity(path: Path) -> Identity | None:

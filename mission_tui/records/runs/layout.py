@@ -97,6 +97,11 @@ class AttemptDir(Struct, frozen=True):
         return self.path / "terms.json"
 
     @property
+    def handle(self) -> Path:
+        """Which launcher has the attempt, and under which name; absent in runs of earlier versions."""
+        return self.path / "handle.json"
+
+    @property
     def identity(self) -> Path:
         return self.path / "identity.json"
 

@@ -1,14 +1,13 @@
 """Ending a run from here: ask the trainer, then its keeper; climb the ladder ourselves only when the keeper is gone.
 
 The keeper carries out the ladder and records it. What was asked before a supervisor or a keeper died is carried on by
-whoever is left. Every signal goes through a held pidfd of a verified process. Whom even SIGKILL does not end is shown
-with pid, state and wait channel until it is gone.
+whoever is left. The run's launcher knows whom to signal, or what to ask of its engine. Whom even SIGKILL does not end
+is shown with pid, state and wait channel until it is gone.
 """
 
 from __future__ import annotations
 
 import logging
-import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,10 +16,9 @@ from pathlib import Path
 from mission_tui.fleet.events.journal import ENDING
 from mission_tui.fleet.events.observations import FlagSeen
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.procfs import read_stat
 from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.supervisor.ending.freezing import thaw_run
-from mission_tui.supervisor.host.identity import Process
+from mission_tui.supervisor.host.process_files import process_in_words
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 
@@ -79,25 +77,21 @@ def resume_ending(core: Core, run: LiveRun) -> None:
 
 
 def kill_now(core: Core, run: LiveRun) -> None:
-    """Kill the run's tree: through its keeper, or the trainer's group ourselves when the keeper is gone."""
-    if run.keeper is not None:
-        _signal(run.keeper, signal.SIGQUIT)
-    elif run.trainer is not None:
-        run.trainer.send_to_group(signal.SIGKILL)
+    """Kill all that belongs to the run; where no keeper sees it through, find out whether it worked."""
+    reached = run.launcher.kill(run.job)
+    if reached == "trainer":
         _later(run, KILL_WAIT_S, lambda: _admit(core, run))
-    else:
+    elif reached == "nobody":
         log.warning("%s: nobody to kill is known yet", run.id)
 
 
 def _terminate(core: Core, run: LiveRun) -> None:
-    if run.keeper is not None:
-        _signal(run.keeper, signal.SIGTERM)
-    elif run.trainer is not None:
-        _signal(run.trainer, signal.SIGTERM)
+    reached = run.launcher.stop(run.job)
+    if reached == "trainer":
         grace_s = GRACE_S if run.spec is None else run.spec.run.grace_s
         until = time.monotonic() + SAVE_GRACES * grace_s
         _later(run, grace_s, lambda: _after_grace(core, run, 0, until))
-    else:
+    elif reached == "nobody":
         log.warning("%s: nobody to terminate is known yet", run.id)
 
 
@@ -112,8 +106,8 @@ def _after_grace(core: Core, run: LiveRun, before: int, until: float) -> None:
 
 def _admit(core: Core, run: LiveRun) -> None:
     """Even SIGKILL did not end the trainer of a keeperless run."""
-    if core.live.get(run.id) is run and run.trainer is not None and run.trainer.alive():
-        log.error("%s: even SIGKILL does not end %s", run.id, hanging(run.trainer.pid))
+    if core.live.get(run.id) is run and run.lives():
+        log.error("%s: even SIGKILL does not end %s", run.id, run.launcher.describe(run.job))
         core.apply(run.id, FlagSeen("unkillable", raised=True))
 
 
@@ -130,24 +124,9 @@ def _later(run: LiveRun, wait_s: float, step: Callable[[], None]) -> None:
     run.escalate_later(wait_s, step)
 
 
-def _signal(process: Process, number: signal.Signals) -> None:
-    process.send(number)
-    process.send(signal.SIGCONT)  # a stopped process hears nothing until it goes on
-
-
 def who_hangs(ended: ExitRecord) -> str:
     """Who of an ended attempt is still there, as a person would look for it; empty when nobody is."""
-    return ", ".join(_sighting(left.pid, left.state, left.wchan) for left in ended.left if _exists(left.pid))
-
-
-def hanging(pid: int) -> str:
-    """A living process as a person would look for it: number, state letter, and what it waits for in the kernel."""
-    with suppress(OSError, ValueError):
-        stat = read_stat(pid)
-        wchan = Path(f"/proc/{pid}/wchan").read_text(encoding="ascii")
-        if stat is not None:
-            return _sighting(pid, stat.state, wchan)
-    return f"pid {pid}"
+    return ", ".join(process_in_words(left.pid, left.state, left.wchan) for left in ended.left if _exists(left.pid))
 
 
 def flag_unkillable(core: Core, run_id: str, ended: ExitRecord) -> None:
@@ -165,10 +144,6 @@ def check_unkillable(core: Core) -> None:
             del core.unkillable[run_id]
             if run_id in core.store.run_ids():
                 core.apply(run_id, FlagSeen("unkillable", raised=False))
-
-
-def _sighting(pid: int, state: str, wchan: str) -> str:
-    return f"pid {pid} (state {state}{f', in {wchan}' if wchan else ''})"
 
 
 def _exists(pid: int) -> bool:

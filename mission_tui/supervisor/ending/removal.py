@@ -38,7 +38,7 @@ def objection(core: Core, run_id: str) -> str | None:
         return f"it is not over: {live.unseen}"
     if live is not None or state not in OVER:
         return f"it is {state}; stop or kill it first"
-    if run_id in core.unkillable or not core.launcher.is_free(core.run_dir(run_id)):
+    if run_id in core.unkillable or not core.is_free(run_id):
         return "a process of it is still alive"
     if any(stale.run == run_id for stale in core.store.snapshot(time.time()).stale):
         return "processes that it left behind still run; `mission-tui clean` shows and removes them"

@@ -16,6 +16,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
 
 from mission_tui.procfs import boot_id, read_stat
@@ -164,7 +165,7 @@ class Exits:
     """Who is listened for. Each process has one listener; a later one takes the place of an earlier."""
 
     def __init__(self) -> None:
-        self._looking: dict[Process, asyncio.TimerHandle] = {}
+        self._forget: dict[Process, Callable[[], object]] = {}
 
     def watch(self, process: Process, gone: Callable[[], None]) -> None:
         """Call `gone` once when the process has exited."""
@@ -177,18 +178,17 @@ class Exits:
 
         def look() -> None:
             if process.alive():
-                self._looking[process] = loop.call_later(EXIT_LOOK_S, look)
+                self._forget[process] = loop.call_later(EXIT_LOOK_S, look).cancel
             else:
                 exited()
 
         if process.fd != NO_PIDFD:
             loop.add_reader(process.fd, exited)
+            self._forget[process] = partial(loop.remove_reader, process.fd)
         else:
-            self._looking[process] = loop.call_later(EXIT_LOOK_S, look)
+            self._forget[process] = loop.call_later(EXIT_LOOK_S, look).cancel
 
     def forget(self, process: Process) -> None:
         """Listen no more; must come before the process is let go."""
-        if process.fd != NO_PIDFD:
-            asyncio.get_running_loop().remove_reader(process.fd)
-        elif (timer := self._looking.pop(process, None)) is not None:
-            timer.cancel()
+        if (forget := self._forget.pop(process, None)) is not None:
+            forget()

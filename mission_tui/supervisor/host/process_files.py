@@ -115,6 +115,21 @@ def descendants(pid: int) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
+def hanging(pid: int) -> str:
+    """A living process as a person would look for it: number, state letter, and what it waits for in the kernel."""
+    with suppress(OSError, ValueError):
+        stat = procfs.read_stat(pid)
+        wchan = Path(f"/proc/{pid}/wchan").read_text(encoding="ascii")
+        if stat is not None:
+            return process_in_words(pid, stat.state, wchan)
+    return f"pid {pid}"
+
+
+def process_in_words(pid: int, state: str, wchan: str) -> str:
+    """``pid 4711 (state D, in nfs_wait)``; without the last where the kernel does not tell it."""
+    return f"pid {pid} (state {state}{f', in {wchan}' if wchan else ''})"
+
+
 def children_of(pid: int) -> list[int]:
     """Children of `pid`, by every thread: the kernel lists a child under the thread that started it."""
     children: list[int] = []

@@ -1,46 +1,151 @@
-"""How an attempt becomes processes: one small interface, so that another engine can carry runs later.
+"""How an attempt is carried out: one small interface, so that another engine than this machine can carry runs.
 
 With it lies what every engine needs: whose Python, folder and variables an attempt has, and from what it was launched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
-from mission_tui.records.runs.attempt import Identity, LaunchOrder
+from msgspec import Struct
+
+from mission_tui.fleet.events.processes import Pids
+from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.host.identity import Process, Verdict
-from mission_tui.supervisor.host.lease import Holder
+from mission_tui.supervisor.host.process_tree import StopStatus
 
-__all__ = ["Found", "Launcher"]
+__all__ = ["NOTHING_SEEN", "Capabilities", "Job", "Launcher", "Occupant", "Reached", "Sighting", "Stage"]
+
+Stage = Literal["queued", "unseen", "starting", "running", "keeperless", "unverifiable", "gone"]
+"""Where an attempt stands: in the engine's queue; not seen yet; with a keeper whose trainer is not known yet; training;
+training without anybody who would end it and write down how; alive, though nothing proves that it is ours; over.
+"""
+
+Reached = Literal["keeper", "trainer", "nobody"]
+"""Whom a stop or a kill reached. A keeper, or an engine, sees it through; for a trainer alone the caller has to."""
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What a launcher can do, as data. Whoever acts on a run asks this, and never which launcher it is.
+
+    `here`: its processes are of this machine, so what they take counts against it, can be read from /proc, and what
+    they leave behind can be cleaned up. `freezes`: they can be stopped where they stand, and go on later.
+    """
+
+    here: bool = False
+    freezes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Who of an attempt lives: held processes, their verdicts, and what was recorded when they started."""
+class Job:
+    """An attempt as a launcher is asked about it; `handle` is None where none was written, or it cannot be read."""
 
-    identity: Identity | None
-    keeper: Process | None = None
-    trainer: Process | None = None
-    keeper_verdict: Verdict = "stranger"
-    trainer_verdict: Verdict = "stranger"
+    dir: RunDir
+    attempt: int
+    nonce: str
+    handle: Handle | None
+
+
+class Sighting(Struct, frozen=True, kw_only=True):
+    """How an attempt stands, as its launcher saw it at one moment: plain data.
+
+    `why` says what a queued one waits for, or what the engine knows of the end of one that is gone; `node` where it
+    runs, empty for this machine. `begun`: it said once who it is; `rebooted`: its machine was restarted since.
+    `unsure`: that its keeper is gone is not certain. `pids` are processes of this machine.
+    """
+
+    stage: Stage
+    why: str = ""
+    node: str = ""
+    begun: bool = False
+    rebooted: bool = False
+    unsure: bool = False
+    pids: Pids = Pids()
+
+    @property
+    def lives(self) -> bool:
+        """Whether somebody of it is known who can be asked to end."""
+        return self.stage in ("starting", "running", "keeperless")
+
+    @property
+    def trains(self) -> bool:
+        """Whether its trainer is known."""
+        return self.stage in ("running", "keeperless")
+
+
+NOTHING_SEEN = Sighting(stage="unseen")
+
+
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """Who has a run although nobody of its attempt is known, in a sentence; `leftover`: it is what the run started."""
+
+    why: str
+    leftover: bool = False
 
 
 class Launcher(Protocol):
-    """Starts attempts and finds those that an earlier supervisor started."""
+    """Carries attempts out. A launcher may forget everything: with a handle, or without, it finds an attempt again.
 
-    def submit(self, run: RunDir, order: LaunchOrder) -> Process:
-        """Hand the attempt to a keeper; the returned process is held. Raises `MissionError` when it cannot be."""
+    All but `refresh` are called on the event loop and answer from what is known there: a launcher whose engine is asked
+    over a network answers with what the last `refresh` brought, and hands over in it what was submitted since.
+    """
+
+    name: str
+    can: Capabilities
+
+    def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
+        """Have the written order carried out. Raises `MissionError` when it cannot be."""
+
+    async def refresh(self, jobs: Sequence[Job]) -> None:
+        """Ask the engine about all of `jobs` at once; once a beat. Raises `MissionError` when it does not answer."""
+
+    def look(self, job: Job) -> Sighting:
+        """How the attempt stands now; who is found is held until `release`.
+
+        `gone` only when the files that it wrote last can be read here: how it ended is read from them.
+        """
+
+    def lives(self, job: Job) -> bool:
+        """Whether somebody who was found at the last look is still there. Asked at every beat, so cheap."""
+
+    def watch(self, job: Job, gone: Callable[[], None]) -> None:
+        """Call `gone` once when who was found is there no longer, if that can be noticed sooner than by looking."""
+
+    def is_coming(self, job: Job) -> bool:
+        """Whether somebody may still come for an attempt that was not seen yet."""
 
     def is_free(self, run: RunDir) -> bool:
         """Whether nobody of any attempt owns the run."""
 
-    def holders(self, run: RunDir, nonce: str) -> list[Holder]:
-        """Who of the visible processes owns the run; `nonce` is that of its attempt. Not for every day: it is slow."""
+    def occupant(self, job: Job) -> Occupant:
+        """Who owns the run, though nobody of the attempt is known. Not for every day: it may be slow."""
 
-    def is_coming(self, run: RunDir, attempt: int) -> bool:
-        """Whether somebody of `attempt` may be about to own the run."""
+    def stop(self, job: Job) -> Reached:
+        """Have the attempt save and end: SIGTERM, or what the engine has, with the grace of its order."""
 
-    def find(self, run: RunDir, attempt: int) -> Found:
-        """Who of `attempt` lives now. The caller closes the held processes."""
+    def kill(self, job: Job) -> Reached:
+        """End the attempt at once, with everything that it started."""
+
+    def describe(self, job: Job) -> str:
+        """Who it is that does not end or cannot be told apart, as a person would look for it; empty when unknown."""
+
+    def release(self, job: Job) -> None:
+        """Hold nothing of the attempt any longer: it has ended, or this supervisor leaves it alone."""
+
+    def secrets(self, job: Job, order: LaunchOrder) -> dict[str, str]:
+        """The values that `order` withholds, as far as its living trainer can be asked for them."""
+
+    def freeze(self, job: Job) -> int:
+        """Stop every process that is not stopped; how many there were. Only where `can.freezes`, as the next three."""
+
+    def thaw(self, job: Job) -> int:
+        """Let every stopped process go on; how many there were."""
+
+    def is_frozen(self, job: Job) -> bool | None:
+        """Whether its trainer is stopped; None when that is not known."""
+
+    def stop_status(self, job: Job, held: Mapping[int, int | None]) -> StopStatus:
+        """How its processes stand; `held` are bytes of GPU memory by process. Slow, so asked in a thread."""

@@ -36,13 +36,11 @@ from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import words_of_change
 from mission_tui.supervisor.ending.freezing import take_up_freeze
 from mission_tui.supervisor.ending.ladder import flag_unkillable
-from mission_tui.supervisor.launchers.caller import recover_secrets
 from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run, watch_or_finish
 from mission_tui.supervisor.lifecycle.outcome import abandon
 from mission_tui.supervisor.runs.clock_steps import missed_step
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import Make, RunJournal, damaged
-from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.restart_rules import decide_restart
 from mission_tui.supervisor.runs.run_on_disk import (
     LAST_BYTES,
@@ -156,9 +154,6 @@ def show_damaged(core: Core, run_dir: RunDir, why: str) -> None:
     """Know of a run only that it cannot be read, and why. Nothing is written or started there, and nobody signalled."""
     live = core.live.pop(run_dir.id, None)
     if live is not None:
-        for process in (live.keeper, live.trainer):
-            if process is not None:
-                core.exits.forget(process)
         with suppress(MissionError):
             live.release()
     if run_dir.id in core.store:
@@ -235,7 +230,7 @@ def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
         yield
         read_news(core, run)
     run.tail.slice_bytes = MOST_BYTES
-    if run.unjudged and not _lives(core, run):
+    if run.unjudged and not run.launcher.look(run.job).lives:
         # Its end judges the rest at one go, and the rest may be all of it.
         while judge_some(core, run):
             yield
@@ -250,8 +245,8 @@ def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
         return
     run.found_on_disk(order, wants_pause=_wants(found.events, "pause"))
     watch_or_finish(core, run)
-    if run.trainer is not None:
-        known = recover_secrets(order, run.trainer)
+    if run.sighting.trains:
+        known = run.launcher.secrets(run.job, order)
         core.variables.set_values(run.id, {name: value for name, value in known.items() if name not in order.from_file})
     take_up_freeze(core, run, _wants(found.events, "freeze"))
     react_to_due(core, run)
@@ -267,15 +262,6 @@ def _say_missed_step(core: Core, found: RunOnDisk) -> None:
 
 def _stepped(attempt: int, by_s: float, seq: int, t: float) -> FleetEvent:
     return ClockStepped(seq, t, attempt, round(by_s, 3))
-
-
-def _lives(core: Core, run: LiveRun) -> bool:
-    """Whether a process of the attempt is there."""
-    found = core.launcher.find(run.dir, run.attempt)
-    for process in (found.keeper, found.trainer):
-        if process is not None:
-            process.close()
-    return found.keeper is not None or found.trainer is not None
 
 
 def _finish(work: Iterator[None]) -> None:

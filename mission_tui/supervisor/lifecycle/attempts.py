@@ -1,14 +1,13 @@
-"""The life of an attempt as seen from here: handed to a keeper, watched by pidfd, and ended with a cause.
+"""The life of an attempt as seen from here: handed to its launcher, watched, and ended with a cause.
 
 `watch_or_finish` may be called at any time: it looks at the disk and at who lives, and goes on from there. No attempt
-ends while somebody holds the run's lease: who cannot be seen from here, in another container, lives all the same.
+ends while somebody owns the run: who cannot be seen from here, in another container, lives all the same.
 """
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from mission_tui.errors import DamagedError, MissionError
@@ -24,11 +23,9 @@ from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Terms
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.tail import MOST_BYTES, Tail
-from mission_tui.records.runs.attempt import ExitRecord, LaunchOrder, read_exit
+from mission_tui.records.runs.attempt import ExitRecord, Handle, LaunchOrder, read_exit, read_handle
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.ending.ladder import resume_ending
-from mission_tui.supervisor.host.identity import Process
-from mission_tui.supervisor.host.lease import Holder
 from mission_tui.supervisor.host.own_limits import limits_lacking
 from mission_tui.supervisor.host.process_files import descendants
 from mission_tui.supervisor.launchers.caller import Caller
@@ -55,9 +52,11 @@ def open_live_run(core: Core, run_dir: RunDir, spec: Spec | None, *, slice_bytes
     run = LiveRun(
         dir=run_dir,
         spec=spec,
+        launcher=core.launcher_for(spec),
         journal=core.take_journal(run_dir, journal.seq),
         tail=Tail(run_dir.metrics, MetricRecord),
         attempt=journal.attempt,
+        handle=_handle(run_dir, journal.attempt),
     )
     run.tail.slice_bytes = slice_bytes
     core.live[run.id] = run
@@ -66,6 +65,12 @@ def open_live_run(core: Core, run_dir: RunDir, spec: Spec | None, *, slice_bytes
         core.record_observed(run, damaged(run_dir.events.name, torn))
     read_everything(core, run)
     return run
+
+
+def _handle(run_dir: RunDir, attempt: int) -> Handle | None:
+    with suppress(DamagedError, OSError):
+        return read_handle(run_dir.attempt(attempt).handle)
+    return None
 
 
 def begin(
@@ -80,7 +85,7 @@ def begin(
     by: str | None = None,
     waited: bool = False,
 ) -> None:
-    """Hand the written `order` to a keeper, a new run's when its turn has come. `by`: who asked; None is who asks now.
+    """Have the written `order` carried out, a new run's when its turn has come. `by`: who asked; None is who asks now.
 
     One that has `waited` in the queue gets its variables as they are by now; else the order was made and checked with
     them a moment ago.
@@ -126,19 +131,13 @@ def begin(
         )
         core.record_request(run, starting)
         _close_findings(core, run)
-        keeper = core.submit(run.dir, order)
+        core.submit(run, order)
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
     sources = () if run.spec is None else sources_of(run.spec)
     core.provenance.record(run.dir, run.attempt, Caller.of(order), sources)
-    _await_identity(core, run, keeper)
-
-
-def _await_identity(core: Core, run: LiveRun, keeper: Process) -> None:
-    run.handed_to(keeper)
-    _watch(core, run, keeper)
-    core.apply_quietly(run.id, PidsSeen(Pids(keeper=keeper.pid)))
+    _watch(core, run)
 
 
 def _close_findings(core: Core, run: LiveRun) -> None:
@@ -157,16 +156,16 @@ def _changed(finding: Finding, seq: int, t: float) -> FindingChanged:
 
 def watch_or_finish(core: Core, run: LiveRun) -> None:
     """Find out who of the attempt lives, watch it, and end the run when nobody does."""
-    found, unknown = core.launcher.find(run.dir, run.attempt), run.keeper is None and run.trainer is None
-    run.hold(found)
+    before, seen = run.sighting, run.look()
     core.apply(run.id, FlagSeen("unverifiable", raised=False))
-    if unknown and (run.keeper is not None or run.trainer is not None):
+    if seen.lives and not before.lives:
         # What was asked while there was nobody to tell it.
         resume_ending(core, run)
-    if run.keeper is not None:
+    if seen.stage == "queued" or before.stage == "queued":
+        core.apply(run.id, WaitSeen(seen.why if seen.stage == "queued" else ""))
+    if seen.stage in ("queued", "starting", "running"):
         _in_sight(core, run)
-        _watch(core, run, run.keeper)
-        show_pids(core, run)
+        _watch(core, run)
         return
     # Only now: a keeper writes its exit record before it exits, so without a keeper it is there or never will be.
     ended = _exit_record(core, run)
@@ -175,40 +174,45 @@ def watch_or_finish(core: Core, run: LiveRun) -> None:
     if ended is not None:
         # A keeper that could start nothing never had the lease; who survived SIGKILL still has it.
         if ended.start_error is not None or ended.left or not _out_of_sight(core, run):
-            finish(core, run, ended, found.identity)
-    elif run.trainer is not None:
+            finish(core, run, ended, seen)
+    elif seen.stage == "keeperless":
         _in_sight(core, run)
-        if found.keeper_verdict == "stranger":
+        if not seen.unsure:
             _keeperless(core, run)
-        _watch(core, run, run.trainer)
-    elif "unverifiable" in (found.keeper_verdict, found.trainer_verdict):
+        _watch(core, run)
+    elif seen.stage == "unverifiable":
         core.apply(run.id, FlagSeen("unverifiable", raised=True))
-    elif (found.identity is not None or time.monotonic() > run.patient_until) and _out_of_sight(core, run):
+    elif (seen.stage == "unseen" and run.launcher.is_coming(run.job)) or _out_of_sight(core, run):
         return
-    elif found.identity is not None:
-        finish(core, run, None, found.identity)
-    elif _nobody_came(core, run) and not _begin_after_all(core, run):
-        finish(core, run, None, None)
+    elif seen.stage == "gone" or not _begin_after_all(core, run):
+        finish(core, run, None, seen)
 
 
 def show_pids(core: Core, run: LiveRun) -> None:
     """Note the processes of the attempt as they are now."""
-    if run.trainer is None and run.keeper is not None:
-        run.hold(core.launcher.find(run.dir, run.attempt))
-    trainer = run.trainer.pid if run.trainer is not None and run.trainer.alive() else None
-    workers = run.workers or descendants(trainer) if trainer is not None else ()
-    core.apply_quietly(run.id, PidsSeen(Pids(run.keeper.pid if run.keeper else None, trainer, workers)))
+    pids = run.look().pids if run.sighting.lives else run.sighting.pids
+    workers = run.workers or descendants(pids.trainer) if pids.trainer is not None else ()
+    core.apply_quietly(run.id, PidsSeen(Pids(pids.keeper, pids.trainer, workers)))
+
+
+def _watch(core: Core, run: LiveRun) -> None:
+    def gone() -> None:
+        if core.live.get(run.id) is run:
+            watch_or_finish(core, run)
+
+    run.launcher.watch(run.job, gone)
+    show_pids(core, run)
 
 
 def _out_of_sight(core: Core, run: LiveRun) -> bool:
-    """Whether somebody holds the lease although nobody of the attempt is known; said once, and looked for once."""
-    if core.launcher.is_free(run.dir):
+    """Whether somebody owns the run although nobody of the attempt is known; said once, and looked for once."""
+    if run.launcher.is_free(run.dir):
         _in_sight(core, run)
         return False
     if run.unseen:
         return True
-    holders = core.launcher.holders(run.dir, run.nonce)
-    run.out_of_sight(_why_unseen(holders), outlived=any(holder.marked for holder in holders))
+    occupant = run.launcher.occupant(run.job)
+    run.out_of_sight(occupant.why, outlived=occupant.leftover)
     log.warning("%s: %s", run.id, run.unseen)
     core.apply(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=True))
     core.apply(run.id, WaitSeen(run.unseen))
@@ -219,57 +223,28 @@ def _out_of_sight(core: Core, run: LiveRun) -> bool:
     return True
 
 
-def _why_unseen(holders: Sequence[Holder]) -> str:
-    if not holders:
-        return (
-            "alive, but not visible from here: a process that cannot be seen, of another container perhaps, holds its "
-            "lease; control comes back where it can be seen"
-        )
-    who = ", ".join(f"pid {holder.pid} ({holder.command})" for holder in holders[:3])
-    who += f" and {len(holders) - 3} more" if len(holders) > 3 else ""
-    if any(holder.marked for holder in holders):
-        return f"its keeper and trainer are gone, but what they started holds its lease: {who}; `clean` shows it"
-    return f"alive, but not to be controlled from here: {who} holds its lease, and nothing proves that it is its own"
-
-
 def _in_sight(core: Core, run: LiveRun) -> None:
-    """Whoever held the lease unseen is known now, or gone."""
+    """Whoever owned the run unseen is known now, or gone."""
     if run.unseen:
         core.apply(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=False))
         core.apply(run.id, WaitSeen(""))
         run.in_sight()
 
 
-def _watch(core: Core, run: LiveRun, process: Process) -> None:
-    def gone() -> None:
-        if core.live.get(run.id) is not run:
-            return
-        run.process_gone(process)
-        watch_or_finish(core, run)
-
-    core.exits.watch(process, gone)
-
-
 def _keeperless(core: Core, run: LiveRun) -> None:
     if "keeperless" not in core.store.run(run.id).journal.flags:
         core.record_observed(run, lambda seq, t: KeeperLost(seq, t, run.attempt))
         resume_ending(core, run)
-    show_pids(core, run)
-
-
-def _nobody_came(core: Core, run: LiveRun) -> bool:
-    late = time.monotonic() > run.patient_until
-    return late and core.launcher.is_free(run.dir) and not core.launcher.is_coming(run.dir, run.attempt)
 
 
 def _begin_after_all(core: Core, run: LiveRun) -> bool:
-    """Start the keeper that a supervisor wrote the order for and died before it could; once, and not against a stop."""
+    """Have an order carried out that a supervisor wrote and died before it could; once, and not against a stop."""
     order = run.unbegun
     if order is None or core.store.run(run.id).journal.asked & ENDING:
         return False
     try:
         order = core.variables.completed(run, order)
-        keeper = core.submit(run.dir, order)
+        core.submit(run, order)
     except LackingVariablesError:
         _wait_for_variables(core, run, order)
         return True
@@ -278,8 +253,8 @@ def _begin_after_all(core: Core, run: LiveRun) -> bool:
         return True
     core.apply(run.id, WaitSeen(""))
     core.variables.remember(order)
-    log.warning("%s: attempt %d had no keeper; it is started now", run.id, run.attempt)
-    _await_identity(core, run, keeper)
+    log.warning("%s: nobody carried out attempt %d; it is started now", run.id, run.attempt)
+    _watch(core, run)
     return True
 
 

@@ -115,7 +115,7 @@ def _claim(core: Core, run: LiveRun, spec: Spec) -> Claim | None:
         return None
     known = core.store.run(run.id)
     row = known.metrics.row
-    trainer = run.trainer.pid if run.trainer is not None else None
+    trainer = run.sighting.pids.trainer
     claim = claim_for(spec, core.machine.host.cores, _gpu(core, spec, run.visible_gpus), core.machine.peaks.of(spec))
     return claim_with_usage(
         structs.replace(claim, cores=0) if known.journal.held else claim,
@@ -163,9 +163,8 @@ def _gpu_memory(core: Core, wanted: Sequence[Claim], beside: Sequence[Claim]) ->
 
 def _resident_bytes(run: LiveRun) -> int:
     """What the processes of the run hold; what they share is counted once for each, which is little."""
-    found = (run.keeper, run.trainer)
-    pids = [*(process.pid for process in found if process is not None), *run.workers]
-    return sum(rss_bytes(pid) or 0 for pid in pids)
+    pids = (run.sighting.pids.keeper, run.sighting.pids.trainer, *run.workers)
+    return sum(rss_bytes(pid) or 0 for pid in pids if pid is not None)
 
 
 def headroom_now(core: Core, caps: MachineLimits) -> Headroom:

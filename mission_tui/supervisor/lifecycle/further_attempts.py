@@ -333,7 +333,7 @@ def start_next_attempt(
     """
     core.check_room()
     run, known = core.run_dir(run_id), core.store.run(run_id)
-    if run_id in core.live or not core.launcher.is_free(run):
+    if run_id in core.live or not core.is_free(run_id):
         raise UsageError(f"cannot resume {run_id}: a process of it is still alive")
     number = max([known.journal.attempt, *run.attempts()]) + 1
     first = read_spec(run.spec)

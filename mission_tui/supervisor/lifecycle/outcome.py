@@ -9,15 +9,15 @@ from msgspec import structs
 
 from mission_tui.fleet.capacity.machine import KEEPER_BYTES
 from mission_tui.fleet.events.journal import ENDING, AttemptEnded
-from mission_tui.fleet.events.outcome import Outcome, Stopped
+from mission_tui.fleet.events.outcome import Lost, Outcome, Stopped
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS, classify, never_begun
 from mission_tui.fleet.history.restart_policy import ended_by_reboot
 from mission_tui.fleet.text import clean
-from mission_tui.procfs import boot_id
-from mission_tui.records.runs.attempt import ExitRecord, Identity
+from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.supervisor.ending.ladder import flag_unkillable, who_hangs
 from mission_tui.supervisor.ending.leftovers import find_leftovers, remove_leftover
+from mission_tui.supervisor.launchers import Sighting
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.restart_rules import decide_restart
@@ -28,7 +28,7 @@ from mission_tui.supervisor.watching.notifying import notify_end
 log = logging.getLogger(__name__)
 
 
-def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identity | None) -> None:
+def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -> None:
     """Nobody of the attempt lives: take in its last lines, name the cause, close the run."""
     read_news(core, run, last=True)
     if ended is not None:
@@ -37,14 +37,15 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
     asked = set(known.journal.asked)
     checkpoint = known.metrics.checkpoint
     outcome: Outcome
-    rebooted = identity is not None and identity.boot_id != boot_id()
-    if ended is None and identity is None and run.end is None:
+    if ended is None and not seen.begun and run.end is None:
         outcome = never_begun(asked, checkpoint)
     else:
         by_exit = run.spec is not None and run.spec.run.command is not None
-        outcome = classify(run.end, exit_facts(ended), asked, checkpoint, rebooted=rebooted, by_exit=by_exit)
+        outcome = classify(run.end, exit_facts(ended), asked, checkpoint, rebooted=seen.rebooted, by_exit=by_exit)
+    if isinstance(outcome, Lost) and seen.why:
+        outcome = structs.replace(outcome, cause=clean(seen.why, CAUSE_CHARACTERS))
     by = known.journal.stopped_by
-    rebooted = rebooted and by is None and not asked & ENDING and _went_down(outcome, ended)
+    rebooted = seen.rebooted and by is None and not asked & ENDING and _went_down(outcome, ended)
     if isinstance(outcome, Stopped) and by is not None:
         outcome = structs.replace(outcome, cause=f"stopped because of {by.id}: {by.sentence}")
     elif isinstance(outcome, Stopped) and asked & ENDING == {"park"}:
@@ -54,13 +55,14 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
         outcome = structs.replace(outcome, cause="ended when the machine was shut down")
     if run.end is not None and run.end.unsaved:
         outcome = structs.replace(outcome, cause=clean(f"{outcome.cause}; {run.end.unsaved}", CAUSE_CHARACTERS))
-    core.orphaned |= ended is None
-    if ended is not None and (hanging := who_hangs(ended)):
+    here = run.launcher.can.here
+    core.orphaned |= here and ended is None
+    if ended is not None and here and (hanging := who_hangs(ended)):
         outcome = structs.replace(outcome, cause=f"{outcome.cause}; even SIGKILL does not end {hanging}")
         flag_unkillable(core, run.id, ended)
     attempt = run.attempt
     abandon(core, run, outcome, rebooted=rebooted, peak=_peak(core, run, ended))
-    if ended is None and asked & ENDING:
+    if ended is None and here and asked & ENDING:
         sweep(core, run, attempt)
 
 
@@ -90,9 +92,6 @@ def abandon(core: Core, run: LiveRun, outcome: Outcome, *, rebooted: bool = Fals
     if peak is not None and run.spec is not None:
         core.machine.peaks.add(run.spec, peak, over.t)
     decide_restart(core, run.id)
-    for process in (run.keeper, run.trainer):
-        if process is not None:
-            core.exits.forget(process)
     del core.live[run.id]
     if run.journal.holding:
         core.unwritten[run.id] = run.journal

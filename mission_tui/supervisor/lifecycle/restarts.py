@@ -66,7 +66,7 @@ class Restarts:
 
     def _may_begin(self, run_id: str, now: float, full: str) -> bool:
         core = self._core
-        if not core.launcher.is_free(core.run_dir(run_id)):
+        if not core.is_free(run_id):
             return False
         why = full or why_it_waits(core, run_id, now) or _lacks(core, run_id) or _variables(core, run_id)
         core.apply(run_id, WaitSeen(why))

@@ -44,7 +44,7 @@ def must_wait(core: Core, run: LiveRun, order: LaunchOrder, turn: Callable[[], N
     run.enqueue(order, turn)
     if core.store.run(run.id).journal.asked & ENDING:
         return True
-    if not core.launcher.is_free(run.dir):
+    if not core.is_free(run.id):
         core.apply(run.id, WaitSeen(HELD))
         return True
     match _decided(core, time.time()).get(run.id, Admit()):
@@ -130,7 +130,7 @@ def queued_runs(core: Core, now: float) -> list[QueuedRun]:
 def _queued(core: Core, run_id: str, spec: Spec, visible: str | None, now: float) -> QueuedRun:
     journal, gain = core.store.run(run_id).journal, spec.keep.limits.marginal_gain
     held = waits_for_others(core, journal.after) if journal.attempt == 0 else ""
-    if not held and not core.launcher.is_free(core.run_dir(run_id)):
+    if not held and not core.is_free(run_id):
         held = HELD
     if not held and gain is not None:
         held = gain_shortage(core, gain, now) or ""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from mission_tui.errors import UsageError
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.records.files.atomic import write_json
+from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.attempt import LaunchOrder
-from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals, words_of_change
-from mission_tui.supervisor.host.identity import Exits, Process
+from mission_tui.supervisor.host.identity import Exits
 from mission_tui.supervisor.host.machine import HostSampler
 from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.launchers.provenance import ProvenanceWatch
 from mission_tui.supervisor.runs.clock_steps import ClockSteps
+from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.machine_state import MachineState
 from mission_tui.supervisor.runs.registry import Runs, hold_reserve
 from mission_tui.supervisor.runs.variables import Variables
@@ -38,18 +42,18 @@ class FleetReading:
 
 
 class Core(Runs):
-    """The runs, and what starting, watching and ending them takes: a launcher, their variables, and the machine.
+    """The runs, and what starting, watching and ending them takes: launchers by name, their variables, and the machine.
 
     What needs only runs and their journals takes `Runs`, what needs only meters takes `MachineState`; what may begin or
     end an attempt takes all of it. One request at a time is `adopting` runs. `unkillable` are processes that even
     SIGKILL does not end, by run. `orphaned`: processes of a dead run may be about, and nobody has looked yet.
     """
 
-    def __init__(self, root: Path, launcher: Launcher) -> None:
+    def __init__(self, root: Path, launchers: Mapping[str, Launcher]) -> None:
         reserve, host = hold_reserve(root), HostSampler(root)
         super().__init__(root, reserve, host.sample("", disk_full=reserve.needed))
         self.machine = MachineState(host, reserve, self.duties, self.store)
-        self.launcher = launcher
+        self.launchers = launchers
         self.exits = Exits()
         self.seals = Seals.of(os.environ)
         self.variables = Variables(self, self.seals)
@@ -76,13 +80,27 @@ class Core(Runs):
         """Whether nothing of the attempt may be cleaned up: it lives, or is not ours. May be asked from any thread."""
         return self.is_live(run_id, attempt) or bool(self.seals.check(self.run_dir(run_id), attempt).foreign)
 
-    def submit(self, run: RunDir, order: LaunchOrder) -> Process:
-        """Hand the written order to a keeper; the returned process is held. Raises `MissionError`, also for an order
-        that is not the one that was sealed.
+    def launcher_for(self, spec: Spec | None) -> Launcher:
+        """The one that carries out attempts of `spec`; of a spec that cannot be read, the one that is always there."""
+        return self.launchers["local"]
+
+    def is_free(self, run_id: str) -> bool:
+        """Whether nobody of any attempt owns the run."""
+        return self.launcher_for(self.store.run(run_id).spec).is_free(self.run_dir(run_id))
+
+    def submit(self, run: LiveRun, order: LaunchOrder) -> None:
+        """Have the run's launcher carry the written order out. Raises `MissionError`, also for an order that is not the
+        one that was sealed.
         """
-        if why := self.seals.check(run, order.attempt).foreign:
+        if why := self.seals.check(run.dir, order.attempt).foreign:
             raise UsageError(f"attempt {order.attempt} of {run.id} is not started: {why}")
-        return self.launcher.submit(run, order)
+        handle = run.launcher.submit(run.dir, order)
+        run.handed_over(handle)
+        try:
+            write_json(run.dir.attempt(order.attempt).handle, handle)
+        except StorageError as error:
+            # It has begun: whoever comes later looks for it without.
+            self.fail_for(run.id, "handle", str(error))
 
     def check_ours(self, run_id: str, verb: str, *, starts: bool) -> None:
         """Raise `UsageError` for a run that is foreign. Of one that `verb` `starts` something of, the seal is looked at

@@ -1,12 +1,11 @@
-"""What the supervisor holds of a live run beyond the store: open files, held processes, the trainer's link.
+"""What the supervisor holds of a live run beyond the store: open files, its launcher, the trainer's link.
 
-Everything here can be made again from the run directory and from /proc.
+Everything here can be made again from the run directory and by its launcher.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,16 +18,12 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order
 from mission_tui.ipc.telemetry_server import TrainerLink
 from mission_tui.records.files.tail import Tail
-from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.children import Child
-from mission_tui.supervisor.host.identity import Process
-from mission_tui.supervisor.launchers import Found
+from mission_tui.supervisor.launchers import NOTHING_SEEN, Job, Launcher, Sighting
 from mission_tui.supervisor.launchers.caller import VISIBLE
 from mission_tui.supervisor.runs.journal import RunJournal
-
-PATIENCE_S = 5.0
-"""How long a keeper may take to say who it is before nobody is taken to be there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +37,7 @@ class AskedCheckpoint:
 
 @dataclass(slots=True, eq=False)
 class LiveRun:
-    """A run that has not ended, in its attempt `attempt`: it owns that attempt's open files and held processes.
+    """A run that has not ended, in its attempt `attempt`: it owns that attempt's open files.
 
     What is true of the run is in the store; here is what watching it and acting on it take. Only the methods change it
     (`tests/supervisor/runs/test_live_run.py`), so that all that can happen to a live run stands here.
@@ -51,10 +46,15 @@ class LiveRun:
     dir: RunDir
     spec: Spec | None
     """What the attempt began with; None when it cannot be read."""
+    launcher: Launcher
+    """Carries the attempt out; whoever acts on the run does so through it."""
     journal: RunJournal
     tail: Tail
     attempt: int = 0
     nonce: str = ""
+    handle: Handle | None = None
+    sighting: Sighting = NOTHING_SEEN
+    """How the attempt stood when it was last looked at."""
 
     peak_rss_bytes: int = 0
     peak_vram_bytes: int | None = None
@@ -62,15 +62,10 @@ class LiveRun:
     visible_gpus: str | None = None
     """`CUDA_VISIBLE_DEVICES` of its trainer."""
 
-    keeper: Process | None = None
-    trainer: Process | None = None
-    """Both None while unknown or gone."""
     unseen: str = ""
     """Why nobody of it can be told anything although its lease is held; empty while somebody can."""
     outlived: bool = False
     """Keeper and trainer are gone, and what holds its lease are visible processes that they left behind."""
-    patient_until: float = field(default_factory=lambda: time.monotonic() + PATIENCE_S)
-    """How long (monotonic) the attempt may take to say who it is."""
     unbegun: LaunchOrder | None = None
     """The order of an attempt that nobody was found to carry out."""
     link: TrainerLink | None = None
@@ -126,6 +121,7 @@ class LiveRun:
     def take_on(self, order: LaunchOrder) -> None:
         """The attempt of `order` is the run's now: nothing is known of its processes yet."""
         self.attempt, self.nonce, self.workers = order.attempt, order.nonce, ()
+        self.handle, self.sighting = None, NOTHING_SEEN
         self.visible_gpus = order.env.get(VISIBLE)
         self.peak_rss_bytes, self.peak_vram_bytes = 0, None
         self.followed_until, self.followed_elsewhere = 0.0, False
@@ -149,29 +145,24 @@ class LiveRun:
         gpu, self.gpu = self.gpu, ""
         return gpu
 
-    def handed_to(self, keeper: Process) -> None:
-        """`keeper` carries out the attempt, and has a moment to say who it is."""
-        self.keeper, self.unbegun = keeper, None
-        self.patient_until = time.monotonic() + PATIENCE_S
+    def handed_over(self, handle: Handle) -> None:
+        """Its launcher has taken the attempt."""
+        self.handle, self.unbegun = handle, None
+        self.look()
 
-    def hold(self, found: Found) -> None:
-        """Hold those of the attempt who were found; who is held already is not held twice."""
-        if self.keeper is None:
-            self.keeper = found.keeper
-        elif found.keeper is not None:
-            found.keeper.close()
-        if self.trainer is None:
-            self.trainer = found.trainer
-        elif found.trainer is not None:
-            found.trainer.close()
+    @property
+    def job(self) -> Job:
+        """The attempt as its launcher is asked about it."""
+        return Job(self.dir, self.attempt, self.nonce, self.handle)
 
-    def process_gone(self, process: Process) -> None:
-        """A held process, keeper or trainer, has ended."""
-        if self.keeper is process:
-            self.keeper, self.patient_until = None, 0.0
-        if self.trainer is process:
-            self.trainer = None
-        process.close()
+    def look(self) -> Sighting:
+        """How the attempt stands now."""
+        self.sighting = self.launcher.look(self.job)
+        return self.sighting
+
+    def lives(self) -> bool:
+        """Whether somebody who was found at the last look is still there."""
+        return self.launcher.lives(self.job)
 
     def out_of_sight(self, why: str, *, outlived: bool) -> None:
         """Its lease is held, and no process that could be told anything is visible."""
@@ -353,10 +344,7 @@ class LiveRun:
     def release(self) -> None:
         """Close everything that is held open for the run."""
         self.journal.close()
-        for process in (self.keeper, self.trainer):
-            if process is not None:
-                process.close()
-        self.keeper = self.trainer = None
+        self.launcher.release(self.job)
         for timer in (self.escalation, self.catching_up):
             if timer is not None:
                 timer.cancel()

@@ -45,8 +45,8 @@ async def kill(core: Core, request: Act) -> Accepted:
     def detail(run: LiveRun) -> str | None:
         if "unverifiable" not in core.store.view(run.id).flags:
             return None
-        identity = core.launcher.find(run.dir, run.attempt).identity
-        pids = f" (keeper {identity.keeper.pid}, trainer {identity.trainer.pid})" if identity is not None else ""
+        who = run.launcher.describe(run.job)
+        pids = f" ({who})" if who else ""
         return f"nothing proves that its processes{pids} are still its own; look at them and end them yourself"
 
     waiting = waiting_for_restart(core, request.runs)
@@ -89,7 +89,9 @@ async def freeze(core: Core, request: Act) -> Accepted:
     def detail(run: LiveRun) -> str | None:
         if run.freezes:
             return "it is frozen"
-        return None if run.trainer is not None else "its trainer is not known yet; try again in a moment"
+        if not run.launcher.can.freezes:
+            return f"where it runs (run.launcher = '{run.launcher.name}') nothing can be frozen; pause it instead"
+        return None if run.sighting.trains else "its trainer is not known yet; try again in a moment"
 
     runs, notes = live_targets(core, request.runs, "freeze", detail)
     for run in runs:

@@ -89,8 +89,7 @@ _DEEDS: Mapping[Deed, Callable[[Core, LiveRun, Finding], None]] = {
 
 def _takes_orders(runs: Runs, run: LiveRun) -> bool:
     """Whether there is a process to ask, which is neither at its end nor asked to end already."""
-    lives = any(process is not None and process.alive() for process in (run.keeper, run.trainer))
-    return lives and run.end is None and runs.store.run(run.id).state != "stopping"
+    return run.lives() and run.end is None and runs.store.run(run.id).state != "stopping"
 
 
 def _journal(runs: Runs, run: LiveRun, finding: Finding, verb: Verb, deed: Deed) -> None:

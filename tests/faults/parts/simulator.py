@@ -28,6 +28,7 @@ from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.clock import Clock, TimeLimits
 from mission_tui.supervisor.ending import leftovers
 from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle import outcome
 from mission_tui.supervisor.lifecycle.adoption import adopt_live, load_ended
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
@@ -63,7 +64,7 @@ class Life:
 
     async def supervise(self, steps: int) -> Core:
         """A supervisor from its start, with `steps` requests or accidents; it beats once a second all along."""
-        core = Core(self.root, self.world)
+        core = Core(self.root, {"local": LocalLauncher(self.world)})
         self.core = core
         core.machine.gpu = _NoGpu()  # type: ignore[assignment]
         core.provenance = _NoProvenance()  # type: ignore[assignment]
@@ -206,9 +207,6 @@ def _incarnate(life: Life, steps: int) -> bool:
             if life.core is not None:
                 life.core.fleet._log.close()
                 for run in life.core.live.values():
-                    for process in (run.keeper, run.trainer):
-                        if process is not None:
-                            loop.remove_reader(process.fd)
                     run.release()
     return True
 

@@ -20,8 +20,9 @@ from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.ending import ladder
-from mission_tui.supervisor.ending.ladder import hanging
 from mission_tui.supervisor.host.identity import Process, open_process
+from mission_tui.supervisor.host.process_files import hanging
+from mission_tui.supervisor.launchers.keepers import Found, Keepers
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import RunJournal
@@ -48,7 +49,7 @@ async def test_a_trainer_that_does_not_obey_is_terminated(tmp_path: Path, monkey
     run.link = link  # type: ignore[assignment]
     process = psutil.Popen(["sleep", "60"])
     process.suspend()
-    run.trainer = open_process(process.pid)
+    hold_trainer(run, process.pid)
     ladder.stop_gracefully(core, run)
     assert [order.what for order in link.orders] == ["stop"]
     assert process.poll() is None
@@ -64,7 +65,7 @@ async def test_a_command_that_reports_may_see_the_stop_first(tmp_path: Path, mon
     core.add(run.dir, run.spec)
     run.link = link  # type: ignore[assignment]
     process = psutil.Popen(["sleep", "60"])
-    run.trainer = open_process(process.pid)
+    hold_trainer(run, process.pid)
     ladder.stop_gracefully(core, run)
     assert [order.what for order in link.orders] == ["stop"]
     assert process.poll() is None
@@ -81,7 +82,7 @@ async def test_a_command_that_says_it_saves_is_left_to_it(tmp_path: Path, monkey
     core.add(run.dir, run.spec)
     run.link = DeafLink()  # type: ignore[assignment]
     process = psutil.Popen(["sleep", "60"])
-    run.trainer = open_process(process.pid)
+    hold_trainer(run, process.pid)
     begun = time.monotonic()
     ladder.stop_gracefully(core, run)
     core.apply(run.id, PhaseSeen("saving", time.time()))
@@ -102,7 +103,7 @@ async def test_patience_follows_the_measured_update(tmp_path: Path) -> None:
 def a_core(root: Path) -> Core:
     """The state of a supervisor of an empty runs root."""
     supervisor_dir(root).mkdir()
-    return Core(root, LocalLauncher())
+    return Core(root, {"local": LocalLauncher()})
 
 
 def a_run(root: Path, **changed: object) -> LiveRun:
@@ -111,7 +112,25 @@ def a_run(root: Path, **changed: object) -> LiveRun:
     run.path.mkdir()
     spec = stub_spec()
     spec = structs.replace(spec, run=structs.replace(spec.run, **changed))
-    return LiveRun(run, spec, RunJournal(run.events), Tail(run.metrics, MetricRecord), attempt=1)
+    return LiveRun(run, spec, LocalLauncher(), RunJournal(run.events), Tail(run.metrics, MetricRecord), attempt=1)
+
+
+class Orphans(Keepers):
+    """Trainers without keepers."""
+
+    trainer: Process | None = None
+
+    def find(self, run: RunDir, attempt: int) -> Found:
+        """The trainer that is there."""
+        return Found(None, trainer=self.trainer)
+
+
+def hold_trainer(run: LiveRun, pid: int) -> None:
+    """Have process `pid` found as the trainer of the keeperless run."""
+    orphans = Orphans()
+    orphans.trainer = open_process(pid)
+    run.launcher = LocalLauncher(orphans)
+    assert run.look().stage == "keeperless"
 
 
 def deaf_run(root: Path, core: Core, grace_s: float = 30.0) -> tuple[LiveRun, psutil.Popen]:
@@ -122,7 +141,7 @@ def deaf_run(root: Path, core: Core, grace_s: float = 30.0) -> tuple[LiveRun, ps
     program = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
     process = psutil.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, process_group=0)
     assert process.stdout.readline()
-    run.trainer = open_process(process.pid)
+    hold_trainer(run, process.pid)
     return run, process
 
 

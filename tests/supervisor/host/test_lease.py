@@ -31,7 +31,7 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import ProcessIdentity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.supervisor.host.lease import holds
-from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.launchers.keepers import Keepers
 from tests.supervisor.conftest import Lab, living, opened_lab, stub_spec
 from tests.waiting import until
 
@@ -205,7 +205,7 @@ def test_a_copy_of_hard_links_drives_nobody(lab: Lab, tmp_path: Path) -> None:
     lab.running(run)
     linked = RunDir(tmp_path / "linked" / run)
     shutil.copytree(lab.dir(run).path, linked.path, copy_function=os.link)
-    launcher = LocalLauncher()
+    launcher = Keepers()
     found = launcher.find(linked, 1)
     assert (found.keeper, found.trainer) == (None, None)
     assert not launcher.is_free(linked)
@@ -224,7 +224,7 @@ def test_a_forged_identity_names_nobody_of_ours(lab: Lab, innocent: psutil.Popen
     for pid in (pids.keeper, pids.trainer):
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-    until(lambda: LocalLauncher().is_free(lab.dir(run)), 5)
+    until(lambda: Keepers().is_free(lab.dir(run)), 5)
     path = lab.dir(run).attempt(1).identity
     true = read_identity(path)
     assert true is not None

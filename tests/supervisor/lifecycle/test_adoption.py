@@ -24,7 +24,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import read_launch
-from mission_tui.supervisor.runs.live_run import PATIENCE_S
+from mission_tui.supervisor.launchers.local import PATIENCE_S
 from tests.supervisor.conftest import STUB, Lab, living, stub_spec
 from tests.waiting import until
 

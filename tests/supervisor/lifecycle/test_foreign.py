@@ -352,7 +352,7 @@ def test_a_run_is_closed_to_others_before_it_is_compared_and_sealed(
 
     async def adopted() -> None:
         (foreign.root / ".supervisor").mkdir()
-        core = Core(foreign.root, LocalLauncher())
+        core = Core(foreign.root, {"local": LocalLauncher()})
         take_in(core)
         request = GetAdoptable(id=1, runs=(run.id,))
         (item,) = (await adoptable_query.adoptable(core, core.seals, request)).items

@@ -37,7 +37,7 @@ def test_only_its_own_methods_assign_the_fields_of_a_live_run() -> None:
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
-@pytest.mark.parametrize("line", ["run.keeper = None", "run.gpu, rest = x", "run.messengers += 1", "del run.link"])
+@pytest.mark.parametrize("line", ["run.handle = None", "run.gpu, rest = x", "run.messengers += 1", "del run.link"])
 def test_an_assignment_from_outside_is_found(line: str) -> None:
     """Plain, unpacked, augmented and deleted."""
     assert changes(f"from {OWNER} import LiveRun\n{line}\n")

@@ -308,7 +308,7 @@ async def core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     (tmp_path / "runs" / ".supervisor").mkdir(parents=True)
     monkeypatch.setenv("MISSION_TUI_TRAINER", "/nowhere/trainer")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    core = Core(tmp_path / "runs", LocalLauncher())
+    core = Core(tmp_path / "runs", {"local": LocalLauncher()})
     yield core
     await asyncio.to_thread(until, lambda: not any(run.messengers for run in core.live.values()))
     for run in core.live.values():

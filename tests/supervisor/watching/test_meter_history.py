@@ -38,7 +38,7 @@ async def core(tmp_path: Path) -> Core:
 def another(folder: Path) -> Core:
     """A supervisor's core of the same runs root."""
     (folder / "runs" / ".supervisor").mkdir(parents=True, exist_ok=True)
-    return Core(folder / "runs", LocalLauncher())
+    return Core(folder / "runs", {"local": LocalLauncher()})
 
 
 def seen(core: Core) -> Core:

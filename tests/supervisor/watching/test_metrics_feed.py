@@ -117,7 +117,7 @@ def on(root: Path, scene: Callable[[Field], Coroutine[Any, Any, None]]) -> None:
 
     async def play() -> None:
         supervisor_dir(root).mkdir(parents=True)
-        await scene(Field(root, Core(root, LocalLauncher())))
+        await scene(Field(root, Core(root, {"local": LocalLauncher()})))
 
     asyncio.run(play())
 
