@@ -77,7 +77,9 @@ class TelemetryHandler:
             case Heartbeat(t=t, workers=workers, env_workers=env_workers):
                 run.workers_seen(workers)
                 self._core.apply_quietly(run.id, HeartbeatSeen(t))
-                self._core.apply_quietly(run.id, WorkersSeen(with_process_state(env_workers)))
+                self._core.apply_quietly(
+                    run.id, WorkersSeen(with_process_state(env_workers) if run.launcher.can.here else env_workers)
+                )
             case RowsWritten(seq=seq):
                 on_rows_written(self._core, run, seq)
             case TrainerDutyFailed(duty=duty, why=why, number=number):

@@ -44,6 +44,9 @@ def decide_queue(line: Sequence[QueuedRun], headroom: Headroom) -> dict[str, Adm
     said: dict[str, Admit | Wait] = {}
     kept: dict[str, str] = {}
     for run in sorted(line, key=lambda it: it.place):
+        if run.elsewhere:
+            said[run.id] = Wait(run.held) if run.held else Admit()
+            continue
         said[run.id] = turn = Wait(run.held) if run.held else _decide(run, headroom, kept)
         if isinstance(turn, Admit):
             headroom = headroom.without(run.claim, turn.gpu)
@@ -83,6 +86,8 @@ def never_fits(run: QueuedRun, headroom: Headroom) -> Iterator[str]:
 
     Whether the machine has the memory at all is said by `fleet.capacity.machine.assess`, with what would fit.
     """
+    if run.elsewhere:
+        return
     claim, caps = run.claim, headroom.caps
     yield from _beyond(claim.ram_bytes, "memory", None, "", caps.ram, "gives to runs")
     gpus = headroom.gpus_of(run)

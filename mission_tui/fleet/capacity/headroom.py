@@ -66,7 +66,8 @@ _NAMES = MachineLimits.__struct_fields__
 class QueuedRun:
     """A run that would begin: what it will take, by estimate, and the GPUs (UUIDs) that it may use, none on the CPU.
 
-    `since_t` (unix s) is when it came; `held` says what else it waits for, in a sentence.
+    `since_t` (unix s) is when it came; `held` says what else it waits for, in a sentence. One that is carried out
+    `elsewhere` takes nothing of this machine, and waits for no room on it.
     """
 
     id: str
@@ -76,6 +77,7 @@ class QueuedRun:
     limits: LimitsKeep = field(default_factory=LimitsKeep)
     since_t: float = 0.0
     held: str = ""
+    elsewhere: bool = False
 
     @property
     def place(self) -> tuple[float, str]:

@@ -106,6 +106,7 @@ RULES: Mapping[str, Rule] = {
     "run.pythonpath": _OTHER_PYTHON,
     **dict.fromkeys(("evaluate.every", "evaluate.episodes", "evaluate.deterministic"), _KEPT),
     "run.grace_s": _KEPT,
+    "run.launcher": always("note", "it goes on elsewhere; what it trains with stays"),
     "run.follow": _KEPT,
     "run.callbacks": always(
         "note", "other callbacks are called from here on; one of the same class in the same place goes on counting"

@@ -16,7 +16,7 @@ from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import plain_key
 from mission_tui.fleet.specs.secrecy import is_secret
 from mission_tui.fleet.specs.sizes import nearby_divisors, plan_batch
-from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec, rollout_size
+from mission_tui.fleet.specs.spec import LAUNCHERS, EnvSpec, PpoSpec, RunSpec, Schedule, Spec, rollout_size
 
 LARGEST_ROLLOUT = 2**31 - 1
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?", re.ASCII)
@@ -184,6 +184,10 @@ def _cautions(spec: Spec) -> Iterator[str]:
 def _program_complaints(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
     """Keys that contradict each other, and a sentence with what is valid instead."""
     yield from _environment(spec.run)
+    if spec.run.launcher not in LAUNCHERS:
+        hint = nearest(spec.run.launcher[:20], LAUNCHERS) or f"; the nearest valid value is '{LAUNCHERS[0]}'"
+        said = f"run.launcher = {format_quantity(spec.run.launcher)} must be {' or '.join(LAUNCHERS)}{hint}"
+        yield ("run.launcher",), said
     if spec.run.command is not None:
         yield from _command(spec)
     elif spec.run.resume_command is not None:

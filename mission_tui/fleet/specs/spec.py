@@ -26,6 +26,9 @@ LIVE_KEYS = (
 )
 
 
+LAUNCHERS = ("local",)
+"""Where runs can be carried out, as `run.launcher` names it; the supervisor has one of each."""
+
 LARGEST_SEED = 2**32 - 1
 """NumPy's global generator takes no larger one, and SB3 seeds that too."""
 
@@ -139,7 +142,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     goes on from where it was. `python`, `cwd`, `env`, `env_file` and `pythonpath` say whose Python it is; what is not
     written is the launching client's. Values of `env` are on record, those in `env_file` never are. `grace_s` lies
     between SIGTERM and SIGKILL. `follow` names logs of a command that does not report, such as "logs/*". `callbacks`
-    are of SB3's kind and called in order.
+    are of SB3's kind and called in order. `launcher` says by what it is carried out, one of `LAUNCHERS`.
     """
 
     total_timesteps: Steps | None = None
@@ -162,6 +165,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pythonpath: tuple[str, ...] = ()
     follow: str | None = None
     callbacks: tuple[str | Part, ...] = ()
+    launcher: str = LAUNCHERS[0]
 
 
 class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -49,14 +49,16 @@ def open_live_run(core: Core, run_dir: RunDir, spec: Spec | None, *, slice_bytes
     Of its metrics `slice_bytes` at most are read; its tail says whether there are more.
     """
     journal = core.store.run(run_dir.id).journal
+    # Of an attempt that has ended nothing is asked any more, and the next one may be carried out elsewhere.
+    handle = _handle(run_dir, journal.attempt) if journal.outcome is None else None
     run = LiveRun(
         dir=run_dir,
         spec=spec,
-        launcher=core.launcher_for(spec),
+        launcher=core.launcher_for(spec, handle),
         journal=core.take_journal(run_dir, journal.seq),
         tail=Tail(run_dir.metrics, MetricRecord),
         attempt=journal.attempt,
-        handle=_handle(run_dir, journal.attempt),
+        handle=handle,
     )
     run.tail.slice_bytes = slice_bytes
     core.live[run.id] = run

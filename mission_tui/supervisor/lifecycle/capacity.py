@@ -56,6 +56,7 @@ def check_machine(
     read counts for nothing. `visible` is `CUDA_VISIBLE_DEVICES` of `specs`. With `waits` they begin when
     there is room, and lack only what there never is.
     """
+    specs = [spec for spec in specs if _is_here(core, spec)]
     gpus, gpu = core.machine.gpu.gpus, core.machine.gpu.present()
     own = claims_of(core, ending)
     ours = [claim for each in core.machine.other_supervisors.others if each.trusted for claim in each.claims]
@@ -63,7 +64,7 @@ def check_machine(
     kept = outstanding_ram(ours)
     freed = 0 if ending is None else _resident_bytes(ending)
     machine = core.machine.host.machine(gpu, len(gpus) if gpus else None, outstanding_ram(own) + kept - freed)
-    live = [(run, run.spec) for run in core.live.values() if run.spec is not None and run is not ending]
+    live = [(run, run.spec) for run in _live_here(core) if run.spec is not None and run is not ending]
     computing = [spec for run, spec in live if not core.store.run(run.id).journal.held]
     peaks = map(core.machine.peaks.of, specs)
     seen = [None if peak is None else peak.rss_bytes for peak in peaks]
@@ -99,14 +100,24 @@ def coming_claims(core: Core, specs: Sequence[Spec], visible: str | None) -> tup
             core.machine.peaks.of(spec),
         )
         for spec in specs
+        if _is_here(core, spec)
     )
 
 
 def live_claims(core: Core, ending: LiveRun | None = None) -> list[Claim]:
     """Those of the runs that have begun here, but for the one that is `ending`."""
-    known = [(run, run.spec) for run in core.live.values() if run is not ending]
+    known = [(run, run.spec) for run in _live_here(core) if run is not ending]
     claims = (_claim(core, run, spec) for run, spec in known if spec is not None)
     return [claim for claim in claims if claim is not None]
+
+
+def _is_here(core: Core, spec: Spec) -> bool:
+    """Whether a run of `spec` takes anything of this machine."""
+    return core.launcher_for(spec).can.here
+
+
+def _live_here(core: Core) -> list[LiveRun]:
+    return [run for run in core.live.values() if run.launcher.can.here]
 
 
 def _claim(core: Core, run: LiveRun, spec: Spec) -> Claim | None:
@@ -193,6 +204,8 @@ def queued_run(
     core: Core, id_: str, name: str, spec: Spec, visible: str | None, since_t: float, held: str = ""
 ) -> QueuedRun:
     """A run of `spec` that would begin; `visible` is the `CUDA_VISIBLE_DEVICES` that it would have."""
+    if not _is_here(core, spec):
+        return QueuedRun(id=id_, name=name, claim=Claim(), since_t=since_t, held=held, elsewhere=True)
     uuids = [gpu.uuid for gpu in core.machine.gpu.gpus]
     wants = spec.run.command is None and spec.run.device != "cpu"
     open_ = choices(spec.run.device, visible, uuids) if wants else ()
@@ -220,7 +233,7 @@ def with_placement(core: Core, run: LiveRun, order: LaunchOrder) -> tuple[Launch
     """The order as it is carried out, and the GPU that was chosen, if one was. Raises `StorageError`."""
     chosen_by_queue = run.take_gpu()
     uuids = [gpu.uuid for gpu in core.machine.gpu.gpus]
-    if run.spec is None or run.spec.run.command is not None or len(uuids) < 2 or order.gpu:
+    if run.spec is None or run.spec.run.command is not None or len(uuids) < 2 or order.gpu or not run.launcher.can.here:
         return order, None
     device, visible = run.spec.run.device, order.env.get(VISIBLE)
     open_ = choices(device, visible, uuids)

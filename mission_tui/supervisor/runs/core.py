@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 from mission_tui.records.files.atomic import write_json
 from mission_tui.records.files.storage import StorageError
-from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.seal import Seals, words_of_change
 from mission_tui.supervisor.host.identity import Exits
 from mission_tui.supervisor.host.machine import HostSampler
@@ -80,9 +80,15 @@ class Core(Runs):
         """Whether nothing of the attempt may be cleaned up: it lives, or is not ours. May be asked from any thread."""
         return self.is_live(run_id, attempt) or bool(self.seals.check(self.run_dir(run_id), attempt).foreign)
 
-    def launcher_for(self, spec: Spec | None) -> Launcher:
-        """The one that carries out attempts of `spec`; of a spec that cannot be read, the one that is always there."""
-        return self.launchers["local"]
+    def launcher_for(self, spec: Spec | None, handle: Handle | None = None) -> Launcher:
+        """The one that carries out attempts of `spec`, or has the one that `handle` names; this machine's for a spec
+        that cannot be read. Raises `UsageError` for one that this supervisor does not have.
+        """
+        name = handle.launcher if handle is not None else LAUNCHERS[0] if spec is None else spec.run.launcher
+        if name not in self.launchers:
+            has = ", ".join(self.launchers)
+            raise UsageError(f"its launcher '{name}' is not known to this supervisor, which has {has}")
+        return self.launchers[name]
 
     def is_free(self, run_id: str) -> bool:
         """Whether nobody of any attempt owns the run."""
