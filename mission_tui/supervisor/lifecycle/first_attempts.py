@@ -7,7 +7,9 @@ on record and the run can be repeated.
 
 from __future__ import annotations
 
+import asyncio
 import random
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -65,7 +67,8 @@ async def begin_runs(
         runs = [names.enter_context(new_run(core, item.name, item.spec.preset)) for item in items]
         async with reserved(core, specs, caller.environ) as lacking:
             inexact = await _tried(specs, caller)
-            made = _make_all(core, items, runs, caller)
+            after = [tuple(resolve_run(core, ref) for ref in item.after) for item in items]
+            made = await _made_all(core, items, runs, after, caller)
             for each in made:
                 begin_first_attempt(core, each.run, each.spec, each.order, each.created)
     cautioned = (f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec))
@@ -95,22 +98,50 @@ def _same_task(spec: Spec, other: Spec) -> bool:
     return (spec.env, spec.ppo) == (other.env, other.ppo) and whose[0] == whose[1]
 
 
-def _make_all(core: Core, items: Sequence[LaunchItem], runs: Sequence[NewRun], caller: Caller) -> list[_Made]:
-    """A directory for every item, or for none. Raises `MissionError`."""
+async def _made_all(
+    core: Core, items: Sequence[LaunchItem], runs: Sequence[NewRun], after: Sequence[tuple[str, ...]], caller: Caller
+) -> list[_Made]:
+    """A directory for every item, or for none, made in a thread: each is several flushes of the disk, and everybody
+    else is answered meanwhile. Raises `MissionError`.
+    """
+    cancelled = threading.Event()
+    try:
+        return await asyncio.to_thread(_make_all, core, items, runs, after, caller, cancelled)
+    except asyncio.CancelledError:
+        # This supervisor is leaving. The thread goes on, and the next supervisor would begin what nobody is told of.
+        cancelled.set()
+        raise
+
+
+def _make_all(
+    core: Core,
+    items: Sequence[LaunchItem],
+    runs: Sequence[NewRun],
+    after: Sequence[tuple[str, ...]],
+    caller: Caller,
+    cancelled: threading.Event,
+) -> list[_Made]:
     made: list[_Made] = []
     try:
-        for item, (run, name) in zip(items, runs, strict=True):
+        for item, (run, name), others in zip(items, runs, after, strict=True):
             spec = with_seed(item.spec)
             order = attempt_order(core.root, run, 1, spec, caller, None)
             rules = rule_files(spec.env, caller.cwd)
-            after = tuple(resolve_run(core, ref) for ref in item.after)
-            created = create_run(core.root, core.seals, run, spec, order, rules, name, item.group, after=after)
+            created = create_run(core.root, core.seals, run, spec, order, rules, name, item.group, after=others)
             made.append(_Made(run, spec, order, created))
+            if cancelled.is_set():
+                break
     except MissionError:
-        for each in made:
-            remove_run(core.root, each.run)
+        _unmake(core, made)
         raise
+    if cancelled.is_set():
+        _unmake(core, made)
     return made
+
+
+def _unmake(core: Core, made: Sequence[_Made]) -> None:
+    for each in made:
+        remove_run(core.root, each.run)
 
 
 def with_seed(spec: Spec, *, anew: bool = False) -> Spec:
