@@ -7,7 +7,6 @@ concluded from the other files is.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import partial
@@ -15,7 +14,6 @@ from functools import partial
 from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.events.journal import (
     Asked,
-    AttemptEnded,
     AttemptStarting,
     ClockStepped,
     FileDamaged,
@@ -28,7 +26,6 @@ from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.observations import FlagSeen, ForeignSeen
 from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.store import SNAPSHOT_ENDED
 from mission_tui.fleet.text import clean
 from mission_tui.records.files.tail import MOST_BYTES, read_newest
 from mission_tui.records.runs.attempt import read_exit
@@ -44,23 +41,20 @@ from mission_tui.supervisor.runs.journal import Make, RunJournal, damaged
 from mission_tui.supervisor.runs.restart_rules import decide_restart
 from mission_tui.supervisor.runs.run_on_disk import (
     LAST_BYTES,
-    MANY_EVENTS,
-    SHORT_BYTES,
     SLICE_BYTES,
     SPARKLINE_BYTES,
     RunOnDisk,
     created_by_name,
-    journal_bytes,
     newest_attempt,
-    parted,
     read_run,
-    read_short_summary,
     read_specs,
     reading_run,
     shown_rows,
     unreadable_facts,
     why_unreadable,
 )
+from mission_tui.supervisor.runs.taking_in import applying, finish, taking_one
+from mission_tui.supervisor.runs.taking_in import taking_in as taking_in_runs
 from mission_tui.supervisor.watching.finding_actions import react_to_due
 from mission_tui.supervisor.watching.metrics_feed import judge_some, read_news
 
@@ -72,44 +66,38 @@ log = logging.getLogger(__name__)
 
 def take_in(core: Core) -> None:
     """Know every run of the runs root at once; see `taking_in`."""
-    _finish(taking_in(core))
+    finish(taking_in(core))
 
 
 def taking_in(core: Core) -> Iterator[None]:
     """Know every run of the runs root: adopt the live ones, load the newest ended ones, shelve the rest.
 
     What is on the shelf has its name, its end and its place in every list; the rest of it waits in `core.waiting` until
-    it is wanted or `load_waiting` comes to it. Each step takes some milliseconds, and long journals come last; a run
-    that breaks its step, or takes too long altogether, is a row that says so and costs no other anything.
+    it is wanted or `load_waiting` comes to it.
     """
     core.fetch = partial(load_waiting, core)
     runs = list(run_dirs(core.root))
     core.reading.expect(len(runs))
-    glimpsed: list[RunOnDisk] = []
-    long: list[RunDir] = []
-    for run in runs:
-        found = read_short_summary(run)
-        if found is None and journal_bytes(run) > SHORT_BYTES:
-            long.append(run)
-        else:
-            glimpsed.append(found if found is not None else (yield from reading_run(run)))
-        yield
-    live, ended = parted(glimpsed)
-    for found in live:
-        yield from _guarded(core, found.dir, _adopting(core, found))
-    for place, found in enumerate(ended):
-        if place < SNAPSHOT_ENDED or found.whole:
-            newest_bytes = SPARKLINE_BYTES if place < SNAPSHOT_ENDED else LAST_BYTES
-            yield from _guarded(core, found.dir, _loading(core, found, newest_bytes))
-            continue
-        made, over = found.events
-        if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
-            core.store.add_ended(found.dir.id, str(found.dir.path), made, over)
-            core.waiting[found.dir.id] = None
-        core.reading.read_one()
-        yield
-    for run in sorted(long, key=journal_bytes):
-        yield from _guarded(core, run, _taking_one(core, run))
+    yield from taking_in_runs(_Adoption(core), runs)
+
+
+class _Adoption:
+    """How the supervisor takes runs in: it mends what is missing, watches whoever lives, and logs what it gives up."""
+
+    most_s = READ_S
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.store = core.store
+        self.waiting = core.waiting
+        self.adopting = partial(_adopting, core)
+        self.loading = partial(_loading, core)
+        self.directory_read = core.reading.read_one
+
+    def show_damaged(self, run: RunDir, why: str, error: Exception | None = None) -> None:
+        if error is not None:
+            log.error("%s cannot be taken in", run.id, exc_info=error)
+        show_damaged(self._core, run, why)
 
 
 def take_in_anew(core: Core, run_dir: RunDir) -> None:
@@ -119,35 +107,7 @@ def take_in_anew(core: Core, run_dir: RunDir) -> None:
     """
     if run_dir.id in core.store:
         core.forget(run_dir.id)
-    _finish(_guarded(core, run_dir, _taking_one(core, run_dir)))
-
-
-def _taking_one(core: Core, run_dir: RunDir) -> Iterator[None]:
-    found = yield from reading_run(run_dir)
-    yield from _adopting(core, found) if found.ended_t is None else _loading(core, found, SPARKLINE_BYTES)
-
-
-def _guarded(core: Core, run_dir: RunDir, work: Iterator[None]) -> Iterator[None]:
-    """`work` on one run, step by step; whatever it raises, and whatever has no end, makes that run a damaged row."""
-    spent_s = 0.0
-    try:
-        with core.store.half_read(run_dir.id):
-            while True:
-                begun = time.monotonic()
-                try:
-                    next(work)
-                except StopIteration:
-                    break
-                spent_s += time.monotonic() - begun
-                if spent_s > READ_S:
-                    show_damaged(core, run_dir, f"reading it took more than {READ_S:g} s")
-                    break
-                yield
-    except Exception as error:
-        log.exception("%s cannot be taken in", run_dir.id)
-        show_damaged(core, run_dir, why_unreadable(error))
-    core.reading.read_one()
-    yield
+    finish(taking_one(_Adoption(core), run_dir))
 
 
 def show_damaged(core: Core, run_dir: RunDir, why: str) -> None:
@@ -177,7 +137,7 @@ def load_waiting(core: Core, run_id: str) -> None:
 
 def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES) -> None:
     """Know an ended run by its events and the last `newest_bytes` of its metrics."""
-    _finish(_loading(core, found, newest_bytes))
+    finish(_loading(core, found, newest_bytes))
 
 
 def _loading(core: Core, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
@@ -211,7 +171,7 @@ def _loading(core: Core, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
 
 def adopt_live(core: Core, found: RunOnDisk) -> None:
     """Know a run that has not ended, and watch whoever of it lives; a run that was made but not begun begins now."""
-    _finish(_adopting(core, found))
+    finish(_adopting(core, found))
 
 
 def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
@@ -264,11 +224,6 @@ def _stepped(attempt: int, by_s: float, seq: int, t: float) -> FleetEvent:
     return ClockStepped(seq, t, attempt, round(by_s, 3))
 
 
-def _finish(work: Iterator[None]) -> None:
-    for _ in work:
-        pass
-
-
 def _knowing(core: Core, found: RunOnDisk) -> Generator[None, None, tuple[Spec | None, str]]:
     """Apply the run's events; what its newest attempt began with (None when that cannot be read), and why it is
     foreign: empty for what is ours.
@@ -281,10 +236,7 @@ def _knowing(core: Core, found: RunOnDisk) -> Generator[None, None, tuple[Spec |
         found.damage["spec.toml"] = words_of_change(sealed.changed)
         spec = as_set = None
     core.add(found.dir, as_set)
-    for start in range(0, len(found.events), MANY_EVENTS):
-        core.store.apply_all(found.dir.id, found.events[start : start + MANY_EVENTS])
-        if start:
-            yield
+    yield from applying(core.store, found.dir.id, found.events)
     return spec, sealed.foreign
 
 

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from mission_tui import __version__
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded
 from mission_tui.fleet.events.observations import FlagSeen, ForeignSeen, PidsSeen, SizeSeen
 from mission_tui.fleet.events.processes import Pids
 from mission_tui.fleet.history.classify import classify
-from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
+from mission_tui.fleet.store import Store
 from mission_tui.fleet.views.snapshot import SupervisorInfo
 from mission_tui.plain_files import open_plain
 from mission_tui.procfs import boot_id, read_stat
@@ -34,22 +34,17 @@ from mission_tui.supervisor.host.lease import holds
 from mission_tui.supervisor.host.machine import HostSampler
 from mission_tui.supervisor.runs.run_on_disk import (
     LAST_BYTES,
-    MANY_EVENTS,
-    SHORT_BYTES,
     SPARKLINE_BYTES,
     RunOnDisk,
     exit_facts,
-    journal_bytes,
     newest_attempt,
-    parted,
-    read_run,
-    read_short_summary,
     read_specs,
     reading_run,
     shown_rows,
     unreadable_facts,
     why_unreadable,
 )
+from mission_tui.supervisor.runs.taking_in import applying, finish, taking_in, taking_one
 
 GONE_S = 5.0
 """How long a supervisor may take to write down that an attempt ended."""
@@ -76,6 +71,8 @@ class ReadonlyFleet:
 
     Of those that are `waiting` name and end are known alone. `unread` directories are still to be read.
     """
+
+    most_s = READ_S
 
     def __init__(self, root: Path, seals: Seals | None = None) -> None:
         self._root = root
@@ -106,7 +103,8 @@ class ReadonlyFleet:
         """Know the whole of an ended run of which only the end was read."""
         if run_id in self.waiting:
             del self.waiting[run_id]
-            self._guard(self.run_dir(run_id), lambda: self._load(read_run(self.run_dir(run_id)), LAST_BYTES))
+            found = RunOnDisk(self.run_dir(run_id), [], {}, whole=False)
+            self._guard(found.dir, lambda: finish(self.loading(found, LAST_BYTES)))
 
     def poll(self) -> None:
         """Read what is new. A runs root that cannot be listed any more stays as it was."""
@@ -133,58 +131,8 @@ class ReadonlyFleet:
         listed_at = self._root.stat().st_mtime_ns
         runs = list(run_dirs(self._root))
         self.unread = len(runs)
-        glimpsed: list[RunOnDisk] = []
-        long: list[RunDir] = []
-        for run in runs:
-            found = read_short_summary(run)
-            if found is None and journal_bytes(run) > SHORT_BYTES:
-                long.append(run)
-            else:
-                glimpsed.append(found if found is not None else read_run(run))
-            yield
-        live, ended = parted(glimpsed)
-        for found in live:
-            self._guard(found.dir, partial(self._take, found))
-            self.unread -= 1
-            yield
-        for place, found in enumerate(ended):
-            if place < SNAPSHOT_ENDED or found.whole:
-                newest_bytes = SPARKLINE_BYTES if place < SNAPSHOT_ENDED else LAST_BYTES
-                self._guard(found.dir, partial(self._load, found, newest_bytes))
-            else:
-                made, over = found.events
-                if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
-                    self.store.add_ended(found.dir.id, str(found.dir.path), made, over)
-                    self.waiting[found.dir.id] = None
-            self.unread -= 1
-            yield
-        for run in sorted(long, key=journal_bytes):
-            yield from self._taking_long(run)
-            self.unread -= 1
-            yield
+        yield from taking_in(self, runs)
         self._listed_at = listed_at
-
-    def _taking_long(self, run: RunDir) -> Iterator[None]:
-        """Take a run whose journal is long, step by step, until its time is up."""
-        begun, work = time.monotonic(), self._taking_in_steps(run)
-        try:
-            with self.store.half_read(run.id):
-                for _ in work:
-                    yield
-                    if time.monotonic() - begun > READ_S:
-                        self._forget(run.id)
-                        self._unreadable(run, f"reading it took more than {READ_S:g} s")
-                        return
-        except Exception as error:  # noqa: BLE001 - whatever lies in a directory costs this one run
-            self._forget(run.id)
-            self._unreadable(run, why_unreadable(error))
-
-    def _taking_in_steps(self, run: RunDir) -> Iterator[None]:
-        found = yield from reading_run(run)
-        if found.unreadable or (found.ended_t is None and not self._foreign(found)):
-            self._take(found)
-        else:
-            yield from self._loading(found, SPARKLINE_BYTES)
 
     def _list(self) -> None:
         there = {run.id: run for run in run_dirs(self._root)}
@@ -192,7 +140,7 @@ class ReadonlyFleet:
         for run_id in known - there.keys():
             self._forget(run_id)
         for run_id in sorted(there.keys() - known):
-            self._guard(there[run_id], partial(self._read_and_take, there[run_id]))
+            self._take(there[run_id])
 
     def _forget(self, run_id: str) -> None:
         if run_id in self.store:
@@ -207,24 +155,28 @@ class ReadonlyFleet:
             changed = _changed_at(self.run_dir(run_id))
             if changed != before:
                 self._forget(run_id)
-                self._guard(self.run_dir(run_id), partial(self._read_and_take, self.run_dir(run_id)))
+                self._take(self.run_dir(run_id))
 
     def _guard(self, run: RunDir, work: Callable[[], None]) -> None:
         """Do `work` on one run; whatever it raises makes that run a damaged row, and costs no other anything."""
         try:
             work()
         except Exception as error:  # noqa: BLE001 - whatever lies in a directory costs this one run
-            self._forget(run.id)
-            self._unreadable(run, why_unreadable(error))
+            self.show_damaged(run, why_unreadable(error), error)
 
-    def _read_and_take(self, run: RunDir) -> None:
-        self._take(read_run(run))
+    def _take(self, run: RunDir) -> None:
+        finish(taking_one(self, run))
 
-    def _take(self, found: RunOnDisk) -> None:
+    def directory_read(self) -> None:
+        """One more of the directories is known."""
+        self.unread = max(0, self.unread - 1)
+
+    def adopting(self, found: RunOnDisk) -> Iterator[None]:
+        """A run that has not ended: its files are followed."""
         if found.unreadable or (not found.events and found.damage):
             self._unreadable(found.dir, found.unreadable or "; ".join(found.damage.values()))
-        elif found.ended_t is not None or self._foreign(found):
-            self._load(found, SPARKLINE_BYTES)
+        elif self._foreign(found):
+            yield from self.loading(found, SPARKLINE_BYTES)
         else:
             run = found.dir
             self.store.add_run(run.id, str(run.path), read_specs(found)[1])
@@ -232,23 +184,16 @@ class ReadonlyFleet:
             self.live[run.id] = seen
             self._follow(seen)
 
-    def _load(self, found: RunOnDisk, newest_bytes: int) -> None:
-        for _ in self._loading(found, newest_bytes):
-            pass
-
-    def _loading(self, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
+    def loading(self, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
         """An ended run: its events and its last rows."""
-        found = found if found.whole else read_run(found.dir)
+        found = found if found.whole else (yield from reading_run(found.dir))
         if found.unreadable:
             self._unreadable(found.dir, found.unreadable)
             return
         run_id = found.dir.id
         self._changed_at[run_id] = _changed_at(found.dir)
         self.store.add_run(run_id, str(found.dir.path), read_specs(found)[1])
-        for start in range(0, len(found.events), MANY_EVENTS):
-            self.store.apply_all(run_id, found.events[start : start + MANY_EVENTS])
-            if start:
-                yield
+        yield from applying(self.store, run_id, found.events)
         try:
             self.store.apply_all(run_id, shown_rows(read_newest(found.dir.metrics, MetricRecord, newest_bytes)))
         except OSError as error:
@@ -257,6 +202,11 @@ class ReadonlyFleet:
             self.store.apply(run_id, FlagSeen("damaged", raised=True))
         if why := self._foreign(found):
             self.store.apply(run_id, ForeignSeen(why))
+
+    def show_damaged(self, run: RunDir, why: str, error: Exception | None = None) -> None:
+        """A run that cannot be read says why. Nothing is logged: what this process prints, its client would show."""
+        self._forget(run.id)
+        self._unreadable(run, why)
 
     def _foreign(self, found: RunOnDisk) -> str:
         """Why the run was not launched here; empty in somebody else's root: what lies there is his."""
@@ -281,7 +231,7 @@ class ReadonlyFleet:
             return
         if seen.inferred and events:
             self._forget(run_id)
-            self._take(read_run(seen.dir))
+            self._take(seen.dir)
             return
         for fact in (*events, *records):
             self.store.apply(run_id, fact)

@@ -53,9 +53,6 @@ from mission_tui.records.runs.spec_file import parse_spec, read_attempt_spec
 GLIMPSE_BYTES = 64 << 10
 """A journal that is longer is read like one of a live run."""
 
-SHORT_BYTES = 1 << 20
-"""Of a journal that is read with the others; longer ones come last."""
-
 LAST_LINES = 16
 SLICE_BYTES = 1 << 16
 """Read in one step: some milliseconds."""
@@ -80,8 +77,6 @@ _AFTERWARDS = (
 """What may follow the end of an attempt and leave the run ended."""
 SPARKLINE_BYTES = 64 << 10
 """Of an ended run's metrics: enough for the points that a snapshot shows."""
-MANY_EVENTS = 500
-"""Taken in at one go: some milliseconds."""
 LAST_BYTES = 8 << 10
 """Of an ended run that no snapshot shows: enough for its last row."""
 
