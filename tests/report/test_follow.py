@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
+from mission_tui.procfs import boot_id, read_stat
+from mission_tui.records.runs.attempt import Identity, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.following.follow import Follower
+from mission_tui.trainer.following.own_files import made_at
 from tests.report.conftest import Desk
 from tests.waiting import until
 
@@ -30,6 +36,7 @@ def followers() -> Iterator[list[Follower]]:
 
 def follower(desk: Desk, logs: Path, followers: list[Follower], since: float = 0.0) -> Follower:
     """A follower of everything in `logs`."""
+    RunDir(desk.folder).attempt(desk.attempt).path.mkdir(parents=True, exist_ok=True)
     followers.append(Follower(RunDir(desk.folder), desk.attempt, f"{logs}/*", since))
     return followers[-1]
 
@@ -86,6 +93,136 @@ def test_older_logs_are_not_its_own(desk: Desk, logs: Path, followers: list[Foll
     os.utime(logs / "progress.csv", (1000.0, 1000.0))
     follower(desk, logs, followers, since=time.time() - 60).poll()
     assert not (desk.folder / "metrics.jsonl").exists()
+
+
+def identified(desk: Desk, process: subprocess.Popen[str]) -> None:
+    """Have the attempt's identity say that `process` is its trainer."""
+    stat = read_stat(process.pid)
+    assert stat is not None
+    who = ProcessIdentity(process.pid, stat.start_time)
+    identity = Identity(
+        boot_id=boot_id(),
+        uid=os.getuid(),
+        session=stat.session,
+        nonce="secret",
+        attempt=1,
+        keeper=who,
+        trainer=who,
+        started_t=time.time(),
+    )
+    path = RunDir(desk.folder).attempt(1).identity
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.encode(identity))
+
+
+WRITER = """
+import sys
+log = open(sys.argv[1], "w")
+for line in sys.stdin:
+    log.write(line)
+    log.flush()
+    print("written", flush=True)
+"""
+
+
+@pytest.fixture
+def scripts(logs: Path) -> Iterator[list[subprocess.Popen[str]]]:
+    """Two scripts in sessions of their own that hold `logs/N/progress.csv` open and write there what they are sent."""
+    started = []
+    for number in (0, 1):
+        (logs / str(number)).mkdir()
+        words = [sys.executable, "-c", WRITER, str(logs / str(number) / "progress.csv")]
+        started.append(
+            subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=logs
+            )
+        )
+    yield started
+    for each in started:
+        each.communicate(timeout=20)
+
+
+def send(script: subprocess.Popen[str], lines: str) -> None:
+    """Have the script write `lines`, and wait until it has."""
+    assert script.stdin is not None
+    assert script.stdout is not None
+    script.stdin.write(lines)
+    script.stdin.flush()
+    for _ in lines.splitlines():
+        assert script.stdout.readline() == "written\n"
+
+
+def test_two_scripts_under_one_pattern_are_not_mixed(
+    desk: Desk, logs: Path, followers: list[Follower], scripts: list[subprocess.Popen[str]]
+) -> None:
+    """Only what the run's own processes write is read, whichever of the two wrote last, and the run says which."""
+    identified(desk, scripts[0])
+    ours = follower(desk, logs, followers, since=time.time() - 60)
+    for script in scripts:
+        send(script, HEADER)
+    for number in range(1, 5):
+        for script, each in zip(scripts, (64, 500), strict=True):
+            send(script, f"{number},{each * number},10.0,,\n")
+            ours.poll()
+    scripts[0].communicate(timeout=20)
+    send(scripts[1], "5,2500,10.0,,\n")
+    ours.poll()
+    assert steps(desk) == [64, 128, 192, 256]
+    effective = RunDir(desk.folder).attempt(1).effective.read_text()
+    assert f'follow = [\n    "{logs}/0/progress.csv",\n]' in effective
+
+
+def test_a_log_that_others_write_is_not_the_runs_after_they_closed_it(
+    desk: Desk, logs: Path, followers: list[Follower], scripts: list[subprocess.Popen[str]]
+) -> None:
+    """It was seen whose it is; one that nobody holds is the run's where it was made since the launch."""
+    identified(desk, scripts[0])
+    ours = follower(desk, logs, followers, since=time.time() - 60)
+    send(scripts[1], HEADER + "1,500,10.0,,\n")
+    ours.poll()
+    scripts[1].communicate(timeout=20)
+    ours.poll()
+    assert steps(desk) == []
+    (logs / "2").mkdir()
+    (logs / "2" / "progress.csv").write_text(HEADER + "1,64,10.0,,\n")
+    ours.poll()
+    assert steps(desk) == [64]
+
+
+def test_a_log_of_before_the_launch_that_somebody_goes_on_writing_is_not_its_own(
+    desk: Desk, logs: Path, followers: list[Follower]
+) -> None:
+    """What nobody holds open has to have been made since the launch, not only written."""
+    path = logs / "progress.csv"
+    path.write_text(HEADER + "1,64,10.0,,\n")
+    if made_at(path) is None:
+        pytest.skip("this file system does not keep when files were made")
+    since = time.time() + 0.05
+    until(lambda: time.time() > since)
+    with path.open("a") as file:
+        file.write("2,128,10.0,,\n")
+    follower(desk, logs, followers, since=since).poll()
+    assert not (desk.folder / "metrics.jsonl").exists()
+
+
+def test_of_several_trainings_of_one_script_one_is_read_at_a_time(
+    desk: Desk, logs: Path, followers: list[Follower]
+) -> None:
+    """The second is read once it began behind the first one's last line, and the first is not gone back to."""
+    first, second = logs / "a-progress.csv", logs / "b-progress.csv"
+    first.write_text(HEADER + "1,64,10.0,,\n")
+    ours = follower(desk, logs, followers)
+    ours.poll()
+    until(lambda: time.time() > first.stat().st_mtime + 0.05)
+    second.write_text(HEADER + "1,32,10.0,,\n")
+    ours.poll()
+    with first.open("a") as file:
+        file.write("2,128,10.0,,\n")
+    ours.poll()
+    with second.open("a") as file:
+        file.write("2,64,10.0,,\n")
+    ours.poll()
+    assert steps(desk) == [64, 96, 128]
 
 
 def test_monitors_alone_give_returns_and_steps(desk: Desk, logs: Path, followers: list[Follower]) -> None:
@@ -150,7 +287,7 @@ def test_one_follows_and_the_next_reads_the_rest(desk: Desk, logs: Path) -> None
     second = desk.start("", *words)
     until(lambda: any(it.resolve() == files.path for it in Path(f"/proc/{second.pid}/fd").iterdir()))
     os.close(first)
-    assert second.communicate(timeout=20)[0] == ""
+    assert second.communicate(timeout=20)[0] == f"mission-tui: following: reading {logs}/progress.csv\n"
     assert steps(desk) == [64]
 
 

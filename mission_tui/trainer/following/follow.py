@@ -14,19 +14,24 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import tomli_w
+
 from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import TelemetryMessage, TrainerHello
 from mission_tui.plain_files import open_folder, open_plain, open_to_append
+from mission_tui.records.files.atomic import write_atomic
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.following.logs import FollowedLogs
+from mission_tui.trainer.following.own_files import OwnFiles
 from mission_tui.trainer.following.reported import Reported
 from mission_tui.trainer.following.rows import Rows
 
 LOGS_S, REPORT_S = 1.0, 0.25
 SLICE_S = 0.125
+_SHOWN = 8
 SHARE = 0.05
 """Of a core that reading may take: a log that takes long to read is read less often."""
 
@@ -41,7 +46,8 @@ class Follower:
         self._run_dir = run_dir
         self._attempt = attempt
         self._files = run_dir.attempt(attempt)
-        self._logs = None if pattern is None else FollowedLogs(pattern, since, self._open)
+        own = OwnFiles(self._files.identity, since)
+        self._logs = None if pattern is None else FollowedLogs(pattern, own, self._open, self._say_files)
         self._reported: Reported | None = None
         self._rows: Rows | None = None
         self._telemetry: Telemetry | None = None
@@ -92,11 +98,22 @@ class Follower:
         if self._telemetry is not None:
             self._telemetry.send(message)
 
+    def _say_files(self, files: Sequence[Path]) -> None:
+        """Write down which logs are read: what the run's settings came to, for everyone who looks at it."""
+        shown = [str(path) for path in files[:_SHOWN]] + ([f"and {len(files) - _SHOWN} more"] if files[_SHOWN:] else [])
+        why = "the logs that its own processes write; of those that tell of updates one at a time"
+        table = {"run": {"follow": shown}, "reasons": {"run": {"follow": why}}}
+        write_atomic(self._files.effective, tomli_w.dumps(table).encode())
+        self._print(f"reading {', '.join(shown)}")
+
     def _complain(self, sentence: str) -> None:
         if sentence != self._complaint:
-            # The run's own log.
-            print(f"mission-tui: following: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
+            self._print(sentence)
         self._complaint = sentence
+
+    def _print(self, sentence: str) -> None:
+        """Into the run's own log."""
+        print(f"mission-tui: following: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def main(words: Sequence[str]) -> int:

@@ -1,5 +1,6 @@
 """The logs that a command leaves, read as rows: SB3's `progress.csv` and `progress.json`, TensorBoard event files, and
-`monitor.csv`. Only what was written since its launch counts. Nothing of SB3 or torch is imported.
+`monitor.csv`. Only the command's own files count, and of those that tell of updates one at a time: rows of two would
+be steps and losses of two trainings in turn. Nothing of SB3 or torch is imported.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.fleet.events.metrics import UpdateDone, mean_value, spoken
-from mission_tui.records.logs import TableRow
+from mission_tui.records.logs import LogError, TableRow
 from mission_tui.records.logs.event_files import event_rows
 from mission_tui.records.logs.sb3_files import Ended, read_csv, read_json, read_monitors, sample_of
 from mission_tui.records.logs.table import complete_rows, updates_of
+from mission_tui.trainer.following.own_files import OwnFiles, made_at
 from mission_tui.trainer.following.rows import MEAN_OF, Rows
 
 KINDS = ("progress.csv", "progress.json", "tfevents")
@@ -26,13 +28,16 @@ MONITOR = "monitor.csv"
 
 @dataclass
 class FollowedLogs:
-    """Those under the absolute `pattern`, written since unix time `since`. What was read so far: how many updates of
-    each, and up to which step of the monitors.
+    """Those under the absolute `pattern` that are among the files `own`. What was read so far: how many updates of
+    each, and up to which step of the monitors. `say` hears which files are read, when that changes.
     """
 
     pattern: str
-    since: float
+    own: OwnFiles
     open_rows: Callable[[], Rows]
+    say: Callable[[Sequence[Path]], None] = lambda _files: None
+    source: Path | None = None
+    said: tuple[Path, ...] = ()
     opened: bool = False
     found_at: float = 0.0
     known: dict[Path, int] = field(default_factory=dict)
@@ -42,21 +47,38 @@ class FollowedLogs:
         """Write what is new. Raises `LogError`, `OSError` and `StorageError`."""
         found = self._found()
         monitors = [path for path in found if path.name.endswith(MONITOR)]
-        tables = [path for path in found if path not in monitors]
-        # One run writes several of them at once: the first kind that is there, and of it the newest.
-        table = min(tables, key=lambda path: (_kind(path), -path.stat().st_mtime), default=None)
+        self._choose([path for path in found if path not in monitors])
         episodes = read_monitors(monitors)
-        if table is not None:
-            self._updates(table, episodes)
+        if self.source is not None:
+            self._updates(self.source, episodes)
         elif episodes:
             self._episodes(episodes)
+        files = (*([self.source] if self.source is not None else ()), *monitors)
+        if files and files != self.said:
+            self.said = files
+            self.say(files)
 
     def _found(self) -> list[Path]:
-        """Logs that were written since the launch, also those in folders that the pattern matches."""
+        """The command's own logs, also those in folders that the pattern matches."""
         paths = [Path(it) for it in glob.glob(self.pattern, recursive=True)]  # noqa: PTH207 - a pattern may be absolute
         inside = [it for path in paths if path.is_dir() for it in path.iterdir()]
-        ours = {it for it in (*paths, *inside) if _kind(it) is not None and it.is_file()}
-        return sorted(path for path in ours if path.stat().st_mtime >= self.since)
+        logs = {it for it in (*paths, *inside) if _kind(it) is not None and it.is_file()}
+        return sorted(self.own.among(sorted(logs)))
+
+    def _choose(self, tables: Sequence[Path]) -> None:
+        """One file that tells of updates: the command writes several of a training at once, and of several trainings
+        one after the other. The next is taken when it was made after the last line of the one before.
+        """
+        if self.source is None or self.source not in tables:
+            # The first kind that is there, and of it the newest; a file that a process of the run has open goes first.
+            self.source = min(tables, key=self._rank, default=None)
+            return
+        last_t = self.source.stat().st_mtime
+        later = [path for path in tables if path not in self.known and (made_at(path) or 0.0) > last_t]
+        self.source = min(filter(_has_rows, later), key=self._rank, default=self.source)
+
+    def _rank(self, path: Path) -> tuple[bool, int | None, float]:
+        return not self.own.was_held(path), _kind(path), -path.stat().st_mtime
 
     def _updates(self, path: Path, episodes: Sequence[Ended]) -> None:
         updates = updates_of(complete_rows(_table(path)))
@@ -108,6 +130,13 @@ def _kind(path: Path) -> int | None:
     if path.name.endswith(MONITOR):
         return len(KINDS)
     return next((place for place, word in enumerate(KINDS) if word in path.name), None)
+
+
+def _has_rows(path: Path) -> bool:
+    try:
+        return bool(updates_of(complete_rows(_table(path))))
+    except (LogError, OSError):
+        return False
 
 
 def _table(path: Path) -> list[TableRow]:
