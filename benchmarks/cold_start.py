@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded, unmeasured
-from mission_tui.cli.plan import LaunchWish, launch_items
+from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.ipc.captured import captured_environ
 from mission_tui.ipc.client import Connection
@@ -89,7 +89,7 @@ def as_a_trainer(code: str) -> str:
 
 def launch_s(root: Path, copies: int) -> list[float]:
     """Seconds from the request to the answer, the trainer's start, its first step and update; the last of `copies`."""
-    items = launch_items(LaunchWish(("demo",), copies), [ROOT / "presets"])
+    items = planned(LaunchWish(("demo",), copies), [ROOT / "presets"]).items
     with Connection.connect(root) as link:
         caller: dict[str, Any] = {"cwd": str(ROOT), "python": sys.executable, "environ": captured_environ(os.environ)}
         begun = time.time()

@@ -20,7 +20,7 @@ from benchmarks.ppo.matmul import arithmetic_s
 from benchmarks.ppo.side import Side
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded, compared
-from mission_tui.cli.plan import LaunchWish, launch_items
+from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.envs import MissionGym, MissionGymVector
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_ppo
@@ -89,7 +89,7 @@ def compare(config: str, rounds: int) -> Iterator[Row]:
 
 def swarm(updates: int) -> Row:
     """PPO's steps per second on `swarm` as a run has it, one thread, after an update of warm-up."""
-    spec = launch_items(LaunchWish(("swarm",)), [ROOT / "presets"])[0].spec
+    spec = planned(LaunchWish(("swarm",)), [ROOT / "presets"]).items[0].spec
     th.set_num_threads(spec.run.threads or 1)
     model = build_ppo(ppo_arguments(spec), build_vec_env(spec, None).vec, 1, "cpu")
     model._setup_learn(0, reset_num_timesteps=False)

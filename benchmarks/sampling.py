@@ -21,7 +21,7 @@ from benchmarks.fleet.watching import busy_s
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded, unmeasured
 from benchmarks.screen import REPLAYED
-from mission_tui.ipc.requests import LaunchItem
+from mission_tui.fleet.specs.spec import LaunchItem
 
 PERCENT, PROBE_PERCENT, MEMORY_MIB = 3.0, 2.0, 60.0
 PROBE = "mission_tui.supervisor.gpu.probe"

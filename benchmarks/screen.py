@@ -20,8 +20,7 @@ from benchmarks.fleet.sheet import finish
 from benchmarks.fleet.watching import PAGE_DOWN, Reading, keys_p95_s, walk, watch
 from benchmarks.results import Row, Spread
 from benchmarks.terminal import Terminal
-from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.ipc.requests import LaunchItem
+from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec
 
 OURS = (sys.executable, "-m", "mission_tui")
 RECORDED = ROOT / "tests" / "fixtures" / "format-1" / "20261121-040628-recorded-2aa5"

@@ -21,9 +21,8 @@ from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded
 from benchmarks.screen import REPLAYED
 from mission_tui.fleet.specs.preset import change
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.specs.thresholds import Limits
-from mission_tui.ipc.requests import LaunchItem
 
 EVERY_S = 0.16
 KINDS_A_ROW, HEARTBEATS_A_SECOND = 2, 1

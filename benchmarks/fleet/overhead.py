@@ -19,7 +19,7 @@ from benchmarks.fleet.alternating import TURN, is_supervised
 from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.sheet import finish
 from benchmarks.results import Row, Spread
-from mission_tui.cli.plan import LaunchWish, launch_items
+from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
@@ -43,7 +43,7 @@ def alone(lab: Lab, wish: LaunchWish) -> float:
     """Steps per second of the same trainer, started by hand with a run directory that no supervisor knows."""
     run = RunDir(lab.root.parent / f"alone-{os.urandom(4).hex()}")
     run.path.mkdir()
-    write_spec(run.spec, launch_items(wish, [ROOT / "presets"])[0].spec)
+    write_spec(run.spec, planned(wish, [ROOT / "presets"]).items[0].spec)
     subprocess.run(
         [sys.executable, "-m", "mission_tui.trainer", str(run.path), "1"],
         check=True,

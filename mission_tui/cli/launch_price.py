@@ -19,10 +19,9 @@ from mission_tui.present.numbers import DASH, count, duration, size
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
     from mission_tui.fleet.capacity.cost import Cost, Pace
-    from mission_tui.fleet.specs.spec import Spec
+    from mission_tui.fleet.specs.spec import LaunchItem, Spec
     from mission_tui.ipc.client import Connection
     from mission_tui.ipc.replies import Quoted
-    from mission_tui.ipc.requests import LaunchItem
 
 
 _COLUMNS = ("run", "memory", "GPU memory", "cores", "first update", "whole run", "now")

@@ -1,4 +1,4 @@
-"""What one `launch` makes: every combination of presets, `--set` values, seeds and copies, named and grouped.
+"""The words of one `launch` and the specs that they stand for: every combination of presets, `--set` values and seeds.
 
 Preset files are read and nothing is started: every word of a command is understood before any of it happens.
 """
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.specs.health_file import HealthFile
     from mission_tui.fleet.specs.preset_file import PresetFile
     from mission_tui.fleet.specs.schema import Place
-    from mission_tui.fleet.specs.spec import Spec
-    from mission_tui.ipc.requests import LaunchItem
+    from mission_tui.fleet.specs.spec import LaunchItem, Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,7 @@ class LaunchWish:
     after: tuple[str, ...] = ()
     profile: str | None = None
     group: str | None = None
+    priority: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,53 +52,40 @@ class Planned:
     foreign: tuple[NamedPreset, ...] = ()
 
 
-def launch_items(
-    wish: LaunchWish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = (), profiles: Path | None = None
-) -> tuple[LaunchItem, ...]:
-    """The runs `wish` stands for, without a word about where its presets come from: for what starts nothing at once."""
-    return planned(wish, preset_dirs, health, profiles).items
-
-
 def planned(
     wish: LaunchWish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = (), profiles: Path | None = None
 ) -> Planned:
-    """The runs `wish` stands for, in the order of its words; several of them share a group.
+    """The runs `wish` stands for, in the order of its words.
 
     The limits of `health` lie under every preset's own; without any, the defaults do. Host profiles are looked for in
     the folder `profiles`; None is the user's.
     Raises `UsageError` for unknown presets, names and counts, `PresetError` for presets and settings.
     """
-    from mission_tui.fleet.specs.assignment import RUNS_AT_ONCE, expand
-    from mission_tui.ipc.requests import LaunchItem
+    from mission_tui.fleet.launch_plan import launch_words, plan_launch, product_words
+    from mission_tui.fleet.specs.assignment import expand, factors
     from mission_tui.records.preset_files import launched_by
-    from mission_tui.records.runs.layout import check_name
 
     if not wish.presets and wish.command is None:
         raise UsageError(
             "name a preset to launch (mission-tui presets lists them), give --preset FILE, or a command after --"
         )
-    words = (*wish.assignments, f"run.seed={','.join(map(str, wish.seeds))}") if wish.seeds else wish.assignments
+    words = launch_words(wish.assignments, seeds=wish.seeds, priority=wish.priority)
     loaded = _loaded(wish, preset_dirs)
     members = [member for preset in loaded for member in launched_by(preset, preset_dirs)]
     made = [
         (preset, resolved(preset, assignments, wish.profile, preset_dirs, health, profiles))
         for preset in members
         for assignments in expand(words)
-        for _ in range(wish.copies)
     ]
-    specs = [spec for _, spec in made]
-    if len(specs) > RUNS_AT_ONCE:
-        raise UsageError(
-            f"this would launch {len(specs)} runs at once ({_factors(wish, len(members))}), and {RUNS_AT_ONCE} is the "
-            "most: give fewer values, seeds or copies"
-        )
-    group = None if wish.group is None else check_name(wish.group, "--group")
-    if group is None and len(specs) > 1:
-        stem = wish.name or next((preset.name for preset in loaded if preset.launch), specs[0].preset)
-        group = f"{stem}-{secrets.token_hex(2)}"
-    names = _names(wish.name, len(specs))
-    items = tuple(
-        LaunchItem(spec=spec, name=name, group=group, after=wish.after) for spec, name in zip(specs, names, strict=True)
+    items = plan_launch(
+        [spec for _, spec in made],
+        title=next((preset.name for preset in loaded if preset.launch), made[0][1].preset),
+        tag=secrets.token_hex(2),
+        name=wish.name,
+        group=wish.group,
+        copies=wish.copies,
+        after=wish.after,
+        product=product_words(len(members), factors(words), wish.copies),
     )
     return Planned(items, _foreign([*loaded, *members], made, preset_dirs) if wish.command is None else ())
 
@@ -138,17 +125,6 @@ def _foreign(
     return tuple(it for it in found if it is not None)
 
 
-def _factors(wish: LaunchWish, presets: int) -> str:
-    """What is multiplied: `3 of ppo.gamma x 30 seeds`."""
-    from mission_tui.fleet.specs.assignment import factors
-
-    parts = [f"{presets} presets"] if presets > 1 else []
-    parts += [f"{count} of {key}" for key, count in factors(wish.assignments).items()]
-    parts += [f"{len(wish.seeds)} seeds"] if len(wish.seeds) > 1 else []
-    parts += [f"{wish.copies} copies"] if wish.copies > 1 else []
-    return " x ".join(parts)
-
-
 def _loaded(wish: LaunchWish, preset_dirs: Sequence[Path]) -> list[PresetFile]:
     """What the words name: preset files, or the command as the preset that a file with it would be."""
     from mission_tui.fleet.specs.preset_file import read_preset
@@ -161,12 +137,3 @@ def _loaded(wish: LaunchWish, preset_dirs: Sequence[Path]) -> list[PresetFile]:
     if not wish.command:
         raise UsageError("there is no command after --; give one, such as -- python train.py")
     return [read_preset({"run": {"command": list(wish.command)}, "name": "command"}, Path("-- CMD"))]
-
-
-def _names(name: str | None, runs: int) -> list[str | None]:
-    """`name` for a single run, `name-1` ... for several; None leaves the naming to the supervisor."""
-    from mission_tui.records.runs.layout import check_name
-
-    if name is None:
-        return [None] * runs
-    return [check_name(name)] if runs == 1 else [check_name(f"{name}-{number}") for number in range(1, runs + 1)]

@@ -140,10 +140,16 @@ def _member(preset: PresetFile, name: str, presets: Mapping[str, PresetFile]) ->
 
 def _specs(session: Session, name: str, assignments: Sequence[str]) -> list[Spec]:
     """One spec per run that preset `name` with the `--set` words stands for."""
-    from mission_tui.cli.plan import LaunchWish, launch_items
+    from mission_tui.cli.plan import resolved
+    from mission_tui.fleet.specs.assignment import expand
+    from mission_tui.records.preset_files import launched_by, load_preset
 
-    wish = LaunchWish((name,), assignments=tuple(assignments))
-    return [item.spec for item in launch_items(wish, session.preset_dirs, session.health(), session.profile_dir)]
+    dirs, health, profiles = session.preset_dirs, session.health(), session.profile_dir
+    return [
+        resolved(preset, words, None, dirs, health, profiles)
+        for preset in launched_by(load_preset(name, dirs), dirs)
+        for words in expand(assignments)
+    ]
 
 
 class PreferencesFile:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from mission_tui.fleet.events.journal import ActVerb
 from mission_tui.fleet.events.journal import Mark as FindingMark
 from mission_tui.fleet.process_limits import ProcessLimits
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.tuning.plan import TunePlan
 from mission_tui.fleet.views.episode_picture import Canvas
 from mission_tui.ipc.replies import (
@@ -130,18 +130,6 @@ class GetSnapshot(Request, AnsweredBy[SnapshotReply], frozen=True, kw_only=True,
 
 class Watch(Request, AnsweredBy[SnapshotReply], frozen=True, kw_only=True, tag="watch"):
     """Snapshots as they change, at most four a second; a slow reader gets the newest later, never a backlog."""
-
-
-class LaunchItem(Struct, frozen=True, kw_only=True):
-    """One run to make: its resolved spec, its display name (None: made from preset and id) and its group.
-
-    It begins once the runs that `after` means have ended.
-    """
-
-    spec: Spec
-    name: str | None = None
-    group: str | None = None
-    after: tuple[str, ...] = ()
 
 
 class Launch(FromClient, AnsweredBy[Launched], frozen=True, kw_only=True, tag="launch"):

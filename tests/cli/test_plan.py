@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.plan import LaunchWish, launch_items
+from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.cli.tables.plan import plan_facts, show_scaling
 from mission_tui.errors import PresetError, UsageError
 
@@ -34,14 +34,14 @@ def presets(tmp_path: Path) -> tuple[Path, ...]:
 
 def test_one_word_is_one_run_without_group_or_name(presets: tuple[Path, ...]) -> None:
     """A single run belongs to no group, and its name is left to the supervisor."""
-    (item,) = launch_items(LaunchWish(("tiny",)), presets)
+    (item,) = planned(LaunchWish(("tiny",)), presets).items
     assert (item.spec.preset, item.name, item.group) == ("tiny", None, None)
 
 
 def test_every_combination_becomes_a_run(presets: tuple[Path, ...]) -> None:
     """Presets, comma-separated values, seeds and copies multiply, in the order of the words."""
     wish = LaunchWish(("tiny", "small"), copies=2, assignments=("ppo.gamma=0.9,0.99",), seeds=(1, 2, 3))
-    items = launch_items(wish, presets)
+    items = planned(wish, presets).items
     assert len(items) == 2 * 2 * 2 * 3
     assert {(it.spec.preset, it.spec.ppo.gamma, it.spec.run.seed) for it in items} == {
         (preset, gamma, seed) for preset in ("tiny", "small") for gamma in (0.9, 0.99) for seed in (1, 2, 3)
@@ -51,7 +51,7 @@ def test_every_combination_becomes_a_run(presets: tuple[Path, ...]) -> None:
 
 def test_several_runs_of_one_launch_share_one_group(presets: tuple[Path, ...]) -> None:
     """A set's runs have one group, named for the set and never that of another launch."""
-    first, second = (launch_items(LaunchWish(("both",)), presets) for _ in range(2))
+    first, second = (planned(LaunchWish(("both",)), presets).items for _ in range(2))
     assert [it.spec.preset for it in first] == ["tiny", "small"]
     assert len({it.group for it in first}) == 1
     assert (first[0].group or "").startswith("both-")
@@ -61,60 +61,60 @@ def test_several_runs_of_one_launch_share_one_group(presets: tuple[Path, ...]) -
 def test_a_group_may_be_named(presets: tuple[Path, ...]) -> None:
     """For one run as for several, so that a later launch can join an earlier one; a name that is none is refused."""
     for copies in (1, 2):
-        items = launch_items(LaunchWish(("tiny",), copies=copies, group="sweep-1"), presets)
+        items = planned(LaunchWish(("tiny",), copies=copies, group="sweep-1"), presets).items
         assert [it.group for it in items] == ["sweep-1"] * copies
-    with pytest.raises(UsageError, match="--group"):
-        launch_items(LaunchWish(("tiny",), group="../x"), presets)
+    with pytest.raises(UsageError, match="group name"):
+        planned(LaunchWish(("tiny",), group="../x"), presets)
 
 
 def test_names_of_several_runs_are_numbered(presets: tuple[Path, ...]) -> None:
     """`--name` with several runs appends -1 to -N."""
-    assert [it.name for it in launch_items(LaunchWish(("tiny",), copies=3, name="base"), presets)] == [
+    assert [it.name for it in planned(LaunchWish(("tiny",), copies=3, name="base"), presets).items] == [
         "base-1",
         "base-2",
         "base-3",
     ]
-    assert [it.name for it in launch_items(LaunchWish(("tiny",), name="base"), presets)] == ["base"]
+    assert [it.name for it in planned(LaunchWish(("tiny",), name="base"), presets).items] == ["base"]
 
 
 @pytest.mark.parametrize("name", ["../x", "", ".hidden", "-x", "a/b", "x" * 300, "a\nb", "nul\0", "é"])
 def test_names_that_are_no_names_are_refused(presets: tuple[Path, ...], name: str) -> None:
     """A name that could leave its folder or confuse a shell is a usage error."""
     with pytest.raises(UsageError, match="run name"):
-        launch_items(LaunchWish(("tiny",), name=name), presets)
+        planned(LaunchWish(("tiny",), name=name), presets)
 
 
 def test_a_name_too_long_once_numbered_is_refused(presets: tuple[Path, ...]) -> None:
     """The numbered name is what must fit, not the word before it."""
     with pytest.raises(UsageError, match="run name"):
-        launch_items(LaunchWish(("tiny",), copies=2, name="x" * 64), presets)
+        planned(LaunchWish(("tiny",), copies=2, name="x" * 64), presets)
 
 
 def test_more_runs_than_anyone_means_are_refused(presets: tuple[Path, ...]) -> None:
     """A slip that multiplies into a hundred runs starts none."""
     with pytest.raises(UsageError, match="72 runs at once"):
-        launch_items(LaunchWish(("tiny",), copies=8, seeds=tuple(range(9))), presets)
+        planned(LaunchWish(("tiny",), copies=8, seeds=tuple(range(9))), presets)
 
 
 def test_no_preset_is_a_usage_error(presets: tuple[Path, ...]) -> None:
     """`launch` without a word says where presets are listed."""
     with pytest.raises(UsageError, match="mission-tui presets"):
-        launch_items(LaunchWish(()), presets)
+        planned(LaunchWish(()), presets)
 
 
 def test_a_path_is_a_preset_and_takes_assignments(presets: tuple[Path, ...]) -> None:
     """A file outside the presets folders works like a name; an unknown key names the nearest."""
     path = str(presets[0] / "tiny.toml")
-    (item,) = launch_items(LaunchWish((path,), assignments=("ppo.n_steps=128",)), ())
+    (item,) = planned(LaunchWish((path,), assignments=("ppo.n_steps=128",)), ()).items
     assert item.spec.ppo.n_steps == 128
     with pytest.raises(PresetError, match="n_steps"):
-        launch_items(LaunchWish((path,), assignments=("ppo.n_stpes=1",)), ())
+        planned(LaunchWish((path,), assignments=("ppo.n_stpes=1",)), ())
 
 
 def test_the_plan_shows_what_differs(presets: tuple[Path, ...]) -> None:
     """A list in brackets is one value; what all runs have in common is not in the plan, their seeds are."""
     words = ("ppo.net_arch=[64,64],[32]", "ppo.gamma=0.9")
-    facts = plan_facts(launch_items(LaunchWish(("tiny",), name="nets", assignments=words, seeds=(1, 2)), presets))
+    facts = plan_facts(planned(LaunchWish(("tiny",), name="nets", assignments=words, seeds=(1, 2)), presets).items)
     assert [(run["name"], run["settings"], run["seed"]) for run in facts["runs"]] == [
         ("nets-1", {"ppo.net_arch": [64, 64]}, 1),
         ("nets-2", {"ppo.net_arch": [64, 64]}, 2),
@@ -130,13 +130,13 @@ def test_too_many_runs_are_refused_with_their_factors(presets: tuple[Path, ...])
     with pytest.raises(
         UsageError, match=r"72 runs at once \(2 presets x 3 of ppo.gamma x 12 seeds\), and 64 is the most"
     ):
-        launch_items(wish, presets)
+        planned(wish, presets)
 
 
 def test_auto_scaling_is_shown_before_and_after(presets: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """Once for all seeds of a preset that has it on, with the rate that is only proposed; nothing where it is off."""
     words = ("env.n_envs=2048", "ppo.n_steps=128", "ppo.learning_rate=2.5e-4", "ppo.batch_size=none")
-    on = launch_items(LaunchWish(("tiny",), assignments=(*words, "run.auto_scale=True"), seeds=(1, 2)), presets)
+    on = planned(LaunchWish(("tiny",), assignments=(*words, "run.auto_scale=True"), seeds=(1, 2)), presets).items
     show_scaling(on)
     said = capsys.readouterr().err
     table = {line.split("  ")[0]: line.split() for line in said.splitlines()}
@@ -145,5 +145,5 @@ def test_auto_scaling_is_shown_before_and_after(presets: tuple[Path, ...], capsy
     assert table["gradient steps"][-3:] == ["16", "40,960", "64"]
     assert said.count("one update") == 1
     assert "it is only proposed: --set ppo.learning_rate=6.25e-05" in said
-    show_scaling(launch_items(LaunchWish(("tiny",), assignments=(*words, "run.auto_scale=False")), presets))
+    show_scaling(planned(LaunchWish(("tiny",), assignments=(*words, "run.auto_scale=False")), presets).items)
     assert capsys.readouterr().err == ""

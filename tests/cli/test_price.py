@@ -11,9 +11,8 @@ from msgspec import structs
 
 from mission_tui.cli.launch_price import price_facts, show_price
 from mission_tui.fleet.capacity.cost import Cost, Pace, estimated_cost
-from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec
 from mission_tui.ipc.replies import Quoted
-from mission_tui.ipc.requests import LaunchItem
 
 SPEC = Spec(
     preset="p",

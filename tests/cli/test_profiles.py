@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.plan import LaunchWish, launch_items
+from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import Spec
@@ -31,7 +31,7 @@ def presets(tmp_path: Path) -> Path:
 def spec_of(presets: Path, profile: str | None, *words: str, name: str = "tiny") -> Spec:
     """The spec of the one run that a launch would make."""
     wish = LaunchWish((name,), assignments=words, profile=profile)
-    (item,) = launch_items(wish, [presets], (), presets.parent / "profiles")
+    (item,) = planned(wish, [presets], (), presets.parent / "profiles").items
     return item.spec
 
 

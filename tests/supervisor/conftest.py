@@ -13,11 +13,11 @@ import psutil
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import Accepted, Launched, OperatorReply, SnapshotReply
-from mission_tui.ipc.requests import Act, GetSnapshot, Launch, LaunchItem, Request
+from mission_tui.ipc.requests import Act, GetSnapshot, Launch, Request
 from mission_tui.paths import socket_dir
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals

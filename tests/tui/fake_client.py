@@ -13,7 +13,7 @@ from mission_tui.fleet.capacity.cost import Cost, Pace
 from mission_tui.fleet.history.series import EPISODES
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
-from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc import replies, requests
 from mission_tui.ipc.replies import OperatorReply, Progress
@@ -176,7 +176,7 @@ class FakeClient:
     def _view(self, run: str) -> RunView:
         return next(view for view in self.snapshot.runs if view.id == run)
 
-    def _made(self, item: requests.LaunchItem, at: int) -> RunView:
+    def _made(self, item: LaunchItem, at: int) -> RunView:
         name = item.name or f"{item.spec.preset}-new{at}"
         run = f"20261121-120000-{name}"
         return RunView(

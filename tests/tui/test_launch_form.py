@@ -11,8 +11,9 @@ from textual.widgets import Input, TextArea
 from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.cost import Cost, Pace
 from mission_tui.fleet.specs.preset_file import SavedPreset, Saving
+from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.replies import Quoted, Refused
-from mission_tui.ipc.requests import Check, Launch, LaunchItem, Quote
+from mission_tui.ipc.requests import Check, Launch, Quote
 from mission_tui.tui.screens.form_sheets import SmokeScreen
 from mission_tui.tui.screens.launch_form import LaunchForm
 from mission_tui.tui.screens.questions import ConfirmScreen, LineInputScreen
@@ -151,7 +152,7 @@ async def test_every_field_is_part_of_the_launch() -> None:
         await stage.press("down", "down")
         await to(stage, "form-device")
         await stage.press("right", "right")
-        await stage.shows("6 runs (3 of run.seed x 2 of each); the first:")
+        await stage.shows("6 runs (3 seeds x 2 copies); the first:")
         await stage.until(lambda: len(stage.client.asked_for(Quote)[-1].items) == 6)
         await stage.press("ctrl+s")
         await stage.until(lambda: stage.client.asked_for(Launch))
@@ -349,7 +350,7 @@ def test_the_meaning_of_several_items_says_by_what_they_are_many() -> None:
     """The first one's numbers stand for all."""
     assert meaning([ITEM])[0].startswith("1 run  ")
     assert meaning([ITEM] * 12, ("ppo.gamma=0.9,0.99", "run.seed=1,2,3"), 2)[0].startswith(
-        "12 runs (2 of ppo.gamma x 3 of run.seed x 2 of each); the first:"
+        "12 runs (2 of ppo.gamma x 3 seeds x 2 copies); the first:"
     )
 
 

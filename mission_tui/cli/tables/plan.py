@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mission_tui.ipc.requests import LaunchItem
+    from mission_tui.fleet.specs.spec import LaunchItem
 
 
 _CELL = 40

@@ -20,8 +20,8 @@ from mission_tui.fleet.time_words import parse_span_s
 
 if TYPE_CHECKING:
     from mission_tui.fleet.bench import Side
+    from mission_tui.fleet.specs.spec import LaunchItem
     from mission_tui.ipc.replies import Benched
-    from mission_tui.ipc.requests import LaunchItem
 
 METRICS = "benchmark_metrics.json"
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)\s*%?")

@@ -22,7 +22,7 @@ from mission_tui.cli.terminal_output import write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.ipc.requests import LaunchItem
+    from mission_tui.fleet.specs.spec import LaunchItem
 
 
 @click.command("export")
@@ -106,11 +106,10 @@ def import_run_command(
 
 def _item_of(session: Session, path: Path, name: str | None, assignments: Sequence[str], models: bool) -> LaunchItem:
     """The run that the folder's own words and `assignments` stand for; what could not be taken over is said."""
+    from mission_tui.fleet.launch_plan import plan_launch
     from mission_tui.fleet.specs.assignment import expand
     from mission_tui.fleet.specs.preset import resolve
     from mission_tui.fleet.specs.preset_file import read_preset
-    from mission_tui.ipc.requests import LaunchItem
-    from mission_tui.records.runs.layout import check_name
     from mission_tui.records.sb3_run import find_folder, find_settings, updates_in_table
 
     folder = find_folder(path)
@@ -124,7 +123,7 @@ def _item_of(session: Session, path: Path, name: str | None, assignments: Sequen
     head = {"name": _preset_name(path.name), "description": f"imported from {path.name}"}
     file = read_preset({**head, **said.tables}, said.source)
     spec = resolve(file, lambda _: file, words, session.health())
-    return LaunchItem(spec=spec, name=None if name is None else check_name(name))
+    return plan_launch([spec], title=spec.preset, tag="", name=name)[0]
 
 
 def _check_one(runs: int, what: str) -> None:

@@ -17,9 +17,9 @@ from mission_tui.cli.terminal_output import write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.specs.spec import LaunchItem
     from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.replies import Launched
-    from mission_tui.ipc.requests import LaunchItem
 
 SEED_LIMIT = 2**32 - 1
 
@@ -63,10 +63,8 @@ def launch_command(
     as_json: bool,
 ) -> int:
     """Start runs from presets, or of any command."""
-    if priority is not None:
-        assignments = (*assignments, f"keep.limits.priority={priority}")
     many, own_command = _seeds(seed, seeds), command_words()
-    wish = LaunchWish((*presets, *files), copies, name, assignments, many, own_command, after, profile, group)
+    wish = LaunchWish((*presets, *files), copies, name, assignments, many, own_command, after, profile, group, priority)
     plan = planned(wish, session.preset_dirs, session.health(), session.profile_dir)
     items = plan.items
     say_origins(plan.foreign)
@@ -113,10 +111,9 @@ def _seeds(seed: tuple[int, ...], count: int | None) -> tuple[int, ...]:
         return seed
     if len(seed) > 1:
         raise UsageError("--seeds N counts up from one --seed: give --seed once, or leave --seeds out")
-    first = seed[0] if seed else 1
-    if first + count - 1 > SEED_LIMIT:
-        raise UsageError(f"--seeds {count} from --seed {first} goes beyond {SEED_LIMIT}, the largest seed")
-    return tuple(range(first, first + count))
+    from mission_tui.fleet.launch_plan import counted_seeds
+
+    return counted_seeds(count, seed[0] if seed else None)
 
 
 def _launch(session: Session, items: tuple[LaunchItem, ...]) -> Launched:

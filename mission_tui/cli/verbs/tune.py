@@ -24,9 +24,9 @@ from mission_tui.fleet.time_words import parse_span_s
 from mission_tui.present.numbers import DASH, count
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.specs.spec import LaunchItem
     from mission_tui.fleet.tuning.plan import Knob, TunePlan
     from mission_tui.ipc.replies import FleetTuned, Progress, Tuned
-    from mission_tui.ipc.requests import LaunchItem
 
 USUAL = ("vec", "threads", "compile")
 PLANNED = ("knobs", "probe", "rounds", "repeats", "budget", "start", "allow_precision", "allow_shape")

@@ -18,9 +18,6 @@ from mission_tui.fleet.specs.schema import TypedText, plain_key
 MOST_RUNS = 1000
 """More runs than this from one call are taken for a slip of the comma."""
 
-RUNS_AT_ONCE = 64
-"""The most runs that one launch may make, on the command line and in the form alike."""
-
 _CLOSING = {"[": "]", "{": "}", "(": ")"}
 
 

@@ -245,6 +245,18 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     profile: str | None = None
 
 
+class LaunchItem(Struct, frozen=True, kw_only=True):
+    """One run to make: its resolved spec, its display name (None: made from preset and id) and its group.
+
+    It begins once the runs that `after` means have ended.
+    """
+
+    spec: Spec
+    name: str | None = None
+    group: str | None = None
+    after: tuple[str, ...] = ()
+
+
 def rollout_size(spec: Spec) -> int:
     """Transitions of one rollout: `n_envs * n_steps`."""
     return spec.env.n_envs * spec.ppo.n_steps

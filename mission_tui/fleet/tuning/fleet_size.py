@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from mission_tui.fleet.events.marginal_gain import WORTH, MarginalGain
-from mission_tui.fleet.specs.spec import LARGEST_SEED, EvaluateSpec, LimitsKeep, RestartKeep, Spec
+from mission_tui.fleet.launch_plan import repeat_seed
+from mission_tui.fleet.specs.spec import EvaluateSpec, LimitsKeep, RestartKeep, Spec
 
 
 class FleetSizeVerdict(Struct, frozen=True, kw_only=True):
@@ -23,11 +24,10 @@ class FleetSizeVerdict(Struct, frozen=True, kw_only=True):
 
 def fleet_run_spec(spec: Spec, number: int, seconds: float) -> Spec:
     """`spec` as the run `number` (from 1) of a fleet that lasts at most so many seconds; each has its own seed."""
-    base = spec.run.seed if spec.run.seed is not None else 1
     return structs.replace(
         spec,
         run=structs.replace(
-            spec.run, total_timesteps=None, duration_s=seconds, seed=(base + number - 1) % (LARGEST_SEED + 1)
+            spec.run, total_timesteps=None, duration_s=seconds, seed=repeat_seed(spec.run.seed, number)
         ),
         keep=structs.replace(spec.keep, restart=RestartKeep(), limits=LimitsKeep(), on_reboot="leave"),
         evaluate=EvaluateSpec(),

@@ -1,4 +1,4 @@
-"""The run directory as the database: every path inside it, the id and name rules, and how runs are found on disk.
+"""The run directory as the database: every path inside it, the rule for ids, and how runs are found on disk.
 
 The keeper knows the same file names without importing this module; `docs/run-directory.md` is their common contract.
 """
@@ -13,14 +13,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from mission_tui.errors import UsageError
 from mission_tui.plain_files import names_in
 
 RUN_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9][a-z0-9._-]*-[0-9a-f]{4}")
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
 STAMP_CHARACTERS = len("20261121-104207-")
 """What of a run id is left out of the name of a run that was given none."""
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class RunDir(Struct, frozen=True):
@@ -151,16 +149,6 @@ def supervisor_dir(root: Path) -> Path:
 def instruments_dir(root: Path) -> Path:
     """What GPUs, processors and phases did over the last day."""
     return supervisor_dir(root) / "instruments"
-
-
-def check_name(name: str, what: str = "run name") -> str:
-    """`name` if it can name a run, or a group of them, else a `UsageError` that says of `what` which can."""
-    if NAME.fullmatch(name):
-        return name
-    shown = name if len(name) <= 40 else name[:37] + "..."
-    raise UsageError(
-        f"{what} {shown!r} cannot be used: give 1 to 64 letters, digits, '.', '_' or '-', first a letter or digit"
-    )
 
 
 def new_run_id(stem: str, now: float | None = None) -> str:

@@ -24,10 +24,10 @@ from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue, never_fits
 from mission_tui.fleet.capacity.headroom import QueuedRun
 from mission_tui.fleet.events.journal import FleetEvent
+from mission_tui.fleet.launch_plan import check_names
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.fleet.specs.consistency import cautions
-from mission_tui.fleet.specs.spec import Spec
-from mission_tui.ipc.requests import LaunchItem
+from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.code_files import check_rules, kept_rules
 from mission_tui.records.runs.layout import STAMP_CHARACTERS, RunDir, new_run_id
@@ -60,6 +60,7 @@ async def begin_runs(
     """The ids of the new runs, which are on disk, and warnings. Raises `MissionError` with nothing made."""
     if not wanted:
         raise UsageError("nothing to launch: name at least one preset")
+    check_names(wanted)
     core.check_room()
     items = [structs.replace(item, spec=absolute_paths(item.spec, caller.cwd)) for item in wanted]
     specs = [item.spec for item in items]

@@ -15,8 +15,8 @@ from msgspec import Struct, structs
 from mission_tui.errors import EX_CONFIG, MissionError
 from mission_tui.fleet.bench import Timing, timing_of
 from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.tuning.record import MEASURED_UPDATES, WARM_UPDATES, ProbeDone, Resolved, probe_spec
-from mission_tui.ipc.requests import LaunchItem
 from mission_tui.supervisor.ending.removal import kill_live, remove_runs
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.lifecycle.first_attempts import begin_runs

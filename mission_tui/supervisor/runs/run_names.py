@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from mission_tui.errors import UsageError
-from mission_tui.records.runs.layout import check_name
+from mission_tui.fleet.launch_plan import check_name
 
 
 class RunNames:

@@ -11,11 +11,11 @@ from mission_tui.fleet.events.findings import GRAVITY
 from mission_tui.fleet.events.journal import FindingMarked, RunLabelled, RunNoted, RunRenamed
 from mission_tui.fleet.history.journal_state import JournalState
 from mission_tui.fleet.history.run import NOTE_CHARS
+from mission_tui.fleet.launch_plan import NAME
 from mission_tui.fleet.specs.thresholds import Limits
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Label, Mark, Note, Rename
-from mission_tui.records.runs.layout import NAME
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.targets import the_finding

@@ -17,9 +17,10 @@ import msgspec
 from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.specs.spec import LARGEST_SEED, Spec
+from mission_tui.fleet.launch_plan import repeat_seed
+from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.ipc.replies import Benched, Progress
-from mission_tui.ipc.requests import Bench, LaunchItem
+from mission_tui.ipc.requests import Bench
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.supervisor.ending.removal import remove_runs
 from mission_tui.supervisor.launchers.caller import Caller
@@ -104,13 +105,8 @@ async def _round(
 
 def _numbered(item: LaunchItem, side: int, number: int) -> LaunchItem:
     """Repeat `number` of both sides has the same seed: what one meets, the other does."""
-    run = item.spec.run
-    seed = ((run.seed if run.seed is not None else 1) + number - 1) % (LARGEST_SEED + 1)
-    return structs.replace(
-        item,
-        spec=structs.replace(item.spec, run=structs.replace(run, seed=seed)),
-        name=f"{item.name}-{'ab'[side]}{number}",
-    )
+    run = structs.replace(item.spec.run, seed=repeat_seed(item.spec.run.seed, number))
+    return structs.replace(item, spec=structs.replace(item.spec, run=run), name=f"{item.name}-{'ab'[side]}{number}")
 
 
 async def _trained(core: Core, run_id: str, duration_s: float) -> AsyncGenerator[tuple[float, str] | Repeat]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import ExitStack, aclosing, suppress
+from contextlib import aclosing, suppress
 from typing import Any
 
 import msgspec
@@ -20,12 +20,13 @@ from mission_tui.fleet.capacity.admission import Admit, Wait
 from mission_tui.fleet.capacity.cost import Cost, Pace, claim_for, cost_of
 from mission_tui.fleet.capacity.headroom import QueuedRun
 from mission_tui.fleet.capacity.machine import MIB
+from mission_tui.fleet.launch_plan import check_names
 from mission_tui.fleet.specs.checking import SMOKE_STEPS, CheckFigures, CheckStep, unreached
 from mission_tui.fleet.specs.consistency import cautions
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Checked, Progress, Quoted, Upgrade, UpgradesReply
-from mission_tui.ipc.requests import Check, GetUpgrades, LaunchItem, Quote
+from mission_tui.ipc.requests import Check, GetUpgrades, Quote
 from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
 from mission_tui.supervisor.launchers.caller import (
     VISIBLE,
@@ -37,7 +38,7 @@ from mission_tui.supervisor.launchers.caller import (
 )
 from mission_tui.supervisor.launchers.interpreter import as_module
 from mission_tui.supervisor.launchers.order import trainer_environ
-from mission_tui.supervisor.lifecycle.first_attempts import check_new, foreseen, new_run, would_wait
+from mission_tui.supervisor.lifecycle.first_attempts import check_new, foreseen, would_wait
 from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, waits_for_others
 from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
 from mission_tui.supervisor.runs.catalog import resolve_run
@@ -154,9 +155,9 @@ async def quote(core: Core, request: Quote) -> Quoted:
     refused = ""
     try:
         core.check_room()
-        with ExitStack() as names:
-            for item in items:
-                names.enter_context(new_run(core, item.name, item.spec.preset))
+        check_names(items)
+        for name in (item.name for item in items if item.name is not None):
+            core.names.check(name)
         held = [_waits_for(core, item) for item in items]
         for spec in specs:
             check_program(spec, with_spec_env(spec, caller))

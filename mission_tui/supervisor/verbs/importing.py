@@ -23,6 +23,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FindingChanged, FleetEvent
 from mission_tui.fleet.events.outcome import Finished, Outcome, Stopped
 from mission_tui.fleet.events.provenance import IMPORTED, Origin
+from mission_tui.fleet.launch_plan import check_names
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
@@ -103,6 +104,7 @@ class Import:
 @asynccontextmanager
 async def importing_run(core: Core, request: Importing, stem: str) -> AsyncGenerator[Import]:
     """A place to read into, gone afterwards. Raises `MissionError`: a name that is taken, no room, missing rules."""
+    check_names((request.item,))
     core.check_room()
     spec = absolute_paths(request.item.spec, request.cwd)
     caller = with_spec_env(spec, Caller(request.python, request.cwd, request.environ, limits=request.limits))

@@ -20,12 +20,12 @@ import msgspec
 from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.specs.spec import LARGEST_SEED
+from mission_tui.fleet.launch_plan import check_name, repeat_seed
+from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.replies import FleetTuned, Progress, Tuned
-from mission_tui.ipc.requests import LaunchItem, Tune, TuneFleet
+from mission_tui.ipc.requests import Tune, TuneFleet
 from mission_tui.plain_files import make_folder
 from mission_tui.records.files.append import AppendLog
-from mission_tui.records.runs.layout import check_name
 from mission_tui.records.tuning_files import host_fingerprint
 from mission_tui.supervisor.ending.removal import remove_runs
 from mission_tui.supervisor.launchers.caller import Caller
@@ -144,11 +144,9 @@ def _left_behind(runs: Runs, name: str) -> list[str]:
 
 def _item(ask: NextProbe, begun: TuneBegun, name: str, number: int) -> LaunchItem:
     """Every candidate of a round has the same seed: what one meets, the others do."""
-    spec, base = ask.candidate.spec, begun.spec.run.seed if begun.spec.run.seed is not None else 1
-    seed = (base + ask.round - 1) % (LARGEST_SEED + 1)
-    return LaunchItem(
-        spec=structs.replace(spec, run=structs.replace(spec.run, seed=seed)), name=f"{name}-{number}", group=name
-    )
+    spec = ask.candidate.spec
+    run = structs.replace(spec.run, seed=repeat_seed(begun.spec.run.seed, ask.round))
+    return LaunchItem(spec=structs.replace(spec, run=run), name=f"{name}-{number}", group=name)
 
 
 def _patience(begun: TuneBegun, done: list[ProbeDone]) -> Patience:

@@ -12,8 +12,9 @@ from textual.strip import Strip
 from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.preset_file import Saving
+from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.replies import Checked, Progress
-from mission_tui.ipc.requests import Check, LaunchItem
+from mission_tui.ipc.requests import Check
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, wrap

@@ -14,7 +14,7 @@ from textual.containers import Horizontal, Vertical
 from textual.strip import Strip
 from textual.widgets import Input, Static, TextArea
 
-from mission_tui.ipc.requests import LaunchItem
+from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.screens.form_sheets import SmokeScreen, save_preset
 from mission_tui.tui.screens.sheet import Sheet, still_open

@@ -9,20 +9,18 @@ from dataclasses import dataclass
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.cost import Cost, Pace, first_update_s, whole_run_s
+from mission_tui.fleet.launch_plan import RUNS_AT_ONCE, counted_seeds, launch_words, product_words
 from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.assignment import factors
 from mission_tui.fleet.specs.completion import doubtful_env
 from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
-from mission_tui.fleet.specs.spec import LARGEST_SEED, Schedule, Spec, rollout_size
+from mission_tui.fleet.specs.spec import LARGEST_SEED, LaunchItem, Schedule, Spec, rollout_size
 from mission_tui.ipc.replies import Quoted
-from mission_tui.ipc.requests import LaunchItem
 from mission_tui.present import numbers
 from mission_tui.present.cost import all_at_once, differing
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
 
-_MOST_RUNS = 64
-_LAST_SEED = LARGEST_SEED
 _MOST_PRIORITY = 1000
 ELSEWHERE = (
     "Seeds that do not count up: run.seed=1,7 in the changes. Not from here but with mission-tui launch: several "
@@ -48,7 +46,7 @@ class Draft:
     @property
     def runs_of_each(self) -> int:
         """Raises `UsageError` for what is no number of runs."""
-        return _number(self.copies, "runs of each", 1, _MOST_RUNS)
+        return _number(self.copies, "runs of each", 1, RUNS_AT_ONCE)
 
 
 def assignments(text: str) -> tuple[str, ...]:
@@ -59,13 +57,15 @@ def assignments(text: str) -> tuple[str, ...]:
 
 def words(draft: Draft) -> tuple[str, ...]:
     """All settings of the form as `--set` words. Raises `UsageError` for what is no number, or is said twice."""
-    typed, fields = assignments(draft.changes), tuple(_of_fields(draft))
+    typed = assignments(draft.changes)
+    priority = _number(draft.priority, "priority", -_MOST_PRIORITY, _MOST_PRIORITY) if draft.priority else None
+    whole = launch_words(typed, seeds=_seeds(draft), device=draft.device, priority=priority)
     said = {word.partition("=")[0].strip() for word in typed}
-    for word in fields:
+    for word in whole[len(typed) :]:
         key = word.partition("=")[0]
         if key in said:
             raise UsageError(f"{key} is in the changes and in a field of its own: leave one of the two empty")
-    return (*typed, *fields)
+    return whole
 
 
 def followed(draft: Draft) -> tuple[str, ...]:
@@ -78,10 +78,7 @@ def _heading(items: Sequence[LaunchItem], settings: Sequence[str], copies: int) 
     if len(items) == 1:
         return "1 run"
     presets = len({item.spec.preset for item in items})
-    by = [f"{presets} presets"] if presets > 1 else []
-    by += [f"{count} of {key}" for key, count in factors(settings).items()]
-    by += [f"{copies} of each"] if copies > 1 else []
-    return f"{len(items)} runs ({' x '.join(by)}); the first:"
+    return f"{len(items)} runs ({product_words(presets, factors(settings), copies)}); the first:"
 
 
 def meaning(items: Sequence[LaunchItem], settings: Sequence[str] = (), copies: int = 1) -> list[str]:
@@ -107,18 +104,11 @@ def meaning(items: Sequence[LaunchItem], settings: Sequence[str] = (), copies: i
     return lines
 
 
-def _of_fields(draft: Draft) -> Iterator[str]:
-    first = _number(draft.first_seed, "from", 0, _LAST_SEED) if draft.first_seed else None
+def _seeds(draft: Draft) -> tuple[int, ...]:
+    first = _number(draft.first_seed, "from", 0, LARGEST_SEED) if draft.first_seed else None
     if draft.seeds:
-        many = _number(draft.seeds, "seeds", 1, _MOST_RUNS)
-        begin = 1 if first is None else first
-        yield f"run.seed={','.join(map(str, range(begin, min(begin + many, _LAST_SEED + 1))))}"
-    elif first is not None:
-        yield f"run.seed={first}"
-    if draft.device is not None:
-        yield f"run.device={draft.device}"
-    if draft.priority:
-        yield f"keep.limits.priority={_number(draft.priority, 'priority', -_MOST_PRIORITY, _MOST_PRIORITY)}"
+        return counted_seeds(_number(draft.seeds, "seeds", 1, RUNS_AT_ONCE), first)
+    return () if first is None else (first,)
 
 
 def _number(text: str, field: str, least: int, most: int) -> int:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.own_code import own_code, own_code_words
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.ipc.replies import Quoted
-from mission_tui.ipc.requests import LaunchItem, Quote
+from mission_tui.ipc.requests import Quote
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.state.app_context import AppContext
@@ -140,8 +140,15 @@ class LaunchPreview:
             if preset is None:
                 trouble = "there is no preset that can be used"
             else:
-                name, group = draft.name or None, draft.group or None
-                items = await plan(self._app_context.resolve, preset, settings, name, copies, group, followed(draft))
+                items = await plan(
+                    self._app_context.resolve,
+                    preset,
+                    settings,
+                    name=draft.name or None,
+                    copies=copies,
+                    group=draft.group or None,
+                    after=followed(draft),
+                )
         except MissionError as error:
             trouble = str(error)
         if typed != self._typed:

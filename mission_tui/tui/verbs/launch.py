@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
-from mission_tui.ipc.requests import UNDO_S, Clone, Launch, LaunchItem
+from mission_tui.ipc.requests import UNDO_S, Clone, Launch
 from mission_tui.tui.screens.questions import LineInputScreen, settings_in, typed
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_plan import plan
@@ -37,7 +38,7 @@ async def launch_keys(app_context: AppContext, keys: Sequence[str]) -> None:
         elif preset.from_folder:
             asked.append(preset)
         else:
-            items += await plan(app_context.resolve, preset, (), None, 1)
+            items += await plan(app_context.resolve, preset)
     if items:
         await launch(app_context, tuple(items))
     if asked:

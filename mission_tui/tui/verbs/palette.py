@@ -58,7 +58,7 @@ async def palette(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
                 if preset.from_folder:
                     await ask_first(app_context, preset)
                 else:
-                    await launch(app_context, await plan(app_context.resolve, preset, (), None, 1))
+                    await launch(app_context, await plan(app_context.resolve, preset))
 
 
 async def command(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import AttemptEnded, FleetEvent
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.specs.spec import RunSpec, Spec
+from mission_tui.fleet.specs.spec import LaunchItem, RunSpec, Spec
 from mission_tui.ipc.replies import Accepted, CleanReply, Launched
 from mission_tui.ipc.requests import (
     Act,
@@ -36,7 +36,6 @@ from mission_tui.ipc.requests import (
     GetSnapshot,
     Label,
     Launch,
-    LaunchItem,
     Note,
     Prune,
     Remove,

@@ -21,7 +21,8 @@ from unittest import mock
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import Asked, AttemptEnded, AttemptStarting, FleetEvent
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.ipc.requests import Act, Launch, LaunchItem, Resume
+from mission_tui.fleet.specs.spec import LaunchItem
+from mission_tui.ipc.requests import Act, Launch, Resume
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir, supervisor_dir

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.replies import Accepted, DetailsReply, Launched, UpgradesReply, VerdictReply
-from mission_tui.ipc.requests import GetDetails, GetUpgrades, Launch, LaunchItem, Resume
+from mission_tui.ipc.requests import GetDetails, GetUpgrades, Launch, Resume
 from mission_tui.supervisor.launchers import provenance_probe
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.waiting import until

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep
-from mission_tui.ipc.requests import LaunchItem
+from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, LimitsKeep
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle import first_attempts
@@ -38,7 +37,7 @@ def core_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Cor
         """Meters would start a probe of GPUs."""
 
     def made() -> Core:
-        core = Core(tmp_path / "runs", LocalLauncher())
+        core = Core(tmp_path / "runs", {"local": LocalLauncher()})
         monkeypatch.setattr(core.machine, "measure", unmeasured)
         return core
 

@@ -11,10 +11,10 @@ from msgspec import structs
 
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent
-from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, LimitsKeep, Spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, Launched
-from mission_tui.ipc.requests import Launch, LaunchItem, Resume, Set
+from mission_tui.ipc.requests import Launch, Resume, Set
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import read_launch
 from tests.nvml import GIB, Machine, needs_gcc

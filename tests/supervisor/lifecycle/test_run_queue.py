@@ -10,9 +10,9 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.events.journal import Asked
-from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, LimitsKeep, Spec
 from mission_tui.ipc.replies import Launched
-from mission_tui.ipc.requests import Launch, LaunchItem, Undo
+from mission_tui.ipc.requests import Launch, Undo
 from mission_tui.records.files.append import AppendLog
 from tests.full_disk import fill, small_disk
 from tests.supervisor.conftest import REPOSITORY, Lab, opened_lab, stub_spec

@@ -14,9 +14,9 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.specs.spec import RestartKeep
+from mission_tui.fleet.specs.spec import LaunchItem, RestartKeep
 from mission_tui.ipc.replies import OperatorReply
-from mission_tui.ipc.requests import Clone, ImportCheckpoint, LaunchItem, Rename, Request, Resume
+from mission_tui.ipc.requests import Clone, ImportCheckpoint, Rename, Request, Resume
 from mission_tui.supervisor.runs.run_names import RunNames
 from tests.faults.foreign_zips import members, written
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec

@@ -11,8 +11,9 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.replies import Launched
-from mission_tui.ipc.requests import Evaluate, Launch, LaunchItem
+from mission_tui.ipc.requests import Evaluate, Launch
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.runs.checkpoint import list_checkpoints
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec

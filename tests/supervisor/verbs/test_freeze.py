@@ -14,9 +14,10 @@ from msgspec import structs
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.journal import FleetEvent, RunFrozen, RunThawed
+from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, Launched
-from mission_tui.ipc.requests import Launch, LaunchItem, Resume
+from mission_tui.ipc.requests import Launch, Resume
 from mission_tui.records.files.tail import read_all
 from tests.supervisor.conftest import REPOSITORY, Lab, living, stub_spec
 from tests.waiting import until

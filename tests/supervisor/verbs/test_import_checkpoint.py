@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import MissionError
+from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.replies import Accepted, Evaluated
-from mission_tui.ipc.requests import Evaluate, ImportCheckpoint, LaunchItem, Resume
+from mission_tui.ipc.requests import Evaluate, ImportCheckpoint, Resume
 from tests.faults.foreign_zips import members, written
 from tests.supervisor.conftest import REPOSITORY, Lab
 from tests.trainer.harness import spec_with

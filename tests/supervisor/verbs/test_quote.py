@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec import structs
 
-from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, LimitsKeep, Spec
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import Quoted
-from mission_tui.ipc.requests import LaunchItem, Quote
+from mission_tui.ipc.requests import Quote
 from tests.nvml import GIB, Machine, needs_gcc
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.waiting import until

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import UsageError
+from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.replies import Accepted, Evaluated, Launched, RemovableReply
-from mission_tui.ipc.requests import Evaluate, GetTrash, Launch, LaunchItem, Remove, Rename, Restore
+from mission_tui.ipc.requests import Evaluate, GetTrash, Launch, Remove, Rename, Restore
 from mission_tui.records.runs.trash import trash_dir, tree_bytes
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.waiting import until

@@ -10,14 +10,15 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
-from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, LimitsKeep, Spec
 from mission_tui.ipc.client import Connection
-from mission_tui.ipc.replies import DetailsReply, EndedReply, HistoryReply, Launched, LogReply, SnapshotReply
+from mission_tui.ipc.replies import DetailsReply, EndedReply, HistoryReply, Launched, LogReply, Quoted, SnapshotReply
 from mission_tui.ipc.requests import (
     Evaluate,
     GetDetails,
@@ -25,7 +26,7 @@ from mission_tui.ipc.requests import (
     GetHistory,
     GetLog,
     Launch,
-    LaunchItem,
+    Quote,
     Shutdown,
     Undo,
     Watch,
@@ -116,7 +117,7 @@ def test_a_name_means_one_live_run(lab: Lab) -> None:
     (run,) = lab.launch(name="alpha")
     with pytest.raises(UsageError, match="taken"):
         lab.launch(name="alpha")
-    with pytest.raises(UsageError, match="taken"):
+    with pytest.raises(UsageError, match="two runs of one launch"):
         lab.launch(2, name="beta")
     with pytest.raises(UsageError, match="cannot be used"):
         lab.launch(name="../beta")
@@ -125,6 +126,18 @@ def test_a_name_means_one_live_run(lab: Lab) -> None:
     lab.ended(run)
     (again,) = lab.launch(name="alpha")
     assert lab.view(again).name == "alpha"
+
+
+def test_what_cannot_be_a_group_is_refused_by_the_supervisor_too(lab: Lab) -> None:
+    """Whichever client sends it, also for a quote; nothing is made."""
+    items = (LaunchItem(spec=stub_spec(), group="-other"),)
+    who: dict[str, Any] = {"cwd": str(lab.root), "python": sys.executable, "environ": {"PATH": lab.environ["PATH"]}}
+    with pytest.raises(UsageError, match="group name '-other' cannot be used"):
+        lab.ask(lambda id_: Launch(id=id_, items=items, **who))
+    quoted = lab.ask(lambda id_: Quote(id=id_, items=items, **who))
+    assert isinstance(quoted, Quoted)
+    assert "group name '-other' cannot be used" in quoted.refused
+    assert run_folders(lab) == []
 
 
 def test_a_launch_that_cannot_be_written_leaves_nothing(lab: Lab) -> None:

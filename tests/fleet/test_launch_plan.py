@@ -1,0 +1,80 @@
+"""The one planner of launches: how many runs, their names, groups and seeds, for the command line as for the screen."""
+
+from __future__ import annotations
+
+import pytest
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.launch_plan import (
+    LONGEST_NAME,
+    RUNS_AT_ONCE,
+    check_name,
+    check_names,
+    counted_seeds,
+    launch_words,
+    plan_launch,
+    product_words,
+    repeat_seed,
+)
+from mission_tui.fleet.specs.spec import LARGEST_SEED, LaunchItem, Spec
+
+SPEC = Spec(preset="tiny")
+
+
+@pytest.mark.parametrize("name", ["", "..", "-x", "a/b", "a b", "x" * 65, "a\n", "é"])
+def test_names_that_cannot_be_typed_safely_are_refused(name: str) -> None:
+    """The sentence says what a name may hold."""
+    with pytest.raises(UsageError, match="give 1 to 64 letters"):
+        check_name(name)
+
+
+def test_one_run_has_no_group_and_several_share_one() -> None:
+    """A single run keeps the name as it is given; several are numbered, in a group named for them or for the set."""
+    (one,) = plan_launch([SPEC], title="trio", tag="ab12", name="base", after=("first",))
+    assert (one.name, one.group, one.after) == ("base", None, ("first",))
+    named = plan_launch([SPEC, SPEC], title="trio", tag="ab12", name="base")
+    assert [(it.name, it.group) for it in named] == [("base-1", "base-ab12"), ("base-2", "base-ab12")]
+    unnamed = plan_launch([SPEC], title="trio", tag="ab12", copies=2)
+    assert [(it.name, it.group) for it in unnamed] == [(None, "trio-ab12")] * 2
+    assert plan_launch([SPEC], title="trio", tag="ab12", group="sweep-1")[0].group == "sweep-1"
+
+
+def test_a_group_that_is_named_for_its_runs_can_always_be_used() -> None:
+    """A long name is cut, so that the supervisor takes the group."""
+    items = plan_launch([SPEC, SPEC], title="x", tag="ab12", name="n" * (LONGEST_NAME - 2))
+    assert items[0].group == f"{'n' * (LONGEST_NAME - 5)}-ab12"
+
+
+def test_too_many_runs_are_refused_with_what_is_multiplied() -> None:
+    """One sentence for both front ends."""
+    product = product_words(2, {"ppo.gamma": 2, "run.seed": 4}, 5)
+    assert product == "2 presets x 2 of ppo.gamma x 4 seeds x 5 copies"
+    with pytest.raises(UsageError, match=rf"80 runs at once \({product}\), and {RUNS_AT_ONCE} is the most"):
+        plan_launch([SPEC] * 16, title="x", tag="ab12", copies=5, product=product)
+
+
+def test_names_and_groups_are_checked_in_one_place() -> None:
+    """What the supervisor asks of what it was sent: a name, a group, and no name twice."""
+    check_names([LaunchItem(spec=SPEC), LaunchItem(spec=SPEC, name="a", group="g"), LaunchItem(spec=SPEC, name="b")])
+    with pytest.raises(UsageError, match="group name '-g' cannot be used: give 1 to 64 letters"):
+        check_names([LaunchItem(spec=SPEC, group="-g")])
+    with pytest.raises(UsageError, match="run name '' cannot be used"):
+        check_names([LaunchItem(spec=SPEC, name="")])
+    with pytest.raises(UsageError, match="'a' is given to two runs of one launch"):
+        check_names([LaunchItem(spec=SPEC, name="a")] * 2)
+
+
+def test_options_and_fields_become_the_same_words() -> None:
+    """After those that were typed; what was not said adds nothing."""
+    words = launch_words(("ppo.gamma=0.9",), seeds=(1, 2), device="cpu", priority=0)
+    assert words == ("ppo.gamma=0.9", "run.seed=1,2", "run.device=cpu", "keep.limits.priority=0")
+    assert launch_words(()) == ()
+
+
+def test_seeds_count_up_and_end_at_the_largest() -> None:
+    """From 1, or from the one given; a launch that would go beyond is refused, repeats begin again at 0."""
+    assert counted_seeds(3, None) == (1, 2, 3)
+    assert counted_seeds(2, LARGEST_SEED - 1) == (LARGEST_SEED - 1, LARGEST_SEED)
+    with pytest.raises(UsageError, match=f"2 seeds from {LARGEST_SEED} go beyond"):
+        counted_seeds(2, LARGEST_SEED)
+    assert [repeat_seed(None, 1), repeat_seed(7, 3), repeat_seed(LARGEST_SEED, 2)] == [1, 9, 0]
