@@ -83,6 +83,7 @@ class Clock:
         self._claims = partial(claims_of, core)
         self._beats = 0
         self._looking: asyncio.Task[None] | None = None
+        self._asking: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Beat for ever."""
@@ -103,6 +104,7 @@ class Clock:
             self._check_root()
         attempt, attended = self._core.duties.attempt, self._dispatcher.attended
         attempt("steps of the clock", lambda: self._core.clock_steps.poll(self._core), None)
+        self._ask_engines()
         for run in list(self._core.live.values()):
             try:
                 self._check_run(run)
@@ -136,6 +138,16 @@ class Clock:
             self._busy_at = time.monotonic()
         elif time.monotonic() - self._busy_at > self._limits.idle_s:
             self._core.request_exit(f"no run and no client for {self._limits.idle_s:g} s")
+
+    def _ask_engines(self) -> None:
+        """Have each engine asked about all its runs at once; one that takes its time keeps nobody waiting."""
+        for name, launcher in self._core.launchers.items():
+            if not launcher.can.asks_engine or (name in self._asking and not self._asking[name].done()):
+                continue
+            jobs = [run.job for run in self._core.live.values() if run.launcher is launcher and run.attempt]
+            if jobs:
+                self._asking[name] = asyncio.create_task(launcher.refresh(jobs), name=f"launcher {name}")
+                self._core.duties.follow(f"asking launcher {name}", self._asking[name])
 
     def _check_run(self, run: LiveRun) -> None:
         if run.turn is not None:

@@ -32,10 +32,12 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     `here`: its processes are of this machine, so what they take counts against it, can be read from /proc, and what
     they leave behind can be cleaned up. `freezes`: they can be stopped where they stand, and go on later.
+    `asks_engine`: it has to be refreshed, because how runs stand is known elsewhere.
     """
 
     here: bool = False
     freezes: bool = False
+    asks_engine: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,10 @@ class Launcher(Protocol):
         """Have the written order carried out. Raises `MissionError` when it cannot be."""
 
     async def refresh(self, jobs: Sequence[Job]) -> None:
-        """Ask the engine about all of `jobs` at once; once a beat. Raises `MissionError` when it does not answer."""
+        """Ask the engine about all of `jobs` at once; once a beat, where `can.asks_engine`.
+
+        Raises `MissionError` when it does not answer: what was known of the jobs then stays known.
+        """
 
     def look(self, job: Job) -> Sighting:
         """How the attempt stands now; who is found is held until `release`.

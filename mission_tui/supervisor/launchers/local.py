@@ -82,7 +82,7 @@ class LocalLauncher:
     """The embedded engine. The lease says who owns a run, identities who of an attempt lives."""
 
     name = "local"
-    can = Capabilities(here=True, freezes=True)
+    can = Capabilities(here=True, freezes=True, asks_engine=False)
 
     def __init__(self, keepers: KeeperSource | None = None) -> None:
         self._keepers = Keepers() if keepers is None else keepers

@@ -132,7 +132,7 @@ def _queued(core: Core, run_id: str, spec: Spec, visible: str | None, now: float
     held = waits_for_others(core, journal.after) if journal.attempt == 0 else ""
     if not held and not core.is_free(run_id):
         held = HELD
-    if not held and gain is not None:
+    if not held and gain is not None and core.launcher_for(spec).can.here:
         held = gain_shortage(core, gain, now) or ""
     held = held or core.variables.why_it_waits(run_id)
     run = queued_run(core, run_id, journal.name, spec, visible, journal.created_t, held)

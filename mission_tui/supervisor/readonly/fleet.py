@@ -22,13 +22,14 @@ from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded
 from mission_tui.fleet.events.observations import FlagSeen, ForeignSeen, PidsSeen, SizeSeen
 from mission_tui.fleet.events.processes import Pids
 from mission_tui.fleet.history.classify import classify
+from mission_tui.fleet.specs.spec import LAUNCHERS
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.views.snapshot import SupervisorInfo
 from mission_tui.plain_files import open_plain
 from mission_tui.procfs import boot_id, read_stat
 from mission_tui.records.files.tail import Tail, read_newest
-from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_identity
-from mission_tui.records.runs.layout import RunDir, run_dirs
+from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_handle, read_identity
+from mission_tui.records.runs.layout import AttemptDir, RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.host.lease import holds
 from mission_tui.supervisor.host.machine import HostSampler
@@ -259,7 +260,7 @@ class ReadonlyFleet:
         if identity is None:
             return
         elsewhere = identity.boot_id != self._boot
-        self.store.apply(seen.dir.id, FlagSeen("unverifiable", raised=elsewhere))
+        self.store.apply(seen.dir.id, FlagSeen("unverifiable", raised=elsewhere and not _has_engine(folder)))
         if elsewhere:
             return
         keeper, trainer = _living(identity.keeper), _living(identity.trainer)
@@ -292,6 +293,14 @@ class ReadonlyFleet:
         last_t = ended.ended_t if ended is not None else row.t if row is not None else time.time()
         seen.inferred = True
         self.store.apply(run_id, AttemptEnded(known.journal.seq + 1, last_t, attempt, outcome))
+
+
+def _has_engine(folder: AttemptDir) -> bool:
+    """Whether another launcher than this machine's has the attempt: processes of another boot are then no riddle."""
+    with suppress(DamagedError, OSError):
+        handle = read_handle(folder.handle)
+        return handle is not None and handle.launcher != LAUNCHERS[0]
+    return False
 
 
 def _living(recorded: ProcessIdentity) -> int | None:

@@ -162,7 +162,7 @@ class LiveRun:
 
     def lives(self) -> bool:
         """Whether somebody who was found at the last look is still there."""
-        return self.launcher.lives(self.job)
+        return self.sighting.lives and self.launcher.lives(self.job)
 
     def out_of_sight(self, why: str, *, outlived: bool) -> None:
         """Its lease is held, and no process that could be told anything is visible."""

@@ -73,7 +73,7 @@ class GainMonitor:
     def _candidates(self, now: float) -> Iterator[str]:
         """Live runs, and those that ended lately."""
         store = self._runs.store
-        yield from self._runs.live
+        yield from (run_id for run_id, run in self._runs.live.items() if run.launcher.can.here)
         for view in store.ended(0, ENDED_RUNS)[0]:
             if view.id not in self._runs.live and now - (view.ended_t or 0.0) < MEMORY_S:
                 yield view.id
@@ -119,7 +119,8 @@ class CoRunningMonitor:
 
     def poll(self) -> None:
         """Tell every live attempt of the others that came, began to learn or left since the last look."""
-        known = {run_id: self._runs.store.run(run_id) for run_id in self._runs.live}
+        here = [run_id for run_id, run in self._runs.live.items() if run.launcher.can.here]
+        known = {run_id: self._runs.store.run(run_id) for run_id in here}
         stages = {run_id: stage for run_id, run in known.items() if (stage := _stage(run)) is not None}
         changed = {run_id for run_id in stages.keys() | self._stages.keys() if not self._same(run_id, stages)}
         for run_id, run in known.items():

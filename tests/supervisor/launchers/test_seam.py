@@ -1,0 +1,253 @@
+"""Another launcher than this machine's: a real supervisor core carries runs out by it and never asks which it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.specs import consistency
+from mission_tui.fleet.specs.spec import LaunchItem, Spec
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.requests import Act, Launch
+from mission_tui.ipc.telemetry_messages import PhaseEntered
+from mission_tui.records.runs.attempt import read_handle
+from mission_tui.records.runs.layout import supervisor_dir
+from mission_tui.supervisor import clock
+from mission_tui.supervisor.clock import Clock, TimeLimits
+from mission_tui.supervisor.gpu.watch import GpuWatch
+from mission_tui.supervisor.launchers.provenance import ProvenanceWatch
+from mission_tui.supervisor.lifecycle.adoption import take_in
+from mission_tui.supervisor.lifecycle.capacity import claims_of
+from mission_tui.supervisor.request_dispatcher import RequestDispatcher
+from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.telemetry_handler import TelemetryHandler
+from mission_tui.supervisor.verbs.acts import freeze, kill, pause, stop
+from mission_tui.supervisor.verbs.launch import launch
+from tests.supervisor.conftest import stub_spec
+from tests.supervisor.scripted_launcher import Engine, ScriptedLauncher, ScriptedLink
+
+BEAT_S = 0.01
+
+
+class Field:
+    """A runs root, an engine, and supervisors of it one after the other."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.engine, self.local = Engine(), Engine()
+        supervisor_dir(root).mkdir(parents=True)
+
+    @asynccontextmanager
+    async def supervisor(self) -> AsyncIterator[Supervisor]:
+        """One that beats until the block ends; then it is gone, and jobs are not."""
+        core = Core(
+            self.root, {"local": ScriptedLauncher(self.local, "local"), "scripted": ScriptedLauncher(self.engine)}
+        )
+        take_in(core)
+        never = TimeLimits(idle_s=float("inf"))
+        beating = asyncio.create_task(Clock(core, RequestDispatcher(core), (), lambda: True, never).run())
+        try:
+            yield Supervisor(core)
+        finally:
+            beating.cancel()
+            core.machine.gpu.close()
+            for run in core.live.values():
+                run.release()
+
+
+class Supervisor:
+    """What a client and a trainer see of one."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.handler = TelemetryHandler(core)
+
+    async def launch(self, launcher: str) -> str:
+        """The id of a new run by `launcher`."""
+        request = Launch(
+            id=1, items=(LaunchItem(spec=spec_for(launcher)),), cwd="/", python="/usr/bin/python3", environ={}
+        )
+        return (await launch(self.core, request)).runs[0].id
+
+    def view(self, run: str) -> RunView:
+        return self.core.store.view(run)
+
+    async def wait(self, run: str, wanted: Callable[[RunView], object]) -> RunView:
+        """The run's view once it is as `wanted`."""
+        async with asyncio.timeout(10):
+            while not wanted(self.view(run)):  # noqa: ASYNC110 - what is wanted need not change the snapshot
+                await asyncio.sleep(BEAT_S)
+        return self.view(run)
+
+
+def spec_for(launcher: str) -> Spec:
+    """A spec that is carried out by `launcher`."""
+    spec = stub_spec()
+    return structs.replace(spec, run=structs.replace(spec.run, launcher=launcher))
+
+
+@pytest.fixture
+def field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Field:
+    """Two launchers: both scripted, one in the place of this machine's."""
+    monkeypatch.setattr(consistency, "LAUNCHERS", ("local", "scripted"))
+    monkeypatch.setattr(clock, "TICK_S", BEAT_S)
+    monkeypatch.setattr(GpuWatch, "tick", lambda _self, wanted: None)
+    monkeypatch.setattr(ProvenanceWatch, "record", lambda *_: None)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return Field(tmp_path / "runs")
+
+
+async def test_a_run_is_carried_out_by_the_launcher_that_its_spec_names(field: Field) -> None:
+    """Each engine has its own job, and the run directory says which and under what name."""
+    async with field.supervisor() as supervisor:
+        here, there = await supervisor.launch("local"), await supervisor.launch("scripted")
+        await supervisor.wait(there, lambda _: field.local.jobs and field.engine.jobs)
+        assert [job.run.id for job in field.local.jobs.values()] == [here]
+        assert [job.run.id for job in field.engine.jobs.values()] == [there]
+        handle = read_handle(supervisor.core.run_dir(there).attempt(1).handle)
+        assert handle is not None
+        assert (handle.launcher, handle.id) == ("scripted", "4711")
+
+
+async def test_a_queued_job_is_shown_with_its_reason_and_ends_with_its_code(field: Field) -> None:
+    """The engine's reason is the run's while it waits there; how it ended is what the node wrote."""
+    async with field.supervisor() as supervisor:
+        run = await supervisor.launch("scripted")
+        await supervisor.wait(run, lambda _: field.engine.jobs)
+        field.engine.job(run).queue("waits for a GPU: Resources")
+        waiting = await supervisor.wait(run, lambda view: view.cause)
+        assert (waiting.state, waiting.cause, waiting.pids.keeper) == ("starting", "waits for a GPU: Resources", None)
+        field.engine.job(run).begin("n1")
+        await supervisor.wait(run, lambda view: not view.cause)
+        assert supervisor.core.live[run].sighting.node == "n1"
+        field.engine.job(run).end(3)
+        ended = await supervisor.wait(run, lambda view: view.state == "ended")
+        assert (ended.outcome, ended.cause) == ("failed", "exited 3")
+
+
+async def test_many_jobs_are_one_question(field: Field) -> None:
+    """However many runs an engine has, it is asked once a beat."""
+    async with field.supervisor() as supervisor:
+        runs = [await supervisor.launch("scripted") for _ in range(4)]
+        await supervisor.wait(runs[-1], lambda _: 4 in field.engine.questions)
+        asked = len(field.engine.questions)
+        await asyncio.sleep(10 * BEAT_S)
+        assert len(field.engine.questions) - asked <= 11
+
+
+async def test_stop_and_kill_are_the_engines_to_carry_out(field: Field) -> None:
+    """Nothing is signalled from here: the engine is asked, and the run ends when it says so."""
+    async with field.supervisor() as supervisor:
+        gentle, hard = await supervisor.launch("scripted"), await supervisor.launch("scripted")
+        await supervisor.wait(hard, lambda _: len(field.engine.jobs) == 2)
+        for run in (gentle, hard):
+            field.engine.job(run).begin("n1")
+            await supervisor.wait(run, lambda _, run=run: supervisor.core.live[run].lives())  # type: ignore[misc]
+        await stop(supervisor.core, Act(id=1, verb="stop", runs=(gentle,)))
+        await kill(supervisor.core, Act(id=2, verb="kill", runs=(hard,)))
+        assert [field.engine.job(run).asked for run in (gentle, hard)] == [["stop"], ["kill"]]
+        for run in (gentle, hard):
+            field.engine.job(run).end(0)
+        assert (await supervisor.wait(hard, lambda view: view.state == "ended")).outcome == "killed"
+        assert (await supervisor.wait(gentle, lambda view: view.state == "ended")).state == "ended"
+
+
+async def test_a_trainer_that_is_connected_is_paused_and_stopped_by_orders(field: Field) -> None:
+    """Orders belong to the run, not to the launcher: the engine is not asked while the trainer may still obey."""
+    async with field.supervisor() as supervisor:
+        run = await supervisor.launch("scripted")
+        await supervisor.wait(run, lambda _: field.engine.jobs)
+        field.engine.job(run).begin("n1")
+        link = ScriptedLink(field.engine.job(run))
+        assert supervisor.handler.admit(link)  # type: ignore[arg-type]
+        await pause(supervisor.core, Act(id=1, verb="pause", runs=(run,)))
+        supervisor.handler.receive(link, PhaseEntered("paused", 1, 64, 0.0))  # type: ignore[arg-type]
+        assert supervisor.view(run).state == "paused"
+        await stop(supervisor.core, Act(id=2, verb="stop", runs=(run,)))
+        assert [order.what for order in link.orders][-1:] == ["stop"]
+        assert field.engine.job(run).asked == []
+
+
+async def test_what_it_cannot_do_is_refused_with_another_way(field: Field) -> None:
+    """A launcher that cannot freeze says so as data; nothing of it is asked for that."""
+    async with field.supervisor() as supervisor:
+        run = await supervisor.launch("scripted")
+        await supervisor.wait(run, lambda _: field.engine.jobs)
+        field.engine.job(run).begin("n1")
+        await supervisor.wait(run, lambda _: supervisor.core.live[run].sighting.trains)
+        with pytest.raises(UsageError, match=r"run\.launcher = 'scripted'\) nothing can be frozen; pause it instead"):
+            await freeze(supervisor.core, Act(id=1, verb="freeze", runs=(run,)))
+
+
+async def test_it_takes_nothing_of_this_machine(field: Field) -> None:
+    """No room here is promised to it, so that it waits for none either."""
+    async with field.supervisor() as supervisor:
+        run = await supervisor.launch("scripted")
+        await supervisor.wait(run, lambda _: field.engine.jobs)
+        assert claims_of(supervisor.core) == ()
+
+
+async def test_a_later_supervisor_finds_its_jobs_by_their_handles(field: Field) -> None:
+    """A restart changes nothing: who runs is shown, and who ended meanwhile has ended as the node wrote."""
+    async with field.supervisor() as supervisor:
+        stays, ends = await supervisor.launch("scripted"), await supervisor.launch("scripted")
+        await supervisor.wait(ends, lambda _: len(field.engine.jobs) == 2)
+        for run in (stays, ends):
+            field.engine.job(run).begin("n1")
+            await supervisor.wait(run, lambda _, run=run: supervisor.core.live[run].lives())  # type: ignore[misc]
+    field.engine.job(ends).end(3)
+    async with field.supervisor() as supervisor:
+        await supervisor.wait(stays, lambda _: supervisor.core.live[stays].lives())
+        assert supervisor.core.live[stays].sighting.node == "n1"
+        assert (await supervisor.wait(ends, lambda view: view.state == "ended")).cause == "exited 3"
+        assert len(field.engine.jobs) == 2
+        await kill(supervisor.core, Act(id=1, verb="kill", runs=(stays,)))
+        assert field.engine.job(stays).asked == ["kill"]
+
+
+async def test_a_lost_node_is_the_cause_of_the_end(field: Field) -> None:
+    """Nobody wrote how it ended: the engine's word is what is known."""
+    async with field.supervisor() as supervisor:
+        run = await supervisor.launch("scripted")
+        await supervisor.wait(run, lambda _: field.engine.jobs)
+        field.engine.job(run).begin("n2")
+        await supervisor.wait(run, lambda _: supervisor.core.live[run].lives())
+        field.engine.job(run).lose_node("node n2 was lost")
+        ended = await supervisor.wait(run, lambda view: view.state == "ended")
+        assert (ended.outcome, ended.cause) == ("lost", "node n2 was lost")
+
+
+async def test_an_engine_that_does_not_answer_ends_nothing(field: Field) -> None:
+    """What was known stays known, and that nobody can be asked is a failed duty."""
+    async with field.supervisor() as supervisor:
+        run = await supervisor.launch("scripted")
+        await supervisor.wait(run, lambda _: field.engine.jobs)
+        field.engine.job(run).begin("n1")
+        await supervisor.wait(run, lambda _: supervisor.core.live[run].lives())
+        field.engine.down = True
+        await supervisor.wait(run, lambda _: "asking launcher scripted" in supervisor.core.duties.failed)
+        assert supervisor.core.live[run].lives()
+        field.engine.down = False
+        await supervisor.wait(run, lambda _: not supervisor.core.duties.failed)
+
+
+async def test_a_job_of_a_launcher_that_is_not_here_is_left_alone(field: Field) -> None:
+    """A run of a later version is shown with why, and nobody takes it for ended."""
+    async with field.supervisor() as supervisor:
+        run = await supervisor.launch("scripted")
+        await supervisor.wait(run, lambda _: field.engine.jobs)
+    path = field.root / run / "attempts" / "1" / "handle.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"launcher": "moon"}), encoding="utf-8")
+    journal = (field.root / run / "events.jsonl").read_bytes()
+    async with field.supervisor() as supervisor:
+        view = supervisor.view(run)
+        assert "damaged" in view.flags
+        assert "its launcher 'moon' is not known to this supervisor, which has local, scripted" in (view.cause or "")
+    assert (field.root / run / "events.jsonl").read_bytes() == journal
