@@ -13,7 +13,7 @@ from mission_tui.ipc.requests import Apply, GetHistory, Mark
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.sections.health import finding_lines
 from mission_tui.tui.state.history import evidence_points, evidence_start, rewritten, stretch
-from mission_tui.tui.widgets.findings import BAND
+from mission_tui.tui.widgets.charts import BAND
 from tests.tui.fake_client import details
 from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, NAN_FINDING, NOW, a_fleet, a_run
 from tests.tui.stage import Stage, staged

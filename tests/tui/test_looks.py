@@ -13,7 +13,7 @@ from textual.screen import Screen
 from mission_tui.fleet.events.processes import EnvWorkers, SlowWorker
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.screens.run import RunScreen
-from mission_tui.tui.widgets.findings import BAND
+from mission_tui.tui.widgets.charts import BAND
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import BUSY, ENDED, ENTROPY_FINDING, KL_FINDING, LIVE, NAN_FINDING, a_fleet, a_run
 from tests.tui.stage import Clock, Stage, make_app

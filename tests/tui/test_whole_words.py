@@ -9,10 +9,10 @@ from msgspec import structs
 
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.tui.drawing.strips import clause
-from mission_tui.tui.screens.compare import Overlay
 from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.sections.tabs import learn
 from mission_tui.tui.state.presets import PresetChoice
+from mission_tui.tui.widgets.charts import ComparisonChart
 from mission_tui.tui.widgets.choices import Choices
 from mission_tui.tui.widgets.group_cells import GROUP_CELLS
 from tests.tui.fleets import KL_FINDING, LIVE, NOW, a_fleet, ended
@@ -144,7 +144,7 @@ async def test_compared_curves_take_what_the_tables_leave(size: tuple[int, int])
         await stage.shows("ppo.gamma")
         await stage.still()
         assert sum(not line.strip() for line in stage.lines()) < 3
-        assert stage.screen.query_one(Overlay).size.height >= (size[1] - 2) * 2 // 5
+        assert stage.screen.query_one(ComparisonChart).size.height >= (size[1] - 2) * 2 // 5
 
 
 @pytest.mark.parametrize("columns", [40, 80])

@@ -21,7 +21,7 @@ from mission_tui.tui.sections.health import flags, limits_on_curve, readings_of
 from mission_tui.tui.state.history import metric_tags
 from mission_tui.tui.state.preferences import ChartSettings, Shares, Split, split_of
 from mission_tui.tui.state.run_data import EXACT, RunData
-from mission_tui.tui.widgets.chart import Chart
+from mission_tui.tui.widgets.charts import Chart
 from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.metric_list import MetricList
 from mission_tui.tui.widgets.split_container import SplitContainer, give_columns

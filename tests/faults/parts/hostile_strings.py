@@ -49,7 +49,7 @@ MARKED = 1 / 2
 ANSWER_S = 0.3
 LEAVING = frozenset({"leave", "suspend", "replay", "shell"})
 BY_NAME = {action.name: action for action in ACTIONS}
-NUMBERS = frozenset({"ReplayLine", "Overlay", "Selector", "Timeline", "EvidenceChart", "HintLine"})
+NUMBERS = frozenset({"ReplayLine", "ComparisonChart", "Selector", "Timeline", "EvidenceChart", "HintLine"})
 """Parts that are drawn, and have no room for a word of somebody else."""
 
 

@@ -1,0 +1,238 @@
+"""The charts: of a run with legend, signs and crosshair; of a finding with its limit and incident; of compared runs."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.style import Style
+from textual import events
+from textual.message import Message
+
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.metrics import faint, hue
+from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
+from mission_tui.tui.plot.content import Content
+from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, numbers_beside
+from mission_tui.tui.plot.legend import legend, signs
+from mission_tui.tui.plot.picture import Scene, painted, picture
+from mission_tui.tui.plot.scale import Scale, scale_of
+from mission_tui.tui.state.history import Points, evidence_start
+from mission_tui.tui.state.preferences import Over
+from mission_tui.tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.compare import Comparison, Curve
+
+_P = colours.PALETTE
+HUES = (_P.live, _P.warn, _P.good, _P.paused, _P.key, _P.alarm, _P.bold)
+"""A colour for each setting of a comparison, in order; a curve's letter names it without colours."""
+BAND = "░"
+_BEHIND, _DRAWN = 1, 2
+_INSIDE, _APART, _PLACES = 0.97, 0.04, 8
+Paint = Callable[[Canvas, Scale, Frame], None]
+
+
+class Chart(Lines):
+    """Draws what it is given, and says where it was clicked or dragged."""
+
+    class Pointed(Message):
+        """The mouse is at `place` of the axis."""
+
+        def __init__(self, place: float) -> None:
+            super().__init__()
+            self.place = place
+
+    class Wheeled(Message):
+        """The wheel was turned by `by` columns."""
+
+        def __init__(self, by: int) -> None:
+            super().__init__()
+            self.by = by
+
+    def __init__(self) -> None:
+        super().__init__(id="chart")
+        self._content: Content | None = None
+        self._painted: tuple[Scene, Frame, Canvas] | None = None
+        self.frame: Frame | None = None
+
+    def draw(self, content: Content) -> None:
+        """Show `content`."""
+        self._content = content
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Legend above, signs below, and the picture in what is left."""
+        content, (width, height) = self._content, self.size
+        self.frame = None
+        if content is None or width <= 0:
+            return
+        above = legend(content, width)
+        scene = content.scene
+        if scene is None or scene.reach is None:
+            self.show(above)
+            return
+        below = signs(scene.marks, width)
+        sides = [it.side for it in scene.sided]
+        frame = frame_for(width, height - len(above) - len(below), scene.reach, sides)
+        if not frame.roomy:
+            self.show(above)
+            return
+        # The crosshair moves as often as a key repeats, and painting curves is work.
+        if self._painted is None or self._painted[0] is not scene or self._painted[1] != frame:
+            self._painted = scene, frame, painted(scene, frame)
+        self.frame = frame
+        self.show([*above, *picture(scene, frame, self._painted[2], content.at), *below])
+
+    def _point(self, event: events.MouseEvent) -> None:
+        frame = self.frame
+        if frame is not None and frame.left <= event.x < frame.left + frame.columns:
+            event.stop()
+            self.post_message(self.Pointed(frame.place(event.x - frame.left)))
+
+    def on_click(self, event: events.Click) -> None:
+        """A click puts the crosshair there."""
+        self._point(event)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """The crosshair follows the pressed button."""
+        if event.button:
+            self._point(event)
+
+    def wheel(self, by: int) -> None:
+        """The wheel moves the crosshair."""
+        self.post_message(self.Wheeled(by))
+
+
+class PlainChart(Lines):
+    """A chart with one axis of values, at the left; it does not react to the mouse."""
+
+    def paint(self, values: Iterable[float], reach: tuple[float, float], over: Over, draw: Paint) -> None:
+        """Draw on a canvas from the first to the last place of `reach`, scaled for `values`; blank where none fits."""
+        scale, frame = scale_of(values, log=False), frame_for(*self.size, reach, ["left"])
+        if scale is None or reach[0] >= reach[1] or not frame.roomy:
+            self.show([])
+            return
+        canvas = Canvas(frame.columns, frame.rows)
+        draw(canvas, scale, frame)
+        self.show(framed(frame, canvas, over, numbers_beside(scale, frame.rows)))
+
+
+def _stroke(
+    canvas: Canvas,
+    places: Sequence[float],
+    values: Sequence[float],
+    ink: Style,
+    layer: int,
+    scale: Scale,
+    frame: Frame,
+) -> None:
+    downs = (down_of(value, scale, frame.rows) for value in values)
+    dots = (None if down is None else (frame.across(place), down) for place, down in zip(places, downs, strict=False))
+    canvas.stroke(dots, ink, layer)
+
+
+class EvidenceChart(PlainChart):
+    """A finding on the curve of its signal, over updates, because findings and logs name places by them."""
+
+    def __init__(self) -> None:
+        super().__init__(id="evidence-chart")
+        self._shown: tuple[Finding, Points] | None = None
+
+    def draw_finding(self, finding: Finding, points: Points) -> None:
+        """Draw `finding` on the curve of its signal; fewer than two points draw nothing."""
+        self._shown = finding, points
+        self.redraw()
+
+    def redraw(self) -> None:
+        """The picture for the present size."""
+        finding, points = self._shown or (None, [])
+        if finding is None or len(points) < 2:
+            self.show([])
+            return
+        places, lows, highs = zip(*points, strict=True)
+        limit = () if finding.threshold is None else (finding.threshold,)
+
+        def draw(canvas: Canvas, scale: Scale, frame: Frame) -> None:
+            if lows != highs:
+                _stroke(canvas, places, lows, faint(0), _BEHIND, scale, frame)
+                _stroke(canvas, places, highs, faint(0), _BEHIND, scale, frame)
+            middles = [(low + high) / 2 for low, high in zip(lows, highs, strict=True)]
+            _stroke(canvas, places, middles, hue(0), _DRAWN, scale, frame)
+            _draw_incident(canvas, finding, scale, frame)
+
+        self.paint((*lows, *highs, *limit), (places[0], places[-1]), "updates", draw)
+
+
+def _draw_incident(canvas: Canvas, finding: Finding, scale: Scale, frame: Frame) -> None:
+    alarm = colours.severity_style(finding.severity)
+    if finding.threshold is not None:
+        ends, limit = (frame.low, frame.high), finding.threshold
+        _stroke(canvas, ends, (limit, limit), alarm, _BEHIND, scale, frame)
+    looked = evidence_start(finding)
+    if frame.low <= looked < finding.first_update:
+        canvas.fill(frame.column(looked), "│", colours.LINE)
+    if frame.low <= finding.first_update <= frame.high:
+        canvas.fill(frame.column(finding.first_update), "│", alarm)
+    # A pattern is seen without colour too.
+    if finding.last_update > max(frame.low, finding.first_update):
+        for column in range(frame.column(finding.first_update), frame.column(finding.last_update) + 1):
+            canvas.fill(column, BAND, colours.TRACK)
+
+
+class ComparisonChart(PlainChart):
+    """A run alone is its own line; seeds of one setting are their median between the fainter least and greatest."""
+
+    def __init__(self) -> None:
+        super().__init__(id="overlay")
+        self._found: Comparison | None = None
+
+    def draw_comparison(self, found: Comparison) -> None:
+        """Draw the curves that have two points or more."""
+        self._found = found
+        self.redraw()
+
+    def redraw(self) -> None:
+        """The picture for the present size."""
+        drawn = [entry for entry in _curves(self._found) if len(entry[1].x) > 1] if self._found is not None else []
+        if self._found is None or not drawn:
+            self.show([])
+            return
+        values = [value for _, curve, _ in drawn for column in (curve.y, curve.low, curve.high) for value in column]
+        reach = min(curve.x[0] for _, curve, _ in drawn), max(curve.x[-1] for _, curve, _ in drawn)
+
+        def draw(canvas: Canvas, scale: Scale, frame: Frame) -> None:
+            for _, curve, _ in drawn:
+                for edge in (curve.low, curve.high):
+                    _stroke(canvas, curve.x, edge, colours.TRACK, _BEHIND, scale, frame)
+            for _, curve, ink in drawn:
+                _stroke(canvas, curve.x, curve.y, Style(color=ink), _DRAWN, scale, frame)
+            _name_curves(canvas, drawn, scale, frame)
+
+        self.paint(values, reach, "run time" if self._found.by == "time" else "timesteps", draw)
+
+
+def _name_curves(canvas: Canvas, drawn: Sequence[tuple[str, Curve, str]], scale: Scale, frame: Frame) -> None:
+    """Each letter near its curve's end, and not where another one lies if two curves are the same."""
+    for nth, (mark, curve, ink) in enumerate(drawn):
+        inside = min(frame.high * _INSIDE, curve.x[-1]) - nth % _PLACES * _APART * frame.high
+        at = max(1, bisect_right(curve.x, inside)) - 1
+        down = down_of(curve.y[at], scale, frame.rows)
+        if down is not None:
+            canvas.glyph(frame.column(curve.x[at]), down // DOTS_UP, mark, Style(color=ink, bold=True))
+
+
+def _curves(found: Comparison) -> Iterator[tuple[str, Curve, str]]:
+    """What is drawn, with its letter and colour."""
+    from mission_tui.fleet.compare import letter  # loaded with statistics, which no chart of one run needs
+
+    bands = {band.name: band for band in found.bands}
+    for at, cohort in enumerate(found.cohorts):
+        places = [place for place, run in enumerate(found.runs) if run.cohort == at]
+        ink = HUES[at % len(HUES)]
+        if len(places) > 1 and cohort.name in bands:
+            yield letter(places[0]), bands[cohort.name], ink
+        else:
+            yield from ((letter(place), found.curves[place], ink) for place in places)
