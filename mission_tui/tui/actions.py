@@ -205,6 +205,12 @@ def key_label(key: str) -> str:
     return _LABELS.get(key, key)
 
 
+def rows_by(how: Move, page: int, whole: int) -> int:
+    """By how many rows a key moves, where a page has `page` rows and everything `whole`; 0 for sideways."""
+    steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -whole, "last": whole}
+    return steps.get(how, 0)
+
+
 def offered(place: Place, *, readonly: bool) -> Iterator[Action]:
     """The actions of a place, in the table's order."""
     return (action for action in ACTIONS if place in action.places and not (readonly and action.changes))

@@ -237,7 +237,7 @@ async def test_a_finding_is_acknowledged_and_opened_again() -> None:
         await stage.until(lambda: marks(stage)[1:] == [(RUN, "open", KL_FINDING.id, "")])
 
 
-async def test_a_rule_is_silenced_and_speaks_again() -> None:
+async def test_a_rule_is_silenced_and_no_longer() -> None:
     """`I` is about the rule of the chosen finding, and the run says which are silent."""
     async with staged(sick(KL_FINDING)) as stage:
         await stage.press("h", "I")
@@ -245,7 +245,7 @@ async def test_a_rule_is_silenced_and_speaks_again() -> None:
         silent = structs.replace(KL_FINDING, state="silenced")
         await stage.arrive(sick(silent, revision=2, silenced=("kl-persistent",)))
         await stage.press("i")
-        await stage.until(lambda: any("I lets it speak again" in toast for toast in stage.toasts()))
+        await stage.until(lambda: any("I ends that" in toast for toast in stage.toasts()))
         await stage.press("I")
         await stage.until(lambda: marks(stage)[1:] == [(RUN, "open", "", "kl-persistent")])
 

@@ -35,7 +35,7 @@ from mission_tui.tui.state.roster import SORTS
 from mission_tui.tui.state.run_data import RunDataLoader
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.filter_bar import FilterBar
-from mission_tui.tui.widgets.footer import Footer, hints
+from mission_tui.tui.widgets.footer import Footer
 from mission_tui.tui.widgets.header import Header
 from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.meters import Meters
@@ -119,11 +119,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         else:
             self._draw_runs()
             self._draw_detail()
-        readonly, undoable = self._app_context.readonly, bool(self._app_context.undoable())
-        presets, view = self._app_context.presets, self.view_state.view
-        self.query_one(Footer).update(
-            hints("fleet", presets, view, self.finding(), readonly=readonly, undoable=undoable)
-        )
+        self.draw_footer()
 
     def _share_rows(self, size: Size) -> bool:
         """Whether the rows of a screen of `size` are shared out otherwise than before."""

@@ -11,14 +11,14 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import Move, Place
+from mission_tui.tui.actions import Move, Place, rows_by
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen, bindings
 from mission_tui.tui.sections.machine import RUN_SORTS, machine_lines, runs_on
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.preferences import Split, split_of
-from mission_tui.tui.widgets.footer import Footer, hints
+from mission_tui.tui.widgets.footer import Footer
 from mission_tui.tui.widgets.header import Header
 from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.split_container import SplitContainer
@@ -91,9 +91,7 @@ class MachineScreen(SnapshotScreen, inherit_bindings=False):
         self.query_one(Header).update(self.snapshot)
         self.query_one(Timeline).update(self.snapshot, rows)
         self.query_one("#machine-lines", ScrollLines).redraw()
-        readonly, undoable = self._app_context.readonly, bool(self._app_context.undoable())
-        shown = hints("machine", (), self.chosen(), self.finding(), readonly=readonly, undoable=undoable)
-        self.query_one(Footer).update(shown)
+        self.draw_footer()
 
     def _settle(self) -> None:
         self._runs = [] if self.snapshot is None else runs_on(self.snapshot, self._sort)
@@ -119,8 +117,7 @@ class MachineScreen(SnapshotScreen, inherit_bindings=False):
     def action_move(self, how: Move) -> None:
         """The cursor goes through the runs and takes the window with it; at their ends the lines scroll."""
         body = self.query_one("#machine-lines", ScrollLines)
-        steps = {"up": -1, "down": 1, "first": -len(self._runs), "last": len(self._runs)}
-        to = max(0, min(self._at + steps.get(how, 0), len(self._runs) - 1))
+        to = max(0, min(self._at + rows_by(how, 0, len(self._runs)), len(self._runs) - 1))
         if to == self._at:
             body.move(how)
             return

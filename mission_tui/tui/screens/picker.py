@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 from textual.widgets import Input
 
-from mission_tui.tui.actions import Move
+from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.screens.sheet import Sheet
@@ -110,9 +110,7 @@ class Picker(Sheet[str]):
 
     def action_scroll_to(self, how: Move) -> None:
         """The other keys that move, by a line, a page, or to an end."""
-        many = len(self._choices)
-        steps = {"up": -1, "down": 1, "page_up": -10, "page_down": 10, "first": -many, "last": many}
-        self.action_step(steps[how])
+        self.action_step(rows_by(how, 10, len(self._choices)))
 
     def action_take(self) -> None:
         """Take what the cursor is on."""

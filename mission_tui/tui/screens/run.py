@@ -25,7 +25,7 @@ from mission_tui.tui.widgets.curves import ChartAct, Curves
 from mission_tui.tui.widgets.detail import tab_line
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.findings import Findings
-from mission_tui.tui.widgets.footer import Footer, hints
+from mission_tui.tui.widgets.footer import Footer
 from mission_tui.tui.widgets.header import Header
 from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.log_lines import LogLines, LogSearch
@@ -103,9 +103,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         self._read_off()
         if self._tab == "health" and (finding := self.finding()) is not None:
             self._loader.request_evidence(self._view, finding, points)
-        readonly, undoable = self._app_context.readonly, bool(self._app_context.undoable())
-        shown = hints("run", (), self._view, self.finding(), readonly=readonly, undoable=undoable)
-        self.query_one(Footer).update(shown)
+        self.draw_footer()
 
     def _answered(self) -> None:
         if still_open(self):

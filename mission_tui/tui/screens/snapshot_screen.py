@@ -12,6 +12,7 @@ from mission_tui.tui.actions import ACTIONS, Place
 from mission_tui.tui.state.app_context import AppContext, RunsScreen
 from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.widgets.filter_bar import FilterBar
+from mission_tui.tui.widgets.footer import Footer, hints
 from mission_tui.tui.widgets.split_container import SplitContainer
 
 
@@ -75,6 +76,16 @@ class SnapshotScreen(RunsScreen, inherit_bindings=False):
 
     def redraw(self) -> None:
         """Draw what is shown."""
+
+    def draw_footer(self) -> None:
+        """Show the keys that fit the chosen run; presets only where they are launched."""
+        context = self._app_context
+        undoable = bool(context.undoable())
+        self.query_one(Footer).update(
+            hints(
+                self.PLACE, context.presets, self.chosen(), self.finding(), readonly=context.readonly, undoable=undoable
+            )
+        )
 
     def chosen(self) -> RunView | None:
         """The run that actions on one run apply to."""

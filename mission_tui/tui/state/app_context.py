@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any, ClassVar, Literal, TypeVar
 
 from msgspec import Struct
@@ -173,6 +173,11 @@ class AppContext:
         timeout = seconds or {"information": 4.0, "warning": 8.0, "error": 10.0}[severity]
         self._app.notify(literal(sentence), severity=severity, timeout=timeout, markup=False)
 
+    def warn(self, sentences: Iterable[str]) -> None:
+        """A warning for each sentence."""
+        for sentence in sentences:
+            self.toast(sentence, "warning")
+
     def clear(self) -> None:
         """Take away all toasts: what they say is no longer so."""
         self._app.clear_notifications()
@@ -227,10 +232,13 @@ class AppContext:
         self.presets = await asyncio.to_thread(self.load_presets)
         self.redraw()
 
-    def launched(self, runs: tuple[str, ...]) -> None:
-        """Remember `runs` of one launch for `u`, and have the first of them chosen: it is what the next key means."""
+    def started(self, runs: tuple[str, ...], sentence: str, warnings: Iterable[str] = ()) -> None:
+        """Say what was started; `u` takes back `runs`, and the first is chosen, because the next key is for it."""
         self.undo_stack.append(UndoableAction("launched", runs, self.clock()))
         self._app.await_run(runs[0])
+        self.toast(f"{sentence}; u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
+        self.warn(warnings)
+        self.redraw()
 
     def undoable(self) -> UndoableAction | None:
         """The newest deed that `u` may still take back."""

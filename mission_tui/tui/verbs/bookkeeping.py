@@ -1,4 +1,4 @@
-"""A run's name (`E`), notes (`T`) and labels (`L`), whose it is (`D`); its way into the trash (`Del`) and back (`u`).
+"""A run's name (`E`), notes (`T`), labels (`L`) and owner (`D`); marks on its findings (`i`, `I`); trash (`Del`, `u`).
 
 `X` removes what dead runs left behind. The trash keeps runs for a day: `u` takes back for ten seconds, the command line
 for the rest.
@@ -10,12 +10,25 @@ from collections.abc import Mapping
 from functools import partial
 
 from mission_tui.errors import NoSupervisorError, ProtocolError
+from mission_tui.fleet.events.journal import Mark as MarkWord
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Adoptable
-from mission_tui.ipc.requests import UNDO_S, Adopt, Clean, GetAdoptable, Label, Note, Remove, Rename, Restore, Undo
+from mission_tui.ipc.requests import (
+    UNDO_S,
+    Adopt,
+    Clean,
+    GetAdoptable,
+    Label,
+    Mark,
+    Note,
+    Remove,
+    Rename,
+    Restore,
+    Undo,
+)
 from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen, LineInputScreen, typed
 from mission_tui.tui.state.app_context import AppContext, UndoableAction
-from mission_tui.tui.verbs.orders import Verb, fitting, names
+from mission_tui.tui.verbs.orders import Verb, fitting, names, no_finding
 
 _HELP_TO_RENAME = "Letters, digits, dots, dashes and underscores. Its id and its folder stay what they are."
 _HELP_TO_NOTE = "One line. The newest is shown with the run, all of them in its journal (J)."
@@ -140,11 +153,49 @@ async def _take_back(app_context: AppContext, action: UndoableAction) -> None:
         return
     reply = await app_context.ask(lambda id_: Undo(id=id_, runs=runs))
     app_context.toast(f"removed {len(reply.runs)} run{'s' if len(reply.runs) != 1 else ''}")
-    for note in reply.notes:
-        app_context.toast(note, "warning")
+    app_context.warn(reply.notes)
+
+
+async def acknowledge(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
+    """Acknowledge an open finding, or open an acknowledged one again."""
+    view, finding = runs[0], app_context.shown.finding()
+    if finding is None:
+        no_finding(app_context, "acknowledge", view)
+    elif finding.state == "cleared":
+        app_context.toast("nothing to acknowledge: this finding is over")
+    elif finding.state == "silenced":
+        app_context.toast(f"{finding.rule} is silenced for {view.name}; I ends that")
+    elif finding.state == "acknowledged":
+        await _mark(app_context, f"{finding.rule} of {view.name} is open again", view, "open", finding=finding.id)
+    else:
+        told = f"{finding.rule} of {view.name} is acknowledged; it opens again if it gets worse"
+        await _mark(app_context, told, view, "acknowledged", finding=finding.id)
+
+
+async def silence(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
+    """Silence the rule of the chosen finding, or end that."""
+    view, finding = runs[0], app_context.shown.finding()
+    if finding is None:
+        no_finding(app_context, "silence", view)
+    elif finding.rule in view.silenced:
+        await _mark(
+            app_context, f"{finding.rule} is no longer silenced for {view.name}", view, "open", rule=finding.rule
+        )
+    else:
+        told = f"{finding.rule} is silenced for {view.name}; I on its findings ends that"
+        await _mark(app_context, told, view, "silenced", rule=finding.rule)
+
+
+async def _mark(
+    app_context: AppContext, told: str, view: RunView, mark: MarkWord, *, finding: str = "", rule: str = ""
+) -> None:
+    await app_context.ask(lambda id_: Mark(id=id_, run=view.id, mark=mark, finding=finding, rule=rule))
+    app_context.toast(told)
 
 
 VERBS: Mapping[str, Verb] = {
+    "acknowledge": acknowledge,
+    "silence": silence,
     "label": label,
     "rename": rename,
     "note": note,

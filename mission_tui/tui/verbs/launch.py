@@ -8,7 +8,7 @@ from functools import partial
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
-from mission_tui.ipc.requests import UNDO_S, Clone, Launch
+from mission_tui.ipc.requests import Clone, Launch
 from mission_tui.tui.screens.questions import LineInputScreen, settings_in, typed
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_plan import plan
@@ -57,13 +57,9 @@ async def launch(app_context: AppContext, items: tuple[LaunchItem, ...]) -> None
     """Ask for the runs; say their names, and for how long `u` takes them back."""
     origin = app_context.origin
     reply = await app_context.ask(lambda id_: Launch(id=id_, items=items, **origin))
-    app_context.launched(tuple(view.id for view in reply.runs))
     started = ", ".join(view.name for view in reply.runs[:4])
     more = f" and {len(reply.runs) - 4} more" if len(reply.runs) > 4 else ""
-    app_context.toast(f"started {started}{more}: u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
-    for warning in reply.warnings:
-        app_context.toast(warning, "warning")
-    app_context.redraw()
+    app_context.started(tuple(view.id for view in reply.runs), f"started {started}{more}", reply.warnings)
 
 
 async def new(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
@@ -80,21 +76,10 @@ async def clone(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 
     async def begin(said: str) -> None:
         words = settings_in(said)
-        reply = await app_context.ask(
-            lambda id_: Clone(
-                id=id_,
-                run=view.id,
-                assignments=words,
-                **origin,
-            )
-        )
+        reply = await app_context.ask(lambda id_: Clone(id=id_, run=view.id, assignments=words, **origin))
         assert isinstance(reply, Accepted)  # only an exact clone is asked about first
-        app_context.launched(reply.runs)
         first, *warnings = reply.notes
-        app_context.toast(f"started: {first}; u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
-        for warning in warnings:
-            app_context.toast(warning, "warning")
-        app_context.redraw()
+        app_context.started(reply.runs, f"started: {first}", warnings)
 
     make = partial(
         LineInputScreen, f"A new run like {view.name}", _HELP, "starts it", "ppo.learning_rate=1e-4 run.seed=2"

@@ -82,8 +82,7 @@ async def act(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> No
     ids = tuple(view.id for view in runs)
     reply = await app_context.ask(lambda id_: Act(id=id_, verb=cast(ActVerb, verb), runs=ids))
     app_context.toast(f"{verb} accepted for {names(runs)}")
-    for note in reply.notes:
-        app_context.toast(note, "warning")
+    app_context.warn(reply.notes)
 
 
 def no_finding(app_context: AppContext, verb: str, view: RunView) -> None:

@@ -1,16 +1,21 @@
-"""`r` resumes, `R` with other settings; `S` sets some while it trains, `A` those advised. Effects are shown first."""
+"""`r` resumes, `R` with other settings; `S` sets some while it trains, `A` those that the chosen finding advises; `a`
+resumes as it advises. What each change does is shown first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError
 from mission_tui.fleet.commands import refusal
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.specs.spec import LIVE_KEYS
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
-from mission_tui.ipc.requests import UNDO_S, Resume, Set
+from mission_tui.ipc.requests import Apply, Resume, Set
+from mission_tui.present import numbers
 from mission_tui.tui.screens.questions import LineInputScreen, settings_in, typed
 from mission_tui.tui.screens.verdict import Choice, Proposal, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext
@@ -63,13 +68,10 @@ async def resume_with(app_context: AppContext, runs: tuple[RunView, ...]) -> Non
 
 def _tell(app_context: AppContext, view: RunView, reply: Accepted) -> None:
     if reply.runs != (view.id,):
-        app_context.launched(reply.runs)
-        app_context.toast(f"{'; '.join(reply.notes)}; u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
-        app_context.redraw()
+        app_context.started(reply.runs, "; ".join(reply.notes))
         return
     app_context.toast(f"resume accepted for {view.name}")
-    for note in reply.notes:
-        app_context.toast(note, "warning")
+    app_context.warn(reply.notes)
 
 
 async def _agreed(
@@ -153,31 +155,91 @@ def _settable(app_context: AppContext, runs: tuple[RunView, ...]) -> tuple[RunVi
 
 
 async def _set(app_context: AppContext, view: RunView, words: tuple[str, ...]) -> None:
-    reply = await _ask_to_set(app_context, view, words)
-    if isinstance(reply, VerdictReply):
-        if not reply.verdict.changes:
-            app_context.toast(f"{view.name} trains like this already")
-            return
-        if not await app_context.ask_user(VerdictScreen(view.name, reply, _proposal(view, words))):
-            return
-        reply = await _ask_to_set(app_context, view, words, accept=True)
-    if isinstance(reply, VerdictReply):
-        app_context.toast(f"{view.name} has changed meanwhile and cannot train like this; look again", "warning")
+    lasting = "From the next update on, marked on the curves; health rules start afresh. A resume keeps it."
+    proposal = Proposal(f"Change {view.name} while it trains?", (f"asked: {' '.join(words)}", lasting), "set it")
+
+    def ask(agreed: VerdictReply | None) -> Awaitable[Accepted | VerdictReply]:
+        accept = agreed is not None
+        return app_context.ask(
+            lambda id_: Set(id=id_, run=view.id, assignments=words, accept=accept, check_only=not accept)
+        )
+
+    same = f"{view.name} trains like this already"
+    if await _confirmed(app_context, view, ask, lambda _: proposal, "cannot train like this", same):
+        app_context.toast(f"{view.name} trains with {' '.join(words)} from its next update on")
+
+
+async def apply(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
+    """Show what the chosen finding's advice does, and follow it once that is agreed to."""
+    view, finding, origin = runs[0], app_context.shown.finding(), app_context.origin
+    if finding is None:
+        no_finding(app_context, "apply", view)
         return
-    app_context.toast(f"{view.name} trains with {' '.join(words)} from its next update on")
 
+    def ask(agreed: VerdictReply | None) -> Awaitable[Accepted | VerdictReply]:
+        checkpoint, accept = agreed.checkpoint or None if agreed is not None else None, agreed is not None
+        return app_context.ask(
+            lambda id_: Apply(
+                id=id_, run=view.id, finding=finding.id, checkpoint=checkpoint, accept=accept, check_only=not accept,
+                **origin,
+            )
+        )  # fmt: skip
 
-def _proposal(view: RunView, words: tuple[str, ...]) -> Proposal:
-    lasting = "From the next update on, marked on the curves; health rules look at it afresh. A resume keeps it."
-    return Proposal(f"Change {view.name} while it trains?", (f"asked: {' '.join(words)}", lasting), "set it")
-
-
-async def _ask_to_set(
-    app_context: AppContext, view: RunView, words: tuple[str, ...], *, accept: bool = False
-) -> Accepted | VerdictReply:
-    return await app_context.ask(
-        lambda id_: Set(id=id_, run=view.id, assignments=words, accept=accept, check_only=not accept)
+    done = await _confirmed(
+        app_context,
+        view,
+        ask,
+        lambda reply: _advice(view, finding, reply.checkpoint),
+        "can no longer follow this advice",
     )
+    if done is not None:
+        app_context.toast(f"the advice of {finding.rule} is applied to {view.name}")
+        app_context.warn(done.notes)
+
+
+async def _confirmed(
+    app_context: AppContext,
+    view: RunView,
+    ask: Callable[[VerdictReply | None], Awaitable[Accepted | VerdictReply]],
+    propose: Callable[[VerdictReply], Proposal],
+    refused: str,
+    same: str = "",
+) -> Accepted | None:
+    """Show the verdict of `ask`, and once the person agrees `ask` again with it; None where nothing was done.
+
+    `same`, if given, is said instead of a verdict without changes.
+    """
+    reply = await ask(None)
+    if isinstance(reply, VerdictReply):
+        if same and not reply.verdict.changes:
+            app_context.toast(same)
+            return None
+        if not await app_context.ask_user(VerdictScreen(view.name, reply, propose(reply))):
+            return None
+        reply = await ask(reply)
+    if isinstance(reply, VerdictReply):
+        app_context.toast(f"{view.name} has changed meanwhile and {refused}; look again", "warning")
+        return None
+    return reply
+
+
+def _advice(view: RunView, finding: Finding, checkpoint: str) -> Proposal:
+    origin = f"{checkpoint or 'the last good checkpoint'}, from before update {numbers.count(finding.first_update)}"
+    advice = f"advice: {finding.proposal}"
+    later = "What it learned after that is left behind."
+    if view.state in ALIVE:
+        fate = f"{view.name} is training now: it is stopped, and then goes on from {origin}. {later}"
+        return Proposal(
+            f"Stop {view.name} and go on as advised?", (advice, fate, *_gentler(finding)), "stop it and apply"
+        )
+    fate = f"{view.name} goes on as another attempt from {origin}. {later}"
+    return Proposal(f"Go on with {view.name} as advised?", (advice, fate), "apply")
+
+
+def _gentler(finding: Finding) -> tuple[str, ...]:
+    """The key that does less, where the advice is settings that a run takes over while it trains."""
+    keys = [word.partition("=")[0] for word in finding.advice_set]
+    return ("To set it from here on, without going back: Esc, then A.",) if keys and set(keys) <= set(LIVE_KEYS) else ()
 
 
 VERBS: Mapping[str, Verb] = {
@@ -185,4 +247,5 @@ VERBS: Mapping[str, Verb] = {
     "resume with": resume_with,
     "set": set_,
     "set advice": set_advice,
+    "apply": apply,
 }

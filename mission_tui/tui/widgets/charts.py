@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.style import Style
@@ -38,19 +39,17 @@ Paint = Callable[[Canvas, Scale, Frame], None]
 class Chart(Lines):
     """Draws what it is given, and says where it was clicked or dragged."""
 
+    @dataclass
     class Pointed(Message):
         """The mouse is at `place` of the axis."""
 
-        def __init__(self, place: float) -> None:
-            super().__init__()
-            self.place = place
+        place: float
 
+    @dataclass
     class Wheeled(Message):
         """The wheel was turned by `by` columns."""
 
-        def __init__(self, by: int) -> None:
-            super().__init__()
-            self.by = by
+        by: int
 
     def __init__(self) -> None:
         super().__init__(id="chart")

@@ -31,12 +31,11 @@ class Choice:
 class Choices(Lines):
     """A list with a cursor that never leaves it."""
 
+    @dataclass
     class Taken(Message):
         """The person took this value."""
 
-        def __init__(self, value: str) -> None:
-            super().__init__()
-            self.value = value
+        value: str
 
     class Moved(Message):
         """The cursor was moved by the mouse."""

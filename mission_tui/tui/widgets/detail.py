@@ -9,7 +9,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import Move
+from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line, literal
 from mission_tui.tui.sections.tabs import section
@@ -57,9 +57,7 @@ class Detail(Lines):
 
     def move(self, how: Move) -> None:
         """Scroll as a key asks; in a log the offset counts from the end."""
-        page = max(1, self.size.height - 2)
-        steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -(1 << 20), "last": 1 << 20}
-        self._scroll(steps.get(how, 0))
+        self._scroll(rows_by(how, max(1, self.size.height - 2), 1 << 20))
 
     def wheel(self, by: int) -> None:
         """The wheel scrolls."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -24,12 +25,11 @@ class FilterBar(Horizontal):
     class Changed(Message):
         """`FilterBar.pattern` is another one."""
 
+    @dataclass
     class GivenUp(Message):
         """Searching for `words` took too long, and the line that would say so is closed."""
 
-        def __init__(self, words: str) -> None:
-            super().__init__()
-            self.words = words
+        words: str
 
     class Closed(Message):
         """The person has finished typing."""

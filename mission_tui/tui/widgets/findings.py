@@ -19,7 +19,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
-from mission_tui.tui.actions import Move
+from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import Part, fit, line
@@ -204,8 +204,7 @@ class FindingList(Lines):
 
     def move(self, how: Move) -> None:
         """Choose another line as a key asks."""
-        steps = {"up": -1, "down": 1, "first": -len(self._findings), "last": len(self._findings)}
-        self._pick(self._index + steps.get(how, 0))
+        self._pick(self._index + rows_by(how, 0, len(self._findings)))
 
     def _pick(self, index: int) -> None:
         before = self._index

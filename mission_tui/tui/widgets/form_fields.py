@@ -26,16 +26,50 @@ class TakesTab(Protocol):
     def action_other(self, by: int) -> bool: ...
 
 
-class Field(Input):
+class _FormField:
+    """A field that passes keys on in the order in which they were pressed.
+
+    No widget itself: Textual takes the styles of the first base that is one.
+    """
+
+    _form: TakesTab
+
+    def on_key(self, event: events.Key) -> None:
+        """Tab acts on what was typed before it, and what was typed after it belongs to the field to which it led.
+
+        As a binding of the form it would come too early where it has priority, and elsewhere too late: keys go from
+        widget to widget by queues.
+        """
+        assert isinstance(self, Widget)
+        focused = self.screen.focused
+        if focused is not None and focused is not self:
+            event.stop().prevent_default()
+            focused._forward_event(events.Key(event.key, event.character))
+        elif event.key == "tab":
+            event.stop().prevent_default()
+            self._form.action_next()
+
+
+class _DrawnField(_FormField):
+    """A field of our own, drawn with a highlight while keys go to it."""
+
+    def on_focus(self) -> None:
+        """Light up."""
+        assert isinstance(self, Lines)
+        self.call_later(self.redraw)
+
+    def on_blur(self) -> None:
+        """Keys go elsewhere; the focus is only gone after this event."""
+        assert isinstance(self, Lines)
+        self.call_later(self.redraw)
+
+
+class Field(_FormField, Input):
     """A line of the form; `typed` is empty while the cursor stands within what is there. Tab is the `form`'s."""
 
     def __init__(self, form: TakesTab, value: str = "", **how: Any) -> None:
         super().__init__(value, compact=True, select_on_focus=False, **how)
         self._form = form
-
-    def on_key(self, event: events.Key) -> None:
-        """Keys in the order in which they were pressed."""
-        _in_order(self, self._form, event)
 
     @property
     def typed(self) -> str:
@@ -48,16 +82,12 @@ class Field(Input):
         self.cursor_position = len(self.value)
 
 
-class Changes(TextArea):
+class Changes(_FormField, TextArea):
     """One `key=value` a line. On the last line, which they would leave for nothing, arrows mark what is offered."""
 
     def __init__(self, form: TakesTab, placeholder: str) -> None:
         super().__init__(id="form-changes", compact=True, tab_behavior="focus", placeholder=placeholder)
         self._form = form
-
-    def on_key(self, event: events.Key) -> None:
-        """Keys in the order in which they were pressed."""
-        _in_order(self, self._form, event)
 
     def render_line(self, y: int) -> Strip:
         """Blank where there is no room: Textual folds the placeholder to what is left, and no width ends the screen."""
@@ -91,7 +121,7 @@ class Changes(TextArea):
         self.move_cursor((row, offer.start + len(offer.text)))
 
 
-class Presets(Choices, can_focus=True):
+class Presets(_DrawnField, Choices, can_focus=True):
     """The list of presets, moved through with the arrows while it has the focus."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -110,10 +140,6 @@ class Presets(Choices, can_focus=True):
         super().__init__(choices, id="form-presets")
         self._form = form
 
-    def on_key(self, event: events.Key) -> None:
-        """Keys in the order in which they were pressed."""
-        _in_order(self, self._form, event)
-
     @property
     def is_highlighted(self) -> bool:
         """The highlight shows where keys go."""
@@ -125,14 +151,6 @@ class Presets(Choices, can_focus=True):
         if at is not None:
             self.step(at - self.at)
             self.post_message(self.Chosen(value))
-
-    def on_focus(self) -> None:
-        """Light up."""
-        self.call_later(self.redraw)
-
-    def on_blur(self) -> None:
-        """Keys go elsewhere; the focus is only gone after this event."""
-        self.call_later(self.redraw)
 
     def on_choices_taken(self, message: Choices.Taken) -> None:
         """A click chooses; it does not start."""
@@ -156,7 +174,7 @@ class Presets(Choices, can_focus=True):
             self.post_message(self.Submitted(self.current.value))
 
 
-class Selector(Lines, can_focus=True):
+class Selector(_DrawnField, Lines, can_focus=True):
     """One of a few words, turned through with the arrows; the first stands for no word at all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -172,10 +190,6 @@ class Selector(Lines, can_focus=True):
         self._form = form
         self._words = (nothing, *words)
         self._at = 0
-
-    def on_key(self, event: events.Key) -> None:
-        """Keys in the order in which they were pressed."""
-        _in_order(self, self._form, event)
 
     @property
     def word(self) -> str | None:
@@ -198,29 +212,6 @@ class Selector(Lines, can_focus=True):
         self.redraw()
         self.post_message(self.Turned())
 
-    def on_focus(self) -> None:
-        """Light up."""
-        self.call_later(self.redraw)
-
-    def on_blur(self) -> None:
-        """Keys go elsewhere; the focus is only gone after this event."""
-        self.call_later(self.redraw)
-
     def on_click(self, _event: events.Click) -> None:
         """A click turns."""
         self.action_turn(1)
-
-
-def _in_order(field: Widget, form: TakesTab, event: events.Key) -> None:
-    """Tab acts on what was typed before it, and what was typed after it belongs to the field to which it led.
-
-    As a binding of the form it would come too early where it has priority, and elsewhere too late: keys go from widget
-    to widget by queues.
-    """
-    focused = field.screen.focused
-    if focused is not None and focused is not field:
-        event.stop().prevent_default()
-        focused._forward_event(events.Key(event.key, event.character))
-    elif event.key == "tab":
-        event.stop().prevent_default()
-        form.action_next()

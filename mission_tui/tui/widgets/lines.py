@@ -14,7 +14,7 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mission_tui.tui.actions import Move
+from mission_tui.tui.actions import Move, rows_by
 
 _CLOSE = 4
 """Cells between two changes that cost less than moving the cursor over them."""
@@ -208,9 +208,7 @@ class ScrollLines(Lines):
 
     def move(self, how: Move) -> None:
         """Scroll as a key asks."""
-        page = max(1, self.size.height - 1)
-        steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -self._total, "last": self._total}
-        self._top += steps.get(how, 0)
+        self._top += rows_by(how, max(1, self.size.height - 1), self._total)
         self.redraw()
 
     def reveal(self, at: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import compress
 
 from rich.cells import cell_len
@@ -16,7 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from mission_tui.present import numbers
-from mission_tui.tui.actions import Move
+from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, fold, line
 from mission_tui.tui.state.filter_pattern import FilterPattern
@@ -39,12 +40,11 @@ _MOST_BYTES = 4 << 20
 class LogLines(Lines):
     """With a search, matching lines alone; `jump` shows them among the others. `following`: the end stays in sight."""
 
+    @dataclass
     class PageNeeded(Message):
         """The person goes further than the known lines: there may be more there."""
 
-        def __init__(self, where: Where) -> None:
-            super().__init__()
-            self.where = where
+        where: Where
 
     def __init__(self, *, folds: bool = True) -> None:
         super().__init__(id="log")
@@ -145,9 +145,6 @@ class LogLines(Lines):
 
     def move(self, how: Move) -> None:
         """Scroll as a key asks; reaching the end follows it again."""
-        page = max(1, self.size.height - 2)
-        whole = len(self._rows)
-        steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -whole, "last": whole}
         if how == "first" and not self._apart and self._stretch.start:
             # From elsewhere: the beginning itself, and not the first line that happens to be known.
             self.following, self._top, self._at = False, 0, None
@@ -156,7 +153,7 @@ class LogLines(Lines):
             self._end_wanted, self._at = True, None
             self.post_message(self.PageNeeded("newest"))
         else:
-            self._scroll(steps.get(how, 0))
+            self._scroll(rows_by(how, max(1, self.size.height - 2), len(self._rows)))
 
     def _scroll(self, by: int) -> None:
         last = len(self._rows) - (self.size.height - 1)

@@ -12,7 +12,7 @@ from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
-from mission_tui.tui.actions import Move
+from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import hue, letter, metric_title
@@ -64,10 +64,9 @@ class MetricList(Lines):
     def move(self, how: Move) -> None:
         """Choose another metric as a key asks."""
         if self._tags:
-            page = max(1, self.size.height - 1)
-            steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -999, "last": 999}
             at = self._tags.index(self.tag) if self.tag in self._tags else 0
-            self._choose(max(0, min(at + steps.get(how, 0), len(self._tags) - 1)))
+            at += rows_by(how, max(1, self.size.height - 1), len(self._tags))
+            self._choose(max(0, min(at, len(self._tags) - 1)))
 
     def _choose(self, at: int) -> None:
         if self._tags[at] != self.tag:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import Struct
@@ -103,20 +104,18 @@ def _key(row: Row, now: float) -> object:
 class RunTable(Lines):
     """The list of runs under a line of column titles."""
 
+    @dataclass
     class Picked(Message):
         """The person clicked on the run at `index` of the roster; `twice` opens it."""
 
-        def __init__(self, index: int, *, twice: bool) -> None:
-            super().__init__()
-            self.index = index
-            self.twice = twice
+        index: int
+        twice: bool
 
+    @dataclass
     class SortPicked(Message):
         """The person clicked on a column title."""
 
-        def __init__(self, title: str) -> None:
-            super().__init__()
-            self.title = title
+        title: str
 
     def __init__(self) -> None:
         super().__init__(id="runs")
