@@ -25,6 +25,7 @@ from mission_tui.ipc.telemetry_messages import (
     Heartbeat,
     Order,
     TelemetryMessage,
+    TrainerDutyFailed,
     TrainerHello,
 )
 
@@ -34,6 +35,7 @@ FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 2.0
 READ_BYTES = 1 << 14
 LAST_WORDS_S = 0.5
+_Kind = tuple[type[TelemetryMessage], str]
 ORDERS: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
 
 
@@ -50,8 +52,8 @@ class Telemetry:
         self._path = path
         self._hello = hello
         self._lock = threading.Lock()
-        self._newest: dict[type[TelemetryMessage], TelemetryMessage] = {}
-        self._unsaid: dict[type[TelemetryMessage], TelemetryMessage] = {}
+        self._newest: dict[_Kind, TelemetryMessage] = {}
+        self._unsaid: dict[_Kind, TelemetryMessage] = {}
         self._heard = True
         self._dropped = 0
         self._orders: deque[Order] = deque()
@@ -65,8 +67,8 @@ class Telemetry:
         return self._dropped
 
     def send(self, message: TelemetryMessage) -> None:
-        """Have `message` said soon; a newer one of its kind may take its place."""
-        kind = type(message)
+        """Have `message` said soon; a newer one of its kind, of a failed duty one of that duty, may take its place."""
+        kind = type(message), message.duty if isinstance(message, TrainerDutyFailed) else ""
         with self._lock:
             if kind in self._unsaid and not self._heard:
                 self._dropped += 1

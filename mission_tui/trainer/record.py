@@ -14,6 +14,7 @@ from typing import Literal, Self
 
 from msgspec import structs
 
+from mission_tui.fleet.events.findings import METRICS
 from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     DutyFailed,
@@ -159,7 +160,7 @@ class Record:
     def failed(self, duty: str, why: str) -> None:
         """`duty` could not be done; the training goes on. Said at once too: the disk may be what failed."""
         self._failures += 1
-        number, t, why = self._failures, time.time(), " ".join(why.split())[:_WHY_CHARACTERS]
+        number, t, why = self._failures, time.time(), _brief(why)
         self._say(TrainerDutyFailed(duty, why, t, number))
         self._write(
             lambda seq: DutyFailed(seq, self._attempt, self.update, self.timesteps, t, duty, why, number),
@@ -169,7 +170,7 @@ class Record:
     def answered(self, number: int, checkpoint: str | None, why: str = "") -> None:
         """What came of the orders for a checkpoint up to `number`; nobody waits for that of 0."""
         if number:
-            self._say(CheckpointAnswered(number, checkpoint, " ".join(why.split())[:_WHY_CHARACTERS]))
+            self._say(CheckpointAnswered(number, checkpoint, _brief(why)))
 
     def evaluated(self, update: int, timesteps: int, played: Played) -> None:
         """The checkpoint that was saved after `update` was played."""
@@ -244,6 +245,9 @@ class Record:
         except StorageError as error:
             if not self._complained:
                 complain(f"rows of metrics.jsonl wait for the disk: {error}")
+                # The log is on the same disk: without this word the run would just seem to stand still.
+                self._failures += 1
+                self._say(TrainerDutyFailed(METRICS, _brief(str(error)), time.time(), self._failures))
             self._complained = True
             return
         self._complained = False
@@ -256,3 +260,7 @@ class Record:
 
     def _append(self, record: MetricRecord) -> None:
         self._log.append(lambda seq: structs.replace(record, seq=seq))
+
+
+def _brief(why: str) -> str:
+    return " ".join(why.split())[:_WHY_CHARACTERS]

@@ -26,6 +26,7 @@ from mission_tui.ipc.telemetry_messages import (
     PhaseEntered,
     RowsWritten,
     TelemetryMessage,
+    TrainerDutyFailed,
     TrainerHello,
 )
 from mission_tui.ipc.telemetry_server import TrainerLink, serve_telemetry
@@ -126,6 +127,16 @@ async def test_only_the_newest_of_a_kind_is_said_four_times_a_second(path: Path,
         await until(lambda: RowsWritten(seq) in ward.heard and phase(seq) in ward.heard)
         assert 2 <= len(ward.said(RowsWritten)) <= 7
         assert telemetry.dropped == 0
+
+
+async def test_of_failed_duties_the_newest_of_each_is_said(path: Path, telemetry: Telemetry) -> None:
+    """On a full disk several duties fail within a frame, and no row says so: none takes the place of another."""
+    said = [TrainerDutyFailed(duty, "no space", 1.0, number) for number, duty in enumerate(("rows", "events"), 1)]
+    async with warded(path) as (ward, _):
+        await until(lambda: ward.links)
+        for message in said:
+            telemetry.send(message)
+        await until(lambda: all(message in ward.heard for message in said))
 
 
 async def test_heartbeats_come_every_second_with_the_workers(path: Path, telemetry: Telemetry) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.events.journal import AttemptEnded, FleetEvent
+from mission_tui.fleet.events.findings import METRICS
+from mission_tui.fleet.events.journal import AttemptEnded, DutyDoneSeen, DutyFailureSeen, FleetEvent
 from mission_tui.fleet.specs.spec import RestartKeep
 from mission_tui.records.files.tail import read_all
 from tests.full_disk import fill, small_disk
@@ -55,6 +57,50 @@ def test_an_end_is_journaled_on_a_full_disk_and_nothing_new_starts(small_lab: La
     until(lambda: not lab.snapshot().host.disk_full, 20)
     (again,) = lab.launch()
     lab.running(again)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+def test_a_full_disk_is_said_of_runs_that_train_and_that_start(small_lab: Lab, tmp_path: Path) -> None:
+    """(root) Real trainers: one whose rows wait says so by event, flag and messenger until there is room; one that
+    was starting has ended because of the disk, not of a bare exit code.
+    """
+    lab, told = small_lab, tmp_path / "told"
+    lab.kill_supervisor()
+    del lab.environ["MISSION_TUI_TRAINER"]
+    lab.start()
+    spec = stub_spec()
+    health = structs.replace(spec.keep.health, on_event=f"cat >> {told}; echo >> {told}")
+    spec = structs.replace(spec, keep=structs.replace(spec.keep, health=health))
+    (training,) = lab.launch(spec=spec, name="training")
+    lab.wait(training, lambda view: (view.update or 0) >= 2, 60)
+    (starting,) = lab.launch(name="starting")
+    lab.wait(starting, lambda view: view.pids.trainer)
+    ballast = fill(lab.root.parent)
+    ended = lab.ended(starting, 60)
+    assert f"the disk of {lab.root} is full" in (ended.cause or "")
+    more = lab.root.parent / "more"
+
+    def waits() -> bool:
+        # The reserve was given up for the events above, and rows may fill that first.
+        more.write_bytes(b"")
+        with suppress(OSError), more.open("wb", buffering=0) as file:
+            while True:
+                file.write(b"0" * 4096)
+        return any(each.duty == METRICS for each in lab.view(training).failed_duties)
+
+    until(waits, 30)
+    view = lab.view(training)
+    assert (view.state, "failed-duty" in view.flags) == ("running", True)
+    until(lambda: '"event":"failed-duty"' in told.read_text(encoding="utf-8"), 10)
+    ballast.unlink()
+    more.unlink()
+    update = view.update or 0
+    view = lab.wait(training, lambda view: (view.update or 0) > update)
+    lab.wait(training, lambda view: METRICS not in [each.duty for each in view.failed_duties])
+    events, _ = read_all(lab.dir(training).events, FleetEvent)
+    said = [event for event in events if isinstance(event, DutyFailureSeen | DutyDoneSeen) and event.duty == METRICS]
+    assert [type(event) for event in said[:2]] == [DutyFailureSeen, DutyDoneSeen]
 
 
 @pytest.mark.slow

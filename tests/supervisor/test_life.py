@@ -31,6 +31,17 @@ def test_a_launched_run_runs_and_a_stop_saves_and_ends_it(lab: Lab) -> None:
     assert not living(family)
 
 
+@pytest.mark.parametrize("who", ["keeper", "trainer"])
+def test_a_signal_that_nobody_here_sent_is_said_to_come_from_outside(lab: Lab, who: str) -> None:
+    """`kill PID` by hand: the run saves and has stopped, and not "on request"."""
+    (run,) = lab.launch()
+    pid = getattr(lab.running(run).pids, who)
+    os.kill(pid, signal.SIGTERM)
+    ended = lab.ended(run)
+    assert ended.outcome == "stopped"
+    assert ended.cause == f"terminated by a signal from outside (SIGTERM to its {who})"
+
+
 def test_a_kill_ends_the_whole_tree(lab: Lab) -> None:
     """Kill ends keeper, trainer and workers within seconds, and the outcome says killed."""
     (run,) = lab.launch(STUB_WORKERS="3")

@@ -8,7 +8,7 @@ import pytest
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone
-from mission_tui.ipc.telemetry_messages import RowsWritten, TelemetryMessage
+from mission_tui.ipc.telemetry_messages import RowsWritten, TelemetryMessage, TrainerDutyFailed
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import EnvError, NonFiniteError, classify
@@ -47,7 +47,10 @@ def test_refused_rows_are_said_once_and_written_when_the_disk_takes_them(
             patch.setattr(os, "write", full)
             record.started(0, 0, None, exact=False)
             record.updated(1, 64, 0.5, 0.5, {}, Episodes())
-        assert said == []
+        (waits,) = said
+        assert isinstance(waits, TrainerDutyFailed)
+        assert (waits.duty, waits.number) == ("metrics.jsonl", 1)
+        said.clear()
         record.updated(2, 128, 0.5, 0.5, {}, Episodes())
     assert said == [RowsWritten(3)]
     assert capfd.readouterr().err.count("rows of metrics.jsonl wait for the disk") == 1

@@ -26,6 +26,9 @@ CHECKPOINT = "checkpoint"
 EVALUATION = "evaluation"
 """The duty that the next evaluation that is played makes good."""
 
+METRICS = "metrics.jsonl"
+"""The duty that the next row makes good that the disk takes."""
+
 RETENTION = "retention"
 """The duty that the next checkpoint that is saved tries again, and fails at after it where it does."""
 

@@ -31,6 +31,7 @@ class ExitFacts:
     """What the keeper saw: exactly one of `code`, `signal`, `start_error`, or none when the trainer would not die.
 
     `escalated`: a graceful end ran out of time and SIGKILL followed. `last_output` is the tail of the output file.
+    `disk_full` says which disk was full when it ended; empty where none was. Its last words may have found no room.
     """
 
     code: int | None = None
@@ -40,6 +41,7 @@ class ExitFacts:
     oom_killed: bool = False
     start_error: str | None = None
     last_output: str = ""
+    disk_full: str = ""
 
 
 def classify(
@@ -65,7 +67,7 @@ def classify(
         return Failed("start", _sentence(exit_facts.start_error, "its process could not be started"), checkpoint)
     ended_by_us = exit_facts.escalated or exit_facts.asked == "quit" or "kill" in asked
     if end is not None and (end.how == "failed" or ended_by_us or exit_facts.code == 0):
-        return _as_told(end, checkpoint, hung=exit_facts.escalated)
+        return _as_told(end, checkpoint, hung=exit_facts.escalated, unasked=_unasked(exit_facts, asked))
     if ended_by_us or (exit_facts.asked == "term" and exit_facts.signal == signal.SIGTERM):
         return Killed(checkpoint, _why_killed(exit_facts, asked))
     return _failed(end, exit_facts, checkpoint)
@@ -93,7 +95,7 @@ def _of_command(facts: ExitFacts | None, asked: Collection[Verb], checkpoint: st
         return Killed(checkpoint, _why_killed(facts, asked))
     if facts.asked == "term" or "stop" in asked:
         how = f" ({_exit_words(facts)})" if facts.signal != signal.SIGTERM and facts.code != 0 else ""
-        return Stopped(checkpoint, f"ended on request{how}")
+        return Stopped(checkpoint, f"{_unasked(facts, asked) or 'ended on request'}{how}")
     if facts.code == 0:
         return Finished(checkpoint, "exited 0")
     failed = _failed(None, facts, checkpoint)
@@ -114,14 +116,25 @@ def _unseen(end: TrainingEnded | None, asked: Collection[Verb], checkpoint: str 
     return Lost("its keeper and its trainer are gone, and nobody saw how it ended", checkpoint)
 
 
-def _as_told(end: TrainingEnded, checkpoint: str | None, *, hung: bool) -> Outcome:
+def _unasked(facts: ExitFacts, asked: Collection[Verb]) -> str:
+    """That a signal ended it which nobody here asked for; empty where somebody asked. What is asked here is on record
+    before the first signal, so one without a request came from outside: a `kill` by hand, a batch system, a shutdown.
+    """
+    if ENDING & set(asked):
+        return ""
+    # The keeper counts what it was sent itself; a trainer that stops all the same was sent its signal directly.
+    who = "trainer" if facts.asked is None else "keeper"
+    return f"terminated by a signal from outside ({'SIGQUIT' if facts.asked == 'quit' else 'SIGTERM'} to its {who})"
+
+
+def _as_told(end: TrainingEnded, checkpoint: str | None, *, hung: bool, unasked: str = "") -> Outcome:
     """The trainer's own word. What it claims to have saved must be named, or it was not saved."""
     after = "; its process hung afterwards and was killed" if hung else ""
     match end.how:
         case "finished" if checkpoint is not None:
             return Finished(checkpoint, _sentence(end.cause, "reached its budget") + after)
         case "stopped" if checkpoint is not None:
-            return Stopped(checkpoint, _sentence(end.cause, "stopped on request") + after)
+            return Stopped(checkpoint, _sentence(end.cause, unasked or "stopped on request") + after)
         case "failed":
             return Failed(end.failure or "unknown", _sentence(end.cause, "failed without naming a cause"), checkpoint)
         case _:
@@ -129,10 +142,13 @@ def _as_told(end: TrainingEnded, checkpoint: str | None, *, hung: bool) -> Outco
 
 
 def _why_killed(facts: ExitFacts, asked: Collection[Verb]) -> str:
+    unasked = _unasked(facts, asked)
     if facts.escalated:
-        return "did not stop in time and was killed"
+        return f"{unasked}; it did not end in time and was killed" if unasked else "did not stop in time and was killed"
     if facts.code is None and facts.signal is None:
         return "killed on request, but its process does not die"
+    if unasked:
+        return unasked if facts.asked == "quit" else f"{unasked} before it could save"
     if facts.asked == "quit" or "kill" in asked:
         return "killed on request"
     return "ended by SIGTERM before it could save"
@@ -156,7 +172,8 @@ def _failed(end: TrainingEnded | None, facts: ExitFacts, checkpoint: str | None)
 
 def _exited(facts: ExitFacts, said: str = "") -> str:
     last_line = _last_line(facts.last_output)
-    return f"exited {facts.code}{said}" + (f": {last_line}" if last_line else "")
+    full = f"; {facts.disk_full}" if facts.disk_full else ""
+    return f"exited {facts.code}{said}" + (f": {last_line}" if last_line else "") + full
 
 
 def _signal_name(number: int) -> str:

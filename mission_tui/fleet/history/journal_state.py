@@ -164,6 +164,11 @@ class JournalState:
         return next((self.findings[id_] for id_, _, act in self.acted if act == "stop"), None)
 
     @property
+    def asked_or_stopped(self) -> set[Verb]:
+        """What was asked of the attempt; a stop is in it also where a finding gave the reason."""
+        return {*self.asked, "stop"} if self.stopped_by is not None else set(self.asked)
+
+    @property
     def held(self) -> bool:
         """Whether the attempt keeps its processes and memory, but computes nothing."""
         return self.paused or self.frozen is not None

@@ -41,7 +41,9 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -
         outcome = never_begun(asked, checkpoint)
     else:
         by_exit = run.spec is not None and run.spec.run.command is not None
-        outcome = classify(run.end, exit_facts(ended), asked, checkpoint, rebooted=seen.rebooted, by_exit=by_exit)
+        full = f"the disk of {core.root} is full: free some space there" if core.reserve.needed else ""
+        facts, stopped = exit_facts(ended, full), known.journal.asked_or_stopped
+        outcome = classify(run.end, facts, stopped, checkpoint, rebooted=seen.rebooted, by_exit=by_exit)
     if isinstance(outcome, Lost) and seen.why:
         outcome = structs.replace(outcome, cause=clean(seen.why, CAUSE_CHARACTERS))
     by = known.journal.stopped_by

@@ -289,7 +289,8 @@ class ReadonlyFleet:
         row, spec = known.metrics.row, known.spec
         end = seen.end if seen.end is not None and seen.end.attempt == attempt else None
         by_exit = spec is not None and spec.run.command is not None
-        outcome = classify(end, exit_facts(ended), set(known.journal.asked), known.metrics.checkpoint, by_exit=by_exit)
+        asked = known.journal.asked_or_stopped
+        outcome = classify(end, exit_facts(ended), asked, known.metrics.checkpoint, by_exit=by_exit)
         last_t = ended.ended_t if ended is not None else row.t if row is not None else time.time()
         seen.inferred = True
         self.store.apply(run_id, AttemptEnded(known.journal.seq + 1, last_t, attempt, outcome))

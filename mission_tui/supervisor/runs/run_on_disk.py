@@ -275,8 +275,8 @@ def _whole_file(path: str) -> bytes:
         os.close(descriptor)
 
 
-def exit_facts(ended: ExitRecord | None) -> ExitFacts | None:
-    """The record in the words of the rules that name a cause."""
+def exit_facts(ended: ExitRecord | None, disk_full: str = "") -> ExitFacts | None:
+    """The record in the words of the rules that name a cause; `disk_full` as `ExitFacts` has it."""
     if ended is None:
         return None
     return ExitFacts(
@@ -287,4 +287,5 @@ def exit_facts(ended: ExitRecord | None) -> ExitFacts | None:
         oom_killed=ended.oom_killed,
         start_error=ended.start_error,
         last_output=ended.last_output,
+        disk_full=disk_full,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import METRICS, Finding
 from mission_tui.fleet.events.journal import FindingChanged
 from mission_tui.fleet.events.metrics import DutyFailed, MetricRecord
 from mission_tui.fleet.health import is_news
@@ -18,6 +18,7 @@ from mission_tui.supervisor.runs.journal import damaged
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.watching.finding_actions import keep_last_good, react
+from mission_tui.supervisor.watching.notifying import notify_failure
 
 SLICE_S = 0.03
 PAUSE_S = 0.05
@@ -49,6 +50,7 @@ def on_rows_written(core: Core, run: LiveRun, seq: int) -> None:
     Opening a file and coming back to a run costs as much as judging a row, so one that does many updates a second is
     read twice in it. Before it is called paused it is read in any case.
     """
+    core.done_for(run.id, METRICS)
     if seq > core.store.run(run.id).metrics.seq and time.monotonic() - run.news_at >= READ_S:
         read_news(core, run)
 
@@ -66,10 +68,15 @@ def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
         _judge(core, run, SLICE_S if not last else float("inf"))
 
 
-def record_duty_failure(runs: Runs, run: LiveRun, duty: str, why: str, number: int) -> None:
-    """A duty of the trainer failed: journal it once, whether its word or its record came first."""
-    if number not in runs.store.run(run.id).journal.failures:
-        runs.fail_for(run.id, duty, why, number=number)
+def record_duty_failure(core: Core, run: LiveRun, duty: str, why: str, number: int) -> None:
+    """A duty of the trainer failed: journal it once, whether its word or its record came first.
+
+    Where no row can be written no rule sees anything any more, so that much is told to people at once.
+    """
+    if number not in core.store.run(run.id).journal.failures:
+        core.fail_for(run.id, duty, why, number=number)
+        if duty == METRICS:
+            notify_failure(core, run, core.store.run(run.id).journal.duties[duty])
 
 
 def judge_some(core: Core, run: LiveRun) -> bool:
@@ -87,9 +94,9 @@ def judge_silence(core: Core, run: LiveRun, now: float) -> None:
         _journal(core, run, finding)
 
 
-def _journal_failure(runs: Runs, run: LiveRun, record: MetricRecord) -> None:
+def _journal_failure(core: Core, run: LiveRun, record: MetricRecord) -> None:
     if isinstance(record, DutyFailed) and record.attempt == run.attempt:
-        record_duty_failure(runs, run, record.duty, record.why, record.number)
+        record_duty_failure(core, run, record.duty, record.why, record.number)
 
 
 def _read(runs: Runs, run: LiveRun) -> list[MetricRecord]:

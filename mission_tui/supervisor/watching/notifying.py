@@ -1,4 +1,5 @@
-"""Telling people: the `on_event` command and apprise, when a finding opens or becomes worse and when an attempt ends.
+"""Telling people: the `on_event` command and apprise, when a finding opens or becomes worse, when rows of a run find no
+room on the disk, and when an attempt ends.
 
 A messenger runs as the user, with the folder and environment that the run was launched with; it never blocks the loop,
 has 30 s, and a few at once per run. One that fails is journaled with its finding and the reason, counted and shown; of
@@ -25,7 +26,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import FailedDuty, Finding
 from mission_tui.fleet.events.journal import FleetEvent, HealthActed
 from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.fleet.text import clean
@@ -51,6 +52,9 @@ _SECRET = re.compile(r"(?i)\b((?:[\w-]*(?:token|secret|passw\w*|api[_-]?key|auth
 _KINDS = {"critical": "failure", "warning": "warning", "finished": "success", "failed": "failure", "lost": "failure"}
 
 
+EventWord = Literal["finding", "failed-duty", "ended"]
+
+
 class RunFacts(Struct, frozen=True):
     """The run as a messenger hears of it."""
 
@@ -73,16 +77,17 @@ class Event(Struct, frozen=True):
     """What `on_event` gets on its standard input, as `docs/run-directory.md` shows it: every field, known or not."""
 
     schema: int
-    event: Literal["finding", "ended"]
+    event: EventWord
     t: float
     run: RunFacts
     finding: dict[str, object] | None
+    failed_duty: dict[str, object] | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Messenger:
     name: Literal["on_event", "apprise"]
-    event: Literal["finding", "ended"]
+    event: EventWord
     argv: tuple[str, ...]
     stdin: bytes = b""
 
@@ -96,37 +101,51 @@ def notify_finding(core: Core, run: LiveRun, finding: Finding) -> None:
         _send(core, run, finding.id, messengers)
 
 
+def notify_failure(core: Core, run: LiveRun, failed: FailedDuty) -> None:
+    """Tell whom the run's spec names that something was not done for the run; `failed` is journaled already."""
+    _send(core, run, "", list(_messengers(core, run, failed)))
+
+
 def notify_end(core: Core, run: LiveRun) -> None:
     """Tell whom the run's spec names that its attempt has ended."""
     _send(core, run, "", list(_messengers(core, run, None)))
 
 
-def _messengers(runs: Runs, run: LiveRun, finding: Finding | None) -> Iterator[_Messenger]:
+def _messengers(runs: Runs, run: LiveRun, about: Finding | FailedDuty | None) -> Iterator[_Messenger]:
+    """Those of the run's spec, with a finding, a duty that failed, or the end of the attempt (None) to tell."""
     keep = run.spec.keep.health if run.spec is not None else HealthKeep()
     view = runs.store.view(run.id)
-    what: Literal["finding", "ended"] = "ended" if finding is None else "finding"
+    what: EventWord = "ended"
+    finding = failed = None
+    if isinstance(about, Finding):
+        what, finding = "finding", structs.asdict(about)
+    elif about is not None:
+        what, failed = "failed-duty", structs.asdict(about)
     if keep.on_event:
-        fields = None if finding is None else structs.asdict(finding)
-        event = Event(SCHEMA, what, time.time(), _facts(view), fields)
+        event = Event(SCHEMA, what, time.time(), _facts(view), finding, failed)
         yield _Messenger("on_event", what, ("/bin/sh", "-c", keep.on_event), msgspec.json.encode(event))
     if keep.apprise:
-        yield _Messenger("apprise", what, (*_APPRISE, *_letter(view, finding)))
+        yield _Messenger("apprise", what, (*_APPRISE, *_letter(view, about)))
 
 
 def _facts(view: RunView) -> RunFacts:
     return RunFacts(**{name: getattr(view, name) for name in RunFacts.__struct_fields__})
 
 
-def _letter(view: RunView, finding: Finding | None) -> tuple[str, ...]:
+def _letter(view: RunView, about: Finding | FailedDuty | None) -> tuple[str, ...]:
     """Title, text and kind, as apprise's command line takes them."""
     what: str
     parts: tuple[str, ...]
-    if finding is not None:
-        what = finding.severity
-        title, parts = f"{view.name}: {finding.rule} {what}", (finding.sentence, finding.cause, finding.proposal)
-    else:
-        what = view.outcome or "ended"
-        title, parts = f"{view.name}: {what}", (view.cause or "",)
+    match about:
+        case Finding():
+            what = about.severity
+            title, parts = f"{view.name}: {about.rule} {what}", (about.sentence, about.cause, about.proposal)
+        case FailedDuty():
+            what = "warning"
+            title, parts = f"{view.name}: {about.duty} failed", (about.sentence,)
+        case None:
+            what = view.outcome or "ended"
+            title, parts = f"{view.name}: {what}", (view.cause or "",)
     body = "\n".join(clean(part, BODY_CHARACTERS) for part in parts if part)
     kind = f"--notification-type={_KINDS.get(what, 'info')}"
     return f"--title={title}", f"--body={body or title}", kind, "--input-format=text"

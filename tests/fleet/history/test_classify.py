@@ -47,6 +47,16 @@ def end(
         (ExitFacts(signal=15, asked="term"), ("stop",), Stopped(None, "ended on request")),
         (ExitFacts(code=0, asked="term"), ("stop",), Stopped(None, "ended on request")),
         (ExitFacts(code=1, asked="term"), ("stop",), Stopped(None, "ended on request (exited 1)")),
+        (
+            ExitFacts(code=1, asked="term"),
+            (),
+            Stopped(None, "terminated by a signal from outside (SIGTERM to its keeper) (exited 1)"),
+        ),
+        (
+            ExitFacts(signal=9, asked="quit"),
+            (),
+            Killed(None, "terminated by a signal from outside (SIGQUIT to its keeper)"),
+        ),
         (ExitFacts(code=0), ("stop",), Stopped(None, "ended on request")),
         (
             ExitFacts(signal=9, asked="term", escalated=True),
@@ -70,6 +80,46 @@ def test_of_a_command_its_exit_alone_counts(facts: ExitFacts | None, asked: tupl
         (end("finished"), ExitFacts(code=0), set(), Finished(FINAL)),
         (end("finished", "trained for 60 s"), ExitFacts(code=0), set(), Finished(FINAL, "trained for 60 s")),
         (end("stopped"), ExitFacts(code=0), {"stop"}, Stopped(FINAL)),
+        (
+            end("stopped"),
+            ExitFacts(code=0),
+            {"pause"},
+            Stopped(FINAL, "terminated by a signal from outside (SIGTERM to its trainer)"),
+        ),
+        (
+            end("stopped"),
+            ExitFacts(code=0, asked="term"),
+            set(),
+            Stopped(FINAL, "terminated by a signal from outside (SIGTERM to its keeper)"),
+        ),
+        (end("stopped", "a callback had enough"), ExitFacts(code=0), set(), Stopped(FINAL, "a callback had enough")),
+        (
+            None,
+            ExitFacts(signal=15, asked="term"),
+            set(),
+            Killed(LAST, "terminated by a signal from outside (SIGTERM to its keeper) before it could save"),
+        ),
+        (
+            None,
+            ExitFacts(signal=9, asked="term", escalated=True),
+            set(),
+            Killed(
+                LAST,
+                "terminated by a signal from outside (SIGTERM to its keeper); it did not end in time and was killed",
+            ),
+        ),
+        (
+            None,
+            ExitFacts(code=1, disk_full="the disk of /runs is full"),
+            set(),
+            Failed("unknown", "exited 1; the disk of /runs is full", LAST),
+        ),
+        (
+            None,
+            ExitFacts(code=1, last_output="boom", disk_full="the disk of /runs is full"),
+            set(),
+            Failed("unknown", "exited 1: boom; the disk of /runs is full", LAST),
+        ),
         (end("stopped"), ExitFacts(code=0, asked="term"), {"stop"}, Stopped(FINAL)),
         (
             end("stopped"),
@@ -113,7 +163,6 @@ def test_of_a_command_its_exit_alone_counts(facts: ExitFacts | None, asked: tupl
             Failed("oom", "the kernel ended it for lack of memory", LAST, 9),
         ),
         (None, ExitFacts(signal=9, asked="quit"), {"kill"}, Killed(LAST)),
-        (None, ExitFacts(signal=9, asked="quit"), set(), Killed(LAST)),
         (end("finished"), ExitFacts(code=0, asked="quit"), {"kill"}, Finished(FINAL)),
         (
             None,
