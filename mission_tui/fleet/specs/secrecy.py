@@ -8,8 +8,17 @@ from __future__ import annotations
 
 import re
 
-_SECRET = re.compile(r"(^|_)(api_?key|keys?|tokens?|secrets?|passw(or)?d|passphrase|credentials?|auth)(_|$)", re.I)
+_SECRET = re.compile(
+    r"token(?!i[sz])|secret|passw|passphrase|credential|bearer|cookie|jwt|authori[sz]ation|(access|api|private|signing)_?key"
+    r"|(^|_)(keys?|auth|creds?|pass|pat|pwd?)\d*(_|$)",
+    re.I,
+)
 _LOGIN = re.compile(r"://[^/@\s]*@")
+_ISSUED = re.compile(
+    r"(?<![\w/-])((gh[opsu]|github_pat|hf|npm)_\w{16}|(sk|glpat|pypi|xox[abeprs])-[\w-]{10}|(AKIA|ASIA)[A-Z0-9]{16}"
+    r"|eyJ[\w-]+\.[\w-])"
+)
+"""Tokens as GitHub, Hugging Face, npm, OpenAI, GitLab, PyPI, Slack and AWS issue them, and JSON web tokens."""
 
 # fmt: off
 _HARMLESS = frozenset({
@@ -17,9 +26,12 @@ _HARMLESS = frozenset({
     "VIRTUAL_ENV", "LD_LIBRARY_PATH", "NO_COLOR", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER", "SSH_AUTH_SOCK",
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE",
     "MISSION_TUI_COMMAND", "MISSION_TUI_RUNS",
+    "LC_ALL", "LC_ADDRESS", "LC_COLLATE", "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES",
+    "LC_MONETARY", "LC_NAME", "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE", "LC_TIME",
 })
+# Not LC_: sshd takes LC_* from every client, so people send in it what has no other way.
 _HARMLESS_FAMILIES = (
-    "LC_", "PYTHON", "CONDA_", "CUDA_", "NVIDIA_", "NCCL_", "CUBLAS_", "TORCH_", "TORCHINDUCTOR_", "TRITON_",
+    "PYTHON", "CONDA_", "CUDA_", "NVIDIA_", "NCCL_", "CUBLAS_", "TORCH_", "TORCHINDUCTOR_", "TRITON_",
     "OMP_", "MKL_", "OPENBLAS_", "KMP_", "GOMP_", "MALLOC_", "WANDB_", "HF_", "XDG_", "MUJOCO_", "JAX_", "XLA_",
 )
 # fmt: on
@@ -45,8 +57,11 @@ _SWITCH = re.compile(r"\d{0,3}(\.\d{1,3})?|true|false|on|off|yes|no", re.I)
 
 
 def is_secret(name: str, value: str = "") -> bool:
-    """Whether the variable's name says so (`WANDB_API_KEY`, `HF_TOKEN`), or its value is an address with a login."""
-    return _SECRET.search(name) is not None or _LOGIN.search(value) is not None
+    """Whether the variable's name says so (`WANDB_API_KEY`, `HF_TOKEN`), or its value is an address with a login, or
+    looks like a token that some service issued.
+    """
+    by_name = name not in _HARMLESS and _SECRET.search(name) is not None
+    return by_name or _LOGIN.search(value) is not None or _ISSUED.search(value) is not None
 
 
 def is_harmless(name: str, value: str) -> bool:

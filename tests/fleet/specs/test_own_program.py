@@ -75,6 +75,33 @@ def test_a_secret_is_known_by_its_name(name: str) -> None:
     assert is_secret(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LC_PASS", "hunter2"), ("LC_GIT", "hunter2"), ("CUDA_PASS", "hunter2"), ("CUDA_TOKEN1", "hunter2"),
+        ("HF_MYTOKEN", "hunter2"), ("PYTHONPASSWORD", "hunter2"), ("CONDA_ACCESSKEY", "hunter2"),
+        ("XDG_COOKIE", "hunter2"), ("TORCH_THING", "hf_abcdefghijklmnopqrst"), ("CUDA_X", "AKIAIOSFODNN7EXAMPLE"),
+    ],
+)  # fmt: skip
+def test_a_known_prefix_makes_no_secret_harmless(name: str, value: str) -> None:
+    """Names of a family are on record unless the rest of the name, or the value, looks like a secret."""
+    assert not is_harmless(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LC_ALL", "C.UTF-8"), ("PWD", "/home/ada"),
+        ("CUDA_VISIBLE_DEVICES", "GPU-5f9a2f4e-0a51-4b0c-9b1d-2f3c4d5e6f70"),
+        ("WANDB_DIR", "/home/ada/task-environments"),
+        ("PYTHONPATH", "/data/sk-learn-projects"), ("HF_HOME", "/hf_home"),
+    ],
+)  # fmt: skip
+def test_what_only_resembles_a_token_stays_on_record(name: str, value: str) -> None:
+    """A run is repeated with it."""
+    assert is_harmless(name, value)
+
+
 @pytest.mark.parametrize("name", ["PATH", "TOKENIZERS_PARALLELISM", "KEYBOARD", "CUDA_VISIBLE_DEVICES", "HF_HOME"])
 def test_what_is_no_secret_stays_on_record(name: str) -> None:
     """A run that cannot be repeated because its environment was forgotten helps nobody."""
