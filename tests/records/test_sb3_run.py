@@ -13,6 +13,8 @@ import pytest
 
 from mission_tui.errors import CheckpointError, MissionError, UsageError
 from mission_tui.fleet.events.metrics import number
+from mission_tui.fleet.health.replay import replay
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.records.sb3_run import find_folder, find_settings, rows_of, updates_in_table
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
@@ -152,6 +154,16 @@ def test_monitors_alone_make_updates(tmp_path: Path) -> None:
     assert (rows[0].t, rows[-1].t) == (1001.1, 1008.1)
     assert [row.steps_per_s for row in rows] == [pytest.approx(800 / 8.1)] * 8
     assert find_settings(folder, (), zips=False).tables["env"] == {"id": "CartPole-v1", "n_envs": 2}
+
+
+def test_updates_between_two_ends_of_episodes_are_timed_between_them(tmp_path: Path) -> None:
+    """Long episodes are no silence of the trainer: an update's moment lies on the line between two ends."""
+    (tmp_path / "monitor.csv").write_text(MONITOR + "".join(f"1.0,300,{150.0 * (k + 1)}\n" for k in range(20)))
+    rows = rows_of(find_folder(tmp_path), (), 100)
+    assert [row.t for row in rows[:7]] == [1050.0, 1100.0, 1150.0, 1200.0, 1250.0, 1300.0, 1350.0]
+    assert rows[-1].t == 1000.0 + 150.0 * 20
+    spec = Spec(preset="x", env=EnvSpec(id="x"), ppo=PpoSpec(n_steps=100), run=RunSpec(total_timesteps=6_000))
+    assert [it.rule for it in replay({1: spec}, rows, ())] == []
 
 
 def test_a_folder_that_is_no_run_or_says_no_environment_is_refused(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """`hang`: a trainer that lives and says nothing. Judged by the clock, since silence has no rows.
 
 What is normal is learned from the run's own updates; time that it was paused or frozen, or that a set clock leapt over,
-does not count. When a silence was too long is computed from rows and pauses alone, so it is found again when the files
-are judged later.
+does not count. Silences one after the other, with no update in time between them, are one incident. When a silence was
+too long is computed from rows and pauses alone, so it is found again when the files are judged later.
 """
 
 from __future__ import annotations
@@ -63,14 +63,18 @@ class Hang(Rule):
         self._last_t = None
 
     def judge(self, row: Row) -> Severity | None:
-        """A row ends any silence, and any pause: nobody updates while paused."""
+        """A row ends any silence, and any pause: nobody updates while paused.
+
+        One that was too long in coming is of the same slow stretch as the next like it: the first in time ends it.
+        """
+        late = self.silent(row.t)
         if row.t > 0.0:
             gap_s = row.t - self._last_t if self._last_t is not None else 0.0
             measured = row.rollout_s + row.update_s > 0.0
             self._phases.append((row.rollout_s, row.update_s) if measured else (max(0.0, gap_s), 0.0))
             self._touch(row.t)
             self._last = row
-        return None
+        return late
 
     def silent(self, now: float) -> Severity | None:
         """Critical when nothing has come until unix time `now` for longer than this run's limit."""

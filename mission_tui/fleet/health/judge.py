@@ -185,6 +185,8 @@ class HealthJudge:
         if record.attempt < self._attempt:
             return changed
         changed += self.silence(record.t)
+        if self._hang.id in self._open and self._hang.silent(record.t) is None:
+            changed.append(self._clear(self._hang.id))  # the last row was late, and the end came in time
         self._hang.over()
         if record.failure == "nan" and acts(self._limits, "nan") != "off" and self._not_finite.id not in self._open:
             self._not_finite.check_record(record)

@@ -194,9 +194,21 @@ def _with_episodes(table: Sequence[UpdateDone], episodes: Sequence[Ended]) -> It
         begin = at
         while at < len(episodes) and episodes[at].steps <= update.timesteps:
             at += 1
-        t = update.t or (episodes[at - 1].t if at else 0.0)
+        t = update.t or _moment_of(episodes, at, update.timesteps)
         ended = sample_of(episodes[begin:at]) if at > begin else update.episodes
         yield structs.replace(update, t=t, episodes=ended, steps_per_s=update.steps_per_s or pace)
+
+
+def _moment_of(episodes: Sequence[Ended], at: int, steps: int) -> float:
+    """When the training stood at `steps`, unix time, of which the first `at` episodes had ended; 0 without a clock.
+
+    On the line between two ends: taken for updates, they would make long pauses of long episodes.
+    """
+    if at == len(episodes):
+        return episodes[-1].t if episodes else 0.0
+    later = episodes[at]
+    t, before = (episodes[at - 1].t, episodes[at - 1].steps) if at else (later.t - later.after_s, 0)
+    return t + (later.t - t) * max(0.0, min(1.0, (steps - before) / max(1, later.steps - before)))
 
 
 def _pace_of(episodes: Sequence[Ended]) -> float:
@@ -222,7 +234,7 @@ def _of_monitors(episodes: Sequence[Ended], rollout: int, window: int) -> Iterat
         while at < len(episodes) and episodes[at].steps <= steps:
             at += 1
         recent = episodes[max(0, at - window) : at]
-        t = episodes[at - 1].t if at else 0.0
+        t = _moment_of(episodes, at, steps)
         means = {"rollout/ep_rew_mean": mean_value(it.r for it in recent)} if recent else {}
         means |= {"rollout/ep_len_mean": mean_value(it.length for it in recent)} if recent else {}
         yield UpdateDone(

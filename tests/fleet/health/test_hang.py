@@ -36,19 +36,39 @@ def test_silence_longer_than_the_runs_own_limit_is_critical(seconds: float, limi
     assert judge.silence(last_t + limit + 100) == []
 
 
-def test_the_next_row_ends_it() -> None:
-    """An update that comes after all clears the incident."""
+def test_the_next_row_in_time_ends_it() -> None:
+    """An update that comes after all is late itself; the one after it, in time, clears the incident."""
     judge = running()
     judge.silence(BEGUN + 200)
-    (finding,) = judge.update(row(11, BEGUN + 300))
-    assert (finding.id, finding.state, finding.last_update) == ("hang-1-10", "cleared", 11)
+    assert judge.update(row(11, BEGUN + 300)) == []
+    (finding,) = judge.update(row(12, BEGUN + 301))
+    assert (finding.id, finding.state, finding.last_update) == ("hang-1-10", "cleared", 12)
+
+
+def test_one_slow_stretch_is_one_incident() -> None:
+    """Twelve updates in a row that each took too long are told of once, and so is the next stretch."""
+    judge, t = running(), BEGUN + 10
+    told = []
+    for number in range(11, 40):
+        t += 1 if number in (30, 31) else 200
+        told += [*judge.silence(t - 0.5), *judge.update(row(number, t))]
+    said = [(finding.id, finding.state, finding.last_update) for finding in told]
+    assert said == [("hang-1-10", "open", 10), ("hang-1-10", "cleared", 30), ("hang-1-31", "open", 31)]
+
+
+def test_an_end_in_time_closes_a_stretch() -> None:
+    """The last update was late, and the training then ended as it should: nothing is left open."""
+    judge = running()
+    judge.update(row(11, BEGUN + 300))
+    end = TrainingEnded(seq=13, attempt=1, update=11, timesteps=11 * STEPS, t=BEGUN + 301, how="finished")
+    assert [(finding.id, finding.state) for finding in judge.ended(end)] == [("hang-1-10", "cleared")]
 
 
 def test_a_gap_between_rows_is_the_same_incident() -> None:
     """Judged later from the rows alone, the silence is found with the same words and moments."""
     live, later = running(), running()
-    told = [*live.silence(BEGUN + 131), *live.update(row(11, BEGUN + 300))]
-    assert later.update(row(11, BEGUN + 300)) == told
+    told = [*live.silence(BEGUN + 131), *live.update(row(11, BEGUN + 300)), *live.update(row(12, BEGUN + 301))]
+    assert [*later.update(row(11, BEGUN + 300)), *later.update(row(12, BEGUN + 301))] == told
     assert [finding.state for finding in told] == ["open", "cleared"]
 
 
