@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
+
+from mission_tui.errors import UsageError
 
 # As in the standard library's `random`: `hashlib` loads OpenSSL, for which every process of ours would wait.
 try:
@@ -21,18 +24,34 @@ except ImportError:
         from hashlib import sha256 as sha256
 
 
+_SHOWN_CHARACTERS = 80
 GPU_DRIVER = Path("/dev/nvidiactl")
 """There while NVIDIA's driver is."""
 
 
 def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Path:
-    """The absolute runs root: `--runs-dir`, `MISSION_TUI_RUNS`, `./runs` beside presets or runs, else XDG state."""
-    chosen = explicit or environ.get("MISSION_TUI_RUNS")
-    if chosen:
-        return (cwd / Path(chosen).expanduser()).resolve()
+    """The absolute runs root: `--runs-dir`, `MISSION_TUI_RUNS`, `./runs` beside presets or runs, else XDG state.
+
+    Raises `UsageError` for a path that can lead nowhere. One that is not there yet is taken.
+    """
+    if chosen := explicit or environ.get("MISSION_TUI_RUNS"):
+        return _leading_somewhere(cwd, chosen)
     if (cwd / "presets").is_dir() or (cwd / "runs").is_dir():
-        return (cwd / "runs").resolve()
+        return _leading_somewhere(cwd, "runs")
     return _state_dir(environ) / "runs"
+
+
+def _leading_somewhere(cwd: Path, chosen: str) -> Path:
+    try:
+        root = (cwd / Path(chosen).expanduser()).resolve()
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            root.stat()
+    except (OSError, RuntimeError) as error:
+        # A loop of links is a RuntimeError of `resolve` up to Python 3.12, as an unknown ~user is of `expanduser`.
+        why = error.strerror if isinstance(error, OSError) else str(error).rstrip(".")
+        shown = chosen if len(chosen) <= _SHOWN_CHARACTERS else f"{chosen[:_SHOWN_CHARACTERS]}..."
+        raise UsageError(f"the runs root cannot be {shown}: {why}; name another folder with --runs-dir") from error
+    return root
 
 
 def lent_dir(environ: Mapping[str, str], packages: str) -> Path:

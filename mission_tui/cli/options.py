@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,7 +35,9 @@ def _complete_runs(context: click.Context, _parameter: click.Parameter, word: st
     from mission_tui.records.runs.layout import run_dirs
 
     given = context.find_root().params.get("runs_dir")
-    ids = [run.id for run in run_dirs(runs_root(given, Path.cwd(), os.environ))]
+    ids: list[str] = []
+    with suppress(UsageError):
+        ids = [run.id for run in run_dirs(runs_root(given, Path.cwd(), os.environ))]
     return [CompletionItem(run) for run in reversed(ids) if run.startswith(word)]
 
 

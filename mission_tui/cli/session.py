@@ -39,7 +39,7 @@ class Session(NamedTuple):
         except OSError as error:
             raise UsageError(f"the current folder no longer exists ({error.strerror}): `cd` to another one") from error
         root = runs_root(runs_dir, cwd, os.environ)
-        found = not runs_dir and not os.environ.get("MISSION_TUI_RUNS") and root == (cwd / "runs").resolve()
+        found = not runs_dir and not os.environ.get("MISSION_TUI_RUNS") and root == Path(os.path.realpath("runs"))
         return cls(root, cwd, os.environ, readonly, received=found and _is_received(root, os.environ))
 
     @property

@@ -91,6 +91,25 @@ def test_a_runs_root_that_cannot_be_is_refused_before_anything_starts(shell: She
         assert "--runs-dir" in line
 
 
+@pytest.mark.parametrize("way", ["a loop of links", "a name too long", "a path too long", "a user who is not there"])
+def test_a_runs_root_that_leads_nowhere_is_one_sentence(shell: Shell, way: str) -> None:
+    """Whether by option or by variable: exit code 2 and no traceback; completion offers nothing."""
+    (shell.cwd / "loop").symlink_to("loop")
+    roots = {"a loop of links": "loop/runs", "a name too long": "a" * 300, "a path too long": "ab/" * 2000}
+    root = roots.get(way, "~nosuchuser/runs")
+    shell.environ["MISSION_TUI_RUNS"] = root
+    for words in (("--runs-dir", root, "status"), ("doctor",), ("paths",), ("launch", "tiny")):
+        done = shell(*words)
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert "the runs root cannot be" in line
+        assert "--runs-dir" in line
+        assert len(line) < 300
+    shell.environ.update(COMP_WORDS="mission-tui stop 2", COMP_CWORD="2", _MISSION_TUI_COMPLETE="bash_complete")
+    done = shell()
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_read_only_runs_root_is_refused(shell: Shell) -> None:
     """A folder without write permission is named, and stays as it was."""
