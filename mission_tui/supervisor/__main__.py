@@ -19,7 +19,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -38,6 +38,7 @@ from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor.clock import Clock, TimeLimits, read_time_limits
 from mission_tui.supervisor.ending.leftover_files import sweep_socket_folders
 from mission_tui.supervisor.host.own_limits import take_fixed_limits
+from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.launchers.caller import drop_run_markers
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle.adoption import load_waiting, taking_in
@@ -46,6 +47,9 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.run_directory import half_made, sweep_up
 from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.watching.meter_history import Instruments
+
+LAUNCHERS: Mapping[str, Callable[[], Launcher]] = {"local": LocalLauncher}
+"""By the word that `run.launcher` has for each; nobody else makes one."""
 
 SLICE_S = 0.015
 """How long the first reading keeps the loop before others have their turn."""
@@ -100,7 +104,7 @@ def _lock_path(root: Path) -> Path:
 
 
 async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
-    core = Core(root, {"local": LocalLauncher()})
+    core = Core(root, {name: make() for name, make in LAUNCHERS.items()})
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, core.request_exit, f"{number.name}")

@@ -15,7 +15,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.procfs import boot_id
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import write_json
-from mission_tui.records.runs.attempt import Identity, ProcessIdentity
+from mission_tui.records.runs.attempt import Handle, Identity, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.readonly import fleet
 from mission_tui.supervisor.readonly.fleet import ENDED_LOOKS, ReadonlyFleet
@@ -79,6 +79,14 @@ def test_processes_of_another_boot_or_machine_are_not_judged(tmp_path: Path) -> 
     begun(tmp_path, "another")
     view = look(ReadonlyFleet(tmp_path))
     assert (view.state, view.flags) == ("starting", ("unverifiable",))
+
+
+def test_a_run_of_another_launcher_is_where_it_says(tmp_path: Path) -> None:
+    """Its processes are meant to be of another machine: that is no riddle, and nobody supposes an end."""
+    run = begun(tmp_path, "another")
+    write_json(run.attempt(1).handle, Handle(launcher="slurm", id="4711", submitted_t=1.0))
+    view = look(ReadonlyFleet(tmp_path))
+    assert (view.state, view.flags) == ("starting", ())
 
 
 def test_a_run_that_cannot_be_read_is_named_and_known_once_it_can(tmp_path: Path) -> None:
