@@ -7,8 +7,8 @@ need be, so losing the supervisor is an exception to show and never a state to r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import Protocol, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, Generic, Protocol, TypeVar
 
 from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
@@ -16,6 +16,8 @@ from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.requests import AnsweredBy, GoTo
 
 Answer = TypeVar("Answer")
+Question = TypeVar("Question")
+Found = TypeVar("Found")
 Lost = Callable[[str, bool], None]
 _FIRST_WAIT_S = 0.25
 _LONGEST_WAIT_S = 2.0
@@ -56,12 +58,69 @@ async def follow(client: FleetClient, arrived: Callable[[FleetSnapshot], None], 
         wait_s = min(_LONGEST_WAIT_S, wait_s * 1.6)
 
 
+class LatestQuery(Generic[Question, Found]):
+    """One question at a time, and the newest wins.
+
+    Of questions that come while an answer is awaited only the last is asked after it. `take` gets an answer, or why
+    there is none, unless something newer was asked or it was dropped; with `takes_all` only if it was not dropped. A
+    question is asked once nothing newer has come for `settle_s`.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[Coroutine[Any, Any, None]], None],
+        ask: Callable[[Question], Awaitable[Found]],
+        take: Callable[[Question, Found | MissionError], None],
+        *,
+        settle_s: float = 0.0,
+        takes_all: bool = False,
+    ) -> None:
+        self._start, self._ask, self._take = start, ask, take
+        self._settle_s, self._takes_all = settle_s, takes_all
+        self._next: tuple[Question, float] | None = None
+        self._asked: tuple[Question, float] | None = None
+        self.is_open = False
+
+    def request(self, question: Question) -> None:
+        """Ask, at once or after the answer that is awaited."""
+        self._next = question, asyncio.get_running_loop().time()
+        if not self.is_open:
+            self.is_open = True
+            self._start(self._work())
+
+    def drop(self) -> None:
+        """Ask nothing more; the answer that is awaited does not count."""
+        self._next = self._asked = None
+
+    async def _work(self) -> None:
+        try:
+            while (asked := self._next) is not None:
+                wait_s = asked[1] + self._settle_s - asyncio.get_running_loop().time()
+                if self._settle_s and wait_s > 0:
+                    await asyncio.sleep(wait_s)
+                    continue
+                self._next, self._asked = None, asked
+                await self._answer(asked)
+        finally:
+            self.is_open = False
+
+    async def _answer(self, asked: tuple[Question, float]) -> None:
+        try:
+            found: Found | MissionError = await self._ask(asked[0])
+        except MissionError as error:
+            found = error
+        if self._asked is asked and (self._takes_all or self._next is None):
+            self._take(asked[0], found)
+
+
 class ReplayClient(Protocol):
     """What scrubbing needs of the context."""
 
     snapshot: FleetSnapshot | None
 
     async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer: ...
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None: ...
 
 
 class ReplaySeek:
@@ -71,7 +130,7 @@ class ReplaySeek:
         self._client = client
         self._at = 2
         self._target: float | None = None
-        self._asking = False
+        self._query = LatestQuery(client.start, self._go_to, self._gone)
 
     @property
     def step(self) -> str:
@@ -82,31 +141,24 @@ class ReplaySeek:
         """Take the next smaller or larger step."""
         self._at = min(max(0, self._at + by), len(STEPS) - 1)
 
-    async def move(self, steps: int) -> None:
+    def move(self, steps: int) -> None:
         """Go so many steps forward, from where the last key led."""
         snapshot = self._client.snapshot
         if snapshot is not None:
-            await self.seek((snapshot.t if self._target is None else self._target) + steps * STEPS[self._at][1])
+            self.seek((snapshot.t if self._target is None else self._target) + steps * STEPS[self._at][1])
 
-    async def seek(self, moment: float) -> None:
-        """Go to unix time `moment`, or to the end that is nearer to it. Raises `MissionError`."""
+    def seek(self, moment: float) -> None:
+        """Go to unix time `moment`, or to the end that is nearer to it."""
         replay = self._client.snapshot.replay if self._client.snapshot else None
         if replay is None:
             return
         self._target = min(max(moment, replay.since), replay.until)
-        if self._asking:
-            return
-        self._asking = True
-        try:
-            while (asked := self._target) is not None:
-                await self._ask(asked)
-                if asked == self._target:
-                    return
-        except MissionError:
-            self._target = None
-            raise
-        finally:
-            self._asking = False
+        self._query.request(self._target)
 
-    async def _ask(self, moment: float) -> None:
+    async def _go_to(self, moment: float) -> None:
         await self._client.ask(lambda id_: GoTo(id=id_, t=moment))
+
+    def _gone(self, _moment: float, error: MissionError | None) -> None:
+        if error is not None:
+            self._target = None
+            raise error

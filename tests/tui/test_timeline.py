@@ -208,8 +208,15 @@ async def test_what_is_wanted_while_an_answer_is_awaited_is_asked_for_after_it()
     """A terminal that was resized meanwhile has its own columns, also when nothing else draws the screen again."""
     desk = Quiet()
     timeline_query = TimelineQuery(desk, lambda: None)
-    for columns in (120, 60, 80):
-        timeline_query.request(300.0, columns)
+
+    def resized(request: GetStrip) -> StripReply:
+        if request.most == 480:
+            for columns in (60, 80):
+                timeline_query.request(300.0, columns)
+        return answered(Strip(since=NOW - 60, until=NOW), request)
+
+    desk.client.answers[GetStrip] = resized
+    timeline_query.request(300.0, 120)
     await desk.done()
     assert [request.most for request in desk.client.asked_for(GetStrip)] == [480, 320]
 

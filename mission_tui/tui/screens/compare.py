@@ -18,9 +18,11 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.compare import Axis, Comparison, Result, Row, letter, value_word
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.replies import ComparisonReply
 from mission_tui.ipc.requests import Compare
 from mission_tui.present import numbers
 from mission_tui.tui.actions import Move
+from mission_tui.tui.client import LatestQuery
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import fit, line, rendered, words, wrap
@@ -57,6 +59,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
         self._app_context = app_context
         self._runs = runs
         self._by: Axis = "step"
+        self._query = LatestQuery(app_context.start, self._compare, self._take)
         self._found: Comparison | None = None
         self._trouble = ""
 
@@ -69,18 +72,17 @@ class CompareScreen(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Ask."""
-        self._app_context.start(self._ask())
+        self._query.request(self._by)
 
-    async def _ask(self) -> None:
-        ids, by = tuple(view.id for view in self._runs), self._by
-        try:
-            reply = await self._app_context.ask(lambda id_: Compare(id=id_, runs=ids, by=by))
-        except MissionError as error:
-            self._trouble = str(error)
+    async def _compare(self, by: Axis) -> ComparisonReply:
+        ids = tuple(view.id for view in self._runs)
+        return await self._app_context.ask(lambda id_: Compare(id=id_, runs=ids, by=by))
+
+    def _take(self, _by: Axis, found: ComparisonReply | MissionError) -> None:
+        if isinstance(found, MissionError):
+            self._trouble = str(found)
         else:
-            if by != self._by:
-                return
-            self._found, self._trouble = msgspec.convert(reply.comparison, Comparison), ""
+            self._found, self._trouble = msgspec.convert(found.comparison, Comparison), ""
         if still_open(self):
             self._draw()
 
@@ -129,11 +131,11 @@ class CompareScreen(Screen[None], inherit_bindings=False):
     def action_turn(self) -> None:
         """Over the other axis."""
         self._by = "step" if self._by == "time" else "time"
-        self._app_context.start(self._ask())
+        self._query.request(self._by)
 
     def action_again(self) -> None:
         """The same runs as they are now."""
-        self._app_context.start(self._ask())
+        self._query.request(self._by)
 
     def action_back(self) -> None:
         """Back one layer."""

@@ -5,14 +5,15 @@ Answers to an earlier text are dropped; an earlier cost stays, greyed, until the
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.own_code import own_code, own_code_words
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import Quote
+from mission_tui.tui.client import LatestQuery
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.state.app_context import AppContext
@@ -25,6 +26,19 @@ _SETTLED_S = 0.05
 
 _PAUSE_S = 0.15
 """The supervisor is asked after so much longer."""
+
+_Form = tuple[PresetChoice | None, Draft]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a form stands for: its runs, or else what is wrong with it."""
+
+    items: tuple[LaunchItem, ...]
+    settings: tuple[str, ...]
+    copies: int
+    trouble: str | None = None
+
 
 UseRuns = Callable[[tuple[LaunchItem, ...]], object]
 
@@ -41,11 +55,12 @@ class LaunchPreview:
         self._quoted: Quoted | None = None
         self._silent = ""
         self._file = self._shown = ""
-        self._fresh = False
-        self._typed = self._known = 0
-        self._asked: tuple[PresetChoice | None, Draft] | None = None
+        self._fresh = self._known = False
+        self._asked: _Form | None = None
         self._waiting: tuple[UseRuns, bool] | None = None
-        self._one_by_one = asyncio.Lock()
+        start = app_context.start
+        self._plans = LatestQuery(start, self._plan, self._take_plan, settle_s=_SETTLED_S)
+        self._quotes = LatestQuery(start, self._quote, self._take_quote, settle_s=_PAUSE_S)
         self.settings: tuple[str, ...] = ()
 
     @property
@@ -57,9 +72,9 @@ class LaunchPreview:
         """Compute what stands in the form now, unless nothing has changed."""
         asked = preset, draft
         if asked != self._asked:
-            self._asked, self._waiting, self._fresh = asked, None, False
-            self._typed += 1
-            self._app_context.start(self._resolve(self._typed, preset, draft))
+            self._asked, self._waiting, self._fresh, self._known = asked, None, False, False
+            self._quotes.drop()
+            self._plans.request(asked)
 
     def when_known(self, use: UseRuns, *, refused_too: bool = False) -> None:
         """Call `use` with the runs of the form, once it is known what is wrong with them; not where there are none.
@@ -74,7 +89,7 @@ class LaunchPreview:
         self._use()
 
     def _use(self) -> None:
-        if self._waiting is None or self._known != self._typed:
+        if self._waiting is None or not self._known:
             return
         (use, refused_too), self._waiting = self._waiting, None
         if self._trouble is None and self._items and (refused_too or not self._refused):
@@ -82,12 +97,13 @@ class LaunchPreview:
 
     def requote(self) -> None:
         """Ask for the price once more: what is free, and who waits, changes by itself."""
-        if self._known == self._typed and self._trouble is None and self._items:
-            self._app_context.start(self._quote(self._typed))
+        if self._known and self._trouble is None and self._items:
+            self._quotes.request(self._items)
 
     def close(self) -> None:
         """The form was left: answers on their way are dropped."""
-        self._typed += 1
+        self._plans.drop()
+        self._quotes.drop()
 
     def sentences(self) -> list[Part]:
         """What is wrong, or the numbers that will run, and what they cost."""
@@ -121,63 +137,46 @@ class LaunchPreview:
         said = list(price(self._items, quoted, cores, now))
         return said if self._fresh else [(text, colours.QUIET) for text, _ in said]
 
-    async def _resolve(self, typed: int, preset: PresetChoice | None, draft: Draft) -> None:
-        await asyncio.sleep(_SETTLED_S)
-        async with self._one_by_one:
-            if typed != self._typed:
-                return
-            items = await self._plan(typed, preset, draft)
-        if items:
-            await asyncio.sleep(_PAUSE_S)
-            await self._quote(typed)
-
-    async def _plan(self, typed: int, preset: PresetChoice | None, draft: Draft) -> tuple[LaunchItem, ...]:
-        """The runs that are meant now, or what is wrong; none where that is not asked any more."""
-        items: tuple[LaunchItem, ...] = ()
-        trouble, settings, copies = None, self.settings, self._copies
+    async def _plan(self, form: _Form) -> _Plan:
+        """The runs that the form stands for, or what is wrong with it."""
+        preset, draft = form
+        settings, copies = self.settings, self._copies
         try:
             settings, copies = words(draft), draft.runs_of_each
             if preset is None:
-                trouble = "there is no preset that can be used"
-            else:
-                items = await plan(
-                    self._app_context.resolve,
-                    preset,
-                    settings,
-                    name=draft.name or None,
-                    copies=copies,
-                    group=draft.group or None,
-                    after=followed(draft),
-                )
-        except MissionError as error:
-            trouble = str(error)
-        if typed != self._typed:
-            return ()
-        self._trouble, self.settings, self._copies = trouble, settings, copies
-        self._items = items or self._items
-        self._file = preset.from_folder if preset is not None else ""
-        self._known = self._known if items else typed
-        self._changed()
-        self._use()
-        return items
-
-    async def _quote(self, typed: int) -> None:
-        if typed != self._typed:
-            return
-        items, origin = self._items, self._app_context.origin
-        quoted, silent = None, ""
-        try:
-            quoted = await self._app_context.ask(
-                lambda id_: Quote(
-                    id=id_,
-                    items=items,
-                    **origin,
-                )
+                return _Plan((), settings, copies, "there is no preset that can be used")
+            items = await plan(
+                self._app_context.resolve,
+                preset,
+                settings,
+                name=draft.name or None,
+                copies=copies,
+                group=draft.group or None,
+                after=followed(draft),
             )
         except MissionError as error:
-            silent = str(error)
-        if typed == self._typed:
-            self._known = typed
-            self._quoted, self._silent, self._fresh = quoted, silent, quoted is not None
-            self._changed()
-            self._use()
+            return _Plan((), settings, copies, str(error))
+        return _Plan(items, settings, copies)
+
+    def _take_plan(self, form: _Form, found: _Plan | MissionError) -> None:
+        assert isinstance(found, _Plan)
+        preset = form[0]
+        self._trouble, self.settings, self._copies = found.trouble, found.settings, found.copies
+        self._items = found.items or self._items
+        self._file = preset.from_folder if preset is not None else ""
+        self._known = not found.items
+        if found.items:
+            self._quotes.request(found.items)
+        self._changed()
+        self._use()
+
+    async def _quote(self, items: tuple[LaunchItem, ...]) -> Quoted:
+        origin = self._app_context.origin
+        return await self._app_context.ask(lambda id_: Quote(id=id_, items=items, **origin))
+
+    def _take_quote(self, _items: tuple[LaunchItem, ...], found: Quoted | MissionError) -> None:
+        self._known = True
+        self._quoted, self._silent = (None, str(found)) if isinstance(found, MissionError) else (found, "")
+        self._fresh = self._quoted is not None
+        self._changed()
+        self._use()

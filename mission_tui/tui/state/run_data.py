@@ -6,6 +6,7 @@ Only what the screen shows is requested, never twice at once, and again only whe
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
@@ -17,6 +18,7 @@ from mission_tui.fleet.history.series import EPISODES
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.ipc.requests import AnsweredBy, GetDetails, GetHistory
+from mission_tui.tui.client import LatestQuery
 from mission_tui.tui.state.history import (
     MOST_COURSES,
     PHASE_SERIES,
@@ -55,6 +57,9 @@ class RunData(Struct):
 Keep = Callable[[RunData, Answer], bool]
 """Puts an answer into the run data; True when that changed them."""
 
+_Take = Callable[[], bool]
+_Work = Callable[[], Coroutine[Any, Any, "_Take | None"]]
+
 
 class RunDataClient(Protocol):
     """What a loader needs of the context."""
@@ -74,8 +79,7 @@ class RunDataLoader:
         self._client = client
         self._changed = changed
         self._asked: dict[str, tuple[object, float]] = {}
-        self._open: set[str] = set()
-        self._next_page: tuple[Where, int] | None = None
+        self._queries: dict[str, LatestQuery[_Work, _Take | None]] = {}
         self.data: RunData | None = None
 
     def data_of(self, view: RunView) -> RunData:
@@ -83,7 +87,9 @@ class RunDataLoader:
         if self.data is None or self.data.run != view.id:
             self.data = RunData(view.id, LogTail(view.id))
             self._asked.clear()
-            self._open.clear()
+            for query in self._queries.values():
+                query.drop()
+            self._queries.clear()
         return self.data
 
     def request(self, view: RunView, tab: str, metric: str | None = None, points: int = 500) -> None:
@@ -146,7 +152,7 @@ class RunDataLoader:
         """
         self.data_of(view)
         stamp, now = (update, tags), self._client.clock()
-        if EXACT in self._open:
+        if self._is_open(EXACT):
             return
         if EXACT in self._asked:
             before, asked_t = self._asked[EXACT]
@@ -161,20 +167,22 @@ class RunDataLoader:
 
     def request_log(self, where: Where, limit: int = LOG_PAGE_BYTES) -> None:
         """Ask for another page of the log, up to `limit` bytes: at once, or after the answer that is awaited."""
-        self._next_page = where, limit
-        self._turn_page()
-
-    def _turn_page(self) -> None:
-        if self.data is None or self._next_page is None or "log" in self._open:
+        data = self.data
+        if data is None:
             return
-        make = self.data.log.page(*self._next_page)
-        self._next_page = None
-        if make is not None:
-            self._ask("log", make, lambda kept, page: kept.log.take(page))
+
+        async def turn() -> _Take | None:
+            # Which bytes those are depends on the answer that was awaited.
+            if (make := data.log.page(where, limit)) is None:
+                return None
+            page = await self._client.ask(make)
+            return lambda: data.log.take(page)
+
+        self._query("log").request(turn)
 
     def _due(self, kind: str, stamp: object, again_s: float | None, pace_s: float = _PACE_S) -> bool:
         """At first, when `stamp` changed, and after `again_s` whatever happened; not while an answer is open."""
-        if kind in self._open:
+        if self._is_open(kind):
             return False
         now = self._client.clock()
         if kind in self._asked:
@@ -186,28 +194,36 @@ class RunDataLoader:
         return True
 
     def _ask(self, kind: str, make: Callable[[int], AnsweredBy[Answer]], keep: Keep[Answer]) -> None:
-        assert self.data is not None
-        self._open.add(kind)
-        self._client.start(self._answer(self.data, kind, make, keep))
+        data = self.data
+        assert data is not None
 
-    async def _answer(
-        self, data: RunData, kind: str, make: Callable[[int], AnsweredBy[Answer]], keep: Keep[Answer]
-    ) -> None:
-        changed = True
-        try:
+        async def work() -> _Take:
             answer = await self._client.ask(make)
-        except MissionError as error:
-            trouble: str | None = str(error)
-        else:
-            trouble = None
-            changed = keep(data, answer) or data.trouble is not None
-        if data is not self.data:
+            return lambda: keep(data, answer)
+
+        self._query(kind).request(work)
+
+    def _query(self, kind: str) -> LatestQuery[_Work, _Take | None]:
+        if kind not in self._queries:
+            # Pages of a log join one another, so that each of them counts.
+            self._queries[kind] = LatestQuery(
+                self._client.start, lambda work: work(), partial(self._take, kind), takes_all=True
+            )
+        return self._queries[kind]
+
+    def _is_open(self, kind: str) -> bool:
+        return kind in self._queries and self._queries[kind].is_open
+
+    def _take(self, kind: str, _work: _Work, found: _Take | MissionError | None) -> None:
+        data = self.data
+        if data is None or found is None:
             return
-        self._open.discard(kind)
-        data.trouble = trouble
-        if trouble is not None:
+        if isinstance(found, MissionError):
+            data.trouble, changed = str(found), True
             self._asked[kind] = (object(), self._client.clock())
-        self._turn_page()
+        else:
+            changed = found() or data.trouble is not None
+            data.trouble = None
         if changed:
             self._changed()
 

@@ -15,7 +15,9 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.strips.cells import WIDTHS, Cell
 from mission_tui.fleet.strips.strip import Lane, Span, StandState, Strip
+from mission_tui.ipc.replies import StripReply
 from mission_tui.ipc.requests import GetStrip
+from mission_tui.tui.client import LatestQuery
 from mission_tui.tui.state.run_data import RunDataClient
 
 _REACHES = (
@@ -66,15 +68,18 @@ class Zoom:
         self._at = max(0, min(self._at + by, len(_REACHES) - 1))
 
 
+_Stretch = tuple[float, int, float | None]
+"""Seconds, columns, and the moment of a replay."""
+
+
 class TimelineQuery:
     """`strip` is the newest answer, `trouble` why the newest question has none; `changed` is called after each."""
 
     def __init__(self, client: RunDataClient, changed: Callable[[], None]) -> None:
         self._client = client
         self._changed = changed
-        self._asked: tuple[float, int, float | None, float] | None = None
-        self._wanted: tuple[float, int, float | None] | None = None
-        self._open = False
+        self._query = LatestQuery(client.start, self._ask, self._take, takes_all=True)
+        self._asked: tuple[_Stretch, float] | None = None
         self.strip: Strip | None = None
         self.trouble: str | None = None
 
@@ -83,33 +88,29 @@ class TimelineQuery:
 
         In a replay they are those before unix time `moment`, of which nothing new is ever known.
         """
-        now, self._wanted = self._client.clock(), (seconds, columns, moment)
-        if self._open or columns < 1:
+        now, wanted = self._client.clock(), (seconds, columns, moment)
+        if columns < 1:
             return
-        if self._asked is not None:
+        if self._asked is not None and self._asked[0] == wanted:
             pace = min(_MOST_PACE_S, max(_LEAST_PACE_S, seconds / columns))
             known = moment is not None and self.trouble is None
-            if self._asked[:3] == (seconds, columns, moment) and (known or now - self._asked[3] < pace):
+            if self._query.is_open or known or now - self._asked[1] < pace:
                 return
-        self._asked = seconds, columns, moment, now
-        self._open = True
+        self._asked = wanted, now
+        self._query.request(wanted)
+
+    async def _ask(self, wanted: _Stretch) -> StripReply:
+        seconds, columns, moment = wanted
         # The oldest column begins before `seconds` ago, because the newest one is not over yet.
         reach, most = seconds * (1 + 1 / columns), min(_MOST_CELLS, _CELLS_A_COLUMN * columns)
-        self._client.start(self._answer(reach, moment, most))
+        return await self._client.ask(lambda id_: GetStrip(id=id_, seconds=reach, until=moment, most=most))
 
-    async def _answer(self, seconds: float, until: float | None, most: int) -> None:
-        try:
-            reply = await self._client.ask(lambda id_: GetStrip(id=id_, seconds=seconds, until=until, most=most))
-        except MissionError as error:
-            self.trouble = str(error)
+    def _take(self, _wanted: _Stretch, found: StripReply | MissionError) -> None:
+        if isinstance(found, MissionError):
+            self.trouble = str(found)
         else:
-            self.strip, self.trouble = reply.strip, None
-        finally:
-            self._open = False
+            self.strip, self.trouble = found.strip, None
         self._changed()
-        if self._wanted is not None and self._asked is not None and self._wanted != self._asked[:3]:
-            # Another size, or stretch, while the answer was awaited: nobody may come by to ask for it again.
-            self.request(*self._wanted)
 
 
 class Axis(Struct, frozen=True):

@@ -170,13 +170,13 @@ async def replay(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
 async def back(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """One step back."""
     if _replaying(app_context):
-        await app_context.replay_seek.move(-1)
+        app_context.replay_seek.move(-1)
 
 
 async def forward(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """One step forward."""
     if _replaying(app_context):
-        await app_context.replay_seek.move(1)
+        app_context.replay_seek.move(1)
 
 
 async def finer(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
@@ -199,7 +199,7 @@ async def go_to(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
 
         async def there(word: str) -> None:
             if app_context.snapshot is not None and app_context.snapshot.replay is not None:
-                await app_context.replay_seek.seek(parse_moment(word, app_context.snapshot.replay.until))
+                app_context.replay_seek.seek(parse_moment(word, app_context.snapshot.replay.until))
 
         await typed(app_context, partial(LineInputScreen, "Go to", _HELP, "goes there", "03:12"), there)
 
