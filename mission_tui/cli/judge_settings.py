@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ from msgspec import structs
 from mission_tui.cli.session import Session
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.health_file import HealthFile, profile_for, profile_of, with_file_above, with_files_below
 from mission_tui.fleet.specs.spec import Schedule, Spec
-from mission_tui.fleet.specs.thresholds import HealthKeep
-from mission_tui.records.logs import TrainingLog
+from mission_tui.fleet.specs.thresholds import HealthKeep, RuleLimits
+from mission_tui.records.logs import TrainingLog, by_row, other_algorithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,17 @@ class JudgeSettings:
         return cls(spec, said, files, load_health_file(health) if health is not None else None)
 
 
+OF_ANY = ("hang", "nan")
+"""Rules that read what every training has: its clock, and numbers that have to be finite."""
+OF_RETURNS = ("drawdown", "plateau")
+"""Rules that read returns alone. They count rows: of a log that writes one every few episodes, so many are left."""
+MOST_ROWS = 500
+
+
 def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tuple[Finding, ...]]:
     """The settings that `log` was judged by, in words, and every finding, oldest first.
+
+    A log of another algorithm than PPO is judged only by the rules that fit it, and the words say so.
 
     Raises `UsageError` when the command line sets what the run itself records, or settings of another rollout size.
     """
@@ -62,13 +72,45 @@ def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tup
         specs = {attempt: _limited(spec, judge_settings) for attempt, spec in log.specs.items()}
         newest = settings_of(specs[max(specs)])
         return _words(newest), replay(specs, log.records, log.events, log.died)
+    log = by_row(log)
     settings = _settings(log, judge_settings)
-    found: dict[str, Finding] = {}
-    judge = HealthJudge(settings, _limits(settings, judge_settings))
-    for record in log.records:
+    limits = _limits(settings, judge_settings)
+    other = other_algorithm(log.updates_done)
+    if other is None:
+        return f"{_words(settings)}{_rows_in_words(log)}", _judged(settings, limits, log.records)
+    settings = replace(settings, rollout=None, n_epochs=None)
+    every, rows = max(1, math.ceil(log.updates / MOST_ROWS)), log.updates_done
+    numbered = (structs.replace(row, update=place) for place, row in enumerate(rows[every - 1 :: every], 1))
+    found = (*_judged(settings, _only(limits, OF_ANY), rows), *_judged(settings, _only(limits, OF_RETURNS), numbered))
+    words = (
+        f"a log of {other[0]} or its kin and not of PPO ({other[1]}): judged by {', '.join(OF_ANY + OF_RETURNS)} alone"
+    )
+    return f"{words}{f'; the last two count one row in {every}' if every > 1 else ''}", found
+
+
+def _judged(settings: Settings, limits: HealthKeep, records: Iterable[MetricRecord]) -> tuple[Finding, ...]:
+    judge, found = HealthJudge(settings, limits), dict[str, Finding]()
+    for record in records:
         found |= {finding.id: finding for finding in judge.feed(record)}
-    found |= {finding.id: finding for finding in judge.findings}
-    return _words(settings), tuple(found.values())
+    return tuple((found | {finding.id: finding for finding in judge.findings}).values())
+
+
+def _only(limits: HealthKeep, rules: Sequence[str]) -> HealthKeep:
+    """`limits` with every rule off but `rules`."""
+    off = {
+        name: structs.replace(rule, act="off")
+        for name in limits.__struct_fields__
+        if isinstance(rule := getattr(limits, name), RuleLimits) and name.replace("_", "-") not in rules
+    }
+    return structs.replace(limits, **off)
+
+
+def _rows_in_words(log: TrainingLog) -> str:
+    """That rows tell of several updates each, and are counted in their stead."""
+    if log.log_interval == 1:
+        return ""
+    many = "several updates, and does not say how many" if log.log_interval is None else f"{log.log_interval} updates"
+    return f"; each row tells of {many}: rows are what is counted below"
 
 
 def _preset(session: Session, name: str, files: tuple[HealthFile, ...]) -> Spec:

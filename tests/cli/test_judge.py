@@ -73,6 +73,49 @@ def test_one_file_is_an_object_and_several_are_a_list(capsys: pytest.CaptureFixt
     assert several["files"][1]["findings"] == one["findings"]
 
 
+@pytest.mark.parametrize(
+    ("columns", "name"),
+    [
+        ("rollout/exploration_rate,train/loss", "DQN"),
+        ("train/policy_loss,train/value_loss", "A2C"),
+        ("train/ent_coef,train/critic_loss", "SAC"),
+        ("train/actor_loss,train/critic_loss", "TD3"),
+    ],
+)
+def test_the_log_of_another_algorithm_is_judged_by_what_fits_it(
+    columns: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its entropy, explained variance and speed mean other things, and so do the numbers of its rows."""
+    head = f"time/total_timesteps,rollout/ep_rew_mean,{columns},train/entropy_loss,train/explained_variance\n"
+    lines = [f"{40 * k},{20 + 10 * (k // 7 % 2)},0.5,0.1,-0.0001,-0.9\n" for k in range(1, 3001)]
+    (tmp_path / "other.csv").write_text(head + "".join(lines) + "120040,25,nan,0.1,0,0\n")
+    document = judged(capsys, "other.csv")
+    assert (document["algorithm"], document["updates"]) == (name, 3001)
+    assert {finding["rule"] for finding in document["findings"]} <= {"hang", "nan", "drawdown", "plateau"}
+    assert "nan" in {finding["rule"] for finding in document["findings"]}
+    assert main(["judge", "other.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "other.csv: 3,001 rows" in out
+    assert f"a log of {name} or its kin and not of PPO" in out
+
+
+def test_rows_of_several_updates_are_what_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A log interval of 10 gives one verdict, with iterations and without, and no number beyond those there are."""
+    cells = "time/total_timesteps,rollout/ep_rew_mean,train/loss,train/approx_kl,train/clip_range"
+    lines = [f"{20480 * k},20,0.1,0.09,0.2\n" for k in range(1, 21)]
+    (tmp_path / "without.csv").write_text(f"{cells}\n" + "".join(lines))
+    numbered = [f"{10 * k},{line}" for k, line in enumerate(lines, 1)]
+    (tmp_path / "with.csv").write_text(f"time/iterations,{cells}\n" + "".join(numbered))
+    one, other = (judged(capsys, name) for name in ("with.csv", "without.csv"))
+    assert one["findings"] == other["findings"]
+    (finding,) = [it for it in one["findings"] if it["rule"] == "kl-persistent"]
+    assert (finding["first_update"], finding["last_update"], one["updates"]) == (5, 20, 20)
+    assert main(["judge", "with.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "with.csv: 20 rows" in out
+    assert "each row tells of 10 updates" in out
+
+
 def test_options_say_what_the_log_does_not(capsys: pytest.CaptureFixture[str]) -> None:
     """With learning rate and batch size the cause is computed; a wider clip range makes the same KL a small one."""
     (finding,) = judged(capsys, "sick.csv", "--learning-rate", "3e-4", "--batch-size", "64")["findings"]

@@ -66,7 +66,12 @@ def judge_command(
     found = [(log, *judge_log(log, judge_settings)) for log in logs]
     if as_json:
         documents = [
-            {"file": str(log.path), "updates": log.updates, "findings": [finding_facts(it) for it in findings]}
+            {
+                "file": str(log.path),
+                "updates": log.updates,
+                "algorithm": _algorithm(log),
+                "findings": [finding_facts(it) for it in findings],
+            }
             for log, _, findings in found
         ]
         write_document(documents[0] if len(files) == 1 else {"files": documents})
@@ -95,16 +100,24 @@ def _read(path: Path) -> TrainingLog:
     return log
 
 
+def _algorithm(log: TrainingLog) -> str:
+    from mission_tui.records.logs import other_algorithm
+
+    other = None if log.specs else other_algorithm(log.updates_done)
+    return "PPO" if other is None else other[0]
+
+
 def _print(log: TrainingLog, settings: str, findings: tuple[Finding, ...]) -> None:
     from mission_tui.fleet.text import clean
     from mission_tui.present.numbers import count
 
     many = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}" if findings else "no findings"
-    write(f"{clean(str(log.path), 1000)}: {count(log.updates)} updates, {many}")
+    counted = "updates" if log.log_interval == 1 and _algorithm(log) == "PPO" else "rows"
+    write(f"{clean(str(log.path), 1000)}: {count(log.updates)} {counted}, {many}")
     write(f"  {settings}")
     for it in findings:
         write()
-        where = f" {it.rule}, updates {it.first_update:,} to {it.last_update:,}, {it.state}"
+        where = f" {it.rule}, {counted} {it.first_update:,} to {it.last_update:,}, {it.state}"
         write("  ", Styled(it.severity, COLOURS[it.severity]), where)
         for title, words in (("", it.sentence), ("cause: ", it.cause), ("advice: ", it.proposal)):
             if words:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
+from msgspec import structs
+
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone, number
@@ -47,6 +49,9 @@ class TableRow:
 class TrainingLog:
     """One log. A run of ours brings the spec of each attempt, its journal, and when attempts died (unix s); any other
     log has no specs, and `settings` is all that is known. `damage` says what in it could not be used.
+
+    `log_interval` is how many updates there are for each row that was written, None where they are several and the log
+    does not say how many.
     """
 
     path: Path
@@ -56,6 +61,7 @@ class TrainingLog:
     events: tuple[FleetEvent, ...] = ()
     died: Mapping[int, float] = field(default_factory=dict)
     damage: tuple[str, ...] = ()
+    log_interval: int | None = 1
 
     @property
     def updates(self) -> int:
@@ -66,6 +72,43 @@ class TrainingLog:
     def updates_done(self) -> tuple[UpdateDone, ...]:
         """The updates among its records."""
         return tuple(record for record in self.records if isinstance(record, UpdateDone))
+
+
+_OF_PPO = frozenset(("train/approx_kl", "train/clip_fraction", "train/clip_range", "train/policy_gradient_loss"))
+_OF_OTHERS = {
+    "rollout/exploration_rate": "DQN",
+    "train/ent_coef": "SAC",
+    "train/actor_loss": "TD3",
+    "train/critic_loss": "TD3",
+    "train/policy_objective": "TRPO",
+    "train/policy_loss": "A2C",
+    "train/step_size": "ARS",
+}
+"""By a tag that Stable-Baselines3 or sb3-contrib writes for it, or for its kin, and not for PPO; the first counts."""
+
+
+def other_algorithm(updates: Sequence[UpdateDone]) -> tuple[str, str] | None:
+    """Which algorithm other than PPO wrote the log, and the tag that says so; None where it may be PPO."""
+    tags = {tag for update in updates for tag in update.metrics}
+    if not tags.isdisjoint(_OF_PPO):
+        return None
+    return next(((name, tag) for tag, name in _OF_OTHERS.items() if tag in tags), None)
+
+
+def by_row(log: TrainingLog) -> TrainingLog:
+    """`log` with a number for each of its rows where a row tells of several updates: what rules count are rows.
+
+    The same training may have been logged with iterations and without, so what only one of them says, the rollout, is
+    not known then.
+    """
+    if log.log_interval == 1:
+        return log
+    many = log.log_interval or 1
+    records = tuple(
+        structs.replace(record, update=math.ceil(record.update / many)) if isinstance(record, UpdateDone) else record
+        for record in log.records
+    )
+    return replace(log, records=records, settings=replace(log.settings, rollout=None))
 
 
 def settings_in(updates: Sequence[UpdateDone]) -> Settings:

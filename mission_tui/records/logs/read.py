@@ -21,7 +21,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.logs.log import LogError, TableRow, TrainingLog, settings_in
 from mission_tui.records.logs.sb3_files import is_header, read_csv, read_json
-from mission_tui.records.logs.table import updates_of
+from mission_tui.records.logs.table import log_interval, updates_of
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
@@ -50,9 +50,16 @@ def read_log(path: Path) -> TrainingLog:
 
 def log_of_rows(path: Path, rows: Iterable[TableRow], damage: list[str]) -> TrainingLog:
     """The log whose rows `rows` are; `damage` is what was found wrong once they are all read."""
-    updates = updates_of(rows)
+    written = list(rows)
+    updates = updates_of(written)
     more = f" ({len(damage) - 1} more lines like it)" if len(damage) > 1 else ""
-    return TrainingLog(path, updates, settings_in(updates), damage=tuple(f"{it}{more}" for it in damage[:1]))
+    return TrainingLog(
+        path,
+        updates,
+        settings_in(updates),
+        damage=tuple(f"{it}{more}" for it in damage[:1]),
+        log_interval=log_interval(written, updates),
+    )
 
 
 def _read(path: Path) -> TrainingLog:

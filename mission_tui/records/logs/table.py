@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -57,6 +58,19 @@ def updates_of(rows: Iterable[TableRow]) -> tuple[UpdateDone, ...]:
             )
         )
     return tuple(records)
+
+
+def log_interval(rows: Sequence[TableRow], updates: Sequence[UpdateDone]) -> int | None:
+    """How many updates there are for a row: SB3's `log_interval`; None where they are several, and not known how many.
+
+    SB3 writes what an update did with the rollout after it, so that in its first row, written after several, there is
+    an update already. Iterations tell how many; its TensorBoard files have none.
+    """
+    if any(ITERATION in row.cells for row in rows):
+        gaps = Counter(later.update - earlier.update for earlier, later in pairwise(updates))
+        return gaps.most_common(1)[0][0] if gaps else 1
+    first = updates[0].metrics if updates else {}
+    return None if "train/loss" in first and any(tag.startswith("rollout/") for tag in first) else 1
 
 
 def complete_rows(rows: Sequence[TableRow]) -> list[TableRow]:

@@ -16,7 +16,7 @@ from msgspec import structs
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone, mean_value, spoken
 from mission_tui.records.logs.event_files import event_files, read_events
-from mission_tui.records.logs.log import LogError
+from mission_tui.records.logs.log import LogError, other_algorithm
 from mission_tui.records.logs.read import read_log
 from mission_tui.records.logs.sb3_files import Ended, read_monitors, sample_of
 
@@ -28,8 +28,6 @@ WINDOW = 100
 MOST_ROWS = 200_000
 _ANEW = 2
 """A log that goes back to fewer steps than so many of its first row begins anew; to more, it goes on from a model."""
-_OF_PPO = frozenset(("train/approx_kl", "train/clip_fraction", "train/clip_range", "train/policy_gradient_loss"))
-_OF_OTHERS = frozenset(("train/actor_loss", "train/critic_loss", "train/policy_loss", "train/policy_objective"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +107,6 @@ def _first(inside: Sequence[Path], deeper: Sequence[Path], name: str) -> Path | 
     return found[0] if found else None
 
 
-_OF_OTHERS |= {"rollout/exploration_rate", "train/step_size"}
-"""Of SAC and its kin, A2C, TRPO, DQN and ARS, as Stable-Baselines3 and sb3-contrib write them."""
-
-
 def updates_in_table(folder: Sb3Folder) -> tuple[tuple[UpdateDone, ...], tuple[str, ...]]:
     """The updates of the log with a row each, all of one attempt, and what of it could not be used.
 
@@ -137,10 +131,9 @@ def updates_in_table(folder: Sb3Folder) -> tuple[tuple[UpdateDone, ...], tuple[s
 
 
 def _check_algorithm(path: Path, updates: Sequence[UpdateDone]) -> None:
-    tags = {tag for update in updates for tag in update.metrics}
-    if tags.isdisjoint(_OF_PPO) and not tags.isdisjoint(_OF_OTHERS):
+    if (other := other_algorithm(updates)) is not None:
         raise PresetError(
-            f"{path}: is the log of another algorithm (it has {min(tags & _OF_OTHERS)} and no train/approx_kl); only "
+            f"{path}: is the log of another algorithm (it has {other[1]} and no train/approx_kl); only "
             "runs of PPO are taken over"
         )
 
