@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,37 +17,86 @@ from mission_tui.paths import preset_dirs, runs_root
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from mission_tui.records.runs.layout import RunDir
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 LIVE = "@live"
+_NAMED_RUNS = 100
+"""So many of the newest are looked into for their names and groups."""
+
+_JOURNAL_BYTES = 1 << 20
+
+
+def _complete_runs(context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
+    """Ids, names and groups on disk, newest first, then the words for several: no supervisor is started for it."""
+    runs = _runs_on_disk(context)
+    names, groups = _names_and_groups(runs)
+    return _items(word, (*(run.id for run in runs), *names, *groups, LIVE))
+
+
+def complete_groups(context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
+    """Groups of the newest runs on disk."""
+    return _items(word, _names_and_groups(_runs_on_disk(context))[1])
+
+
+def complete_presets(_context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
+    """Names of presets, of every folder."""
+    files = (file for folder in preset_dirs(Path.cwd(), os.environ) for file in folder.glob("*.toml"))
+    return _items(word, sorted(file.stem for file in files))
+
+
+def complete_settings(_context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
+    """Keys of a spec, and values where only some are possible."""
+    from mission_tui.fleet.specs.completion import complete
+    from mission_tui.fleet.specs.schema import TABLES
+
+    found = [word[: it.start] + it.text for it in complete(word)] if word else [f"{table}." for table in TABLES]
+    return _items(word, found)
+
+
+def _items(word: str, choices: Iterable[str]) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    # A shell takes them as they come.
+    return [CompletionItem(it) for it in dict.fromkeys(choices) if it.startswith(word) and it.isprintable()]
+
+
+def _runs_on_disk(context: click.Context) -> list[RunDir]:
+    """Newest first."""
+    from mission_tui.records.runs.layout import run_dirs
+
+    with suppress(UsageError):
+        return list(run_dirs(runs_root(context.find_root().params.get("runs_dir"), Path.cwd(), os.environ)))[::-1]
+    return []
+
+
+def _names_and_groups(runs: Iterable[RunDir]) -> tuple[list[str], list[str]]:
+    """What the newest of `runs` are called. One whose journal is long, or cannot be read, is passed over."""
+    from mission_tui.fleet.events.journal import FleetEvent, RunCreated, RunRenamed
+    from mission_tui.records.files.tail import read_all
+
+    names: list[str] = []
+    groups: list[str] = []
+    for run in islice(runs, _NAMED_RUNS):
+        with suppress(OSError):
+            events, _ = read_all(run.events, FleetEvent, most=_JOURNAL_BYTES)
+            names += [event.name for event in events if isinstance(event, RunCreated | RunRenamed)][-1:]
+            groups += [event.group for event in events if isinstance(event, RunCreated) and event.group]
+    return names, groups
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
 all_option = click.option("--all", "every", is_flag=True, help="Every live run.")
 set_option = click.option(
-    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting, e.g. ppo.n_steps=512."
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=complete_settings,
+    help="Change a setting, e.g. ppo.n_steps=512.",
 )
 _META = "mission_tui.own_command"
-
-
-def _complete_runs(context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
-    """Run ids on disk, newest first: completion must not start a supervisor."""
-    from click.shell_completion import CompletionItem
-
-    from mission_tui.records.runs.layout import run_dirs
-
-    given = context.find_root().params.get("runs_dir")
-    ids: list[str] = []
-    with suppress(UsageError):
-        ids = [run.id for run in run_dirs(runs_root(given, Path.cwd(), os.environ))]
-    return [CompletionItem(run) for run in reversed(ids) if run.startswith(word)]
-
-
-def _complete_presets(_context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    names = {file.stem for folder in preset_dirs(Path.cwd(), os.environ) for file in folder.glob("*.toml")}
-    names = {name for name in names if name.isprintable()}  # a shell takes them as they come
-    return [CompletionItem(name) for name in sorted(names) if name.startswith(word)]
 
 
 def run_argument(*, required: bool = True) -> Callable[[F], F]:
@@ -59,7 +109,7 @@ def runs_argument(*, required: bool = False) -> Callable[[F], F]:
     return click.argument("runs", metavar="RUN...", nargs=-1, required=required, shell_complete=_complete_runs)
 
 
-preset_argument = click.argument("presets", metavar="PRESET...", nargs=-1, shell_complete=_complete_presets)
+preset_argument = click.argument("presets", metavar="PRESET...", nargs=-1, shell_complete=complete_presets)
 
 
 def chosen(runs: tuple[str, ...], every: bool) -> tuple[str, ...]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mission_tui.fleet.events.journal import RunCreated, RunRenamed
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.runs.layout import RunDir
 from tests.shell import Shell
 
 
@@ -40,6 +43,29 @@ def test_runs_complete_from_the_disk(shell: Shell) -> None:
     assert completed(shell, "mission-tui stop 20260102") == {"20260102-000000-tiny-0002"}
     assert shell.processes() == []
     assert not (shell.root / ".supervisor").exists()
+
+
+def test_names_groups_and_keys_complete_too(shell: Shell) -> None:
+    """What runs are called now, their groups, and the keys of a spec; of a damaged journal nothing, and no word."""
+    run = RunDir(shell.root / "20260101-000000-tiny-0001")
+    (shell.root / "20260101-000000-tiny-0002" / "events.jsonl").mkdir(parents=True)
+    run.path.mkdir()
+    log = AppendLog(run.events)
+    log.append(lambda seq: RunCreated(seq, 1.0, "walker-old", "tiny", group="nets"))
+    log.append(lambda seq: RunRenamed(seq, 2.0, "walker"))
+    log.close()
+    assert completed(shell, "mission-tui stop wal") == {"walker"}
+    assert completed(shell, "mission-tui status ne") == {"nets"}
+    assert completed(shell, "mission-tui stop @") == {"@live"}
+    assert completed(shell, "mission-tui launch tiny --group n") == {"nets"}
+    assert completed(shell, "mission-tui launch tiny --set ppo.n_s") == {"ppo.n_steps="}
+    assert completed(shell, "mission-tui set walker keep.limits.runs") == {
+        "keep.limits.runs=",
+        "keep.limits.runs_per_gpu=",
+    }
+    assert "ppo." in completed(shell, "mission-tui launch tiny --set ")
+    assert completed(shell, "mission-tui bench tiny --vs tin") == {"tiny"}
+    assert completed(shell, "mission-tui presets show tin") == {"tiny"}
 
 
 @pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from mission_tui.cli.errors import print_error
-from mission_tui.cli.options import json_option, preset_argument, set_option
+from mission_tui.cli.options import complete_presets, complete_settings, json_option, preset_argument, set_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import EX_FAILED, UsageError
 from mission_tui.fleet.time_words import parse_span_s
@@ -41,8 +41,20 @@ _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)\s*%?")
 @click.option(
     "--repeat", "repeats", type=click.IntRange(1, 50), default=3, show_default=True, help="Runs of each preset."
 )
-@click.option("--vs", metavar="PRESET|FILE", help=f"Compare with this preset, or with an earlier {METRICS}.")
-@click.option("--vs-set", "vs_assignments", multiple=True, metavar="KEY=VALUE", help="As --set, for the other preset.")
+@click.option(
+    "--vs",
+    metavar="PRESET|FILE",
+    shell_complete=complete_presets,
+    help=f"Compare with this preset, or with an earlier {METRICS}.",
+)
+@click.option(
+    "--vs-set",
+    "vs_assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=complete_settings,
+    help="As --set, for the other preset.",
+)
 @click.option("--fail-if-slower", "margin", metavar="5%", help="Exit 1 if it is surely slower by more than this.")
 @click.option("--keep", is_flag=True, help="Keep the runs; otherwise they are removed at the end.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help=f"Where {METRICS} goes.")

@@ -14,7 +14,7 @@ import click
 
 from mission_tui.cli.answers import print_accepted
 from mission_tui.cli.errors import print_error
-from mission_tui.cli.options import json_option, run_argument, set_option
+from mission_tui.cli.options import complete_presets, json_option, run_argument, set_option
 from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.cli.preset_origins import say_origins
 from mission_tui.cli.session import Session, pass_session
@@ -56,7 +56,12 @@ def export_command(session: Session, run: str, file: Path, checkpoint: str | Non
     "import-run", epilog="Examples: mission-tui import-run logs/ppo/CartPole-v1_1 --trust; import-run out --logs-only"
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--preset", metavar="PRESET", help="Take the settings of this preset, not those in the folder.")
+@click.option(
+    "--preset",
+    metavar="PRESET",
+    shell_complete=complete_presets,
+    help="Take the settings of this preset, not those in the folder.",
+)
 @click.option("--name", help="Name of the run.")
 @click.option("--trust", is_flag=True, help="You know who made its zips; only tensors and numbers are read.")
 @click.option("--logs-only", is_flag=True, help="Skip its zips: a run to view, judge and compare.")
@@ -139,7 +144,11 @@ def _preset_name(folder: str) -> str:
 @click.command("import-checkpoint")
 @click.argument("file", metavar="FILE.zip", type=click.Path(path_type=Path))
 @click.option(
-    "--preset", required=True, metavar="PRESET", help="What it was trained on: environment, network, settings."
+    "--preset",
+    required=True,
+    metavar="PRESET",
+    shell_complete=complete_presets,
+    help="What it was trained on: environment, network, settings.",
 )
 @click.option("--name", help="Name of the run.")
 @click.option("--trust", is_flag=True, help="You know who made the file; only tensors and numbers are read.")

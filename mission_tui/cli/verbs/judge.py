@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mission_tui.cli.errors import print_error
-from mission_tui.cli.options import json_option
+from mission_tui.cli.options import complete_presets, json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, Styled, write
 from mission_tui.errors import UsageError
@@ -27,7 +27,12 @@ COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "
 
 @click.command("judge")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--preset", metavar="NAME", help="The logs were trained with this preset (a name or a file).")
+@click.option(
+    "--preset",
+    metavar="NAME",
+    shell_complete=complete_presets,
+    help="The logs were trained with this preset (a name or a file).",
+)
 @click.option("--spec", "spec_file", metavar="FILE", type=click.Path(path_type=Path), help="Or with this spec.toml.")
 @click.option("--health", "health", metavar="FILE", type=click.Path(path_type=Path), help="A health.toml to judge by.")
 @click.option("--env-id", metavar="ID", help="The environment, named in explanations.")

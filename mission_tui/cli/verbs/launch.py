@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from mission_tui.cli.errors import EX_INTERRUPTED, print_error
-from mission_tui.cli.options import WithCommand, command_words, json_option, preset_argument, set_option
+from mission_tui.cli.options import (
+    WithCommand,
+    command_words,
+    complete_groups,
+    json_option,
+    preset_argument,
+    set_option,
+)
 from mission_tui.cli.plan import LaunchWish, Planned, planned
 from mission_tui.cli.preset_origins import own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
@@ -29,7 +36,9 @@ SEED_LIMIT = 2**32 - 1
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
 @click.option("-n", "copies", type=click.IntRange(1, 64), default=1, metavar="N", help="N runs of each.")
 @click.option("--name", help="Name of the run; several runs become NAME-1, NAME-2, ...")
-@click.option("--group", help="Group for listing and comparing; several runs always get one.")
+@click.option(
+    "--group", shell_complete=complete_groups, help="Group for listing and comparing; several runs always get one."
+)
 @set_option
 @click.option("--seed", "seed", multiple=True, type=click.IntRange(0, SEED_LIMIT), help="Seed; given twice, two runs.")
 @click.option("--seeds", type=click.IntRange(1, 64), metavar="N", help="N runs, seeds counting up from --seed (or 1).")

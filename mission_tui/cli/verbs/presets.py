@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mission_tui.cli.errors import print_error
-from mission_tui.cli.options import WithCommand, command_words, json_option, preset_argument, set_option
+from mission_tui.cli.options import (
+    WithCommand,
+    command_words,
+    complete_presets,
+    json_option,
+    preset_argument,
+    set_option,
+)
 from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.cli.preset_origins import NamedPreset, named, own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
@@ -89,7 +96,7 @@ def _origin(session: Session, preset: PresetFile) -> NamedPreset | None:
 
 
 @presets_command.command("show")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=complete_presets)
 @click.option("--resolved", is_flag=True, help="The spec a run would get: base, defaults and --set filled in.")
 @set_option
 @json_option
@@ -129,7 +136,7 @@ def _resolved(session: Session, preset: PresetFile, assignments: tuple[str, ...]
 
 
 @presets_command.command("save")
-@click.argument("source", metavar="PRESET")
+@click.argument("source", metavar="PRESET", shell_complete=complete_presets)
 @click.argument("name", metavar="NAME")
 @set_option
 @click.option("--key", metavar="DIGIT", help="The digit that launches it on the screen.")

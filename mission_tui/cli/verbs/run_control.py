@@ -12,7 +12,15 @@ import click
 
 from mission_tui.cli.answers import print_accepted, report_answers
 from mission_tui.cli.errors import EX_INTERRUPTED, print_error
-from mission_tui.cli.options import all_option, chosen, json_option, run_argument, runs_argument, set_option
+from mission_tui.cli.options import (
+    all_option,
+    chosen,
+    complete_settings,
+    json_option,
+    run_argument,
+    runs_argument,
+    set_option,
+)
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import write
 from mission_tui.errors import EX_FAILED, UsageError
@@ -97,7 +105,7 @@ def resume_command(
 
 @click.command("set")
 @run_argument()
-@click.argument("assignments", metavar="KEY=VALUE...", nargs=-1, required=True)
+@click.argument("assignments", metavar="KEY=VALUE...", nargs=-1, required=True, shell_complete=complete_settings)
 @click.option("--accept", is_flag=True, help="Accept what the changes do to the run.")
 @json_option
 @pass_session

@@ -73,8 +73,8 @@ async def _round(
     core: Core, request: Bench, number: int, made: list[str]
 ) -> AsyncGenerator[Progress | tuple[Repeat, ...]]:
     """Progress while each side is run once; last their repeats, none where after the first round a run did too few
-    updates: the machine had little time for it. Runs are added to `made`, but for one that ends the bench with a
-    `MissionError`: it stays, for its log to be read.
+    updates: the machine had little time for it. Runs are added to `made`, but for one that fails and so
+    ends the bench with a `MissionError`: it stays, for its log to be read.
     """
     from mission_tui.fleet.bench import order_of
 
@@ -96,9 +96,11 @@ async def _round(
                 else:
                     found[side] = step
         if side not in found:
-            if number > 1 and core.store.view(run_id).outcome == "finished":
+            finished = core.store.view(run_id).outcome == "finished"
+            if number > 1 and finished:
                 return
-            made.remove(run_id)
+            if not finished:
+                made.remove(run_id)
             raise MissionError(_unfinished(core, run_id, request.duration_s))
     yield tuple(found[side] for side in range(sides))
 

@@ -79,6 +79,12 @@ def _training(runs: Runs, run_id: str) -> tuple[LiveRun, Spec]:
     if live is None or known.state == "stopping":
         state = "stopping" if live is not None else "not training"
         raise UsageError(f"{_name(runs, run_id)} is {state}; `resume --set` goes on with other settings")
+    if live.turn is not None:
+        name = _name(runs, run_id)
+        raise UsageError(
+            f"{name} is queued, and of a queued run only {PRIORITY} can be set: `clone {name} --set ...` queues it "
+            f"with other settings, then `kill {name}` takes this one from the queue"
+        )
     if known.spec is None:
         raise MissionError(f"the spec of {_name(runs, run_id)} cannot be read, so what a change does is not known")
     if live.link is None:
