@@ -31,8 +31,7 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMonitor
-from mission_tui.supervisor.watching.following import follow
-from mission_tui.supervisor.watching.metrics_feed import LATE_S, judge_silence, read_news
+from mission_tui.supervisor.watching.metrics_feed import LATE_S, follow, judge_silence, read_news
 from mission_tui.supervisor.watching.surroundings import OtherPrograms, OtherRoots
 from mission_tui.supervisor.watching.usage import RunSizes, UsageMeter
 
@@ -157,7 +156,7 @@ class Clock:
             watch_or_finish(self._core, run)
             return
         if run.sighting.trains:
-            follow(run, partial(self._core.fail_for, run.id))
+            follow(self._core, run)
         watch_stops(self._core, run)
         watch_start(self._core, run, time.time(), self._limits.start_s)
         if run.link is not None or self._beats > LINK_TICKS:
@@ -234,5 +233,5 @@ def _seconds(environ: Mapping[str, str], name: str, usual: float) -> float:
         seconds = float("nan")
     if not seconds >= 0.0:
         instead = "0" if seconds < 0.0 else f"{usual:g}"
-        raise UsageError(f"{name} = '{word}' in the environment is no number of seconds from 0 on; say {instead}")
+        raise UsageError(f"{name} = '{word}' in the environment is no number of seconds of 0 or more; say {instead}")
     return seconds

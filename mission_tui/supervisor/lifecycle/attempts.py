@@ -37,8 +37,7 @@ from mission_tui.supervisor.runs.journal import damaged
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.requester import requester
 from mission_tui.supervisor.runs.variables import LackingVariablesError
-from mission_tui.supervisor.watching.following import still_follows
-from mission_tui.supervisor.watching.metrics_feed import read_everything
+from mission_tui.supervisor.watching.metrics_feed import read_everything, still_follows
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +170,7 @@ def watch_or_finish(core: Core, run: LiveRun) -> None:
         return
     # Only now: a keeper writes its exit record before it exits, so without a keeper it is there or never will be.
     ended = _exit_record(core, run)
-    if ended is not None and still_follows(run, partial(core.fail_for, run.id)):
+    if ended is not None and still_follows(core, run):
         return
     if ended is not None:
         # A keeper that could start nothing never had the lease; who survived SIGKILL still has it.

@@ -1,4 +1,6 @@
-"""The runs as the supervisor holds them: the registry, a handle for each that lives, journals and directories.
+"""The runs as the supervisor holds them: the registry with its journals, and a handle for each run that lives.
 
-Nothing here starts or ends a run. `catalog` and `run_on_disk` serve those too who only read.
+Nothing here starts or ends a run. `registry` is for whoever needs only runs and their journals, `machine_state` for
+whoever needs only meters, `variables` for secrets; `core` is all of it. `catalog`, `run_on_disk` and `taking_in` serve
+readers too.
 """

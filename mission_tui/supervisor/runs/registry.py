@@ -9,17 +9,19 @@ import asyncio
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from mission_tui import __version__
+from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import WHY_CHARACTERS, FailedDuty
 from mission_tui.fleet.events.journal import Asked, DutyDoneSeen, DutyFailureSeen, FleetEvent, Verb
 from mission_tui.fleet.events.observations import SizeSeen
 from mission_tui.fleet.history.run import Fact
+from mission_tui.fleet.launch_plan import check_name
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.text import clean
@@ -31,7 +33,6 @@ from mission_tui.supervisor.runs.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.phase_lanes import Lanes
 from mission_tui.supervisor.runs.requester import signed
-from mission_tui.supervisor.runs.run_names import RunNames
 
 RESERVE_BYTES = 256 << 10
 """Some hundreds of events: enough to write down how every run ended."""
@@ -212,3 +213,39 @@ class Runs:
         """Whether `attempt` is the running one of a live run, and more of it lives than what it left behind."""
         run = self.live.get(run_id)
         return run is not None and run.attempt == attempt and not run.outlived
+
+
+class RunNames:
+    """One name means one live run, also while runs are being made or resumed.
+
+    Requests are answered at the same time. One that has to wait between the check of a name and the moment its run is
+    live holds the name meanwhile.
+
+    `live` gives the names of the runs that have not ended, by id; those that wait for a restart are among them."""
+
+    def __init__(self, live: Callable[[], Mapping[str, str]]) -> None:
+        self._live = live
+        self._held: dict[str, str] = {}
+
+    def taken_by(self, name: str, run_id: str = "") -> str | None:
+        """Which other run than `run_id` has the name now, in words; None where none has."""
+        other = next((it for it, its_name in self._live().items() if its_name == name and it != run_id), None)
+        if other is not None:
+            return f"a live run ({other})"
+        return None if self._held.get(name, run_id) == run_id else "a run that is being started"
+
+    def check(self, name: str, run_id: str = "") -> None:
+        """Raise `UsageError` for what is no name, and for one that another run than `run_id` has."""
+        check_name(name)
+        if holder := self.taken_by(name, run_id):
+            raise UsageError(f"the name '{name}' is taken by {holder}; choose another, or stop that one first")
+
+    @contextmanager
+    def held(self, name: str, run_id: str) -> Iterator[None]:
+        """While this lasts only `run_id`, which may not be made yet, has the name. Raises `UsageError` as `check`."""
+        self.check(name, run_id)
+        self._held[name] = run_id
+        try:
+            yield
+        finally:
+            del self._held[name]

@@ -44,7 +44,7 @@ async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched
     from mission_tui.fleet.bench import MOST_TIMES, is_enough, quiet_rounds
 
     if not 1 <= len(request.items) <= 2:
-        raise UsageError("bench takes one preset, and one to hold it against")
+        raise UsageError("bench takes one preset, and one to compare it with")
     rounds: list[tuple[Repeat, ...]] = []
     loads: list[tuple[float | None, ...]] = []
     made: list[str] = []
@@ -114,7 +114,7 @@ def _numbered(item: LaunchItem, side: int, number: int) -> LaunchItem:
 async def _trained(core: Core, run_id: str, duration_s: float) -> AsyncGenerator[tuple[float, str] | Repeat]:
     """Seconds trained and the pace while the run lives; last its `Repeat`, if it finished and did enough updates."""
     from mission_tui.fleet.bench import Repeat, timing_of
-    from mission_tui.supervisor.measuring.timed_run import UsageSampler, read_timed
+    from mission_tui.supervisor.measuring import UsageSampler, read_timed
 
     sampler, run = UsageSampler(core, run_id), core.live.get(run_id)
     while run is not None and not run.gone.is_set():
@@ -152,7 +152,7 @@ def _side(core: Core, spec: Spec, asked_s: float, repeats: list[Repeat], counted
     that the trainer said it ran with.
     """
     from mission_tui.fleet.bench import Side, work_of
-    from mission_tui.supervisor.measuring.timed_run import read_effective
+    from mission_tui.supervisor.measuring import read_effective
 
     run = core.run_dir(repeats[0].run)
     host = {"host": socket.gethostname(), "cores": str(core.machine.host.cores)}

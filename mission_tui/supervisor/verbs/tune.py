@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.events.marginal_gain import MarginalGain
     from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
     from mission_tui.fleet.tuning.tune_state import Field, NextProbe
-    from mission_tui.supervisor.measuring.tune_probe import Patience
+    from mission_tui.supervisor.measuring import Patience
 
 
 _at_work: set[Path] = set()
@@ -54,7 +54,7 @@ async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:
     # Not before somebody tunes: every start of a supervisor would wait for it.
     from mission_tui.fleet.tuning.record import ProbeDone
     from mission_tui.fleet.tuning.tune_state import tune_state
-    from mission_tui.supervisor.measuring.tune_probe import run_probe
+    from mission_tui.supervisor.measuring import run_probe
 
     caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
     with _journal(core, request) as (log, name, begun, known):
@@ -151,7 +151,7 @@ def _item(ask: NextProbe, begun: TuneBegun, name: str, number: int) -> LaunchIte
 
 def _patience(begun: TuneBegun, done: list[ProbeDone]) -> Patience:
     from mission_tui.fleet.tuning.record import patience_s
-    from mission_tui.supervisor.measuring.tune_probe import Patience
+    from mission_tui.supervisor.measuring import Patience
 
     plan = begun.plan
     return Patience(probe_s=plan.probe_s, start_s=plan.start_s, learn_s=patience_s(plan, done))
@@ -171,7 +171,7 @@ async def tune_fleet(core: Core, request: TuneFleet) -> AsyncGenerator[Progress 
 
     if core.live:
         names = ", ".join(sorted(core.name_of(run_id) for run_id in core.live)[:3])
-        raise UsageError(f"{names} would be in the way of measuring: wait until no run is left, or stop them first")
+        raise UsageError(f"{names} would disturb the measurement: wait until no run is left, or stop them first")
     caller, until = (
         Caller(request.python, request.cwd, request.environ, limits=request.limits),
         time.monotonic() + request.budget_s,

@@ -2,17 +2,26 @@
 
 Judging is done in slices, so that catching up on a long history after a restart never blocks the loop for long. The
 judge hears breaks from the store, which has them from `events.jsonl`: live and after a restart by the same road.
+
+The rows of a command, of what its script reports or of its logs, are written by a follower: a process that outlives
+this one, so that a supervisor that dies loses none, and a log that takes long to read delays nothing here.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import time
 from functools import partial
 
+from mission_tui.errors import EX_RESUMABLE
 from mission_tui.fleet.events.findings import METRICS, Finding
 from mission_tui.fleet.events.journal import FindingChanged
 from mission_tui.fleet.events.metrics import DutyFailed, MetricRecord
 from mission_tui.fleet.health import is_news
+from mission_tui.plain_files import open_to_append
+from mission_tui.run_module import module_words
+from mission_tui.supervisor.host.children import start_child
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import damaged
 from mission_tui.supervisor.runs.live_run import LiveRun
@@ -27,6 +36,12 @@ READ_S = 0.4
 
 LATE_S = 2.0
 """A row is in the file within this time of the moment that it names, so silence is known only up to then."""
+
+LAST_LINES_S = 5.0
+"""How long the end of an attempt waits for the last lines of its logs."""
+
+FOLLOWING = "following"
+log = logging.getLogger(__name__)
 
 
 def read_everything(core: Core, run: LiveRun) -> None:
@@ -136,3 +151,52 @@ def _journal(core: Core, run: LiveRun, finding: Finding) -> None:
         core.record_observed(run, lambda seq, t: FindingChanged(seq, t, finding))
         react(core, run, finding)
         keep_last_good(core, run)
+
+
+def follow(runs: Runs, run: LiveRun) -> None:
+    """See that a live command which reports, or whose spec asks for it, is followed; once an attempt.
+
+    A follower that an earlier supervisor started goes on: a second one leaves as soon as it sees that.
+    """
+    if run.followed_until or (run.spec is not None and run.spec.run.command is None):
+        return
+    pattern = run.spec.run.follow if run.spec is not None else None
+    files = run.dir.attempt(run.attempt)
+    if pattern is None and not files.reported.exists():
+        return
+    run.begin_following()
+    argv = [*module_words("mission_tui.trainer.following.follow"), str(run.dir.path), str(run.attempt)]
+
+    def left(code: int) -> None:
+        run.follower_left(elsewhere=code == EX_RESUMABLE)
+        if code not in (0, EX_RESUMABLE):
+            log.warning("%s: it is not followed any more: exit code %d", run.id, code)
+            how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+            why = f"its follower ended with {how}, and later rows are not seen; its output says why"
+            runs.fail_for(run.id, FOLLOWING, why)
+
+    try:
+        # What it cannot read is said where the command's own words are.
+        words = open_to_append(files.output)
+        try:
+            argv += [pattern] if pattern is not None else []
+            follower = start_child(argv, left, cwd="/", stderr=words, detached=True)
+            run.followed_by(follower)
+        finally:
+            os.close(words)
+        os.setpriority(os.PRIO_PROCESS, follower.pid, 10)
+    except OSError as error:
+        log.warning("%s: it cannot be followed: %s", run.id, error)
+        runs.fail_for(run.id, FOLLOWING, f"its rows are not read: {error}")
+
+
+def still_follows(runs: Runs, run: LiveRun) -> bool:
+    """Whether the last lines of an attempt that has ended are still being read; false after a few seconds at most."""
+    if run.followed_elsewhere:
+        # That one may be at the last lines now: another one waits for it, and reads what it left.
+        run.follow_again()
+    follow(runs, run)  # it may have been over before anybody looked
+    if run.follower is None:
+        return False
+    run.follow_no_longer_than(time.monotonic() + LAST_LINES_S)
+    return time.monotonic() < run.followed_until

@@ -17,7 +17,7 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.spec import LaunchItem, RestartKeep
 from mission_tui.ipc.replies import OperatorReply
 from mission_tui.ipc.requests import Clone, ImportCheckpoint, Rename, Request, Resume
-from mission_tui.supervisor.runs.run_names import RunNames
+from mission_tui.supervisor.runs.registry import RunNames
 from tests.faults.foreign_zips import members, written
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.trainer.harness import spec_with

@@ -212,7 +212,7 @@ def test_an_attempt_whose_keeper_never_came_waits_as_well(lab: Lab) -> None:
     lab.start()
     lab.wait(run, lambda view: "API_TOKEN" in (view.cause or ""))
     assert output(lab, run) == ""
-    with pytest.raises(MissionError, match="your shell has it neither"):
+    with pytest.raises(MissionError, match="your shell does not have it either"):
         resume(lab, run)
     resume(lab, run, API_TOKEN=SECRET)
     until(lambda: output(lab, run) == f"key= token={SECRET} own=\n", 20)
