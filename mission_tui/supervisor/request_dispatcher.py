@@ -260,7 +260,7 @@ class RequestDispatcher:
             case Shutdown():
                 return await shutdown(core, request)
             case GoTo():
-                raise UsageError("a supervisor shows what is now: `mission-tui replay` shows what was")
+                raise UsageError("the supervisor shows the present; `mission-tui replay` shows the past")
             case Hello() | Watch() | Evaluate() | Check() | Bench() | Tune() | TuneFleet():
                 raise ProtocolError(f"{type(request).__name__} has no single answer")
             case _:

@@ -135,7 +135,7 @@ def test_a_killed_fleet_leaves_nothing_running(quick: Shell) -> None:
     until(lambda: [it for it in run_folders(quick) if len(quick.rows(it.name)) > 2], 30, "it trains")
     refused = quick("tune", "tiny", "--fleet", "2")
     assert refused.returncode == 2
-    assert "would be in the way of measuring" in refused.stderr
+    assert "would disturb the measurement" in refused.stderr
     process.kill()
     process.communicate()
     until(lambda: not run_folders(quick), 30, "the run is removed")

@@ -137,7 +137,8 @@ async def kill_live(core: Core, run_id: str) -> None:
         async with asyncio.timeout(END_S):
             await run.gone.wait()
     except TimeoutError:
-        raise MissionError(f"{run_id} does not die; its directory stays, and `status` shows what hangs") from None
+        sentence = f"{run_id} could not be killed; its directory stays, and `status` shows which process hangs"
+        raise MissionError(sentence) from None
 
 
 async def undo_launch(core: Core, run_id: str) -> None:

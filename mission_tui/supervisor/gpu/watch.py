@@ -96,9 +96,9 @@ class GpuWatch:
         elif not wanted:
             self._drop()
         elif now - self._heard_at > (limit_s := SILENT_S if self.gpus else START_S):
-            why = f"the driver has not answered for {limit_s:.0f} s, and what it said is stale"
+            why = f"the driver has not answered for {limit_s:.0f} s: its last values are stale"
             if self._unreadable:
-                why = f"the probe has said nothing that can be read for {limit_s:.0f} s"
+                why = f"the probe has sent nothing readable for {limit_s:.0f} s"
             self._drop()
             self._stopped(why, now)
 
@@ -258,7 +258,7 @@ def _decoded(line: bytes) -> ProbeLine | None:
 def _end(code: int) -> str:
     """How a probe ended that did not say why."""
     if code >= 0:
-        return f"the probe ended with exit code {code} and said no reason"
+        return f"the probe ended with exit code {code} and gave no reason"
     try:
         return f"the probe was ended by {signal.Signals(-code).name}"
     except ValueError:
@@ -273,7 +273,7 @@ def _unknown(gpus: tuple[GpuSample, ...]) -> str:
     name, unknown = silent[0]
     more = f" and {len(silent) - 1} more GPUs" if len(silent) > 1 else ""
     words = clean("; ".join(unknown[:_SHOWN_UNKNOWN]))
-    return f"GPU meters in part: {clean(name)}{more}: unknown are {words}; the rest goes on"
+    return f"GPU meters are incomplete: {clean(name)}{more}: {words}; the rest goes on"
 
 
 def _utilisation(now: Cell | None, recent: Cell | None) -> Utilisation:

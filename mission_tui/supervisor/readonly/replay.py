@@ -98,9 +98,9 @@ class ReplayServer:
             case GetLog():
                 return await log_at(runs, request)
             case Compare():
-                raise UsageError("a replay compares no runs: H goes back to now, where that can be done")
+                raise UsageError("runs cannot be compared in a replay; H goes back to now, where they can")
             case _:
-                raise UsageError("this is a replay of what was: nothing can be done there; q leaves it")
+                raise UsageError("this is a replay: nothing can be changed in it; q leaves it")
 
 
 async def log_at(runs: PastFleet, request: GetLog) -> LogReply:
@@ -111,7 +111,8 @@ async def log_at(runs: PastFleet, request: GetLog) -> LogReply:
         raise UsageError(f"{journal.name} had no attempt {max(1, attempt)} yet")
     if attempt == journal.attempt and journal.outcome is None:
         raise UsageError(
-            "a replay shows the log of an attempt that was over: lines do not say when they were written; H goes to now"
+            "a replay shows only logs of attempts that had ended, because lines do not say when they were written; "
+            "H goes back to now"
         )
     return await log(runs, structs.replace(request, attempt=attempt))
 

@@ -148,7 +148,7 @@ class ReadonlyServer:
             case Quote():
                 return await asyncio.to_thread(quote_from_files, runs, request)
             case _:
-                raise UsageError(f"{self._root} is only looked at here, from its files: nothing can be changed there")
+                raise UsageError(f"{self._root} is shown read-only, from its files: nothing can be changed there")
 
     def _show(self, session: Session, watches: dict[int, int]) -> None:
         for re, shown in watches.items():

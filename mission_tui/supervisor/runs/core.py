@@ -120,12 +120,11 @@ class Core(Runs):
             why = sealed.foreign
             if not why and (changed := words_of_change(sealed.changed)):
                 raise UsageError(
-                    f"cannot {verb} {journal.name}: {changed}, and nothing is started of what nobody has agreed to; "
-                    f"put it back as it was, or `mission-tui adopt {journal.name}` shows what it would run now, and "
-                    "takes that"
+                    f"cannot {verb} {journal.name}: {changed}, so nothing of it is started; put it back as it "
+                    f"was, or `mission-tui adopt {journal.name}` shows what it would run now and lets you accept that"
                 )
         if why:
             raise UsageError(
                 f"cannot {verb} {journal.name}, which is foreign: {why}; "
-                f"`mission-tui adopt {journal.name}` shows what it would run, and takes it for yours"
+                f"`mission-tui adopt {journal.name}` shows what it would run and makes it yours"
             )

@@ -218,7 +218,7 @@ def _best(run: RunDir) -> str:
     """The checkpoint of the highest mean return. Raises `UsageError` where no return is known of any."""
     name = best_checkpoint(run, list_checkpoints(run.checkpoints))
     if name is None:
-        raise UsageError(f"{run.id} has no checkpoint of which a return is known; 'latest' or a step names one")
+        raise UsageError(f"no return is known of any checkpoint of {run.id}; name one by its step, or say 'latest'")
     return name
 
 

@@ -195,14 +195,16 @@ class Variables:
         found = {name: environ[name] for name in wanted if name in environ}
         self._values[run_id] = self._values.get(run_id, {}) | found
         if lack := self.recover(order, spec).lack:
-            raise LackingVariablesError(f"{self._runs.store.view(run_id).name} lacks {lack}; your shell has it neither")
+            name = self._runs.store.view(run_id).name
+            raise LackingVariablesError(f"{name} lacks {lack}; your shell does not have it either")
+        del self.lacking[run_id]
         return tuple(sorted(found))
 
     def order_of(self, run: RunDir, attempt: int) -> LaunchOrder:
         """The order that launched `attempt`. Raises `UsageError` where it cannot be read or is not what was written."""
         sealed = self._seals.check(run, attempt)
         if sealed.order is None:
-            raise UsageError(f"who launched attempt {attempt} of {run.id} is not known here: {sealed.foreign}")
+            raise UsageError(f"the launch order of attempt {attempt} of {run.id} cannot be used: {sealed.foreign}")
         return sealed.order
 
     def recover_of(self, run: RunDir, attempt: int) -> RecoveredVariables:

@@ -47,7 +47,7 @@ async def kill(core: Core, request: Act) -> Accepted:
             return None
         who = run.launcher.describe(run.job)
         pids = f" ({who})" if who else ""
-        return f"nothing proves that its processes{pids} are still its own; look at them and end them yourself"
+        return f"its processes{pids} cannot be verified as its own; check them and end them yourself"
 
     waiting = waiting_for_restart(core, request.runs)
     runs, notes = live_targets(core, request.runs, "kill", detail, waiting)

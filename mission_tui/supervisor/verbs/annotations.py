@@ -63,7 +63,7 @@ async def note(runs: Runs, request: Note) -> Accepted:
     run_id = resolve_run(runs, request.run)
     text = clean(request.text, NOTE_CHARS + 1)
     if not text:
-        raise UsageError("the note says nothing; write a few words in quotes")
+        raise UsageError("the note is empty; write a few words in quotes")
     if len(text) > NOTE_CHARS:
         raise UsageError(f"a note is one line of at most {NOTE_CHARS} characters; this has {len(request.text):,}")
     runs.record_request_of(run_id, lambda seq, t: RunNoted(seq, t, text))
@@ -102,11 +102,11 @@ def _check_mark(runs: Runs, run_id: str, request: Mark) -> None:
         if request.rule not in RULES:
             raise UsageError(f"there is no health rule '{request.rule}'{nearest(request.rule, RULES)}")
         if request.mark == "acknowledged":
-            raise UsageError(f"'{request.rule}' is a rule, which is silenced; findings are acknowledged")
+            raise UsageError(f"'{request.rule}' is a rule and can be silenced; only findings are acknowledged")
         return
     finding = the_finding(runs, run_id, request.finding)
     if request.mark == "silenced":
-        raise UsageError(f"'{finding.id}' is a finding, which is acknowledged; its rule {finding.rule} can be silenced")
+        raise UsageError(f"'{finding.id}' is a finding, not a rule; name its rule {finding.rule} to silence it")
     if finding.state == "cleared":
         raise UsageError(f"{finding.id} is over since update {finding.last_update}; there is nothing to mark")
 

@@ -79,8 +79,8 @@ def _check(runs: Runs, run_id: str, finding: Finding) -> None:
     if live is not None and live.applying:
         raise UsageError(f"{name} is ending to follow the advice of {live.applying}; wait for that")
     if not finding.applicable:
-        advice = f"; its advice is nothing a resume can do: {finding.advice}" if finding.advice else ""
-        raise UsageError(f"{finding.id} is information and asks for nothing{advice}")
+        advice = f"; a resume cannot follow its advice: {finding.advice}" if finding.advice else ""
+        raise UsageError(f"{finding.id} is only information, and there is nothing to apply{advice}")
 
 
 async def _planned(core: Core, run_id: str, finding: Finding, request: Apply) -> Plan:
@@ -97,7 +97,7 @@ async def _planned(core: Core, run_id: str, finding: Finding, request: Apply) ->
     try:
         return await plan_attempt(core, run_id, request, checkpoint, finding.advice_set)
     except (UsageError, PresetError) as error:
-        raise UsageError(f"the advice of {finding.id} is nothing a resume can do: {error}") from error
+        raise UsageError(f"a resume cannot follow the advice of {finding.id}: {error}") from error
 
 
 def _words(finding: Finding, plan: Plan) -> str:

@@ -91,7 +91,7 @@ async def _smoke(spec: Spec, caller: Caller, limit_s: float) -> AsyncGenerator[C
     except TaskError as error:
         yield CheckStep(name=begun, level="failed", detail=str(error), exit_code=error.exit_code)
     except msgspec.ValidationError as error:
-        yield CheckStep(name=begun, level="failed", detail=f"the smoke run said what nobody understands: {error}")
+        yield CheckStep(name=begun, level="failed", detail=f"the answer of the smoke run cannot be read: {error}")
 
 
 def _turn(step: CheckStep) -> int:

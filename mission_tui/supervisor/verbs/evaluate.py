@@ -99,7 +99,7 @@ async def _check_sources(core: Core, subject: Subject) -> None:
         if change.name.startswith("source of"):
             raise NeedsAcceptError(
                 f"{change.name} is {change.now} now and was {change.was} when {subject.run.id} was trained: its "
-                "returns may mean another task; --accept evaluates all the same"
+                "returns may be those of another task; --accept evaluates all the same"
             )
 
 

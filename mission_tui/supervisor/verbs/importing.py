@@ -128,8 +128,8 @@ async def import_checkpoint(core: Core, request: ImportCheckpoint) -> Accepted:
     file = Path(request.path)
     if not request.trusted:
         raise UsageError(
-            f"{file.name} may come from anybody, and reading it has to trust torch's loader with your account: "
-            "say --trust if you know who made it; only its tensors and numbers are taken, in a confined process"
+            f"{file.name} is read with torch's loader, which can run code that a file of unknown origin contains: give "
+            "--trust if you know who made it; only its tensors and numbers are taken, in a confined process"
         )
     if not file.is_absolute():
         raise UsageError(f"the path of the zip must be absolute, not '{file}'")

@@ -181,7 +181,7 @@ def _rules(run: RunDir) -> list[Path]:
 
 def _on_its_way(runs: Runs, run_id: str, first: Spec) -> Iterator[Change]:
     newest = runs.store.run(run_id).spec
-    why = "it was changed on its way; a clone begins as it began"
+    why = "it was changed while it trained; a clone starts with the settings of its beginning"
     for made in () if newest is None else judge_resume(first, newest, ResumeFacts(0)).changes:
         if made.was != made.now:
             yield Change(made.name, made.now, made.was, "note", why)

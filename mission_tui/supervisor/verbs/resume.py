@@ -131,11 +131,10 @@ def _give_variables(core: Core, run: LiveRun, request: Resume) -> Accepted:
     """Let a run that waits for variables have those of the shell that asks; it begins when it is its turn."""
     name = core.store.view(run.id).name
     if request.assignments or request.checkpoint or request.check_only:
-        raise UsageError(f"{name} waits for variables and begins as it is; resume gives it those of your shell")
+        raise UsageError(f"{name} waits for variables: resume gives it those of your shell and changes nothing else")
     names = core.variables.supply(run.id, request.environ or {})
-    core.variables.lacking.pop(run.id, None)
     core.apply(run.id, WaitSeen(""))
-    given = f"with {', '.join(names)} of your shell" if names else "what it lacked is there again"
+    given = f"with {', '.join(names)} of your shell" if names else "what was missing is available again"
     return Accepted(re=request.id, runs=(run.id,), notes=(f"{name} begins in its turn: {given}",))
 
 

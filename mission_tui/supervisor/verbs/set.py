@@ -48,7 +48,7 @@ async def set_(runs: Runs, request: Set) -> Accepted | VerdictReply:
     if request.check_only or grade == "refuse" or (grade == "warn" and not request.accept):
         return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=grade == "warn")
     if not verdict.changes:
-        return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(runs, run_id)} trains like this already",))
+        return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(runs, run_id)} has these settings already",))
     words = request.assignments
     asked = partial(SettingsAsked, attempt=live.attempt, assignments=words, changes=without_remedies(verdict))
     event = runs.record_request(live, lambda seq, t: asked(seq, t, total_timesteps=now.run.total_timesteps))
@@ -62,7 +62,7 @@ def _moved(runs: Runs, run_id: str, request: Set) -> Accepted:
     """Another place in the line for a run that waits. Raises `UsageError` for one that does not."""
     known = runs.store.run(run_id)
     if known.state != "queued" or known.spec is None:
-        raise UsageError(f"{_name(runs, run_id)} is not queued, so {PRIORITY} changes nothing; it counts at a launch")
+        raise UsageError(f"{_name(runs, run_id)} is not queued, and {PRIORITY} only orders runs that wait in the queue")
     # Whatever it is now, only the new value is of interest, which is checked like any setting.
     priority = draft_change(known.spec, request.assignments).keep.limits.priority
     runs.record_request_of(run_id, lambda seq, t: PriorityAsked(seq, t, priority))

@@ -70,7 +70,7 @@ async def test_a_gauge_that_should_be_known_is_said_with_its_reason(
     await meets(watch, lambda: watch.gpus and watch.note)
     assert watch.gpus[0].power_w is None
     assert watch.gpus[0].unknown[0].startswith("power: ")
-    assert watch.note.startswith("GPU meters in part: Stub")
+    assert watch.note.startswith("GPU meters are incomplete: Stub")
     assert watch.note.endswith("the rest goes on")
     machine.has(TWO)
     await meets(watch, lambda: watch.note == "")
@@ -118,8 +118,8 @@ async def test_a_name_that_is_not_utf_8_is_shown_as_far_as_it_is(machine: Machin
 
 DEATHS = {
     "crash busy": "the probe was ended by SIGSEGV",
-    "leave busy 0": "the probe ended with exit code 0 and said no reason",
-    "leave busy 3": "the probe ended with exit code 3 and said no reason",
+    "leave busy 0": "the probe ended with exit code 0 and gave no reason",
+    "leave busy 3": "the probe ended with exit code 3 and gave no reason",
     "fail count 999": "Unknown Error",
 }
 
@@ -163,7 +163,7 @@ async def test_lines_that_cannot_be_read_are_given_up_with_that_reason(
 
     monkeypatch.setattr(gpu, "start_child", garbled)
     await meets(watch, lambda: watch.note)
-    assert "said nothing that can be read" in watch.note
+    assert "sent nothing readable" in watch.note
 
 
 async def test_a_probe_without_memory_says_so(

@@ -236,7 +236,7 @@ async def test_a_log_is_shown_of_what_was_over(root: Path) -> None:
         await log_at(runs, GetLog(id=1, run="heavy", attempt=2))
     runs.seek(305.0)
     assert (await log_at(runs, GetLog(id=1, run="heavy", attempt=1))).text == "words of attempt 1\n"
-    with pytest.raises(UsageError, match="shows the log of an attempt that was over"):
+    with pytest.raises(UsageError, match="shows only logs of attempts that had ended"):
         await log_at(runs, GetLog(id=1, run="heavy"))
     runs.seek(100.0)
     with pytest.raises(UsageError, match="no attempt 1 yet"):

@@ -173,8 +173,11 @@ def test_advice_without_a_change_goes_back(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"advice_set": ("ppo.lerning_rate=1e-4",)}, "is nothing a resume can do.*learning_rate"),
-        ({"severity": "info"}, "is information and asks for nothing; its advice is nothing a resume can do: do this"),
+        ({"advice_set": ("ppo.lerning_rate=1e-4",)}, "a resume cannot follow the advice.*learning_rate"),
+        (
+            {"severity": "info"},
+            "is only information, and there is nothing to apply; a resume cannot follow its advice: do this",
+        ),
         ({"first_update": 1}, "has no checkpoint from before update 1"),
     ],
 )

@@ -73,5 +73,5 @@ def test_a_checkpoint_that_nobody_can_call_best(lab: Lab) -> None:
     with pytest.raises(UsageError, match=r"has no checkpoint '7'.*000000640"):
         lab.ask(lambda id_: Evaluate(id=id_, run=run, checkpoint="7"))
     lab.dir(run).metrics.write_bytes(b"")
-    with pytest.raises(UsageError, match="no checkpoint of which a return is known"):
+    with pytest.raises(UsageError, match="no return is known of any checkpoint"):
         lab.ask(lambda id_: Evaluate(id=id_, run=run, checkpoint="best"))

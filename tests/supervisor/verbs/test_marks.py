@@ -78,7 +78,7 @@ def test_what_cannot_be_marked_is_refused_with_what_can(lab: Lab) -> None:
         mark(lab, run, "acknowledged", finding=finding[:-1] + "x")
     with pytest.raises(UsageError, match="did you mean 'kl-persistent'"):
         mark(lab, run, "silenced", rule="kl-persistant")
-    with pytest.raises(UsageError, match="its rule kl-persistent can be silenced"):
+    with pytest.raises(UsageError, match="name its rule kl-persistent to silence it"):
         mark(lab, run, "silenced", finding=finding)
     with pytest.raises(UsageError, match="findings are acknowledged"):
         mark(lab, run, "acknowledged", rule="kl-persistent")

@@ -99,7 +99,7 @@ def test_only_a_run_that_trains_can_be_set(lab: Lab) -> None:
     lab.running(run)
     same = set_(lab, run, "ppo.learning_rate=3e-4")
     assert isinstance(same, Accepted)
-    assert "like this already" in same.notes[0]
+    assert "has these settings already" in same.notes[0]
     assert asked(lab, run) == []
     lab.act("stop", run)
     lab.ended(run)
