@@ -146,7 +146,7 @@ def test_a_restart_tells_breaks_before_rows(tmp_path: Path) -> None:
 
 
 def test_a_hang_is_journaled_once(tmp_path: Path) -> None:
-    """However often the clock looks, and also after a restart, one silence is one incident; a row ends it."""
+    """However often the clock looks, and also after a restart, one silence is one incident; a row in time ends it."""
 
     async def scene(field: Field) -> None:
         live, t = field.run(), time.time()
@@ -158,6 +158,7 @@ def test_a_hang_is_journaled_once(tmp_path: Path) -> None:
         live = field.held_anew(live)
         judge_silence(field.core, live, t + 150.0)
         trained(live, 11, 1, t + 200.0)
+        trained(live, 12, 1, t + 201.0)
         read_news(field.core, live)
         assert [(it.id, it.state) for it in field.findings(live)] == [("hang-1-10", "open"), ("hang-1-10", "cleared")]
 
