@@ -17,7 +17,7 @@ from mission_tui.errors import nearest
 from mission_tui.fleet.specs.assignment import alternatives
 from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import TABLES, describe, members
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 
 KNOWN_ENVS = (
     "MissionGym-v0",
@@ -55,6 +55,7 @@ _VALUES: Mapping[str, Sequence[str]] = {
     "env.config": ("standard", "demo"),
     "ppo.policy": _POLICIES,
     "run.device": ("auto", "cpu", "cuda", "cuda:0"),
+    "run.launcher": LAUNCHERS,
 }
 _FEWEST_LETTERS = 3
 """So many may lie anywhere in a key, also apart; fewer would find nearly every key."""

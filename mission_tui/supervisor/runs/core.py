@@ -106,7 +106,7 @@ class Core(Runs):
             write_json(run.dir.attempt(order.attempt).handle, handle)
         except StorageError as error:
             # It has begun: whoever comes later looks for it without.
-            self.fail_for(run.id, "handle", str(error))
+            self.fail_for(run.id, "writing its handle", str(error))
 
     def check_ours(self, run_id: str, verb: str, *, starts: bool) -> None:
         """Raise `UsageError` for a run that is foreign. Of one that `verb` `starts` something of, the seal is looked at

@@ -49,6 +49,7 @@ def test_keys_complete_by_beginnings_parts_and_letters(typed: str, first: str) -
         ("ppo.n_steps=", ["512"]),
         ("ppo.n_steps=5", []),
         ("run.device=cpu", []),
+        ("run.launcher=", ["local"]),
         ("ppo.nothing=", []),
         ("", []),
     ],

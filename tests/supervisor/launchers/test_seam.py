@@ -22,9 +22,11 @@ from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor import clock
 from mission_tui.supervisor.clock import Clock, TimeLimits
 from mission_tui.supervisor.gpu.watch import GpuWatch
+from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.launchers.provenance import ProvenanceWatch
 from mission_tui.supervisor.lifecycle.adoption import take_in
 from mission_tui.supervisor.lifecycle.capacity import claims_of
+from mission_tui.supervisor.lifecycle.further_attempts import start_next_attempt
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.telemetry_handler import TelemetryHandler
@@ -222,6 +224,22 @@ async def test_a_lost_node_is_the_cause_of_the_end(field: Field) -> None:
         field.engine.job(run).lose_node("node n2 was lost")
         ended = await supervisor.wait(run, lambda view: view.state == "ended")
         assert (ended.outcome, ended.cause) == ("lost", "node n2 was lost")
+
+
+async def test_a_further_attempt_may_be_carried_out_elsewhere(field: Field) -> None:
+    """The run directory is the same; who has the newest attempt is its handle."""
+    async with field.supervisor() as supervisor:
+        run = await supervisor.launch("scripted")
+        await supervisor.wait(run, lambda _: field.engine.jobs)
+        field.engine.job(run).end(1)
+        await supervisor.wait(run, lambda view: view.state == "ended")
+        start_next_attempt(supervisor.core, run, spec_for("local"), Caller("/usr/bin/python3", "/", {}), None)
+        assert field.local.job(run).order.attempt == 2
+    async with field.supervisor() as supervisor:
+        field.local.job(run).begin("")
+        await supervisor.wait(run, lambda _: supervisor.core.live[run].lives())
+        await kill(supervisor.core, Act(id=1, verb="kill", runs=(run,)))
+        assert (field.local.job(run).asked, field.engine.job(run).asked) == (["kill"], [])
 
 
 async def test_an_engine_that_does_not_answer_ends_nothing(field: Field) -> None:
