@@ -9,6 +9,7 @@ import ctypes
 import errno
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 from mission_tui.procfs import Stat, process_ids, read_stat
@@ -78,15 +79,27 @@ def pidfd_inode(pid: int) -> int | None:
         os.close(anonymous)
 
 
-def oom_kills() -> int | None:
-    """How many processes of this control group the kernel has killed for memory so far; None where nobody counts."""
-    try:
-        groups = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-        own = next(line[3:] for line in groups if line.startswith("0::"))
-        events = Path(f"/sys/fs/cgroup{own}/memory.events").read_text(encoding="ascii").split()
-        return int(events[events.index("oom_kill") + 1])
-    except (OSError, StopIteration, ValueError):
-        return None
+def oom_kills(mount: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int | None:
+    """How many processes of this control group the kernel has killed for memory so far; None where nobody counts.
+
+    Version 1 of control groups counts them too, since Linux 4.13.
+    """
+    with suppress(OSError):
+        for line in own.read_text(encoding="utf-8").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers == "":
+                files = [mount / path.strip("/") / "memory.events"]
+            elif "memory" in controllers.split(","):
+                folder = mount / "memory"
+                # In a namespace of its own a group sees a path that is not mounted here.
+                files = [folder / path.strip("/") / "memory.oom_control", folder / "memory.oom_control"]
+            else:
+                continue
+            for file in files:
+                with suppress(OSError, ValueError):
+                    words = file.read_text(encoding="ascii").split()
+                    return int(words[words.index("oom_kill") + 1])
+    return None
 
 
 def become_subreaper() -> None:

@@ -7,11 +7,13 @@ import os
 import resource
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mission_tui.keeper.files import reserve_space, write_with_retries
+from mission_tui.keeper.proc import oom_kills
 from tests.full_disk import fill, small_disk
 from tests.keeper.conftest import KeptRun, alive
 from tests.waiting import until
@@ -60,6 +62,37 @@ def test_the_most_memory_that_it_held_is_recorded(kept: KeptRun) -> None:
     record = kept.ended()
     assert record.peak_rss_bytes is not None
     assert 96 << 20 < record.peak_rss_bytes < 400 << 20
+
+
+@pytest.fixture
+def narrow_group() -> Iterator[Path]:
+    """A control group of version 1 with 64 MiB; skips the test where none can be had."""
+    folder = Path("/sys/fs/cgroup/memory") / f"mission-tui-test-{os.getpid()}"
+    if oom_kills():
+        pytest.skip("processes of this control group were killed for memory before")
+    try:
+        folder.mkdir()
+        (folder / "memory.limit_in_bytes").write_text(str(64 << 20))
+    except OSError:
+        pytest.skip("needs root and version 1 of control groups")
+    yield folder
+    until(lambda: not (folder / "cgroup.procs").read_text(), 10)
+    folder.rmdir()
+
+
+def test_a_kill_for_lack_of_memory_is_recorded_as_one(kept: KeptRun, narrow_group: Path) -> None:
+    """(root) A trainer that takes more than its control group may: not just "killed by signal 9"."""
+    keeper = kept.start("""
+        ready()
+        while not Path("go").exists():
+            time.sleep(0.01)
+        held = [bytearray(b"x" * (1 << 20)) for _ in range(512)]
+    """)
+    for pid in (keeper.pid, kept.identity().trainer.pid):
+        (narrow_group / "cgroup.procs").write_text(str(pid))
+    (kept.run.path / "go").touch()
+    record = kept.ended()
+    assert (record.signal, record.oom_killed) == (signal.SIGKILL, True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])

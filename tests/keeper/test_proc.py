@@ -150,6 +150,25 @@ def test_descendants_are_found_at_any_depth(grandchild: Stat) -> None:
     assert os.getpid() not in below
 
 
+@pytest.mark.parametrize(
+    ("line", "file", "text"),
+    [
+        ("0::/job", "job/memory.events", "low 0\noom 4\noom_kill 3\n"),
+        ("4:memory:/job", "memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
+        ("4:cpu,memory:/not/mounted", "memory/memory.oom_control", "under_oom 0\noom_kill 3\n"),
+        ("4:memory:/old", "memory/old/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n"),
+    ],
+)
+def test_kills_for_memory_are_counted_by_both_versions_of_groups(
+    tmp_path: Path, line: str, file: str, text: str
+) -> None:
+    """By the group's own file; a kernel that does not count them says nothing."""
+    (tmp_path / "own").write_text(f"5:pids:/elsewhere\n{line}\n")
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(text)
+    assert oom_kills(tmp_path, tmp_path / "own") == (3 if "oom_kill 3" in text else None)
+
+
 def test_small_facts_are_read() -> None:
     """The boot id is a UUID, a wait channel is text even for nobody, and OOM kills are a count or unknown."""
     assert len(boot_id()) == 36

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from mission_tui.cli.doctor_checks import Check
+from mission_tui.control_groups import group_memory
 from mission_tui.fleet.views.machine_sharing import START, STOP, Mps
 from mission_tui.present.numbers import size
 
@@ -48,9 +49,13 @@ def _cores() -> Check:
 def _memory() -> Check:
     import psutil
 
-    memory = psutil.virtual_memory()
-    detail = f"{size(memory.available)} free of {size(memory.total)}"
-    if memory.available < RAM_LOW_BYTES:
+    memory, group = psutil.virtual_memory(), group_memory()
+    free, detail = memory.available, f"{size(memory.available)} free of {size(memory.total)}"
+    if group is not None and group.limit < memory.total:
+        # A container or a batch job: who takes more is killed, whatever the machine has free.
+        free = min(free, group.left)
+        detail = f"{size(free)} free of the {size(group.limit)} of this control group; the machine has {detail}"
+    if free < RAM_LOW_BYTES:
         return Check(
             "memory", "warn", detail, "a training takes about 0.6G before its rollout buffer: end other programs first"
         )

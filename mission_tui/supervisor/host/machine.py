@@ -1,7 +1,6 @@
 """The machine's meters, sampled once a second by one sampler for everybody: how busy every core was, memory with swap.
 
-Memory is also what this process's control group may still take, in a container or a batch job less than there is:
-whoever takes more is killed there, however much the machine has free. Both versions of cgroups are read.
+Memory is what this process's control group may take where that is less than the machine has.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ import os
 import socket
 import time
 from collections import deque
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import linear_regression
 
+from mission_tui.control_groups import group_memory
 from mission_tui.fleet.capacity.machine import Machine
 from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, CellHistory
 from mission_tui.fleet.views.snapshot import HostMeters, OtherProgram
@@ -33,10 +32,6 @@ _STAT, _MEMINFO = Path("/proc/stat"), Path("/proc/meminfo")
 _USER_TO_STEAL, _IDLE = 8, (3, 4)
 """Columns of /proc/stat that add up to all time (guests are part of user time already), and idle with waiting."""
 _KIB = 1024
-CGROUPS = Path("/sys/fs/cgroup")
-OWN_CGROUP = Path("/proc/self/cgroup")
-_NO_LIMIT = 1 << 60
-"""Version 1 writes a number that no machine has."""
 
 
 class HostSampler:
@@ -66,7 +61,7 @@ class HostSampler:
         others: tuple[OtherProgram, ...] = (),
     ) -> HostMeters:
         """The meters of this second with what is known of `others`; what cannot be read is None."""
-        memory, free = _memory(), self.disk_free()
+        memory, free = _memory_of_group(), self.disk_free()
         busy, cores = self._processors.sample()
         load = os.getloadavg()[0]
         self._add_history(None if busy is None else round(busy, 1), memory, free, load)
@@ -110,11 +105,8 @@ class HostSampler:
 
     def machine(self, gpu: bool, gpu_count: int | None, claimed_bytes: int = 0) -> Machine:
         """The same facts, for deciding whether a run can be carried; `claimed_bytes` of memory are spoken for."""
-        memory, group = _memory(), group_memory()
+        memory = _memory_of_group()
         total, available = (None, None) if memory is None else (memory.total, memory.available)
-        if group is not None:
-            total = group.limit if total is None else min(total, group.limit)
-            available = group.left if available is None else min(available, group.left)
         return Machine(
             cores=self.cores,
             ram_total=total,
@@ -133,11 +125,18 @@ class HostSampler:
         return stats.f_bavail * stats.f_frsize
 
 
-def _memory() -> Memory | None:
+def _memory_of_group() -> Memory | None:
+    """The machine's memory, or what this control group may take of it where that is less."""
     try:
-        return read_memory()
+        memory = read_memory()
     except OSError:
-        return None
+        memory = None
+    group = group_memory()
+    if group is None:
+        return memory
+    if memory is None:
+        return Memory(group.limit, group.left, 0, 0)
+    return replace(memory, total=min(memory.total, group.limit), available=min(memory.available, group.left))
 
 
 class DiskTrend:
@@ -226,65 +225,3 @@ def _percent(before: tuple[int, int], now: tuple[int, int]) -> float | None:
     """None where no time passed. Idle time may run back on some machines, by a tick or so."""
     passed, idle = now[0] - before[0], now[1] - before[1]
     return None if passed <= 0 else min(100.0, max(0.0, 100.0 * (passed - idle) / passed))
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMemory:
-    """Bytes: the tightest limit, and the least that is left of one. Page cache that can go counts as left."""
-
-    limit: int
-    left: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Version:
-    """How a version of cgroups names the group's line, the folder it is mounted in, and the files."""
-
-    controllers: str
-    folder: str
-    limit: str
-    used: str
-    cache: str
-
-
-_VERSIONS = (
-    _Version("", "", "memory.max", "memory.current", "inactive_file "),
-    _Version("memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),
-)
-
-
-def group_memory(mount: Path = CGROUPS, own: Path = OWN_CGROUP) -> GroupMemory | None:
-    """What the group and those above it allow; None where nothing is limited or nothing can be read."""
-    try:
-        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
-    except OSError:
-        return None
-    paths = {controllers: path for _, controllers, path in (it for it in lines if len(it) == 3)}
-    found: list[GroupMemory] = []
-    for version in _VERSIONS:
-        if version.controllers in paths:
-            top = mount / version.folder
-            # In a namespace of its own a group sees itself as the root, or a path that is not mounted here.
-            folder = top / paths[version.controllers].strip("/")
-            folders = [it for it in (folder, *folder.parents) if it == top or top in it.parents]
-            found += [room for it in folders if (room := _room(it, version)) is not None]
-    if not found:
-        return None
-    return GroupMemory(min(room.limit for room in found), min(room.left for room in found))
-
-
-def _room(folder: Path, version: _Version) -> GroupMemory | None:
-    with suppress(OSError, ValueError):
-        limit = int((folder / version.limit).read_text())  # "max" is no number, and no limit
-        used = int((folder / version.used).read_text())
-        if limit < _NO_LIMIT:
-            return GroupMemory(limit, max(0, limit - used + _reclaimable(folder, version)))
-    return None
-
-
-def _reclaimable(folder: Path, version: _Version) -> int:
-    with suppress(OSError, ValueError):
-        for line in (folder / "memory.stat").read_text().splitlines():
-            if line.startswith(version.cache):
-                return int(line.split()[1])
-    return 0

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from mission_tui.cli.doctor_checks import machine as doctor
+from mission_tui.control_groups import GroupMemory, group_memory
 from mission_tui.supervisor.host import machine as host
-from mission_tui.supervisor.host.machine import GroupMemory, group_memory
 
 MIB = 1 << 20
 
@@ -62,3 +63,13 @@ def test_runs_are_given_of_the_groups_memory(tmp_path: Path, monkeypatch: pytest
     machine = sampler.machine(gpu=False, gpu_count=None, claimed_bytes=50 * MIB)
     assert (machine.ram_total, machine.ram_free) == (300 * MIB, 150 * MIB)
     assert (whole.ram_total or 0) > 300 * MIB
+    meters = sampler.sample("")
+    assert (meters.ram_used, meters.ram_total) == (100 * MIB, 300 * MIB)
+
+
+def test_doctor_says_the_limit_of_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what the machine has beside it, so that nobody wonders where the memory went."""
+    monkeypatch.setattr(doctor, "group_memory", lambda: GroupMemory(300 * MIB, 200 * MIB))
+    check = doctor._memory()
+    assert check.level == "warn"
+    assert "200M free of the 300M of this control group; the machine has" in check.detail
