@@ -171,8 +171,11 @@ def differences(was: Provenance, now: Provenance, *, every: bool = False) -> tup
 def upgraded(was: Provenance, now: Provenance) -> tuple[Change, ...]:
     """What changed under a process that was launched as `was`: interpreter, packages, code of editable installs.
 
-    The working folder is left out: people edit it while their runs go on, and their trainers have read it.
+    The working folder is left out: people edit it while their runs go on, and their trainers have read it. Earlier
+    versions recorded their own Python for commands, of which nothing can be said here.
     """
+    if was.python != now.python:
+        return ()
     return (*(change for change in _code(was, now) if change.name != "code"), *_environment(was, now, every=False))
 
 

@@ -6,8 +6,10 @@ Paths are settled once, against the client's folder, so that a later attempt fin
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,6 +27,8 @@ OURS = frozenset(
     f"MISSION_TUI_{name}" for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "REPORT", "SEED", "LENT")
 )
 """What marks the processes of a run, and what only they are told."""
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*")
+_FIRST_LINE_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,32 @@ def program(run: RunSpec, home: Caller, attempt: int) -> tuple[str, ...]:
     near = f"name it as ./{words[0]}" if os.access(there, os.X_OK) else "make it executable"
     near = "put python before it" if there.suffix == ".py" else near
     raise PresetError(f"run.{key}: {there} is not a program that can be started; {near}")
+
+
+def with_script_python(spec: Spec, home: Caller, attempt: int) -> Caller:
+    """The caller with the Python that attempt number `attempt` of a command runs in, so far as its program tells: it is
+    a Python, or a script whose first line names one. Else, and where it is no command, the caller as it is.
+    """
+    if spec.run.command is None:
+        return home
+    with suppress(PresetError):
+        python = _interpreter_of(program(spec.run, home, attempt)[0], home)
+        return home if python is None else replace(home, python=python)
+    return home
+
+
+def _interpreter_of(path: str, home: Caller) -> str | None:
+    if _PYTHON.fullmatch(Path(path).name):
+        return path
+    try:
+        with Path(path).open("rb") as file:
+            head = file.readline(_FIRST_LINE_BYTES)
+    except OSError:
+        return None
+    words = os.fsdecode(head[2:]).split() if head.startswith(b"#!") else []
+    if words and Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    return _found(words[0], home) if words and _PYTHON.fullmatch(Path(words[0]).name) else None
 
 
 def check_program(spec: Spec, home: Caller) -> None:

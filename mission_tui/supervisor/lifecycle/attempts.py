@@ -28,7 +28,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.ending.ladder import resume_ending
 from mission_tui.supervisor.host.own_limits import limits_lacking
 from mission_tui.supervisor.host.process_files import descendants
-from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.launchers.caller import Caller, with_script_python
 from mission_tui.supervisor.lifecycle.capacity import with_placement
 from mission_tui.supervisor.lifecycle.outcome import abandon, finish, sweep
 from mission_tui.supervisor.lifecycle.run_queue import ends_of_others, must_wait
@@ -136,8 +136,10 @@ def begin(
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
-    sources = () if run.spec is None else sources_of(run.spec)
-    core.provenance.record(run.dir, run.attempt, Caller.of(order), sources)
+    caller = Caller.of(order)
+    if run.spec is not None:
+        caller = with_script_python(run.spec, caller, order.attempt)
+    core.provenance.record(run.dir, run.attempt, caller, () if run.spec is None else sources_of(run.spec))
     _watch(core, run)
 
 

@@ -190,7 +190,7 @@ async def plan_attempt(
         now, terms = target.spec, target.terms
     elif not assignments and (before := terms_before(core, run_id, checkpoint.name)) is not None:
         terms, agreed = before, True
-    since = await core.provenance.no_longer_same(run, checkpoint.attempt, caller, sources_of(now))
+    since = await core.provenance.no_longer_same(run, checkpoint.attempt, with_spec_env(now, caller), sources_of(now))
     lost = damaged_changes(checkpoint, damaged)
     verdict = noted(judge_resume(was, now, facts, terms), since)
     if isinstance(request, Resume) and not request.branch:

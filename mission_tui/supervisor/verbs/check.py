@@ -34,6 +34,7 @@ from mission_tui.supervisor.launchers.caller import (
     absolute_paths,
     check_program,
     program,
+    with_script_python,
     with_spec_env,
 )
 from mission_tui.supervisor.launchers.interpreter import as_module
@@ -199,6 +200,9 @@ async def _upgrade_of(core: Core, run_id: str) -> Upgrade | None:
     """What changed under the run; None where that cannot be known."""
     run, attempt = core.run_dir(run_id), core.store.run(run_id).journal.attempt
     with suppress(UsageError):
-        changes = await core.provenance.upgraded(run, attempt, core.variables.caller_of(run, attempt))
+        caller, spec = core.variables.caller_of(run, attempt), core.store.run(run_id).spec
+        if spec is not None:
+            caller = with_script_python(spec, caller, attempt)
+        changes = await core.provenance.upgraded(run, attempt, caller)
         return None if changes is None else Upgrade(run=run_id, name=core.name_of(run_id), changes=changes)
     return None

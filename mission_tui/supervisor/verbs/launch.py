@@ -28,7 +28,13 @@ from mission_tui.records.runs.code_files import kept_rules
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.host.own_limits import said_of_limits
-from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, check_program, with_spec_env
+from mission_tui.supervisor.launchers.caller import (
+    Caller,
+    absolute_paths,
+    check_program,
+    with_script_python,
+    with_spec_env,
+)
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.first_attempts import (
@@ -153,7 +159,8 @@ async def original_launch(core: Core, run_id: str, request: Clone) -> OriginalLa
         raise UsageError(f"cannot clone {name} exactly: its Python {caller.python} is gone; {_YOURS}")
     if not await asyncio.to_thread(Path(caller.cwd).is_dir):
         raise UsageError(f"cannot clone {name} exactly: its folder {caller.cwd} is gone; {_YOURS}")
-    since = await core.provenance.every_difference(run, 1, with_spec_env(spec, caller), sources_of(spec))
+    home = with_script_python(spec, with_spec_env(spec, caller), 1)
+    since = await core.provenance.every_difference(run, 1, home, sources_of(spec))
     own = (*_on_its_way(core, run_id, spec), *_weights(core, run_id), *withheld)
     return OriginalLaunch(spec, await asyncio.to_thread(_rules, run), caller, (*own, *since))
 

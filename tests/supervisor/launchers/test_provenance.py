@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from mission_tui.fleet.events.provenance import Provenance, upgraded
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.replies import Accepted, DetailsReply, Launched, UpgradesReply, VerdictReply
 from mission_tui.ipc.requests import GetDetails, GetUpgrades, Launch, Resume
 from mission_tui.supervisor.launchers import provenance_probe
+from tests.foreign_venv import make_venv
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
+from tests.supervisor.lifecycle.test_command import a_command
 from tests.waiting import until
 
 
@@ -171,3 +175,63 @@ def test_large_changes_are_cut_and_their_digest_is_of_all(work: Path) -> None:
     (tree,) = [it for it in said["provenance"]["repositories"] if it["name"] == ""]
     assert tree["diff_bytes"] > 2_000_000
     assert len(said["diffs"][tree["diff_file"]]) == provenance_probe.DIFF_BYTES
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """The Python of a venv in which one package is installed, which is none of ours."""
+    folder = tmp_path / "other"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    (packages / "sb4-1.0.0.dist-info").mkdir()
+    (packages / "sb4-1.0.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: sb4\nVersion: 1.0.0\n", encoding="ascii"
+    )
+    return folder / "bin" / "python"
+
+
+def test_a_command_is_recorded_with_the_python_that_its_script_runs_in(lab: Lab, other: Path, tmp_path: Path) -> None:
+    """Not with ours: named as the program, or by the first line of a script, also as one that is on the PATH."""
+    scripts = []
+    for name, line in ("direct", f"#!{other}"), ("by-env", "#!/usr/bin/env -S python -u"):
+        scripts.append(tmp_path / name)
+        scripts[-1].write_text(f"{line}\nprint('done')\n", encoding="ascii")
+        scripts[-1].chmod(0o755)
+    path = f"{other.parent}{os.pathsep}{lab.environ['PATH']}"
+    for words in (str(other), "-c", "print('done')"), (str(scripts[0]),), (str(scripts[1]),):
+        (run,) = lab.launch(1, spec=a_command(*words), name=None, PATH=path, PYTHONPATH="")
+        assert lab.ended(run).outcome == "finished"
+        found = recorded(lab, run)
+        assert (found["python"], found["packages"]) == (str(other), {"sb4": "1.0.0"})
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_resume_compares_the_python_of_the_run_not_of_the_shell(lab: Lab, tmp_path: Path) -> None:
+    """Of a run with `run.python` nothing has changed, whatever Python the client that asks has."""
+    python = make_venv(tmp_path / "venv", without=("mission_tui",))
+    spec = stub_spec()
+    run_spec = structs.replace(spec.run, python=str(python))
+    (run,) = lab.launch(spec=structs.replace(spec, run=run_spec))
+    lab.running(run)
+    assert recorded(lab, run)["python"] == str(python)
+    lab.act("stop", run)
+    lab.ended(run)
+    same = resume(lab, run, lab.root, check_only=True)
+    assert isinstance(same, VerdictReply)
+    assert same.verdict.changes == ()
+
+
+def test_what_runs_in_no_python_is_recorded_with_that_of_its_shell(lab: Lab) -> None:
+    """A shell script may start any; nothing is guessed."""
+    (run,) = lab.launch(spec=a_command("/bin/sh", "-c", "echo done"))
+    lab.ended(run)
+    assert recorded(lab, run)["python"] == sys.executable
+
+
+def test_a_python_that_an_earlier_version_did_not_record_is_no_upgrade() -> None:
+    """It recorded its own for every command: packages of two Pythons say nothing of an upgrade."""
+    ours = Provenance(t=0.0, cwd="/", python="/ours/python", python_version="3.11.7", packages={"msgspec": "0.19"})
+    theirs = structs.replace(ours, python="/theirs/python", packages={"sb4": "1.0.0"})
+    assert upgraded(ours, theirs) == ()
+    assert upgraded(ours, structs.replace(ours, packages={"msgspec": "0.20"})) != ()
