@@ -16,6 +16,7 @@ from mission_tui.fleet.events.journal import FleetEvent, RunFrozen, RunThawed
 from mission_tui.supervisor.host.process_tree import StopStatus
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.registry import Runs
 
 By = Literal["asked", "outside"]
 
@@ -43,13 +44,13 @@ async def freeze_run(core: Core, run: LiveRun) -> StopStatus | None:
     return stand
 
 
-def thaw_run(core: Core, run: LiveRun) -> None:
+def thaw_run(runs: Runs, run: LiveRun) -> None:
     """Let every stopped process of the run go on; journaled when it was frozen."""
     run.thaw()
     if run.launcher.can.freezes:
         run.launcher.thaw(run.job)
-    if core.store.run(run.id).journal.frozen is not None:
-        core.record_observed(run, lambda seq, t: RunThawed(seq, t, run.attempt))
+    if runs.store.run(run.id).journal.frozen is not None:
+        runs.record_observed(run, lambda seq, t: RunThawed(seq, t, run.attempt))
 
 
 def take_up_freeze(core: Core, run: LiveRun, asked: bool) -> None:
@@ -78,8 +79,8 @@ def watch_stops(core: Core, run: LiveRun) -> None:
         core.record_observed(run, partial(_frozen, run.attempt, "outside", stand))
 
 
-def _may_freeze(core: Core, run: LiveRun) -> bool:
-    return run.freezes and core.live.get(run.id) is run
+def _may_freeze(runs: Runs, run: LiveRun) -> bool:
+    return run.freezes and runs.live.get(run.id) is run
 
 
 def _frozen(attempt: int, by: By, stand: StopStatus, seq: int, t: float) -> FleetEvent:

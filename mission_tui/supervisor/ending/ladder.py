@@ -21,6 +21,7 @@ from mission_tui.supervisor.ending.freezing import thaw_run
 from mission_tui.supervisor.host.process_files import process_in_words
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.registry import Runs
 
 LEAST_PATIENCE_S = 60.0
 GRACE_S = 30.0
@@ -37,78 +38,78 @@ KILL_WAIT_S = 5.0
 log = logging.getLogger(__name__)
 
 
-def patience_s(core: Core, run: LiveRun) -> float:
+def patience_s(runs: Runs, run: LiveRun) -> float:
     """How long a trainer may take to obey a stop: a minute, or twice the rollout and update measured last."""
-    row = core.store.run(run.id).metrics.row
+    row = runs.store.run(run.id).metrics.row
     return LEAST_PATIENCE_S if row is None else max(LEAST_PATIENCE_S, 2.0 * (row.rollout_s + row.update_s))
 
 
-def stop_gracefully(core: Core, run: LiveRun, keep: str = "") -> None:
+def stop_gracefully(runs: Runs, run: LiveRun, keep: str = "") -> None:
     """Thaw the run and ask its trainer to save and stop; one that is not connected or does not obey is terminated.
 
     `keep` names a checkpoint that the trainer must not remove when it saves its last one.
     """
-    thaw_run(core, run)
+    thaw_run(runs, run)
     if run.link is None:
-        _terminate(core, run)
+        _terminate(runs, run)
         return
     run.link.send(Order("stop", keep=(keep,) if keep else ()))
     if run.spec is None or run.spec.run.command is None:
-        _later(run, patience_s(core, run), lambda: _terminate(core, run))
+        _later(run, patience_s(runs, run), lambda: _terminate(runs, run))
     else:
-        _later(run, COMMAND_PATIENCE_S, lambda: _terminate_unless_saving(core, run))
+        _later(run, COMMAND_PATIENCE_S, lambda: _terminate_unless_saving(runs, run))
 
 
-def _terminate_unless_saving(core: Core, run: LiveRun) -> None:
+def _terminate_unless_saving(runs: Runs, run: LiveRun) -> None:
     """A command that reports may look for a stop or not; one that says it saves, or ends, has seen it."""
-    if core.store.run(run.id).observed.phase in ("saving", "ending"):
-        _later(run, patience_s(core, run) - COMMAND_PATIENCE_S, lambda: _terminate(core, run))
+    if runs.store.run(run.id).observed.phase in ("saving", "ending"):
+        _later(run, patience_s(runs, run) - COMMAND_PATIENCE_S, lambda: _terminate(runs, run))
     else:
-        _terminate(core, run)
+        _terminate(runs, run)
 
 
-def resume_ending(core: Core, run: LiveRun) -> None:
+def resume_ending(runs: Runs, run: LiveRun) -> None:
     """Somebody died who was ending the run: go on with what was asked. A trainer that comes back is asked once more."""
-    asked = core.store.run(run.id).journal.asked
+    asked = runs.store.run(run.id).journal.asked
     if "kill" in asked:
-        kill_now(core, run)
+        kill_now(runs, run)
     elif asked & ENDING:
-        _later(run, patience_s(core, run), lambda: _terminate(core, run))
+        _later(run, patience_s(runs, run), lambda: _terminate(runs, run))
 
 
-def kill_now(core: Core, run: LiveRun) -> None:
+def kill_now(runs: Runs, run: LiveRun) -> None:
     """Kill all that belongs to the run; where no keeper sees it through, find out whether it worked."""
     reached = run.launcher.kill(run.job)
     if reached == "trainer":
-        _later(run, KILL_WAIT_S, lambda: _admit(core, run))
+        _later(run, KILL_WAIT_S, lambda: _admit(runs, run))
     elif reached == "nobody":
         log.warning("%s: nobody to kill is known yet", run.id)
 
 
-def _terminate(core: Core, run: LiveRun) -> None:
+def _terminate(runs: Runs, run: LiveRun) -> None:
     reached = run.launcher.stop(run.job)
     if reached == "trainer":
         grace_s = GRACE_S if run.spec is None else run.spec.run.grace_s
         until = time.monotonic() + SAVE_GRACES * grace_s
-        _later(run, grace_s, lambda: _after_grace(core, run, 0, until))
+        _later(run, grace_s, lambda: _after_grace(runs, run, 0, until))
     elif reached == "nobody":
         log.warning("%s: nobody to terminate is known yet", run.id)
 
 
-def _after_grace(core: Core, run: LiveRun, before: int, until: float) -> None:
+def _after_grace(runs: Runs, run: LiveRun, before: int, until: float) -> None:
     """The trainer of a keeperless run did not end in time: a save that grows is waited for, nothing else is."""
     saved = _unsaved_bytes(run)
     if saved != before and time.monotonic() < until:
-        _later(run, SAVE_LOOK_S, lambda: _after_grace(core, run, saved, until))
+        _later(run, SAVE_LOOK_S, lambda: _after_grace(runs, run, saved, until))
     else:
-        kill_now(core, run)
+        kill_now(runs, run)
 
 
-def _admit(core: Core, run: LiveRun) -> None:
+def _admit(runs: Runs, run: LiveRun) -> None:
     """Even SIGKILL did not end the trainer of a keeperless run."""
-    if core.live.get(run.id) is run and run.lives():
+    if runs.live.get(run.id) is run and run.lives():
         log.error("%s: even SIGKILL does not end %s", run.id, run.launcher.describe(run.job))
-        core.apply(run.id, FlagSeen("unkillable", raised=True))
+        runs.apply(run.id, FlagSeen("unkillable", raised=True))
 
 
 def _unsaved_bytes(run: LiveRun) -> int:

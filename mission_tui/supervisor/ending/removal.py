@@ -124,15 +124,15 @@ class TrashPurger:
             self._core.duties.done(EMPTYING)
 
 
-async def kill_live(core: Core, run_id: str) -> None:
+async def kill_live(runs: Runs, run_id: str) -> None:
     """Kill the run if it lives, and wait until it has ended. Raises `MissionError` when it does not die."""
-    run = core.live.get(run_id)
+    run = runs.live.get(run_id)
     if run is None:
         return
     if run.unseen:
         raise MissionError(f"{run_id} cannot be killed: {run.unseen}")
-    core.record_verb(run, "kill")
-    kill_now(core, run)
+    runs.record_verb(run, "kill")
+    kill_now(runs, run)
     try:
         async with asyncio.timeout(END_S):
             await run.gone.wait()
@@ -141,12 +141,12 @@ async def kill_live(core: Core, run_id: str) -> None:
         raise MissionError(sentence) from None
 
 
-async def undo_launch(core: Core, run_id: str) -> None:
+async def undo_launch(runs: Runs, run_id: str) -> None:
     """Nothing of the run is left. Raises `MissionError` when it does not die, `StorageError` for the disk."""
-    await kill_live(core, run_id)
-    remove_run(core.root, core.run_dir(run_id))
-    core.forget(run_id)
-    core.fleet.run_removed(run_id)
+    await kill_live(runs, run_id)
+    remove_run(runs.root, runs.run_dir(run_id))
+    runs.forget(run_id)
+    runs.fleet.run_removed(run_id)
 
 
 async def remove_runs(core: Core, made: Sequence[str], *, keep: bool = False) -> None:

@@ -38,6 +38,7 @@ from mission_tui.supervisor.lifecycle.outcome import abandon
 from mission_tui.supervisor.runs.clock_steps import missed_step
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import Make, RunJournal, damaged
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.restart_rules import decide_restart
 from mission_tui.supervisor.runs.run_on_disk import (
     LAST_BYTES,
@@ -110,17 +111,17 @@ def take_in_anew(core: Core, run_dir: RunDir) -> None:
     finish(taking_one(_Adoption(core), run_dir))
 
 
-def show_damaged(core: Core, run_dir: RunDir, why: str) -> None:
+def show_damaged(runs: Runs, run_dir: RunDir, why: str) -> None:
     """Know of a run only that it cannot be read, and why. Nothing is written or started there, and nobody signalled."""
-    live = core.live.pop(run_dir.id, None)
+    live = runs.live.pop(run_dir.id, None)
     if live is not None:
         with suppress(MissionError):
             live.release()
-    if run_dir.id in core.store:
-        core.forget(run_dir.id)
-    core.add(run_dir, None)
+    if run_dir.id in runs.store:
+        runs.forget(run_dir.id)
+    runs.add(run_dir, None)
     for fact in unreadable_facts(run_dir, why):
-        core.store.apply(run_dir.id, fact)
+        runs.store.apply(run_dir.id, fact)
 
 
 def load_waiting(core: Core, run_id: str) -> None:
@@ -212,12 +213,12 @@ def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
     react_to_due(core, run)
 
 
-def _say_missed_step(core: Core, found: RunOnDisk) -> None:
+def _say_missed_step(runs: Runs, found: RunOnDisk) -> None:
     """Before its rows are judged: had a supervisor lived while the clock was set, it would have said so."""
-    journal = core.store.run(found.dir.id).journal
+    journal = runs.store.run(found.dir.id).journal
     attempt, by_s = journal.attempt, missed_step(found.dir, journal)
     if by_s is not None:
-        _append(core, found, partial(_stepped, attempt, by_s))
+        _append(runs, found, partial(_stepped, attempt, by_s))
 
 
 def _stepped(attempt: int, by_s: float, seq: int, t: float) -> FleetEvent:
@@ -240,13 +241,13 @@ def _knowing(core: Core, found: RunOnDisk) -> Generator[None, None, tuple[Spec |
     return spec, sealed.foreign
 
 
-def _show_foreign(core: Core, found: RunOnDisk, records: list[MetricRecord], why: str) -> None:
+def _show_foreign(runs: Runs, found: RunOnDisk, records: list[MetricRecord], why: str) -> None:
     """Know what is not ours: its files are read and nothing more; what is wrong with them is not written there."""
     run_id = found.dir.id
-    core.store.apply_all(run_id, shown_rows(records))
+    runs.store.apply_all(run_id, shown_rows(records))
     if found.damage:
-        core.store.apply(run_id, FlagSeen("damaged", raised=True))
-    core.store.apply(run_id, ForeignSeen(why))
+        runs.store.apply(run_id, FlagSeen("damaged", raised=True))
+    runs.store.apply(run_id, ForeignSeen(why))
 
 
 def _mending(found: RunOnDisk) -> Iterator[Make]:
@@ -262,9 +263,9 @@ def _mending(found: RunOnDisk) -> Iterator[Make]:
             yield lambda seq, t: AttemptStarting(seq, t, attempts[-1])
 
 
-def _append(core: Core, found: RunOnDisk, make: Make) -> None:
-    journal = RunJournal(found.dir.events, core.store.run(found.dir.id).journal.seq, core.reserve)
-    core.store.apply(found.dir.id, journal.append_or_hold(make))
+def _append(runs: Runs, found: RunOnDisk, make: Make) -> None:
+    journal = RunJournal(found.dir.events, runs.store.run(found.dir.id).journal.seq, runs.reserve)
+    runs.store.apply(found.dir.id, journal.append_or_hold(make))
     journal.close()
 
 

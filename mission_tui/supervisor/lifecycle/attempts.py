@@ -35,6 +35,7 @@ from mission_tui.supervisor.lifecycle.run_queue import ends_of_others, must_wait
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import damaged
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.requester import requester
 from mission_tui.supervisor.runs.variables import LackingVariablesError
 from mission_tui.supervisor.watching.metrics_feed import read_everything, still_follows
@@ -143,14 +144,14 @@ def begin(
     _watch(core, run)
 
 
-def _close_findings(core: Core, run: LiveRun) -> None:
+def _close_findings(runs: Runs, run: LiveRun) -> None:
     """An attempt is a declared break: what was open before it is over, as of its last row."""
-    known = core.store.run(run.id)
+    known = runs.store.run(run.id)
     row = known.metrics.row
     for finding in list(known.journal.findings.values()):
         if finding.state == "open":
             over = cleared(finding, *((row.update, row.t) if row is not None else (0, 0.0)))
-            core.record_observed(run, partial(_changed, over))
+            runs.record_observed(run, partial(_changed, over))
 
 
 def _changed(finding: Finding, seq: int, t: float) -> FindingChanged:
@@ -191,11 +192,11 @@ def watch_or_finish(core: Core, run: LiveRun) -> None:
         finish(core, run, None, seen)
 
 
-def show_pids(core: Core, run: LiveRun) -> None:
+def show_pids(runs: Runs, run: LiveRun) -> None:
     """Note the processes of the attempt as they are now."""
     pids = run.look().pids if run.sighting.lives else run.sighting.pids
     workers = run.workers or descendants(pids.trainer) if pids.trainer is not None else ()
-    core.apply_quietly(run.id, PidsSeen(Pids(pids.keeper, pids.trainer, workers)))
+    runs.apply_quietly(run.id, PidsSeen(Pids(pids.keeper, pids.trainer, workers)))
 
 
 def _watch(core: Core, run: LiveRun) -> None:
@@ -226,18 +227,18 @@ def _out_of_sight(core: Core, run: LiveRun) -> bool:
     return True
 
 
-def _in_sight(core: Core, run: LiveRun) -> None:
+def _in_sight(runs: Runs, run: LiveRun) -> None:
     """Whoever owned the run unseen is known now, or gone."""
     if run.unseen:
-        core.apply(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=False))
-        core.apply(run.id, WaitSeen(""))
+        runs.apply(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=False))
+        runs.apply(run.id, WaitSeen(""))
         run.in_sight()
 
 
-def _keeperless(core: Core, run: LiveRun) -> None:
-    if "keeperless" not in core.store.run(run.id).journal.flags:
-        core.record_observed(run, lambda seq, t: KeeperLost(seq, t, run.attempt))
-        resume_ending(core, run)
+def _keeperless(runs: Runs, run: LiveRun) -> None:
+    if "keeperless" not in runs.store.run(run.id).journal.flags:
+        runs.record_observed(run, lambda seq, t: KeeperLost(seq, t, run.attempt))
+        resume_ending(runs, run)
 
 
 def _begin_after_all(core: Core, run: LiveRun) -> bool:
@@ -266,9 +267,9 @@ def _wait_for_variables(core: Core, run: LiveRun, order: LaunchOrder) -> None:
     core.apply(run.id, WaitSeen(core.variables.why_it_waits(run.id)))
 
 
-def _exit_record(core: Core, run: LiveRun) -> ExitRecord | None:
+def _exit_record(runs: Runs, run: LiveRun) -> ExitRecord | None:
     try:
         return read_exit(run.dir.attempt(run.attempt).exit)
     except (DamagedError, OSError) as error:
-        core.record_observed(run, damaged("exit.json", str(error)))
+        runs.record_observed(run, damaged("exit.json", str(error)))
         return None

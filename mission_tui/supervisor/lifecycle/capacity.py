@@ -34,6 +34,7 @@ from mission_tui.supervisor.host.process_files import rss_bytes
 from mission_tui.supervisor.launchers.caller import VISIBLE
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.registry import Runs
 
 
 async def refresh_reservations(core: Core) -> None:
@@ -116,8 +117,8 @@ def _is_here(core: Core, spec: Spec) -> bool:
     return core.launcher_for(spec).can.here
 
 
-def _live_here(core: Core) -> list[LiveRun]:
-    return [run for run in core.live.values() if run.launcher.can.here]
+def _live_here(runs: Runs) -> list[LiveRun]:
+    return [run for run in runs.live.values() if run.launcher.can.here]
 
 
 def _claim(core: Core, run: LiveRun, spec: Spec) -> Claim | None:

@@ -39,6 +39,7 @@ from mission_tui.supervisor.lifecycle.capacity import check_machine, claims_of, 
 from mission_tui.supervisor.lifecycle.run_queue import queued_runs
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_directory import create_run, remove_run, rule_files
 
 _SEEDS = 2**31
@@ -140,9 +141,9 @@ def _make_all(
     return made
 
 
-def _unmake(core: Core, made: Sequence[_Made]) -> None:
+def _unmake(runs: Runs, made: Sequence[_Made]) -> None:
     for each in made:
-        remove_run(core.root, each.run)
+        remove_run(runs.root, each.run)
 
 
 def with_seed(spec: Spec, *, anew: bool = False) -> Spec:
@@ -163,16 +164,16 @@ class NewRun(NamedTuple):
 
 
 @contextmanager
-def new_run(core: Core, name: str | None, stem: str) -> Iterator[NewRun]:
+def new_run(runs: Runs, name: str | None, stem: str) -> Iterator[NewRun]:
     """A directory that is not there yet, by this moment and `name`, or else `stem`. Without a name the run has that of
     its directory. The name is held until the context ends. Raises `UsageError` for one that cannot be had.
     """
     while True:
-        run = core.run_dir(new_run_id(stem if name is None else name))
+        run = runs.run_dir(new_run_id(stem if name is None else name))
         given = run.id[STAMP_CHARACTERS:] if name is None else name
-        if not run.path.exists() and (name is not None or core.names.taken_by(given) is None):
+        if not run.path.exists() and (name is not None or runs.names.taken_by(given) is None):
             break
-    with core.names.held(given, run.id):
+    with runs.names.held(given, run.id):
         yield NewRun(run, given)
 
 
@@ -244,9 +245,9 @@ def _visible(spec: Spec, visible: str | None) -> str | None:
     return spec.run.env.get(VISIBLE, visible)
 
 
-def rules_for(core: Core, source: RunDir, was: Spec, now: Spec, caller: Caller) -> list[Path]:
+def rules_for(runs: Runs, source: RunDir, was: Spec, now: Spec, caller: Caller) -> list[Path]:
     """The rules as the source's newest attempt had them, unless others are asked for; checked."""
-    newest = core.store.run(source.id).spec or was
+    newest = runs.store.run(source.id).spec or was
     if (now.env.id, now.env.config) == (newest.env.id, newest.env.config) and source.snapshot.is_dir():
         check_rules(source.snapshot)
         return kept_rules(source.snapshot)

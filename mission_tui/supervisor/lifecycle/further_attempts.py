@@ -86,10 +86,10 @@ class Plan(NextAttempt):
         return self.checkpoint.name
 
 
-def check_own_name(core: Core, run_id: str) -> None:
+def check_own_name(runs: Runs, run_id: str) -> None:
     """Raise `UsageError` where another live run took the name of `run_id` after that one had ended."""
-    name = core.store.view(run_id).name
-    if holder := core.names.taken_by(name, run_id):
+    name = runs.store.view(run_id).name
+    if holder := runs.names.taken_by(name, run_id):
         raise UsageError(
             f"cannot resume {run_id}: its name '{name}' is taken by {holder}; "
             f"`mission-tui rename {run_id} NAME` gives it another one"
@@ -144,10 +144,10 @@ def damaged_changes(start: Manifest | None, damaged: tuple[DamagedCheckpoint, ..
     return (Change("checkpoint", newest.name, now, "warn", clean(why, 400), remedy),)
 
 
-def journal_damaged(core: Core, run_id: str, damaged: tuple[DamagedCheckpoint, ...]) -> None:
+def journal_damaged(runs: Runs, run_id: str, damaged: tuple[DamagedCheckpoint, ...]) -> None:
     """Have the run's journal say which checkpoints do not hold what was saved there."""
     for each in damaged:
-        core.record_observed_of(run_id, file_damaged(f"checkpoints/{each.name}", each.why))
+        runs.record_observed_of(run_id, file_damaged(f"checkpoints/{each.name}", each.why))
 
 
 async def plan_attempt(
@@ -259,15 +259,15 @@ def start_attempt(core: Core, run_id: str, plan: NextAttempt) -> None:
     start_next_attempt(core, run_id, plan.now, plan.caller, plan.start, terms=plan.terms, changes=changes)
 
 
-def terms_before(core: Core, run_id: str, checkpoint: str | None) -> Terms | None:
+def terms_before(runs: Runs, run_id: str, checkpoint: str | None) -> Terms | None:
     """The terms of the newest attempt, if that one began from `checkpoint` too; None if it did not.
 
     How far terms have come is part of every later checkpoint, so only who begins where it began needs them again.
     Raises `DamagedError`.
     """
-    journal = core.store.run(run_id).journal
+    journal = runs.store.run(run_id).journal
     began_from = None if journal.resumed is None else journal.resumed.checkpoint
-    return read_terms(core.run_dir(run_id).attempt(journal.attempt).terms) if checkpoint == began_from else None
+    return read_terms(runs.run_dir(run_id).attempt(journal.attempt).terms) if checkpoint == began_from else None
 
 
 def without_remedies(verdict: ResumeVerdict) -> tuple[Change, ...]:
@@ -306,9 +306,9 @@ def clipped_share(runs: Runs, run_id: str) -> float | None:
     return sum(shares) / len(shares) if shares else None
 
 
-def _collapsed(core: Core, run_id: str, checkpoint: Manifest) -> str | None:
+def _collapsed(runs: Runs, run_id: str, checkpoint: Manifest) -> str | None:
     """The sentence of the critical finding that was open at `checkpoint` and says that nothing is learned any more."""
-    for finding in core.store.run(run_id).journal.findings.values():
+    for finding in runs.store.run(run_id).journal.findings.values():
         grave = finding.rule in _STOPPED_LEARNING and finding.severity == "critical"
         here = finding.attempt == checkpoint.attempt
         if grave and here and finding.first_update <= checkpoint.update <= finding.last_update:

@@ -20,6 +20,7 @@ from mission_tui.supervisor.ending.leftovers import find_leftovers, remove_lefto
 from mission_tui.supervisor.launchers import Sighting
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.restart_rules import decide_restart
 from mission_tui.supervisor.runs.run_on_disk import exit_facts
 from mission_tui.supervisor.watching.metrics_feed import judge_silence, read_news
@@ -68,12 +69,12 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -
         sweep(core, run, attempt)
 
 
-def _peak(core: Core, run: LiveRun, ended: ExitRecord | None) -> Peak | None:
+def _peak(runs: Runs, run: LiveRun, ended: ExitRecord | None) -> Peak | None:
     """What the attempt held at most; None when it did no update, and so may not have needed what it needs.
 
     It was looked at now and then; of the largest process the kernel kept count.
     """
-    row = core.store.run(run.id).metrics.row
+    row = runs.store.run(run.id).metrics.row
     if row is None or row.attempt != run.attempt:
         return None
     largest = ended.peak_rss_bytes if ended is not None else None

@@ -26,6 +26,7 @@ from mission_tui.supervisor.lifecycle.further_attempts import (
 )
 from mission_tui.supervisor.lifecycle.run_queue import why_it_waits
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.restart_rules import due_restarts
 
 log = logging.getLogger(__name__)
@@ -125,8 +126,8 @@ def _variables(core: Core, run_id: str) -> str:
     return core.variables.why_it_waits(run_id)
 
 
-def _row(core: Core, run_id: str, due: RestartDue) -> Row:
-    journal = core.store.run(run_id).journal
+def _row(runs: Runs, run_id: str, due: RestartDue) -> Row:
+    journal = runs.store.run(run_id).journal
     return Row(journal.restarts, due.number) if due.after == "reboot" else Row(due.number, journal.reboots)
 
 

@@ -30,6 +30,7 @@ from mission_tui.supervisor.lifecycle.capacity import claims_of, headroom_now, q
 from mission_tui.supervisor.lifecycle.outcome import abandon
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.restart_rules import due_restarts
 
 HELD = "waits until nobody holds its lease: a process that is not known here has it"
@@ -141,24 +142,24 @@ def _queued(core: Core, run_id: str, spec: Spec, visible: str | None, now: float
     )
 
 
-def waits_for_others(core: Core, after: tuple[str, ...]) -> str:
+def waits_for_others(runs: Runs, after: tuple[str, ...]) -> str:
     """Which of the runs `after` has not ended yet, in a sentence; empty when all have."""
     for run_id in after:
-        run = _known(core, run_id)
+        run = _known(runs, run_id)
         if run is not None and run.state != "ended":
             standing = ", which is parked" if run.state == "parked" else ""
             return f"waits until {run.journal.name} has ended{standing}"
     return ""
 
 
-def ends_of_others(core: Core, after: tuple[str, ...]) -> tuple[str, ...]:
+def ends_of_others(runs: Runs, after: tuple[str, ...]) -> tuple[str, ...]:
     """How each of the runs `after` ended, in words."""
-    return tuple(_end(run_id, _known(core, run_id)) for run_id in after)
+    return tuple(_end(run_id, _known(runs, run_id)) for run_id in after)
 
 
-def _known(core: Core, run_id: str) -> RunHistory | None:
+def _known(runs: Runs, run_id: str) -> RunHistory | None:
     try:
-        return core.store.run(run_id)
+        return runs.store.run(run_id)
     except KeyError:
         return None
 

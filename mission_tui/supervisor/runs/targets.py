@@ -47,7 +47,7 @@ from mission_tui.supervisor.runs.registry import Runs
 Objection = Callable[[LiveRun], str | None]
 
 
-def _nothing(_run: LiveRun) -> str | None:
+def no_objection(_run: LiveRun) -> str | None:
     """Nothing is known against it."""
     return None
 
@@ -86,7 +86,7 @@ def _meant(runs: Runs, ref: str) -> tuple[str, ...]:
 
 
 def live_targets(
-    runs: Runs, refs: Sequence[str], verb: str, detail: Objection = _nothing, passing: Container[str] = ()
+    runs: Runs, refs: Sequence[str], verb: str, detail: Objection = no_objection, passing: Container[str] = ()
 ) -> tuple[list[LiveRun], list[str]]:
     """The live runs that `refs` mean, and notes about those of `@live`, or of a group, that were passed over.
 

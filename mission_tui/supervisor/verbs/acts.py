@@ -8,6 +8,7 @@ is, at once.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from mission_tui.ipc.replies import Accepted, CheckpointOutcome
 from mission_tui.ipc.requests import Act, Shutdown
@@ -18,17 +19,31 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import AskedCheckpoint, LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.restart_rules import call_off_restarts, waiting_for_restart
-from mission_tui.supervisor.runs.targets import live_targets
+from mission_tui.supervisor.runs.targets import Objection, live_targets, no_objection
 
 LONGEST_WAIT_S = 100.0
 """Before a client would give up on an answer."""
 
 
+def _to_end(
+    runs: Runs, request: Act, detail: Objection = no_objection
+) -> tuple[tuple[str, ...], list[LiveRun], list[str]]:
+    """The runs that waited for a restart, which is called off; the live runs that are to end; notes. Raises as
+    `live_targets`.
+    """
+    waiting = waiting_for_restart(runs, request.runs)
+    live, notes = live_targets(runs, request.runs, request.verb, detail, waiting)
+    call_off_restarts(runs, waiting, request.verb)
+    return waiting, live, notes
+
+
+def _accepted(request: Act, runs: Sequence[LiveRun], notes: Sequence[str], waiting: tuple[str, ...] = ()) -> Accepted:
+    return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))
+
+
 async def stop(core: Core, request: Act) -> Accepted:
     """Ask the runs to save and stop; a run that is stopping already goes on doing so, and stays stopped."""
-    waiting = waiting_for_restart(core, request.runs)
-    runs, notes = live_targets(core, request.runs, "stop", passing=waiting)
-    call_off_restarts(core, waiting, "stop")
+    waiting, runs, notes = _to_end(core, request)
     for run in runs:
         run.end_for_good()
         if "stop" in core.store.run(run.id).journal.asked:
@@ -36,7 +51,7 @@ async def stop(core: Core, request: Act) -> Accepted:
             continue
         core.record_verb(run, "stop")
         stop_gracefully(core, run)
-    return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))
+    return _accepted(request, runs, notes, waiting)
 
 
 async def kill(core: Core, request: Act) -> Accepted:
@@ -49,25 +64,21 @@ async def kill(core: Core, request: Act) -> Accepted:
         pids = f" ({who})" if who else ""
         return f"its processes{pids} cannot be verified as its own; check them and end them yourself"
 
-    waiting = waiting_for_restart(core, request.runs)
-    runs, notes = live_targets(core, request.runs, "kill", detail, waiting)
-    call_off_restarts(core, waiting, "kill")
+    waiting, runs, notes = _to_end(core, request, detail)
     for run in runs:
         core.record_verb(run, "kill")
         kill_now(core, run)
-    return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))
+    return _accepted(request, runs, notes, waiting)
 
 
 async def park(core: Core, request: Act) -> Accepted:
     """Ask the runs to save and make room. A run is parked when its trainer has saved and is gone."""
-    waiting = waiting_for_restart(core, request.runs)
-    runs, notes = live_targets(core, request.runs, "park", passing=waiting)
-    call_off_restarts(core, waiting, "park")
+    waiting, runs, notes = _to_end(core, request)
     for run in runs:
         run.end_for_good()
         core.record_verb(run, "park")
         stop_gracefully(core, run)
-    return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))
+    return _accepted(request, runs, notes, waiting)
 
 
 async def pause(core: Core, request: Act) -> Accepted:
@@ -80,7 +91,7 @@ async def pause(core: Core, request: Act) -> Accepted:
     for run in runs:
         core.record_verb(run, "pause")
         run.pause()
-    return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes))
+    return _accepted(request, runs, notes)
 
 
 async def freeze(core: Core, request: Act) -> Accepted:
@@ -100,7 +111,7 @@ async def freeze(core: Core, request: Act) -> Accepted:
         if stand is not None and stand.running:
             pids = ", ".join(map(str, stand.running))
             notes.append(f"{core.store.view(run.id).name}: processes {pids} did not stop; they stop when they can")
-    return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes))
+    return _accepted(request, runs, notes)
 
 
 async def checkpoint(core: Core, request: Act) -> Accepted:
