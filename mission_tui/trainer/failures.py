@@ -30,12 +30,18 @@ class NonFiniteError(MissionError):
     """A reward, a loss or a parameter is nan or infinite; what the model holds now must never be saved."""
 
 
+class NonFiniteEnvError(NonFiniteError):
+    """The environment itself gave it, as a reward or in an observation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """What ended a training: its kind, one sentence, and the exit code of the process."""
 
     kind: FailureKind
     cause: str
+    from_env: bool = False
+    """A number that is not finite came from the environment."""
 
     @property
     def exit_code(self) -> int:
@@ -44,7 +50,7 @@ class Failure:
 
 def classify(error: BaseException) -> Failure:
     """The failure that `error` stands for."""
-    return Failure(_kind(error), _sentence(error))
+    return Failure(_kind(error), _sentence(error), isinstance(error, NonFiniteEnvError))
 
 
 def complain(sentence: str) -> None:

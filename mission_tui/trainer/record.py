@@ -203,6 +203,7 @@ class Record:
                 cause=failure.cause if failure else cause,
                 checkpoint=checkpoint,
                 unsaved=unsaved,
+                from_env=failure is not None and failure.from_env,
             ),
             durable=True,
         )

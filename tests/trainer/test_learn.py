@@ -149,6 +149,7 @@ def test_an_environment_that_goes_wrong_ends_the_run_with_its_cause(
     ran = run_attempt(new_run(tmp_path / "run", spec))
     assert ran.exit_code == 1
     assert (ran.ended().how, ran.ended().failure) == ("failed", failure)
+    assert ran.ended().from_env == (failure == "nan")
     assert sentence in ran.ended().cause
     assert sentence in capfd.readouterr().err
 
@@ -182,7 +183,7 @@ def test_a_loss_that_overflows_ends_the_run_as_nan(tmp_path: Path) -> None:
     """Rewards that are numbers, but too large for the value loss, are caught before anything is saved."""
     spec = spec_with(env={"id": "Spoilt-v0", "kwargs": {"value": "1e30", "at": 1}, **PROBES})
     ran = run_attempt(new_run(tmp_path / "run", spec))
-    assert ran.ended().failure == "nan"
+    assert (ran.ended().failure, ran.ended().from_env) == ("nan", False)
     assert "value loss became inf" in ran.ended().cause
     assert ran.saves() == []
     assert ran.ended().checkpoint is None

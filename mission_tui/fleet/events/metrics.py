@@ -174,7 +174,8 @@ class SettingsChanged(Struct, frozen=True, tag="set", tag_field="kind", omit_def
 class TrainingEnded(Struct, frozen=True, tag="end", tag_field="kind", omit_defaults=True):
     """The trainer's own last word. `failure` names the kind when `how` is failed; `cause` is a sentence.
 
-    `unsaved` says why its last boundary is not what `checkpoint` holds, and how old that is.
+    `unsaved` says why its last boundary is not what `checkpoint` holds, and how old that is. `from_env`: what was not
+    finite, and ended it, came from the environment.
     """
 
     seq: Count
@@ -187,6 +188,7 @@ class TrainingEnded(Struct, frozen=True, tag="end", tag_field="kind", omit_defau
     cause: str = ""
     checkpoint: str | None = None
     unsaved: str = ""
+    from_env: bool = False
 
 
 MetricRecord = (

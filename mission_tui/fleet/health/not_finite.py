@@ -33,7 +33,7 @@ class NotFinite(Rule):
         self._state = Hysteresis(1, WINDOW)
         self._bad: deque[tuple[Row, tuple[str, ...]]] = deque(maxlen=WINDOW)
         self._known: set[str] = set()
-        self._told: str | None = None
+        self._last_word: TrainingEnded | None = None
 
     def judge(self, row: Row) -> Severity | None:
         """Critical from the first number that is not finite until a whole window has been finite."""
@@ -44,24 +44,30 @@ class NotFinite(Rule):
 
     def check_record(self, record: TrainingEnded) -> None:
         """The trainer itself stopped at such a number, before any row showed it; its words are the finding's."""
-        self._told = clean(record.cause) or "training stopped at a number that is not finite"
+        self._last_word = record
 
     def explain(self, severity: Severity) -> Explanation:
         """Names the numbers; the cause is the run's own update pressure, or the environment for a return."""
         row, names = self._bad[-1] if self._bad else (None, ())
-        settings = self.context.settings
+        settings, end = self.context.settings, self._last_word
         signal = next((name for name in names if name != "episode return"), "rollout/ep_rew_mean")
-        if self._told is None and row is not None and names == ("episode return",):
+        sentence = _sentence(row, names) if row else ""
+        if end is not None:
+            sentence = clean(end.cause) or "training stopped at a number that is not finite"
+        if end.from_env if end is not None else names == ("episode return",):
+            what, advice = "reward", "stop, and look at how the environment computes its reward"
+            if end is not None:
+                what, advice = "number", "look at how the environment computes it: a resume would meet it again"
             return Explanation(
-                sentence=_sentence(row, names),
-                cause=f"{clean(settings.env_id, 80) or 'the environment'} gave a reward that is not finite",
-                advice="stop, and look at how the environment computes its reward",
+                sentence=sentence,
+                cause=f"{clean(settings.env_id, 80) or 'the environment'} gave a {what} that is not finite",
+                advice=advice,
                 evidence=self._evidence(),
                 signal=signal,
             )
         rate = learning_rate_of(row, settings)
         return Explanation(
-            sentence=self._told or (_sentence(row, names) if row else ""),
+            sentence=sentence,
             cause=pressure_sentence(settings, rate) + NORMALIZED[settings.normalize_obs],
             advice="go back to the last good checkpoint with half the learning rate",
             advice_set=halved_learning_rate(settings, row),

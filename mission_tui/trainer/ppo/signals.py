@@ -25,7 +25,7 @@ from stable_baselines3.common.distributions import (
     StateDependentNoiseDistribution,
 )
 
-from mission_tui.trainer.failures import NonFiniteError
+from mission_tui.trainer.failures import NonFiniteEnvError, NonFiniteError
 
 if TYPE_CHECKING:
     from mission_tui.trainer.ppo import PPO, Losses
@@ -242,21 +242,21 @@ def _spread(policy: Any) -> dict[str, float]:
 
 
 def check_rewards(rewards: NDArray[np.floating[Any]]) -> None:
-    """Raise `NonFiniteError` naming the first environment whose reward is nan or infinite."""
+    """Raise `NonFiniteEnvError` naming the first environment whose reward is nan or infinite."""
     finite = np.isfinite(rewards)
     if not finite.all():
         lane = int(np.flatnonzero(~finite)[0])
-        raise NonFiniteError(f"the reward of environment {lane} became {rewards[lane]}")
+        raise NonFiniteEnvError(f"the reward of environment {lane} became {rewards[lane]}")
 
 
 def check_observations(observations: Any) -> None:
-    """Raise `NonFiniteError` naming the first environment with a nan or infinite observation; dictionaries by key."""
+    """Raise `NonFiniteEnvError` naming the first environment with a nan or infinite observation, and its key."""
     parts = observations if isinstance(observations, dict) else {"": observations}
     for key, part in parts.items():
         finite = np.isfinite(part).reshape(len(part), -1).all(axis=1)
         if not finite.all():
             where, lane = f" '{key}'" if key else "", int(np.flatnonzero(~finite)[0])
-            raise NonFiniteError(f"the observation{where} of environment {lane} became nan or infinite")
+            raise NonFiniteEnvError(f"the observation{where} of environment {lane} became nan or infinite")
 
 
 def check_rollout(buffer: RolloutBuffer) -> None:

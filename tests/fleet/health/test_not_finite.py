@@ -86,6 +86,18 @@ def test_a_trainer_that_stopped_in_time_is_an_incident_too() -> None:
     assert judge.findings == (finding,)
 
 
+def test_a_number_of_the_environment_is_not_blamed_on_the_learning_rate() -> None:
+    """Where the trainer says that the environment gave it, no setting of PPO is offered as a remedy."""
+    judge = judge_of(SPEC)
+    judge.update(update(1))
+    told = "the observation of environment 3 became nan or infinite"
+    end = TrainingEnded(3, 1, 1, 1024, 1.0, "failed", failure="nan", cause=told, from_env=True)
+    [finding] = judge.ended(end)
+    assert (finding.sentence, finding.cause) == (told, "CartPole-v1 gave a number that is not finite")
+    assert finding.advice == "look at how the environment computes it: a resume would meet it again"
+    assert finding.advice_set == ()
+
+
 def test_an_ordinary_end_is_no_incident() -> None:
     """A run that finished, or failed of something else, has no such finding."""
     judge = judge_of(SPEC)
