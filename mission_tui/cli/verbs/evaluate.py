@@ -75,7 +75,6 @@ def evaluate_command(
     """Play episodes with a run's policy."""
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.progress import TaskBar
-    from mission_tui.ipc.captured import captured_environ
     from mission_tui.ipc.requests import Evaluate
 
     if fps is not None and render is None:
@@ -88,7 +87,7 @@ def evaluate_command(
         return Evaluate(
             id=id_,
             run=run,
-            environ=captured_environ(session.environ),
+            environ=session.origin["environ"],
             checkpoint=checkpoint,
             episodes=episodes,
             deterministic=not stochastic,

@@ -18,6 +18,7 @@ from msgspec import structs
 from mission_tui.errors import PresetError
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import RunSpec, Spec
+from mission_tui.ipc.requests import FromClient
 from mission_tui.records.files.given_files import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.host.identity import Process
@@ -66,6 +67,11 @@ class Caller:
             from_file=frozenset(order.from_file),
             limits=order.limits,
         )
+
+
+def caller_from(request: FromClient) -> Caller:
+    """Who asks, as they said it of themselves."""
+    return Caller(request.python, request.cwd, request.environ, limits=request.limits)
 
 
 def drop_run_markers(environ: MutableMapping[str, str]) -> None:

@@ -23,7 +23,7 @@ from mission_tui.ipc.replies import Benched, Progress
 from mission_tui.ipc.requests import Bench
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.supervisor.ending.removal import remove_runs
-from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.launchers.caller import caller_from
 from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
@@ -78,7 +78,7 @@ async def _round(
     """
     from mission_tui.fleet.bench import order_of
 
-    caller, sides = Caller(request.python, request.cwd, request.environ, limits=request.limits), len(request.items)
+    caller, sides = caller_from(request), len(request.items)
     planned = max(number, request.repeats)
     found: dict[int, Repeat] = {}
     for side in order_of(number, sides):

@@ -32,6 +32,7 @@ from mission_tui.supervisor.launchers.caller import (
     VISIBLE,
     Caller,
     absolute_paths,
+    caller_from,
     check_program,
     program,
     with_script_python,
@@ -53,7 +54,7 @@ _SPARE_S = 30.0
 async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked]:
     """Progress, then every step. A client that leaves does not end the smoke run, which soon ends by itself."""
     spec = absolute_paths(request.spec, request.cwd)
-    caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
+    caller = caller_from(request)
     steps = [_checked("machine", lambda: _machine(core, spec, caller)), _checked("place", lambda: _place(spec, caller))]
     figures = None
     if spec.run.command is None and all(step.level != "failed" for step in steps):
@@ -149,7 +150,7 @@ async def quote(core: Core, request: Quote) -> Quoted:
     await core.machine.measure()
     items = [structs.replace(item, spec=absolute_paths(item.spec, request.cwd)) for item in request.items]
     specs = [item.spec for item in items]
-    caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
+    caller = caller_from(request)
     visible = caller.environ.get(VISIBLE)
     warnings: tuple[str, ...] = ()
     held: Sequence[str] = ()

@@ -32,7 +32,7 @@ from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.host.tasks import Task, run_task
-from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, with_spec_env
+from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, caller_from, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import as_module
 from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.adoption import load_ended
@@ -107,7 +107,7 @@ async def importing_run(core: Core, request: Importing, stem: str) -> AsyncGener
     check_names((request.item,))
     core.check_room()
     spec = absolute_paths(request.item.spec, request.cwd)
-    caller = with_spec_env(spec, Caller(request.python, request.cwd, request.environ, limits=request.limits))
+    caller = with_spec_env(spec, caller_from(request))
     with new_run(core, request.item.name, stem) as (run, name):
         work = RunDir(supervisor_dir(core.root) / f"{MAKING}{run.id}.imported")
         try:

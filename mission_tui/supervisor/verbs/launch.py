@@ -31,6 +31,7 @@ from mission_tui.supervisor.host.own_limits import said_of_limits
 from mission_tui.supervisor.launchers.caller import (
     Caller,
     absolute_paths,
+    caller_from,
     check_program,
     with_script_python,
     with_spec_env,
@@ -59,7 +60,7 @@ _YOURS = "clone without --exact uses yours"
 
 async def launch(core: Core, request: Launch) -> Launched:
     """Make and start the runs; `Launched` means that they are on disk. Raises `MissionError` with nothing made."""
-    caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
+    caller = caller_from(request)
     made, warnings = await begin_runs(core, request.items, caller)
     views = tuple(core.store.view(run_id) for run_id in made)
     return Launched(re=request.id, runs=views, warnings=(*warnings, *said_of_limits(request.limits), *_queued(views)))

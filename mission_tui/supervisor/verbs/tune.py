@@ -28,7 +28,7 @@ from mission_tui.plain_files import make_folder
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.tuning_files import host_fingerprint
 from mission_tui.supervisor.ending.removal import remove_runs
-from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.launchers.caller import caller_from
 from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
@@ -56,7 +56,7 @@ async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:
     from mission_tui.fleet.tuning.tune_state import tune_state
     from mission_tui.supervisor.measuring import run_probe
 
-    caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
+    caller = caller_from(request)
     with _journal(core, request) as (log, name, begun, known):
         await remove_runs(core, _left_behind(core, name))
         done = list(known)
@@ -172,10 +172,7 @@ async def tune_fleet(core: Core, request: TuneFleet) -> AsyncGenerator[Progress 
     if core.live:
         names = ", ".join(sorted(core.name_of(run_id) for run_id in core.live)[:3])
         raise UsageError(f"{names} would disturb the measurement: wait until no run is left, or stop them first")
-    caller, until = (
-        Caller(request.python, request.cwd, request.environ, limits=request.limits),
-        time.monotonic() + request.budget_s,
-    )
+    caller, until = caller_from(request), time.monotonic() + request.budget_s
     made: list[str] = []
     payoffs: list[MarginalGain] = []
     ended = ""
