@@ -13,6 +13,7 @@ import importlib.util
 import os
 import re
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -30,7 +31,7 @@ from mission_tui.fleet.events.findings import FailedDuty, Finding
 from mission_tui.fleet.events.journal import FleetEvent, HealthActed
 from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.fleet.views.snapshot import Restart, RunView
 from mission_tui.supervisor.host.children import Child, start_child
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.runs.core import Core
@@ -71,6 +72,7 @@ class RunFacts(Struct, frozen=True):
     timesteps: int | None
     total_timesteps: int | None
     last_checkpoint: str | None
+    restart: Restart | None
 
 
 class Event(Struct, frozen=True):
@@ -79,6 +81,7 @@ class Event(Struct, frozen=True):
     schema: int
     event: EventWord
     t: float
+    host: str
     run: RunFacts
     finding: dict[str, object] | None
     failed_duty: dict[str, object] | None
@@ -122,7 +125,7 @@ def _messengers(runs: Runs, run: LiveRun, about: Finding | FailedDuty | None) ->
     elif about is not None:
         what, failed = "failed-duty", structs.asdict(about)
     if keep.on_event:
-        event = Event(SCHEMA, what, time.time(), _facts(view), finding, failed)
+        event = Event(SCHEMA, what, time.time(), socket.gethostname(), _facts(view), finding, failed)
         yield _Messenger("on_event", what, ("/bin/sh", "-c", keep.on_event), msgspec.json.encode(event))
     if keep.apprise:
         yield _Messenger("apprise", what, (*_APPRISE, *_letter(view, about)))
@@ -133,22 +136,35 @@ def _facts(view: RunView) -> RunFacts:
 
 
 def _letter(view: RunView, about: Finding | FailedDuty | None) -> tuple[str, ...]:
-    """Title, text and kind, as apprise's command line takes them."""
+    """Title, text and kind, as apprise's command line takes them. Whoever reads them may have runs on several hosts."""
     what: str
     parts: tuple[str, ...]
     match about:
         case Finding():
-            what = about.severity
-            title, parts = f"{view.name}: {about.rule} {what}", (about.sentence, about.cause, about.proposal)
+            what, said = about.severity, f"{about.rule} {about.severity}"
+            parts = about.sentence, about.cause, about.proposal
         case FailedDuty():
-            what = "warning"
-            title, parts = f"{view.name}: {about.duty} failed", (about.sentence,)
+            what, said, parts = "warning", f"{about.duty} failed", (about.sentence,)
         case None:
-            what = view.outcome or "ended"
-            title, parts = f"{view.name}: {what}", (view.cause or "",)
+            what = said = view.outcome or "ended"
+            parts = view.cause or "", _what_follows(view, time.time())
+    title = f"{view.name} on {socket.gethostname()}: {said}"
     body = "\n".join(clean(part, BODY_CHARACTERS) for part in parts if part)
     kind = f"--notification-type={_KINDS.get(what, 'info')}"
     return f"--title={title}", f"--body={body or title}", kind, "--input-format=text"
+
+
+def _what_follows(view: RunView, now: float) -> str:
+    """What becomes of the run that has ended; empty where nothing does and nothing is to be done."""
+    if view.restart is not None:
+        left_s = max(0.0, view.restart.due_t - now)
+        return f"It restarts in {left_s:.0f} s ({view.restart.number} of {view.restart.most} in a row)."
+    if view.outcome == "finished":
+        return ""
+    if view.last_checkpoint is None:
+        return "It does not restart by itself."
+    words = f"`mission-tui resume {view.name}` goes on from checkpoint {view.last_checkpoint}"
+    return f"It does not restart by itself; {words}."
 
 
 def _send(core: Core, run: LiveRun, finding_id: str, messengers: list[_Messenger]) -> None:

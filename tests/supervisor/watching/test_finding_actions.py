@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -22,8 +23,8 @@ from msgspec import structs
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import Asked, AttemptEnded, DutyDoneSeen, FleetEvent, HealthActed, RunCreated
 from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord
-from mission_tui.fleet.events.outcome import Killed
-from mission_tui.fleet.specs.spec import KeepSpec, Spec
+from mission_tui.fleet.events.outcome import Failed, Killed
+from mission_tui.fleet.specs.spec import KeepSpec, RestartKeep, Spec
 from mission_tui.fleet.specs.thresholds import Act, HealthKeep, KlPersistentLimits, NanLimits
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark, Resume
@@ -261,7 +262,7 @@ def test_apprise_sends_to_what_the_users_own_configuration_names(lab: Lab, tmp_p
         (tmp_path / ".apprise").write_text(f"json://127.0.0.1:{port}/\n")
         spec = spec_of(HealthKeep(apprise=True))
         (run,) = lab.launch(spec=spec, STUB_DIES_AT="3", HOME=str(tmp_path))
-        name = lab.ended(run).name
+        name = f"{lab.ended(run).name} on {socket.gethostname()}"
         until(lambda: len(letters) == 2, 15)
     by_title = {letter["title"]: letter for letter in letters}
     assert set(by_title) == {f"{name}: nan critical", f"{name}: failed"}
@@ -315,10 +316,11 @@ async def core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         run.release()
 
 
-def live_run(core: Core, on_event: str) -> LiveRun:
+def live_run(core: Core, on_event: str, restart: RestartKeep = RestartKeep()) -> LiveRun:  # noqa: B008 - frozen
     """A run that is live here, though nothing of it runs."""
     run = core.run_dir("20261121-104207-demo-3f9a")
     spec = spec_of(HealthKeep(on_event=on_event))
+    spec = structs.replace(spec, keep=structs.replace(spec.keep, restart=restart))
     run.attempt(1).path.mkdir(parents=True)
     caller = Caller(sys.executable, str(core.root), {"PATH": os.environ["PATH"]})
     write_spec(run.spec, spec)
@@ -328,6 +330,22 @@ def live_run(core: Core, on_event: str) -> LiveRun:
     live.attempt = 1
     core.record_observed(live, lambda seq, t: RunCreated(seq, t, "demo", "demo"))
     return live
+
+
+async def test_who_is_told_of_an_end_hears_where_it_was_and_what_follows(core: Core, tmp_path: Path) -> None:
+    """The host's name, when it restarts by itself, and without that the words that go on."""
+    told = tmp_path / "told"
+    live = live_run(core, f"cat > {told}.part; mv {told}.part {told}", RestartKeep(most=3, wait_s=60.0))
+    abandon(core, live, Failed("crash", "ended by SIGSEGV (signal 11)", "000000064", 11))
+    event = await asyncio.to_thread(until, lambda: read_json(told))
+    assert event["host"] == socket.gethostname()
+    assert {**event["run"]["restart"], "due_t": 0} == {"due_t": 0, "number": 1, "most": 3, "after": "failure"}
+    view = core.store.view(live.id)
+    title, body = notifying._letter(view, None)[:2]
+    assert title == f"--title=demo on {socket.gethostname()}: failed"
+    assert re.search(r"signal 11\)\nIt restarts in (59|60) s \(1 of 3 in a row\)\.$", body)
+    over = structs.replace(view, restart=None)
+    assert notifying._letter(over, None)[1].endswith("`mission-tui resume demo` goes on from checkpoint 000000064.")
 
 
 FINDING = Finding("nan-1-5", "nan", "critical", 5, 5, "NaN", "cause", "advice")
