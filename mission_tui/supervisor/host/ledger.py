@@ -150,18 +150,29 @@ class Ledger:
         return False
 
     def _files(self) -> Iterator[Path]:
-        """The files of other supervisors, at most so many."""
+        """The files of other supervisors, at most so many, of which as many of each user as of any other: who fills the
+        folder hides nobody else's. Ours come first.
+        """
         if self._folder is None:
             return
+        by_owner: dict[int, list[str]] = {}
         try:
             with os.scandir(self._folder) as entries:
-                names = [entry.name for entry in entries if entry.name.startswith(PREFIX)]
+                for entry in entries:
+                    if (owner := _owner_of(entry)) is not None:
+                        by_owner.setdefault(owner, []).append(entry.name)
         except OSError as error:
             self.note = f"{self._folder} cannot be read: {error.strerror or error}"
             return
-        # Ours first: somebody who fills the folder keeps nobody from seeing their own.
-        names.sort(key=lambda name: (not name.startswith(f"{PREFIX}{self._me}-"), name))
-        for name in names[:MOST_FILES]:
+        places = (
+            (owner != self._me, place, name) for owner, names in by_owner.items() for place, name in enumerate(names)
+        )
+        turns = sorted(places)
+        if len(turns) > MOST_FILES:
+            most = max(by_owner, key=lambda owner: len(by_owner[owner]))
+            whose = f"{len(by_owner[most]):,} of them by {_name_of(most)}"
+            self.note = f"{self._folder} holds {len(turns):,} files of reservations, {whose}; {MOST_FILES} were read"
+        for _, _, name in turns[:MOST_FILES]:
             if name not in (self._name, f"{self._name}.tmp"):
                 yield self._folder / name
 
@@ -192,6 +203,17 @@ class Ledger:
             there = process is not None and process.start_time == said.start_time and process.state not in "ZX"
             return there and Path(f"/proc/{said.pid}").stat().st_uid == owner
         return False
+
+
+def _owner_of(entry: os.DirEntry[str]) -> int | None:
+    """Whose file of reservations the entry is; None for one that is none, also for one that has another user's name."""
+    if not entry.name.startswith(PREFIX):
+        return None
+    with suppress(OSError):
+        owner = entry.stat(follow_symlinks=False).st_uid
+        if entry.name.startswith(f"{PREFIX}{owner}-"):
+            return owner
+    return None
 
 
 def _open_lock(path: Path) -> int:

@@ -21,7 +21,7 @@ from mission_tui.fleet.capacity.cost import Claim, Reservations, Reserved
 from mission_tui.procfs import boot_id, read_stat
 from mission_tui.supervisor.host.ledger import LOCK, MOST_BYTES, PREFIX, Ledger, ledger_folder
 from tests.full_disk import fill, small_disk
-from tests.other_user import as_nobody, needs_another_user, shared_folder
+from tests.other_user import NOBODY, as_nobody, needs_another_user, shared_folder
 from tests.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -257,6 +257,28 @@ def test_another_user_counts_and_is_not_trusted(start: Callable[..., subprocess.
         ledger.write(CLAIMS)
         assert reserve(start(RESERVES, "9", python=as_nobody(), folder=folder)) == ["saw 2 \n"]
         assert ledger.read(locked=True) == (Reserved("nobody", False, (Claim(cores=1),)),)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives files to another user")
+@pytest.mark.parametrize("named_for", [0, NOBODY])
+def test_files_of_another_user_hide_nobody_elses_and_are_said(ledger: Ledger, tmp_path: Path, named_for: int) -> None:
+    """(root) Three hundred, under their name or under ours: what we reserved is read all the same."""
+    with subprocess.Popen(["sleep", "60"]) as mine:
+        try:
+            process = read_stat(mine.pid)
+            assert process is not None
+            for number in range(300):
+                junk = tmp_path / f"{PREFIX}{named_for}-{number:016x}"
+                junk.write_text("junk")
+                os.chown(junk, NOBODY, NOBODY)
+            said = Reservations(boot_id=boot_id(), pid=mine.pid, start_time=process.start_time, claims=CLAIMS)
+            (tmp_path / f"{PREFIX}0-{'f' * 16}").write_bytes(msgspec.json.encode(said))
+            lock = ledger.enter()
+            assert [each.claims for each in ledger.read(locked=True)] == [CLAIMS]
+            ledger.leave(lock)
+            assert ("301 files of reservations, 300 of them by nobody" in ledger.note) == (named_for == NOBODY)
+        finally:
+            mine.kill()
 
 
 def test_a_lock_that_somebody_keeps_is_not_waited_for(ledger: Ledger, tmp_path: Path) -> None:
