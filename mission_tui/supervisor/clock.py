@@ -90,7 +90,7 @@ class Clock:
             try:
                 await self._beat()
             except (OSError, MissionError):
-                # A disk that refuses, or somebody's link where the sockets belong: the next beat may do better.
+                # A disk that refuses, or a foreign link where the sockets belong: the next beat may succeed.
                 log.exception("a beat failed")
             await asyncio.sleep(TICK_S)
 
@@ -171,14 +171,14 @@ class Clock:
             self._core.apply(run.id, FlagSeen("damaged", raised=True))
 
     def _check_root(self) -> None:
-        """Where others may write, nothing can be trusted: leave, so that the next client is told; runs go on."""
+        """Where others may write, nothing can be trusted: leave, so that the next client learns why; runs go on."""
         try:
             check_private(self._core.root)
         except UsageError as error:
             self._core.request_exit(str(error))
 
     def _find_stale(self) -> None:
-        """At the start, after an end without a keeper, now and then while somebody sees it: it reads all of /proc."""
+        """At the start, after an end without a keeper, now and then while a client looks: it reads all of /proc."""
         due = self._core.orphaned or (self._beats % STALE_TICKS == 0 and self._dispatcher.attended)
         if due and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(find_stale(self._core), name="stale")
@@ -190,7 +190,7 @@ class Clock:
         self._core.retry_journals()
 
     def _sample(self) -> None:
-        """Nobody watching and nothing running: nothing is sampled."""
+        """Without clients and live runs nothing is sampled."""
         core = self._core
         wanted = bool(core.live) or self._dispatcher.attended
         core.machine.gpu.tick(wanted)

@@ -105,7 +105,7 @@ def _is_enough(runs: Runs, run_id: str, patience: Patience) -> bool:
 
 
 def _given_up(runs: Runs, run_id: str, patience: Patience, waited_s: float) -> str:
-    """Why nobody waits any longer; empty while somebody does."""
+    """Why it is given up; empty while it goes on."""
     view = runs.store.view(run_id)
     if view.update is None or view.update == 0:
         # The first update is learning already, and may take as long as the slowest is allowed to.

@@ -116,7 +116,7 @@ class RequestDispatcher:
 
     @property
     def attended(self) -> bool:
-        """Whether somebody looks: a client watches, or one asked something a moment ago."""
+        """Whether a client watches, or asked something a moment ago."""
         return bool(self._watching) or time.monotonic() - self._asked_at < ATTENDED_S
 
     async def answer(self, request: OperatorRequest, session: Session) -> None:
@@ -187,7 +187,7 @@ class RequestDispatcher:
         self._watching.pop(session, None)
 
     async def push(self) -> None:
-        """Send snapshots to whoever watches, as things change and at most four times a second, for ever."""
+        """Send snapshots to the clients that watch, as things change, at most four times a second, for ever."""
         while True:
             await self._core.changed.wait()
             self._core.changed.clear()

@@ -85,7 +85,7 @@ class TelemetryHandler:
             case TrainerDutyFailed(duty=duty, why=why, number=number):
                 record_duty_failure(self._core, run, duty, why, number)
             case CheckpointAnswered():
-                # Whoever hears of it and asks for the run sees it there.
+                # First the news: a client that gets this answer and asks for the run must see the checkpoint there.
                 read_news(self._core, run)
                 run.checkpoint_answered(message)
             case TrainerHello():

@@ -1,9 +1,9 @@
-"""What dead attempts left behind that is no process: shared memory that they wrote down, half-written files, sockets.
+"""What dead attempts left behind besides processes: shared memory that they wrote down, half-written files, sockets.
 
-Shared memory is ours if the attempt recorded its name and inode on this boot; somebody alive who still holds it makes
-that unverifiable. Files are ours by their temporary names and because nobody of the run lives to finish them. A folder
-of sockets says which runs root it belongs to; one that does not say is left alone. That of a root that still exists
-goes when nobody has listened there for an hour: its next supervisor makes it again.
+Shared memory is ours if the attempt recorded its name and inode on this boot; a living process that still holds it
+makes that unverifiable. Files are ours by their temporary names and because no process of the run lives to finish them.
+A folder of sockets says which runs root it belongs to; one that does not say is left alone. That of a root that still
+exists goes when no process has listened there for an hour: its next supervisor makes it again.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def sweep_socket_folders(own: Path) -> list[str]:
         if root is None or folder == socket_dir(own):
             continue
         with suppress(OSError):
-            # Whoever begins to listen there, or has just left, has changed the folder.
+            # A supervisor that begins to listen there, or has just left, has changed the folder.
             forgotten = time.time() - folder.lstat().st_mtime > FORGOTTEN_S
             if (forgotten or not root.exists()) and not any(map(_listens, folder.glob("*.sock"))):
                 shutil.rmtree(folder)

@@ -51,7 +51,7 @@ SLOWED_BY = {
     0x40: "heat",
     0x80: "power brake",
 }
-"""Reasons that somebody could do something about; idling and clocks that were set on purpose are none."""
+"""Reasons that a person can do something about; idling and clocks that were set on purpose are not among them."""
 COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 
 Failed = dict[str, str]

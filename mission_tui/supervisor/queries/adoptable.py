@@ -24,7 +24,7 @@ from mission_tui.supervisor.runs.catalog import RunCatalog, resolve_run
 from mission_tui.supervisor.runs.run_on_disk import RunOnDisk, newest_attempt, read_run, read_specs
 
 SHEET_CHARACTERS = 1 << 20
-"""Nobody reads more of one run than this; what needs more to be shown is not adopted."""
+"""More of one run is not read through by a person; what needs more to be shown is not adopted."""
 ANSWER_CHARACTERS = 2 << 20
 """In one answer; further runs are asked for again, by name."""
 MOST_ATTEMPTS = 1000

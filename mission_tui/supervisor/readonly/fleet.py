@@ -57,7 +57,7 @@ GPU_NOTE = "no GPU meters: the runs are read from their files"
 
 @dataclass(slots=True)
 class _FollowedRun:
-    """A run of which every line is read. `gone_at`: when (monotonic) nobody of it was found alive any more."""
+    """A run of which every line is read. `gone_at`: when (monotonic) none of its processes was found any more."""
 
     dir: RunDir
     events: Tail
@@ -210,13 +210,13 @@ class ReadonlyFleet:
         self._unreadable(run, why)
 
     def _foreign(self, found: RunOnDisk) -> str:
-        """Why the run was not launched here; empty in somebody else's root: what lies there is his."""
+        """Why the run was not launched here; empty in another user's root, whose runs are all his."""
         if self._seals is None or not self._own:
             return ""
         return self._seals.check(found.dir, newest_attempt(found)).foreign
 
     def _unreadable(self, run: RunDir, why: str) -> None:
-        """A run of which nothing is known but its name says why, as one that is lost to whoever looks."""
+        """A run of which only the name is known says why, as one that is lost."""
         self._changed_at[run.id] = _changed_at(run)
         self.store.add_run(run.id, str(run.path), None)
         for fact in unreadable_facts(run, why):
@@ -251,7 +251,7 @@ class ReadonlyFleet:
             self._poll_processes(seen, journal.attempt)
 
     def _poll_processes(self, seen: _FollowedRun, attempt: int) -> None:
-        """Who of the attempt lives; when nobody has for a while, how it must have ended."""
+        """Which processes of the attempt live; when none has for a while, how it must have ended."""
         folder = seen.dir.attempt(attempt)
         try:
             identity = read_identity(folder.identity)
@@ -313,7 +313,7 @@ def _living(recorded: ProcessIdentity) -> int | None:
 
 
 def _is_held(run: RunDir) -> bool:
-    """Whether somebody, perhaps in another container, holds its lease; who may not read that file does not know."""
+    """Whether a process, perhaps in another container, holds its lease; false where that file may not be read."""
     try:
         descriptor = open_plain(run.lease)[0]
     except OSError:

@@ -15,7 +15,7 @@ FRESH_S = 5.0
 
 
 class ReadonlyMeters:
-    """Reads the files when somebody asks, and not again for a few seconds."""
+    """Reads the files when asked, and not again for a few seconds."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

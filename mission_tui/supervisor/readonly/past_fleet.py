@@ -48,9 +48,9 @@ ROWS = 2 * POINTS
 """So many rows of a run that was over are taken in: a step that meets two hundred more of them must stay quick."""
 
 MetersAt = Callable[[float], tuple[HostMeters, tuple[GpuMeters, ...]] | None]
-"""What the meters showed at a unix time; None where nobody wrote it down."""
+"""What the meters showed at a unix time; None where it was not written down."""
 WhyNone = Callable[[float], str]
-"""Why nothing is known of the meters at a unix time, in words for the person who looks."""
+"""Why nothing is known of the meters at a unix time, as a sentence."""
 
 
 @dataclass(slots=True)
@@ -123,7 +123,7 @@ class PastFleet:
         return metrics.read(0, metrics.count_until(self.moment))
 
     def record_size(self, run_id: str, size_bytes: int) -> None:
-        """The bytes of a run are those of now: nobody wrote down how many it once had."""
+        """The bytes of a run are those of now: how many it once had was not written down."""
 
     def fetch(self, run_id: str) -> None:
         """Know the end of a run that had long been over."""

@@ -2,7 +2,7 @@
 files.
 
 It answers one client over the socket that it inherits, and ends with it. It opens nothing for writing, takes no lock,
-asks no supervisor and signals nobody; so it may look at what belongs to somebody else, as far as that may be read.
+asks no supervisor and signals nobody; so it may show what belongs to another user, as far as that may be read.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ SLICE_S = 0.015
 """How long the first reading keeps the loop before a client has its turn."""
 
 LOOK_PATIENCE_S = 0.75
-"""How long whoever asks for the fleet waits for runs that are still being read."""
+"""How long a client that asks for the fleet waits for runs that are still being read."""
 
 
 class ReadonlyServer:
-    """Looks once a second, and shows what changed to whoever watches."""
+    """Looks once a second, and shows what changed to its client."""
 
     def __init__(self, root: Path) -> None:
         self._seals = _seals()
@@ -102,9 +102,9 @@ class ReadonlyServer:
             session.send(await self._reply(request))
 
     async def _wait_for_runs(self, request: OperatorRequest) -> None:
-        """Until every run is known, or those that the request names; whoever only looks waits no longer than a moment.
+        """Until every run is known, or those that the request names; a snapshot waits no longer than a moment.
 
-        Nobody is told to ask again: this process ends with its client, and the next one would begin anew.
+        It is not refused meanwhile: this process ends with its client, and the next one would begin anew.
         """
         if isinstance(request, Watch | GetSnapshot | GetEnded):
             with suppress(TimeoutError):
@@ -163,7 +163,7 @@ class ReadonlyServer:
 
 
 def _legible(views: tuple[RunView, ...]) -> tuple[RunView, ...]:
-    """`views`, once each journal could be opened: nobody waits for, or compares, a run that is closed to them.
+    """`views`, once each journal could be opened: a run that is closed to this user is neither waited for nor compared.
 
     Raises `OSError`.
     """
@@ -190,7 +190,7 @@ def readable(root: Path) -> Iterator[None]:
 
 
 def _seals() -> Seals:
-    """This user's secret, where there is one that can be used: whoever only looks makes none."""
+    """This user's secret, where there is one that can be used: a reader makes none."""
     try:
         return Seals.of(os.environ, make=False)
     except MissionError:

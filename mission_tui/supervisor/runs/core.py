@@ -46,7 +46,7 @@ class Core(Runs):
 
     What needs only runs and their journals takes `Runs`, what needs only meters takes `MachineState`; what may begin or
     end an attempt takes all of it. One request at a time is `adopting` runs. `unkillable` are processes that even
-    SIGKILL does not end, by run. `orphaned`: processes of a dead run may be about, and nobody has looked yet.
+    SIGKILL does not end, by run. `orphaned`: processes of a dead run may be left, and were not searched for yet.
     """
 
     def __init__(self, root: Path, launchers: Mapping[str, Launcher]) -> None:

@@ -134,7 +134,7 @@ class RunRemoved(Struct, frozen=True, tag="run_removed", tag_field="kind", omit_
 
 
 class RunTrashed(Struct, frozen=True, tag="run_trashed", tag_field="kind", omit_defaults=True):
-    """Somebody asked for a run, or one checkpoint of it, to go to the trash; that it went, its place tells."""
+    """A person asked for a run, or one checkpoint of it, to go to the trash; whether it went, its place tells."""
 
     seq: int
     t: float
@@ -143,7 +143,7 @@ class RunTrashed(Struct, frozen=True, tag="run_trashed", tag_field="kind", omit_
 
 
 class RunRestored(Struct, frozen=True, tag="run_restored", tag_field="kind", omit_defaults=True):
-    """Somebody asked for it to come back."""
+    """A person asked for it to come back."""
 
     seq: int
     t: float
@@ -184,7 +184,7 @@ class FleetJournal:
     def __init__(self, path: Path) -> None:
         self._log = AppendLog(path)
         self.failed: Callable[[str], None] = lambda _why: None
-        """Hears why a line was not written, and an empty word once one is again."""
+        """Called with the reason when a line was not written, and with an empty one when one is again."""
 
     def started(self) -> None:
         self._write(lambda seq, t: SupervisorStarted(seq, t, os.getpid(), __version__))

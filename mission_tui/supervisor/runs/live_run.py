@@ -63,11 +63,11 @@ class LiveRun:
     """`CUDA_VISIBLE_DEVICES` of its trainer."""
 
     unseen: str = ""
-    """Why nobody of it can be told anything although its lease is held; empty while somebody can."""
+    """Why none of its processes can be reached although its lease is held; empty while one can."""
     outlived: bool = False
     """Keeper and trainer are gone, and what holds its lease are visible processes that they left behind."""
     unbegun: LaunchOrder | None = None
-    """The order of an attempt that nobody was found to carry out."""
+    """The order of an attempt of which no process was found yet."""
     link: TrainerLink | None = None
     workers: tuple[int, ...] = ()
     """The processes that its trainer named."""
@@ -76,7 +76,7 @@ class LiveRun:
     news_at: float = 0.0
     """When (monotonic) new lines were last found in its file."""
     breaks_reported: int = 0
-    """How many breaks the judge has heard."""
+    """How many breaks were reported to the judge."""
     unjudged: deque[MetricRecord] = field(default_factory=deque)
     catching_up: asyncio.TimerHandle | None = None
     end: TrainingEnded | None = None
@@ -87,7 +87,7 @@ class LiveRun:
     freezing: asyncio.Task[object] | None = None
     """What finishes a freeze that another supervisor began."""
     seen_stopped: int = 0
-    """In how many looks in a row its trainer was stopped although nobody asked here."""
+    """In how many looks in a row its trainer was stopped without a request."""
     turn: Callable[[], None] | None = None
     """Begins a run that is queued."""
     gpu: str = ""
@@ -98,18 +98,18 @@ class LiveRun:
     followed_until: float = 0.0
     """How long (monotonic) it may take to read their last lines."""
     followed_elsewhere: bool = False
-    """Somebody whom an earlier supervisor started does that."""
+    """A follower that an earlier supervisor started does that."""
 
     messengers: int = 0
-    """Commands at work that tell people of it."""
+    """Commands at work that notify people of it."""
     kept: tuple[str, ...] = ()
-    """The checkpoints that its trainer was told to leave."""
+    """The checkpoints that its trainer was ordered to leave."""
     offered: str = ""
-    """The checkpoint that somebody was shown to go back to."""
+    """The checkpoint that a person was shown to go back to."""
     applying: str = ""
     """The finding whose advice it is ending for."""
     asked_checkpoints: list[AskedCheckpoint] = field(default_factory=list)
-    """Orders of people who wait for what comes of them."""
+    """Orders whose senders wait for the result."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the run has ended."""
     id: str = field(init=False)
@@ -287,7 +287,7 @@ class LiveRun:
         self.follower, self.followed_elsewhere = None, elsewhere
 
     def follow_again(self) -> None:
-        """Whoever follows it elsewhere may leave at any time: another follower is wanted."""
+        """The follower that an earlier supervisor started may leave at any time: another one is wanted."""
         self.followed_until, self.followed_elsewhere = 0.0, False
 
     def follow_no_longer_than(self, until: float) -> None:
@@ -321,7 +321,7 @@ class LiveRun:
         return asked
 
     def stop_waiting_for(self, asked: AskedCheckpoint) -> None:
-        """Nobody waits for what comes of `asked` any more."""
+        """The sender of `asked` waits no longer."""
         if asked in self.asked_checkpoints:
             self.asked_checkpoints.remove(asked)
 

@@ -27,8 +27,8 @@ FIRST_GPU_S = 1.0
 
 class MachineState:
     """`holders` are the processes that hold GPU memory, `others` programs that belong to no run, as `survey` found
-    them: it looks if nobody did of late, and says whether it did. `peaks` are what ended runs took, `limits` what runs
-    may take. `unmeasured` are the live runs of which it is not known yet what they bring.
+    them: it looks if the last look is old, and says whether it looked. `peaks` are what ended runs took, `limits` what
+    runs may take. `unmeasured` are the live runs whose marginal gain is not measured yet.
     """
 
     def __init__(self, host: HostSampler, reserve: Reserve, duties: Duties, store: Store) -> None:
@@ -58,7 +58,7 @@ class MachineState:
         return self.host.sample(note, self.other_supervisors.note, disk_full=self._reserve.needed, others=self.others)
 
     async def measure(self) -> None:
-        """Have meters that are fresh, also right after nobody looked; a GPU's first sample is waited for a moment."""
+        """Have fresh meters, also when none were taken for a while; a GPU's first sample is waited for a moment."""
         self.gpu.tick(wanted=True)
         if self.gpu.present() and not self.gpu.gpus:
             with suppress(TimeoutError):

@@ -58,7 +58,7 @@ class Runs:
     `counted` says whose bytes are known. `unwritten` are the journals of ended runs that wait for the disk.
 
     `waiting` are the ended runs of which only name and end are known yet, the last to end first; `fetch` reads the
-    whole of one of them, and whoever speaks of a single run calls it first.
+    whole of one of them, and has to be called before a single run is used.
     """
 
     def __init__(self, root: Path, reserve: Reserve, meters: HostMeters) -> None:

@@ -65,7 +65,7 @@ def requested_by(pid: int) -> Iterator[None]:
 
 
 def requester() -> str:
-    """Who asks at this moment; empty where nobody does, or where it has gone before it was first named."""
+    """Who asks at this moment; empty where no client does, or where it ended before it was first named."""
     known = _ASKER.get()
     return known.word if known is not None else ""
 

@@ -203,7 +203,7 @@ def _sealed_spec(run: RunDir, attempt: int, sealed: Mapping[str, bytes]) -> Spec
 def shown_rows(records: list[MetricRecord]) -> Iterator[MetricRecord]:
     """What a snapshot shows of an ended run: its newest row, and of the rows before only the series of a sparkline.
 
-    The first line of the file is left out, so that nobody takes this for the whole history.
+    The first line of the file is left out, so that this is not taken for the whole history.
     """
     updates = [record for record in records if isinstance(record, UpdateDone)]
     for record in records:

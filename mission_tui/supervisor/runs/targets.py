@@ -78,7 +78,7 @@ def check_runs_are_ours(core: Core, request: OperatorRequest) -> None:
 
 
 def _meant(runs: Runs, ref: str) -> tuple[str, ...]:
-    """The runs that `ref` means; none where it means none: whoever carries out the request says so."""
+    """The runs that `ref` means; none where it means none: the handler of the request says so."""
     try:
         return runs.store.resolve(ref)
     except UsageError:
@@ -141,12 +141,12 @@ def the_finding(runs: Runs, run_id: str, finding_id: str) -> Finding:
 
 
 def _unseen(run: LiveRun) -> str | None:
-    """Why nobody of the run can be told anything: then nothing is written down either that would be done later."""
+    """Why none of the run's processes can be reached: then nothing is journaled either that would be done later."""
     return f"it is {run.unseen}" if run.unseen and not run.outlived else run.unseen or None
 
 
 def check_seen(runs: Runs, run_id: str, verb: str) -> None:
-    """Raise `UsageError` for a live run of which nobody can be told anything now."""
+    """Raise `UsageError` for a live run of which no process can be reached now."""
     run = runs.live.get(run_id)
     if run is not None and (against := _unseen(run)) is not None:
         raise UsageError(f"cannot {verb} {runs.store.view(run_id).name}: {against}")
@@ -166,7 +166,7 @@ class Subject:
     spec: Spec
     caller: Caller
     lack: str = ""
-    """Of which of the run's variables nobody has the values."""
+    """The variables of the run whose values are lost."""
 
     def task(self, module: str, *words: str, attended: bool = False) -> Task:
         """A short process that is `module` with `words` in the run's own Python.
@@ -190,7 +190,7 @@ async def subject_of(
 ) -> Subject:
     """The named checkpoint of the run, for `verb`: by its step, "best" or "latest"; None takes the newest.
 
-    What nobody remembers of the run's variables is taken from `environ`, that of whoever asks.
+    Variables of the run that are not in memory are taken from `environ`, that of the client that asks.
 
     Raises `UsageError` without one, `CheckpointError` where the newest is damaged: an older one has to be named.
     """
@@ -232,7 +232,7 @@ def named_checkpoint(run: RunDir, name: str) -> str:
 
 
 def caller_for(core: Core, run_id: str, request: ContinuingRequest) -> Caller:
-    """Whoever asks, where they say who they are; else whoever launched the newest attempt of `run_id`.
+    """The client that asks, where it says who it is; else who launched the newest attempt of `run_id`.
 
     Raises `UsageError` as `Variables.caller_of`.
     """

@@ -32,7 +32,7 @@ _MOST_NAMES = 6
 
 
 class LackingVariablesError(PresetError):
-    """A start needs variables whose values nobody has."""
+    """A start needs variables whose values are lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Variables:
     def remember(self, order: LaunchOrder) -> None:
         """Keep in memory what only the order knows: its withheld variables, but for those that the env file gives.
 
-        Those too, where the file could not be read and somebody gave them.
+        Those too, where the file could not be read and a client gave them.
         """
         given = self._values.get(order.run, {})
         self._values[order.run] = {
@@ -185,7 +185,7 @@ class Variables:
         return tuple(Change(f"variable {clean(name, 60)}", "set", "not set", "warn", why) for name in names)
 
     def supply(self, run_id: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """Remember for a run that waits for variables what whoever asks has of them; the names.
+        """Remember what the asking client has of the variables that a run waits for; their names.
 
         Raises `LackingVariablesError` for what is missing still.
         """

@@ -48,7 +48,7 @@ from mission_tui.supervisor.runs.core import Core
 
 _DETAIL_CHARACTERS = 1000
 _SPARE_S = 30.0
-"""The smoke run minds its own time; only one that cannot even do that is ended from here."""
+"""The smoke run limits its own time; one that hangs beyond that is ended from here."""
 
 
 async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked]:

@@ -1,4 +1,4 @@
-"""What came from somebody else's files becomes an ended run: a short process reads them, nothing is made before.
+"""Files of other programs become an ended run: a short process reads them, nothing is made before.
 
 No foreign file reaches this process, and a run directory is made only once what is in it has been read back. A foreign
 SB3 zip is read in a confined process. Of the folder that stock SB3 or its zoo left, the findings are those that its

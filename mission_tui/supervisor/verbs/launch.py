@@ -167,7 +167,7 @@ async def original_launch(core: Core, run_id: str, request: Clone) -> OriginalLa
 
 
 def _caller(core: Core, run: RunDir, environ: Mapping[str, str]) -> tuple[Caller, tuple[Change, ...]]:
-    """Who launched the first attempt; secrets that nobody remembers are those of who asks now, which is said."""
+    """Who launched the first attempt. Secrets that are lost come from the client that asks now; each is a change."""
     caller = core.variables.caller_of(run, 1)
     forgotten = sorted(caller.secrets - caller.environ.keys())
     known = {name: environ[name] for name in forgotten if name in environ}

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _at_work: set[Path] = set()
 LOOK_S = 1.0
 SPARE_S = 600.0
-"""So much longer than the budget the runs would last by themselves, should nobody be left to end them."""
+"""So much longer than the budget the runs last by themselves, in case nothing is left to end them."""
 
 
 async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:

@@ -1,7 +1,7 @@
 """Which runs train beside which, and what each brought that joined the others or left them: journaled into the runs.
 
 A run is company from its hand-over to a keeper (starting costs cores too) until it has ended or is held (paused,
-frozen). That it begins to learn is told once more, because only then it needs what it will need. Who trained when is
+frozen). That it begins to learn is journaled as well, because only then it takes what it will take. Who trained when is
 read from the store, so a supervisor that was restarted goes on where the last one was.
 """
 

@@ -1,8 +1,8 @@
 """The action ladder: what a finding may cause, never more than `keep.health.<rule>.act` of the run allows.
 
-Every deed is journaled with its finding, and what the journal says was done is not done again, whoever supervises. What
-cannot be done yet, because the trainer is not connected, stays due. The trainer is also told which checkpoints
-retention must leave, those that open findings would go back to: a finding often opens long before anybody looks.
+Each action is journaled with its finding, so that the next supervisor does not repeat it. What cannot be done yet,
+because the trainer is not connected, stays due. The trainer is also told which checkpoints its retention must leave:
+those that open findings would go back to, because a finding often opens long before a person looks.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _acted(finding: Finding, deed: Deed, seq: int, t: float) -> FleetEvent:
 
 
 def keep_last_good(runs: Runs, run: LiveRun) -> None:
-    """Tell the trainer, if what it must keep has changed; without a link it is told when it comes back."""
+    """Tell the trainer, if what it must keep has changed; without a link the order is sent when it comes back."""
     findings = runs.store.run(run.id).journal.findings.values()
     open_ones = [it for it in findings if it.state == "open" and it.severity != "info" and it.attempt == run.attempt]
     try:

@@ -3,7 +3,7 @@ room on the disk, and when an attempt ends.
 
 A messenger runs as the user, with the folder and environment that the run was launched with; it never blocks the loop,
 has 30 s, and a few at once per run. One that fails is journaled with its finding and the reason, counted and shown; of
-what it said only its last line is told, without addresses and secrets.
+what it said only the last line is kept, without addresses and secrets.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Messenger:
 
 
 def notify_finding(core: Core, run: LiveRun, finding: Finding) -> None:
-    """Tell whom the run's spec names of a finding; journaled first, so that nobody is ever told twice."""
+    """Notify those whom the run's spec names of a finding; journaled first, so that no one is notified twice."""
     messengers = list(_messengers(core, run, finding))
     if messengers:
         names = " and ".join(messenger.name for messenger in messengers)
@@ -110,7 +110,7 @@ def notify_failure(core: Core, run: LiveRun, failed: FailedDuty) -> None:
 
 
 def notify_end(core: Core, run: LiveRun) -> None:
-    """Tell whom the run's spec names that its attempt has ended."""
+    """Notify those whom the run's spec names that its attempt has ended."""
     _send(core, run, "", list(_messengers(core, run, None)))
 
 

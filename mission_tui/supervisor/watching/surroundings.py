@@ -1,7 +1,8 @@
 """What goes on beside the runs here: programs that take much of the machine, and runs at other runs roots.
 
 A process is ours if it, or any process above it, is the supervisor or belongs to a live run. It is looked for rarely:
-it reads all of /proc. Other roots are told how many runs live here, and looked at while somebody watches.
+it reads all of /proc. How many runs live here is written down for the screens of other roots; how many live there is
+read while a client watches.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MUCH_RSS_BYTES = 1 << 30
 MUCH_VRAM_BYTES = 64 << 20
 """Less of a GPU's memory the driver itself takes."""
 ATTENDED_S, UNATTENDED_S = 10.0, 60.0
-"""How old what is known may become while somebody looks, and while runs live that nobody looks at."""
+"""How old the last look may be while a client looks, and while runs live without one."""
 BASELINE_S = 120.0
 """How old the look before may be, for the processor time since to say something of now."""
 FIRST_S = 2.0
@@ -108,7 +109,7 @@ def taken_by_others(
         chain = []
         while pid not in verdicts and pid in now:
             chain.append(pid)
-            # Whoever is its own ancestor in a reading that took a while is nobody's.
+            # A process that is its own ancestor, in a reading that took a while, is not ours.
             verdicts[pid] = False
             pid = now[pid].parent
         verdict = verdicts.get(pid, False)
@@ -134,7 +135,7 @@ def all_stats() -> dict[int, ProcessStat]:
 
 
 def _named(taken: list[Taken], held: Mapping[int, int | None]) -> tuple[OtherProgram, ...]:
-    """Those of whom somebody should know; who holds GPU memory first, then by processor, then by memory."""
+    """Those worth showing: who holds GPU memory first, then by processor, then by memory."""
     found = []
     for each in taken:
         vram = vram_of(each.pid, held) if (held.get(each.pid) or 0) >= MUCH_VRAM_BYTES else None
@@ -197,7 +198,7 @@ class OtherRoots:
         self._looking: asyncio.Task[None] | None = None
 
     def poll(self, *, attended: bool) -> None:
-        """Tell how many runs live or wait here, when that changed; while somebody watches, look for other roots."""
+        """Write down how many runs live or wait here, when that changed; find other roots while a client watches."""
         live = len(self._runs.store.live_ids())
         if live != self._told:
             try:
@@ -211,7 +212,7 @@ class OtherRoots:
         self._beats = self._beats + 1 if attended else 0
 
     def forget(self) -> None:
-        """The socket folder was made again: nothing is told in it."""
+        """The socket folder was made again: nothing is written in it yet."""
         self._told = None
 
     async def _see(self) -> None:

@@ -1,7 +1,7 @@
 """What live runs take of the machine: processors and memory, read from /proc, and the bytes that runs have on disk.
 
 Two small files a process and look; what is dear to ask for (shares of memory, open files) is asked of one run a look,
-of the one that it is oldest of. Bytes on disk are counted rarely, in a thread, and only while somebody looks.
+of the one that it is oldest of. Bytes on disk are counted rarely, in a thread, and only while a client looks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mission_tui.supervisor.runs.machine_state import MachineState
 from mission_tui.supervisor.runs.registry import Runs
 
 DEAR_S, DEAR_UNATTENDED_S = 30.0, 120.0
-"""How old PSS and open files of a run may be while somebody looks, and while nobody does.
+"""How old PSS and open files of a run may be while a client looks, and while none does.
 
 Sixteen runs with a trainer of half a gigabyte cost 0.5 % of a core at 30 s.
 """
@@ -43,7 +43,7 @@ class WrittenBytes:
         self._ended = 0
 
     def total(self, counts: Mapping[tuple[int, int], int | None]) -> int | None:
-        """All bytes so far; `counts` are those of the living by pid and start. None while nobody has told any."""
+        """All bytes so far; `counts` are those of the living by pid and start. None while none are known."""
         now = {who: self._living.get(who, 0) if count is None else count for who, count in counts.items()}
         self._ended += sum(count for who, count in self._living.items() if who not in now)
         self._living = now
@@ -124,7 +124,7 @@ class UsageMeter:
 
 
 def _whole_mib(size: int) -> int:
-    """Without what changes at every look and tells nobody anything."""
+    """Without the digits that change at every look and mean nothing."""
     return size // _MIB * _MIB
 
 
