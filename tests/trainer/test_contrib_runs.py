@@ -130,6 +130,16 @@ def test_an_environment_without_masks_is_refused(tmp_path: Path) -> None:
     assert "asks it for action_masks() before every step" in str(ran.ended().cause)
 
 
+@pytest.mark.parametrize("use_masking", [True, False])
+def test_sb3_contribs_own_evaluation_plays_with_masks_and_without(use_masking: bool, tmp_path: Path) -> None:
+    """`MaskableEvalCallback` gets an environment like the run's, and actions from the model under its masks."""
+    evaluating = {"n_eval_episodes": 2, "eval_freq": 40, "verbose": 0, "use_masking": use_masking}
+    callback = {"cls": "sb3_contrib.common.maskable.callbacks:MaskableEvalCallback", "kwargs": evaluating}
+    ran = run_attempt(new_run(tmp_path / "run", spec_of(MASKABLE, run={"callbacks": [callback]})))
+    assert ran.ended().how == "finished", ran.ended().cause
+    assert any("eval/mean_reward" in row.metrics for row in ran.updates())
+
+
 @pytest.mark.parametrize("policy", ["trained", "random"])
 def test_evaluation_plays_allowed_actions_only(policy: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Doors raise at any other; stochastic, trained and random policies open none that is shut."""

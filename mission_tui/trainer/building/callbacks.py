@@ -137,7 +137,11 @@ class _Maker:
 
 def _with_env(cls: Callable[..., Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
     """What cannot be made without an environment to play in gets one like the run's."""
-    wanted = any(it.name == _EVAL_ENV and it.default is it.empty for it in parameters_of(cls) or ())
+    parameters = parameters_of(cls) or ()
+    wanted = any(it.name == _EVAL_ENV and it.default is it.empty for it in parameters)
+    if isinstance(cls, type) and issubclass(cls, sb3.EvalCallback):
+        # sb3-contrib's hands on whatever it is given.
+        wanted = wanted or any(it.kind is it.VAR_KEYWORD for it in parameters)
     return {_EVAL_ENV: _SAME, **kwargs} if wanted else kwargs
 
 

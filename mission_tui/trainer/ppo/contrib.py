@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import sb3_contrib
 import torch as th
 from gymnasium import spaces
+from numpy.typing import NDArray
 from sb3_contrib.common.recurrent.type_aliases import RNNStates
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
@@ -49,6 +50,20 @@ class MaskablePPO(PPO):
         asked = self._masked if env is self._masked.venv else MaskedVecEnv(env)
         filled = sb3_contrib.MaskablePPO.collect_rollouts(self, asked, callback, rollout_buffer, n_rollout_steps)
         return bool(filled)
+
+    def predict(  # type: ignore[override]  # sb3-contrib's own signature, by which its evaluation calls it
+        self,
+        observation: Any,
+        state: tuple[NDArray[Any], ...] | None = None,
+        episode_start: NDArray[Any] | None = None,
+        deterministic: bool = False,
+        action_masks: NDArray[Any] | None = None,
+    ) -> tuple[NDArray[Any], tuple[NDArray[Any], ...] | None]:
+        """SB3's `predict`; with `action_masks`, of shape (n_envs, choices of all heads), one of the allowed actions."""
+        predicted: tuple[NDArray[Any], tuple[NDArray[Any], ...] | None] = self.policy.predict(
+            observation, state, episode_start, deterministic, action_masks=action_masks
+        )
+        return predicted
 
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "_masked"]
