@@ -97,7 +97,8 @@ def test_a_worker_that_does_not_answer_is_named_while_the_run_waits_for_it(idle_
     """One environment of a real training hangs: which worker it is, since when, where, and how the kernel sees it."""
     lab = real(idle_lab)
     (run,) = lab.launch(spec=real_spec("Sulking-v0", 4, 2, mark=str(tmp_path / "mark")))
-    view = lab.wait(run, lambda view: view.workers is not None and view.workers.late, 50)
+    # Its processes are noted every third beat, the late one as soon as it is told.
+    view = lab.wait(run, lambda view: view.workers is not None and view.workers.late and view.pids.workers, 50)
     assert view.workers is not None
     (late,) = view.workers.late
     assert (view.workers.count, view.workers.late_count) == (2, 1)

@@ -68,8 +68,13 @@ class Sighting(Struct, frozen=True, kw_only=True):
 
     @property
     def lives(self) -> bool:
-        """Whether somebody of it is known who can be asked to end."""
+        """Whether somebody of it is there, as far as is known."""
         return self.stage in ("starting", "running", "keeperless")
+
+    @property
+    def can_be_ended(self) -> bool:
+        """Whether there is anything to ask to end: processes, or a place in a queue."""
+        return self.lives or self.stage == "queued"
 
     @property
     def trains(self) -> bool:

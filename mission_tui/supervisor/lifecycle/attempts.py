@@ -162,7 +162,7 @@ def watch_or_finish(core: Core, run: LiveRun) -> None:
     """Find out who of the attempt lives, watch it, and end the run when nobody does."""
     before, seen = run.sighting, run.look()
     core.apply(run.id, FlagSeen("unverifiable", raised=False))
-    if seen.lives and not before.lives:
+    if seen.can_be_ended and not before.can_be_ended:
         # What was asked while there was nobody to tell it.
         resume_ending(core, run)
     if seen.stage == "queued" or before.stage == "queued":

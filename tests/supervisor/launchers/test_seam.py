@@ -226,6 +226,18 @@ async def test_a_lost_node_is_the_cause_of_the_end(field: Field) -> None:
         assert (ended.outcome, ended.cause) == ("lost", "node n2 was lost")
 
 
+async def test_a_kill_of_a_queued_job_is_asked_again_after_a_restart(field: Field) -> None:
+    """Whether the engine was told before the supervisor died is not known."""
+    async with field.supervisor() as supervisor:
+        run = await supervisor.launch("scripted")
+        await supervisor.wait(run, lambda _: field.engine.jobs)
+        field.engine.job(run).queue("waits for a GPU")
+        await supervisor.wait(run, lambda view: view.cause)
+        await kill(supervisor.core, Act(id=1, verb="kill", runs=(run,)))
+    async with field.supervisor() as supervisor:
+        await supervisor.wait(run, lambda _: field.engine.job(run).asked == ["kill", "kill"])
+
+
 async def test_a_further_attempt_may_be_carried_out_elsewhere(field: Field) -> None:
     """The run directory is the same; who has the newest attempt is its handle."""
     async with field.supervisor() as supervisor:
