@@ -22,9 +22,9 @@ BURST, A_SECOND, LOOK_S, MOST, HELD_BYTES = 10.0, 50.0, 0.25, 256, 1 << 20
 _lock, _here = threading.RLock(), list[Any]()  # the reporter, or None where there is to be none, once somebody calls
 
 
-def update(timesteps: int | None = None, **metrics: Any) -> None:
-    """One update is done, `timesteps` environment steps in all; a metric without a family belongs to `train/`."""
-    _tell(_Reporter.update, timesteps, metrics)
+def update(timesteps: int | None = None, total_timesteps: float | None = None, **metrics: Any) -> None:
+    """An update is done, at `timesteps` steps of `total_timesteps`; a metric without a family belongs to `train/`."""
+    _tell(_Reporter.update, timesteps, total_timesteps, metrics)
 
 
 def phase(name: str) -> None:
@@ -120,14 +120,14 @@ class _Reporter:
         if outcome is not None and len(self.outcomes) < MOST:
             self.outcomes["".join(it for it in str(outcome)[:40] if it.isprintable())] += 1
 
-    def update(self, steps: Any, metrics: dict[str, Any]) -> None:
+    def update(self, steps: Any, total: Any, metrics: dict[str, Any]) -> None:
         if not self.has_room("update"):
             return  # called many times a second: a row now and then says the same
         self.enter(self.phase)
         numbers = {name: number for name, it in list(metrics.items())[:MOST] if (number := _number(it)) is not None}
         said = {"metrics": numbers, "ended": [*self.ended], "outcomes": self.outcomes, "spent_s": self.spent}
-        where = {"timesteps": None if steps is None else max(0, int(steps)), "phase": self.phase, "n": self.n}
-        self.say("update", took_s=self.phase_at - self.row_at, **where, **said)
+        counts = {"timesteps": steps and max(0, int(steps)), "total_timesteps": total and max(0, int(total))}
+        self.say("update", took_s=self.phase_at - self.row_at, phase=self.phase, n=self.n, **counts, **said)
         self.n, self.row_at = 0, self.phase_at
         for each in (self.ended, self.outcomes, self.spent):
             each.clear()

@@ -7,9 +7,12 @@ updates to speak of: a row is what they log.
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Mapping
 from typing import Any
 
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.logger import KVWriter
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
@@ -32,6 +35,7 @@ class ReportCallback(BaseCallback):
     def _on_training_start(self) -> None:
         self._rolled = False
         report.should_stop()
+        report_saves()
         if self._copy not in self.logger.output_formats:
             self.logger.output_formats.append(self._copy)
 
@@ -93,8 +97,27 @@ class ReportCallback(BaseCallback):
         self._rollout, self._rolled = {}, False
 
     def _row(self, metrics: dict[str, Any]) -> None:
-        metrics.pop("timesteps", None)  # somebody's own tag, which is the name of an argument
-        report.update(self.model.num_timesteps, **metrics)
+        for name in ("timesteps", "total_timesteps"):
+            metrics.pop(name, None)  # somebody's own tag, which is the name of an argument
+        report.update(self.model.num_timesteps, getattr(self.model, "_total_timesteps", None), **metrics)
+
+
+def report_saves() -> None:
+    """Have every `save()` of a model in this process reported as a checkpoint: those of callbacks, and the script's."""
+    save = BaseAlgorithm.save
+    if hasattr(save, "__wrapped__"):
+        return
+
+    @functools.wraps(save)
+    def with_report(model: Any, path: Any, *args: Any, **kwargs: Any) -> None:
+        save(model, path, *args, **kwargs)
+        if isinstance(path, (str, os.PathLike)):
+            said = os.fsdecode(path)
+            # As SB3 completes it.
+            report.checkpoint(said if os.path.splitext(said)[1] else f"{said}.zip")  # noqa: PTH122
+
+    # Of the class: what lies on a model itself would be saved with it.
+    BaseAlgorithm.save = with_report  # type: ignore[assignment,method-assign]
 
 
 class WithReport(CallbackList):

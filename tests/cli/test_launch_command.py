@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
+import mission_tui
+from mission_tui.cli.verbs.launch import hooked
+from mission_tui.errors import UsageError
 from tests.shell import Shell
 
 pytestmark = pytest.mark.timeout(60)
@@ -40,6 +44,29 @@ def test_copies_and_values_make_several_runs_of_a_command(quick: Shell) -> None:
     done = quick("launch", "--name", "both", *words, "--wait", "--", "sh", "-c", script)
     assert done.returncode == 0, done.stderr
     assert [quick("logs", f"both-{n}").stdout for n in (1, 2)] == ["1 7\n", "2 7\n"]
+
+
+HOOK = str(Path(mission_tui.__file__).with_name("hook.py"))
+
+
+@pytest.mark.parametrize(
+    ("words", "script_at"),
+    [
+        (("python", "train.py", "--lr", "1"), 1),
+        (("/usr/bin/python3.11", "-u", "-W", "error", "train.py"), 4),
+        (("uv", "run", "python", "-m", "train"), 3),
+    ],
+)
+def test_the_hook_comes_before_the_script(words: tuple[str, ...], script_at: int) -> None:
+    """By the path of its one file, which any Python can run, and behind the options of that Python."""
+    assert hooked(words) == (*words[:script_at], HOOK, *words[script_at:])
+
+
+@pytest.mark.parametrize("words", [None, ("./train",), ("python",), ("python", "-c", "1"), ("python", "-m")])
+def test_a_hook_needs_a_script(words: tuple[str, ...] | None) -> None:
+    """What no script is named in is refused, with an example of what is meant."""
+    with pytest.raises(UsageError, match="--hook"):
+        hooked(words)
 
 
 @pytest.mark.parametrize(

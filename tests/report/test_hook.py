@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui import hook
-from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import CheckpointSaved, TrainingStarted, UpdateDone
 from tests.report.conftest import Desk
 from tests.waiting import until
 
@@ -35,6 +35,9 @@ def test_an_unedited_script_reports_every_learn(desk: Desk, how: str) -> None:
     assert "eval/mean_reward" in rows[1].metrics
     assert len(desk.of(TrainingStarted)) == 1
     assert len({row.metrics["train/n_updates"] for row in rows}) == 5
+    assert [row.total_timesteps for row in rows] == [128, 128, 256, 256, 320]
+    (saved,) = desk.of(CheckpointSaved)
+    assert (saved.name, saved.reason, saved.timesteps) == (str(desk.folder / "model.zip"), "reported", 320)
 
 
 @pytest.mark.slow

@@ -17,6 +17,10 @@ import pytest
 
 from mission_tui import report
 from mission_tui.fleet.events.metrics import CheckpointSaved, TrainingStarted, UpdateDone
+from mission_tui.fleet.history.metrics_state import fold_record
+from mission_tui.fleet.history.run import RunHistory
+from mission_tui.fleet.specs.spec import RunSpec, Spec
+from mission_tui.fleet.views.run import view_of
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.following.follow import Follower
 from tests.report.conftest import Desk
@@ -124,6 +128,18 @@ def test_a_script_that_counts_anew_goes_on(desk: Desk) -> None:
     desk.run(one)
     assert [row.timesteps for row in desk.of(UpdateDone)] == [10, 20, 30, 40, 50, 60, 70, 80]
     assert len(desk.of(TrainingStarted)) == 1
+
+
+def test_the_steps_that_are_meant_make_progress(desk: Desk) -> None:
+    """They are counted as the steps are, and shown as the run's total where nobody asked for another."""
+    desk.run("from mission_tui import report; report.update(timesteps=64, total_timesteps=256)")
+    desk.run("from mission_tui import report; report.update(timesteps=32, total_timesteps=128); report.update(32)")
+    rows = desk.of(UpdateDone)
+    assert [(row.timesteps, row.total_timesteps) for row in rows] == [(64, 256), (96, 192), (96, None)]
+    run = RunHistory("x", "/x", Spec(preset="command", run=RunSpec(command=("x",))))
+    for row in rows:
+        fold_record(run.metrics, row)
+    assert view_of(run).total_timesteps == 192
 
 
 def test_a_torn_line_does_not_swallow_the_next(desk: Desk) -> None:

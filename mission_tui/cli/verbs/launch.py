@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+import mission_tui
 from mission_tui.cli.errors import EX_INTERRUPTED, print_error
 from mission_tui.cli.options import (
     WithCommand,
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.replies import Launched
 
+_PYTHON = re.compile(r"(python|pypy)[\d.]*")
+_TAKING = ("-X", "-W", "--check-hash-based-pycs")
+"""Options of Python that are two words."""
 SEED_LIMIT = 2**32 - 1
 
 
@@ -51,6 +57,7 @@ SEED_LIMIT = 2**32 - 1
 )
 @click.option("--after", "after", multiple=True, metavar="RUN", help="Begin once RUN has ended, however it ends.")
 @click.option("--profile", metavar="auto|none|FILE", help="Tuned settings of this machine (docs/tuning.md).")
+@click.option("--hook", "hook", is_flag=True, help="Have the SB3 script after -- reported, in any environment.")
 @click.option("--wait", "wait", is_flag=True, help="Stay until the runs have ended; Ctrl-C leaves them running.")
 @json_option
 @pass_session
@@ -68,11 +75,14 @@ def launch_command(
     priority: int | None,
     after: tuple[str, ...],
     profile: str | None,
+    hook: bool,
     wait: bool,
     as_json: bool,
 ) -> int:
     """Start runs from presets, or of any command."""
     many, own_command = _seeds(seed, seeds), command_words()
+    if hook:
+        own_command = hooked(own_command)
     wish = LaunchWish((*presets, *files), copies, name, assignments, many, own_command, after, profile, group, priority)
     plan = planned(wish, session.preset_dirs, session.health(), session.profile_dir)
     items = plan.items
@@ -93,6 +103,26 @@ def launch_command(
         for view in launched.runs:
             write(f"{view.id}  {view.name}  {view.state}")
     return 0
+
+
+def hooked(words: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The Python command `words` with `hook.py` before its script, by its path: its Python need not have mission-tui.
+
+    Raises `UsageError` where there is no script.
+    """
+    python = next((at for at, word in enumerate(words or ()) if _PYTHON.fullmatch(Path(word).name)), None)
+    if words is None or python is None:
+        raise UsageError("--hook is for a Python script: launch --hook -- python train.py")
+    at = python + 1
+    while at < len(words) and words[at].startswith("-") and words[at] != "-m":
+        if words[at] in ("-", "-c"):
+            raise UsageError(f"--hook needs a script or a module, and Python {words[at]} is given none")
+        at += 2 if words[at] in _TAKING else 1
+    if at + (words[at : at + 1] == ("-m",)) >= len(words):
+        raise UsageError("--hook needs a script: launch --hook -- python train.py")
+    if words[at : at + 2] == ("-m", "mission_tui.hook"):
+        return words
+    return (*words[:at], str(Path(mission_tui.__file__).with_name("hook.py")), *words[at:])
 
 
 def _show(session: Session, plan: Planned, *, dry: bool, as_json: bool) -> None:

@@ -96,7 +96,10 @@ class TrainingStarted(Struct, frozen=True, tag="start", tag_field="kind", omit_d
 
 
 class UpdateDone(Struct, frozen=True, tag="update", tag_field="kind", omit_defaults=True):
-    """One PPO update: `metrics` by SB3's tags plus ours, seconds of its two phases, steps per second of this update."""
+    """One PPO update: `metrics` by SB3's tags plus ours, seconds of its two phases, steps per second of this update.
+
+    `total_timesteps` are those that a command said it means to reach.
+    """
 
     seq: Count
     attempt: Count
@@ -108,6 +111,7 @@ class UpdateDone(Struct, frozen=True, tag="update", tag_field="kind", omit_defau
     steps_per_s: Rate
     metrics: dict[str, Metric] = field(default_factory=dict)
     episodes: Episodes = Episodes()
+    total_timesteps: Count | None = None
 
 
 class CheckpointSaved(Struct, frozen=True, tag="checkpoint", tag_field="kind", omit_defaults=True):

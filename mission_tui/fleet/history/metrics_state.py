@@ -35,8 +35,9 @@ class ViewParts:
 class MetricsState:
     """What `metrics.jsonl` says. `complete` is false while only the end of the file was read.
 
-    `saved_t` is when (unix s) `checkpoint` was saved, `evaluated_t` when a periodic evaluation last was done.
-    `view_parts` is what a view made of the rows up to a `seq`, kept for the next view.
+    `total_timesteps` are those that a command last said it means to reach. `saved_t` is when (unix s) `checkpoint` was
+    saved, `evaluated_t` when a periodic evaluation last was done. `view_parts` is what a view made of the rows up to a
+    `seq`, kept for the next view.
     """
 
     seq: int = 0
@@ -47,6 +48,7 @@ class MetricsState:
     checkpoint: str | None = None
     saved_t: float | None = None
     evaluated_t: float | None = None
+    total_timesteps: int | None = None
     columns: Columns = field(default_factory=Columns)
     sets: list[SettingsChanged] = field(default_factory=list)
     outcomes: deque[tuple[int, dict[str, int]]] = field(default_factory=lambda: deque(maxlen=POINTS))
@@ -71,6 +73,7 @@ def fold_record(metrics: MetricsState, record: MetricRecord) -> None:
         case UpdateDone():
             if metrics.row is None or record.update > metrics.row.update:
                 metrics.row = record
+                metrics.total_timesteps = record.total_timesteps or metrics.total_timesteps
                 metrics.columns.append(record)
                 metrics.seconds += record.rollout_s + record.update_s
                 metrics.outcomes.append((record.update, record.episodes.outcomes))

@@ -58,7 +58,7 @@ def view_of(run: RunHistory) -> RunView:
         ended_t=journal.ended_t,
         update=row.update if row else None,
         timesteps=row.timesteps if row else None,
-        total_timesteps=journal.total_timesteps or (spec.run.total_timesteps if spec else None),
+        total_timesteps=_total_timesteps(run),
         duration_s=spec.run.duration_s if spec else None,
         trained_s=metrics.seconds,
         steps_per_s=row.steps_per_s if row else None,
@@ -141,6 +141,12 @@ def _held(frozen: RunFrozen | None) -> HeldResources | None:
     return None if frozen is None else HeldResources(frozen.memory_bytes, frozen.gpu, frozen.vram_bytes)
 
 
+def _total_timesteps(run: RunHistory) -> int | None:
+    """The budget in steps: what was asked for, else what a command said."""
+    asked = run.journal.total_timesteps or (run.spec.run.total_timesteps if run.spec else None)
+    return asked or run.metrics.total_timesteps
+
+
 def _eta_s(run: RunHistory) -> float | None:
     """Seconds from the last update to the end of the budget at the recent median pace; None when it cannot be said."""
     spec, metrics = run.spec, run.metrics
@@ -148,7 +154,7 @@ def _eta_s(run: RunHistory) -> float | None:
         return None
     if spec.run.duration_s is not None:
         return round(max(0.0, spec.run.duration_s - metrics.seconds), 1)
-    total = run.journal.total_timesteps or spec.run.total_timesteps
+    total = _total_timesteps(run)
     paces = [pace for pace in metrics.columns.tail("steps_per_s", PACE_ROWS) if pace is not None and pace > 0.0]
     if total is None or not paces:
         return None

@@ -47,6 +47,7 @@ class UpdateReported(Struct, tag="update", tag_field="say"):
 
     t: float
     timesteps: int | None = None
+    total_timesteps: int | None = None
     metrics: dict[str, Metric] = {}
     n: int = 0
     ended: tuple[tuple[Metric, int], ...] = ()
@@ -144,7 +145,16 @@ class Reported:
         rollout_s, update_s = (max(0.0, said.spent_s.get(it, 0.0) - self._stopped[it]) for it in DIVIDED)
         took_s = max(0.0, said.took_s - sum(self._stopped.values()))
         try:
-            self._rows.update(said.timesteps, said.t, (rollout_s, update_s), None, metrics, episodes, took_s)
+            self._rows.update(
+                said.timesteps,
+                said.t,
+                (rollout_s, update_s),
+                None,
+                metrics,
+                episodes,
+                took_s,
+                total_timesteps=said.total_timesteps,
+            )
         except BaseException:
             self._recent = recent
             raise

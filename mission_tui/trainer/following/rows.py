@@ -23,6 +23,7 @@ from mission_tui.records.runs.layout import RunDir
 MEAN_OF = 100
 """Episodes that a mean is over, as in SB3."""
 
+MOST_STEPS = 2**53
 SYNC_EVERY_S = 1.0
 SHORTEST_S = 0.01
 """Steps of less time than this make no speed."""
@@ -67,9 +68,11 @@ class Rows:
         metrics: Mapping[str, Metric],
         episodes: Episodes,
         took_s: float = 0.0,
+        total_timesteps: int | None = None,
     ) -> None:
         """One update ended at unix time `t`; `seconds` of its rollout and of its learning, 0 where not known.
 
+        `total_timesteps` are those that the script means to reach, counted as it counts `timesteps`.
         Where `steps_per_s` is None it comes of `took_s`. Raises `StorageError`, and may be called again then.
         """
         self._begin(timesteps, t)
@@ -80,8 +83,19 @@ class Rows:
         if steps_per_s is None:
             steps_per_s = (steps - last) / took_s if took_s > SHORTEST_S else 0.0
         at, said = (number + 1, steps), dict(metrics)
+        total = None if total_timesteps is None else min(MOST_STEPS, total_timesteps + self._offset)
         self._log.append(
-            lambda seq: UpdateDone(seq, self._attempt, *at, t, *seconds, steps_per_s, metrics=said, episodes=episodes)
+            lambda seq: UpdateDone(
+                seq,
+                self._attempt,
+                *at,
+                t,
+                *seconds,
+                steps_per_s,
+                metrics=said,
+                episodes=episodes,
+                total_timesteps=total,
+            )
         )
         self._before[1:] = [at]  # of the same attempt nothing is taken back
 
