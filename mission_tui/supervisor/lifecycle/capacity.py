@@ -34,6 +34,7 @@ from mission_tui.supervisor.host.process_files import rss_bytes
 from mission_tui.supervisor.launchers.caller import VISIBLE
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.machine_state import MachineState
 from mission_tui.supervisor.runs.registry import Runs
 
 
@@ -60,8 +61,8 @@ def check_machine(
     specs = [spec for spec in specs if _is_here(core, spec)]
     gpus, gpu = core.machine.gpu.gpus, core.machine.gpu.present()
     own = claims_of(core, ending)
-    ours = [claim for each in core.machine.other_supervisors.others if each.trusted for claim in each.claims]
-    foreign = [claim for each in core.machine.other_supervisors.others if not each.trusted for claim in each.claims]
+    ours = core.machine.reserved(trusted=True)
+    foreign = core.machine.reserved(trusted=False)
     kept = outstanding_ram(ours)
     freed = 0 if ending is None else _resident_bytes(ending)
     machine = core.machine.host.machine(gpu, len(gpus) if gpus else None, outstanding_ram(own) + kept - freed)
@@ -77,11 +78,11 @@ def check_machine(
         raise PresetError("; ".join(together.hard) + for_others)
     if waits:
         return together.warnings
-    memory = _memory_of_others(core, machine, together.ram_bytes)
+    memory = _memory_of_others(core.machine, machine, together.ram_bytes)
     return (
         *together.warnings,
         *memory,
-        *_gpu_memory(core, coming_claims(core, specs, visible), [*own, *ours, *foreign]),
+        *_gpu_memory(core.machine, coming_claims(core, specs, visible), [*own, *ours, *foreign]),
     )
 
 
@@ -97,7 +98,7 @@ def coming_claims(core: Core, specs: Sequence[Spec], visible: str | None) -> tup
         claim_for(
             spec,
             core.machine.host.cores,
-            _gpu(core, spec, spec.run.env.get(VISIBLE, visible)),
+            _gpu(core.machine, spec, spec.run.env.get(VISIBLE, visible)),
             core.machine.peaks.of(spec),
         )
         for spec in specs
@@ -128,28 +129,28 @@ def _claim(core: Core, run: LiveRun, spec: Spec) -> Claim | None:
     known = core.store.run(run.id)
     row = known.metrics.row
     trainer = run.sighting.pids.trainer
-    claim = claim_for(spec, core.machine.host.cores, _gpu(core, spec, run.visible_gpus), core.machine.peaks.of(spec))
+    claim = claim_for(
+        spec, core.machine.host.cores, _gpu(core.machine, spec, run.visible_gpus), core.machine.peaks.of(spec)
+    )
     return claim_with_usage(
         structs.replace(claim, cores=0) if known.journal.held else claim,
         trains=row is not None and row.attempt == run.attempt,
         held_bytes=_resident_bytes(run),
-        vram_held_bytes=None if trainer is None or not core.machine.gpu.gpus else _vram(core, trainer),
+        vram_held_bytes=None if trainer is None or not core.machine.gpu.gpus else _vram(core.machine, trainer),
     )
 
 
-def _vram(core: Core, pid: int) -> int | None:
-    return core.machine.holders.bytes_of(pid, core.machine.gpu.held) if pid in core.machine.gpu.held else 0
+def _vram(state: MachineState, pid: int) -> int | None:
+    return state.holders.bytes_of(pid, state.gpu.held) if pid in state.gpu.held else 0
 
 
-def _gpu(core: Core, spec: Spec, visible: str | None) -> str | None:
-    return gpu_for(spec.run.device, visible, [gpu.uuid for gpu in core.machine.gpu.gpus])
+def _gpu(state: MachineState, spec: Spec, visible: str | None) -> str | None:
+    return gpu_for(spec.run.device, visible, [gpu.uuid for gpu in state.gpu.gpus])
 
 
-def _memory_of_others(core: Core, machine: Machine, needed: int) -> Iterator[str]:
+def _memory_of_others(state: MachineState, machine: Machine, needed: int) -> Iterator[str]:
     """What other users have reserved, where that and `needed` bytes are more than there is."""
-    wanted = {
-        each.user: outstanding_ram(each.claims) for each in core.machine.other_supervisors.others if not each.trusted
-    }
+    wanted = {each.user: outstanding_ram(each.claims) for each in state.other_supervisors.others if not each.trusted}
     promised = sum(wanted.values())
     if machine.ram_free is not None and promised and needed > machine.ram_free - promised:
         whose = ", ".join(sorted(user for user, size_bytes in wanted.items() if size_bytes))
@@ -159,8 +160,8 @@ def _memory_of_others(core: Core, machine: Machine, needed: int) -> Iterator[str
         )
 
 
-def _gpu_memory(core: Core, wanted: Sequence[Claim], beside: Sequence[Claim]) -> Iterator[str]:
-    for place, gpu in enumerate(core.machine.gpu.gpus):
+def _gpu_memory(state: MachineState, wanted: Sequence[Claim], beside: Sequence[Claim]) -> Iterator[str]:
+    for place, gpu in enumerate(state.gpu.gpus):
         needed, promised = outstanding_vram(wanted, gpu.uuid), outstanding_vram(beside, gpu.uuid)
         if gpu.memory_total is None or gpu.memory_used is None or not needed:
             continue
@@ -183,9 +184,9 @@ def headroom_now(core: Core, caps: MachineLimits) -> Headroom:
     """What is left beside the live runs of every runs root of this user, of whose claims the ledger tells."""
     ours = [
         *live_claims(core),
-        *(claim for each in core.machine.other_supervisors.others if each.trusted for claim in each.claims),
+        *core.machine.reserved(trusted=True),
     ]
-    strangers = [claim for each in core.machine.other_supervisors.others if not each.trusted for claim in each.claims]
+    strangers = core.machine.reserved(trusted=False)
     machine = core.machine.host.machine(False, None)
     free = None if machine.ram_free is None else machine.ram_free - outstanding_ram(ours)
     return Headroom(
@@ -246,16 +247,16 @@ def with_placement(core: Core, run: LiveRun, order: LaunchOrder) -> tuple[Launch
         return order, None
     gpus = [gpu for gpu in headroom_now(core, MachineLimits()).gpus if gpu.uuid in open_]
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
-    gpu = by_uuid.get(chosen_by_queue) or _best(run, core, gpus)
+    gpu = by_uuid.get(chosen_by_queue) or _best(run, core.machine, gpus)
     order = structs.replace(order, env=order.env | {VISIBLE: gpu.uuid}, gpu=gpu.uuid, visible=visible)
     core.seals.write_order(run.dir, order)
     return order, Placement(gpu.uuid, uuids.index(gpu.uuid), _why(gpu, len(gpus)))
 
 
-def _best(run: LiveRun, core: Core, gpus: list[Gpu]) -> Gpu:
+def _best(run: LiveRun, state: MachineState, gpus: list[Gpu]) -> Gpu:
     """For what somebody resumes, which does not wait: where there is room, or else most of it."""
     assert run.spec is not None
-    need = claim_for(run.spec, core.machine.host.cores, gpus[0].uuid, core.machine.peaks.of(run.spec)).vram_bytes
+    need = claim_for(run.spec, state.host.cores, gpus[0].uuid, state.peaks.of(run.spec)).vram_bytes
     best = choose(gpus, need) or scarce(gpus)
     assert best is not None
     return best

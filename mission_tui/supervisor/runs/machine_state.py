@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
+from mission_tui.fleet.capacity.cost import Claim
 from mission_tui.fleet.capacity.reference_runs import Peaks
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.views.snapshot import HostMeters, OtherProgram
@@ -65,6 +66,11 @@ class MachineState:
                 await asyncio.wait_for(self.gpu.heard.wait(), FIRST_GPU_S)
         if await self.survey() or time.monotonic() - self._sampled_at > STALE_S:
             self.sample()
+
+    def reserved(self, *, trusted: bool) -> list[Claim]:
+        """What other supervisors have reserved: those of this user (`trusted`), or those of other users."""
+        others = self.other_supervisors.others
+        return [claim for each in others if each.trusted == trusted for claim in each.claims]
 
     def close(self) -> None:
         """End the GPU probe, and take back what is promised here."""

@@ -45,6 +45,7 @@ from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, waits_for_
 from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.machine_state import MachineState
 
 _DETAIL_CHARACTERS = 1000
 _SPARE_S = 30.0
@@ -121,16 +122,16 @@ def _machine(core: Core, spec: Spec, caller: Caller) -> tuple[str, ...]:
     core.check_room()
     visible = caller.environ.get(VISIBLE)
     waits = (f"launched now it {why}" for why in would_wait(core, (spec,), visible) if why)
-    warnings = (*check_new(core, (spec,), visible), *waits, *cautions(spec), *_seen(core, spec))
+    warnings = (*check_new(core, (spec,), visible), *waits, *cautions(spec), *_seen(core.machine, spec))
     return (f"{core.machine.host.cores} cores beside {len(core.live)} live runs", *warnings)
 
 
-def _seen(core: Core, spec: Spec) -> tuple[str, ...]:
+def _seen(machine: MachineState, spec: Spec) -> tuple[str, ...]:
     """How far the estimate of its memory was from what runs like it took."""
-    peak = core.machine.peaks.of(spec)
+    peak = machine.peaks.of(spec)
     if peak is None:
         return ()
-    estimated = claim_for(spec, core.machine.host.cores, None).ram_bytes
+    estimated = claim_for(spec, machine.host.cores, None).ram_bytes
     gpu = "" if peak.vram_bytes is None else f" and {peak.vram_bytes / MIB:,.0f} MiB of GPU memory"
     return (f"estimated {estimated / MIB:,.0f} MiB of memory, seen {peak.rss_bytes / MIB:,.0f} MiB{gpu} last time",)
 
@@ -169,7 +170,7 @@ async def quote(core: Core, request: Quote) -> Quoted:
     warnings = (*warnings, *(f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec)))
     decided = foreseen(core, specs, visible, held)
     costs = tuple(
-        _cost(core, spec, *taken, pace)
+        _cost(core.machine, spec, *taken, pace)
         for spec, taken, pace in zip(specs, decided, estimate_paces(core, specs), strict=True)
     )
     return Quoted(re=request.id, costs=costs, refused=refused, warnings=tuple(dict.fromkeys(warnings)))
@@ -184,11 +185,11 @@ def _waits_for(core: Core, item: LaunchItem) -> str:
     return gain_shortage(core, gain, time.time()) or ""
 
 
-def _cost(core: Core, spec: Spec, run: QueuedRun, turn: Admit | Wait, pace: Pace | None) -> Cost:
-    uuids = [gpu.uuid for gpu in core.machine.gpu.gpus]
+def _cost(machine: MachineState, spec: Spec, run: QueuedRun, turn: Admit | Wait, pace: Pace | None) -> Cost:
+    uuids = [gpu.uuid for gpu in machine.gpu.gpus]
     gpu = uuids.index(turn.gpu) if isinstance(turn, Admit) and turn.gpu in uuids else None
     waits = turn.why if isinstance(turn, Wait) else ""
-    return cost_of(run.claim, core.machine.peaks.of(spec), pace, gpu=gpu, waits=waits)
+    return cost_of(run.claim, machine.peaks.of(spec), pace, gpu=gpu, waits=waits)
 
 
 async def upgrades(core: Core, request: GetUpgrades) -> UpgradesReply:
