@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from mission_tui.ipc.replies import Accepted, VerdictReply
 
 
-Deed = Literal["resume", "set"]
+Action = Literal["resume", "set"]
 
-_NOT_DONE: Mapping[Deed, str] = {"resume": "was not resumed", "set": "was not changed"}
-_OVERRIDE: Mapping[Deed, str] = {"resume": ", or override it where --override is listed", "set": ""}
+_NOT_DONE: Mapping[Action, str] = {"resume": "was not resumed", "set": "was not changed"}
+_OVERRIDE: Mapping[Action, str] = {"resume": ", or override it where --override is listed", "set": ""}
 _COLOURS: Mapping[Grade, Colour | None] = {"safe": None, "note": None, "warn": "yellow", "refuse": "red"}
 _INDENT, _HANG = 8, 4
 _LEAST, _PIPED = 40, 120
@@ -46,8 +46,8 @@ def _change_facts(change: Change) -> dict[str, Any]:
     return plain | {"remedies": remedies}
 
 
-def print_answer(answer: Accepted | VerdictReply, deed: Deed = "resume") -> None:
-    """The run on stdout; notes, or why `deed` was not done, on stderr."""
+def print_answer(answer: Accepted | VerdictReply, action: Action = "resume") -> None:
+    """The run on stdout; notes, or why `action` was not done, on stderr."""
     from mission_tui.ipc.replies import Accepted
 
     if isinstance(answer, Accepted):
@@ -56,10 +56,10 @@ def print_answer(answer: Accepted | VerdictReply, deed: Deed = "resume") -> None
     print_changes(answer.verdict.changes)
     if answer.not_now:
         print_error(answer.not_now)
-    print_error(f"{answer.run} {_NOT_DONE[deed]}: {_todo(answer, deed)}")
+    print_error(f"{answer.run} {_NOT_DONE[action]}: {_todo(answer, action)}")
 
 
-def report_answers(answers: Sequence[Accepted | VerdictReply], as_json: bool, deed: Deed = "resume") -> int:
+def report_answers(answers: Sequence[Accepted | VerdictReply], as_json: bool, action: Action = "resume") -> int:
     """Print the answers; the exit code: 2 where something was not done, because the verdict was not accepted."""
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.ipc.replies import VerdictReply
@@ -68,7 +68,7 @@ def report_answers(answers: Sequence[Accepted | VerdictReply], as_json: bool, de
         write_document({"runs": [answer_facts(answer) for answer in answers]})
     else:
         for answer in answers:
-            print_answer(answer, deed)
+            print_answer(answer, action)
     return EX_USAGE if any(isinstance(answer, VerdictReply) for answer in answers) else 0
 
 
@@ -131,11 +131,11 @@ def words(remedy: Remedy) -> str:
     return f" ({said})" if said else ""
 
 
-def _todo(answer: VerdictReply, deed: Deed) -> str:
+def _todo(answer: VerdictReply, action: Action) -> str:
     if answer.accept_needed:
-        return f"add --accept to {deed} it anyway, or use an option listed above"
+        return f"add --accept to {action} it anyway, or use an option listed above"
     if answer.verdict.grade == "refuse":
-        return f"change what is refused{_OVERRIDE[deed]}"
+        return f"change what is refused{_OVERRIDE[action]}"
     return "it can be resumed; this was only a check"
 
 

@@ -17,6 +17,7 @@ from mission_tui.paths import profile_dir
 
 if TYPE_CHECKING:
     from mission_tui.cli.preset_origins import NamedPreset
+    from mission_tui.cli.session import Session
     from mission_tui.fleet.specs.assignment import Assignment
     from mission_tui.fleet.specs.health_file import HealthFile
     from mission_tui.fleet.specs.preset_file import PresetFile
@@ -50,6 +51,20 @@ class Planned:
 
     items: tuple[LaunchItem, ...]
     foreign: tuple[NamedPreset, ...] = ()
+
+
+def planned_one(session: Session, wish: LaunchWish, taker: str) -> LaunchItem:
+    """The one run that `wish` stands for, its origin printed. Raises as `planned`, and `UsageError` for several."""
+    from mission_tui.cli.preset_origins import say_origins
+
+    plan = planned(wish, session.preset_dirs, session.health(), session.profile_dir)
+    say_origins(plan.foreign)
+    if len(plan.items) != 1:
+        raise UsageError(
+            f"{wish.presets[0]} with these settings makes {len(plan.items)} runs, but {taker} takes one: name one "
+            "preset, and one value per key"
+        )
+    return plan.items[0]
 
 
 def planned(

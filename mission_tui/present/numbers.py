@@ -61,6 +61,11 @@ def size(size_bytes: float | None) -> str:
     return f"{value:.1f}T"
 
 
+def part_of(used: int | None, total: int | None) -> str:
+    """Bytes in use and all of them: `5.1/41G`; a dash where neither is known."""
+    return DASH if used is None and total is None else f"{size(used).removesuffix('G')}/{size(total)}"
+
+
 def duration(seconds: float | None) -> str:
     """Seconds in the two units that matter: `42s`, `3m20`, `5h40`, `9d04`."""
     if seconds is None or not math.isfinite(seconds) or seconds < 0:

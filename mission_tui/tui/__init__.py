@@ -1,4 +1,4 @@
-"""The screen: the only room that imports Textual. `entry.run` is its door; importing the package imports nothing.
+"""The screen: the only room that imports Textual. `entry.run` opens it; importing the package imports nothing.
 
 The layers, from above to below; none knows the ones above it:
 `entry` checks the terminal and loads Textual; `session` runs the app with a real supervisor.

@@ -36,9 +36,9 @@ from mission_tui.tui.textual_fixes.memory import ClosedScreens, forget_whole
 _NONE_YET = Preferences()
 
 GREETING_S = 10.0
-"""Long enough for the first look at another runs root."""
+"""Long enough to read it while looking at another runs root for the first time."""
 
-_ONLY_LOOKS = "this screen is read-only: nothing is changed from here"
+_ONLY_LOOKS = "this screen is read-only"
 
 
 class MissionApp(HostApp, inherit_bindings=False):
@@ -109,7 +109,7 @@ class MissionApp(HostApp, inherit_bindings=False):
         await super().on_event(event)
 
     def _keys_dropped(self, many: int) -> None:
-        self.app_context.toast(f"{many} key{'s' * (many > 1)} came before the answer and were not taken", "warning")
+        self.app_context.toast(f"{many} key{'s' * (many > 1)} came before the answer and were ignored", "warning")
 
     def get_default_screen(self) -> FleetScreen:
         """The first screen."""
@@ -153,9 +153,7 @@ class MissionApp(HostApp, inherit_bindings=False):
         if not self.app_context.readonly or not BY_NAME[name].changes:
             return False
         past = self.app_context.snapshot is not None and self.app_context.snapshot.replay is not None
-        self.app_context.toast(
-            "a replay shows what was, and nothing acts on it: H goes to now" if past else _ONLY_LOOKS
-        )
+        self.app_context.toast("a replay is read-only: H goes to now" if past else _ONLY_LOOKS)
         return True
 
     def redraw_screens(self) -> None:
@@ -204,13 +202,13 @@ class MissionApp(HostApp, inherit_bindings=False):
         elif needs == "none" or (runs := able(self.app_context, name, runs)):
             work = VERBS[name](self.app_context, runs)
             if action.sheet:
-                # What was told before would lie over the lower edge of the sheet, with the keys it takes.
+                # Earlier toasts would cover the lower edge of the sheet, where its keys are.
                 self.app_context.clear()
                 self.typed.expect()
             self.app_context.start(self.typed.until_over(work) if action.sheet else work)
 
     def action_launch(self, key: str) -> None:
-        """Hold a launch key until it is sure that it was a person's."""
+        """Hold a launch key until it is clear that it was no paste and no held key."""
         if self._refuses("launch"):
             return
         self._gate.press(key, self.app_context.clock())
@@ -221,7 +219,7 @@ class MissionApp(HostApp, inherit_bindings=False):
 
         keys, ignored = self._gate.release(self.app_context.clock())
         if ignored:
-            self.app_context.toast(f"{ignored} keys at once were ignored: a start is one key", "warning")
+            self.app_context.toast(f"{ignored} keys at once were ignored: press one key to start a preset", "warning")
         elif keys:
             self.app_context.start(launch_keys(self.app_context, keys))
             self.set_timer(UNDO_S + 1, self.arrivals.redraw_screens)

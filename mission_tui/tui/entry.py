@@ -1,4 +1,4 @@
-"""The door of this room: looks at the terminal, prepares the environment for Textual, and runs the screen.
+"""The entry to this room: checks the terminal, prepares the environment for Textual, and runs the screen.
 
 Nothing here imports Textual at the top, because Textual reads its settings once, when it is imported.
 """
@@ -67,9 +67,9 @@ def run(
 
     With `from_files` its files are read, and no supervisor is asked or started; with `replay_t` as they were then.
 
-    `remember` is told now and then, and at the end, up to when (unix s) the fleet was seen; it may block. So may
-    `keep`, which is told what was chosen about the look of the screen since: by name, None for what is as it comes
-    again. `habits` is the table that this makes up over all sessions; whatever in it makes no sense is passed over.
+    `remember` is called now and then, and at the end, with the time (unix s) up to which the fleet was seen; `keep`
+    with changed settings of the look by name, None for a default. Both may block. `habits` is the stored table of such
+    settings; values in it that make no sense are ignored.
 
     Raises `UsageError` when there is no terminal that could show it.
     """
@@ -122,9 +122,11 @@ def _require_terminal(environ: Mapping[str, str]) -> None:
         raise UsageError("this terminal cannot show a full screen (TERM is unset or dumb): use `mission-tui status`")
     theme = environ.get("MISSION_TUI_THEME", "dark")
     if theme not in ("dark", "light"):
-        raise UsageError(f"MISSION_TUI_THEME={theme!r} is no theme: set it to dark or light, or not at all")
+        raise UsageError(f"MISSION_TUI_THEME={theme!r} is not a theme: set it to dark or light, or unset it")
     if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
-        raise UsageError("the screen needs a terminal at both ends: use `mission-tui status` or `status --json`")
+        raise UsageError(
+            "the screen needs a terminal on stdin, stdout and stderr: use `mission-tui status` or `status --json`"
+        )
 
 
 def _prepare(environ: os._Environ[str]) -> None:

@@ -24,10 +24,10 @@ from mission_tui.tui.textual_fixes.hangup import watch_signals, watched_terminal
 SIZE_CHECK_S = 1.0
 REMEMBER_S = 15.0
 SETTLED_S = 1.0
-"""After so long the first picture stands, or nobody answers."""
-YOUNG = 20_000
+"""By then the first picture is drawn, or no supervisor answers."""
+GC_THRESHOLD = 20_000
 """Every picture makes some thousand objects and lets go of those of the picture before. At Python's 700 they were
-looked through a dozen times a second, and every few seconds with all that is kept, for 50 ms in which no key is heard.
+looked through a dozen times a second, and every few seconds with all that is kept, for 50 ms without handling keys.
 """
 
 
@@ -70,7 +70,7 @@ async def play(
     remember: Callable[[float], None] = lambda _t: None,
     keep: Keep = keep_nothing,
 ) -> SessionResult:
-    """Run `app` to its end. What was looked at is told to `remember`, what was chosen to `keep`, which may block."""
+    """Run `app` to its end. `remember` gets the time of what was seen, `keep` what was chosen; both may block."""
     unsaved = UnsavedPreferences(chosen(app), keep)
     terminal_fd = sys.__stdin__.fileno() if sys.__stdin__ else 0
     columns, lines = os.get_terminal_size(terminal_fd)
@@ -115,7 +115,7 @@ async def _keep(app: MissionApp, unsaved: UnsavedPreferences) -> None:
 def _collect_again() -> None:
     """Collect garbage from now on, but never again look through what came with the modules."""
     gc.freeze()
-    gc.set_threshold(YOUNG)
+    gc.set_threshold(GC_THRESHOLD)
     gc.enable()
 
 

@@ -57,7 +57,7 @@ class SnapshotArrivals:
     def arrived(self, snapshot: FleetSnapshot) -> None:
         """A snapshot came: draw it now, or with the newest by then when the last picture is too fresh."""
         if self._app_context.coming_back.update(snapshot):
-            self._tell_of_absence()
+            self._ask_best_returns()
         if sentence := self._stale.update(snapshot):
             self._app_context.toast(sentence, "warning")
         self._newest = snapshot
@@ -67,14 +67,14 @@ class SnapshotArrivals:
             self._draw_in(max(self.pace.due(self._app_context.clock()), self._flow.rest_s()))
 
     def lost(self, why: str, nobody: bool) -> None:
-        """There is `nobody`: the supervisor is gone, or never came; else one that does not take this screen's word."""
+        """With `nobody` the supervisor is gone, or never came; else there is one that refuses this screen."""
         state = "supervisor gone, reconnecting; runs go on"
         if not nobody:
-            state = "the supervisor refuses this screen: q leaves it, mission-tui shows a new one, runs go on"
+            state = "the supervisor refuses this screen: leave with q and start mission-tui again; runs go on"
         elif self._newest is None:
             state = "no supervisor yet, trying again"
         self._app_context.banner = f"{state} ({why})"
-        self._app_context.heard.set()
+        self._app_context.first_answer.set()
         self.redraw_screens()
         self._settle()
 
@@ -84,7 +84,7 @@ class SnapshotArrivals:
             if isinstance(screen, SnapshotScreen):
                 screen.redraw()
 
-    def _tell_of_absence(self) -> None:
+    def _ask_best_returns(self) -> None:
         """Ask for the best returns of the runs that something happened to; the counts are drawn with the snapshot."""
         back = self._app_context.coming_back
         if back.away is not None:
@@ -102,7 +102,7 @@ class SnapshotArrivals:
     def _draw(self) -> None:
         self.pace.drawn(self._app_context.clock())
         self._app_context.snapshot = self._newest
-        self._app_context.heard.set()
+        self._app_context.first_answer.set()
         if self._app_context.banner is not None:
             self._app_context.banner = None
             self.redraw_screens()
@@ -132,7 +132,7 @@ class SnapshotArrivals:
 
 
 def _alert(app_context: AppContext, app: App[Any], news: Sequence[News]) -> None:
-    """Tell of `news`; the terminal stays quiet where it was asked to, and where there is none."""
+    """Announce `news`; the bell and the terminal's notification only unless muted."""
     for sentence in sentences(news):
         app_context.toast(sentence, "error")
     if news and not app_context.alarm.muted:
@@ -171,9 +171,9 @@ class Pace:
 
 
 async def _learn_best(
-    app_context: AppContext, views: Sequence[RunView], known: dict[str, tuple[float, int]], told: Callable[[], None]
+    app_context: AppContext, views: Sequence[RunView], known: dict[str, tuple[float, int]], changed: Callable[[], None]
 ) -> None:
-    """Put the best return and its update into `known`, by run id, for up to `_MOST_RUNS` runs; `told` after each."""
+    """Put the best return and its update into `known`, by run id, of up to `_MOST_RUNS` runs; then call `changed`."""
     for view in views[:_MOST_RUNS]:
         if view.id in known:
             continue
@@ -187,4 +187,4 @@ async def _learn_best(
         finite = [(high, update) for high, update in highs if high is not None and math.isfinite(high)]
         if finite:
             known[run] = max(finite, key=lambda pair: pair[0])
-            told()
+            changed()

@@ -142,7 +142,7 @@ def test_a_later_run_that_had_no_time_ends_nothing(quick: Shell, tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("pair",), "stands for 2 runs"),
+        (("pair",), "makes 2 runs, but bench takes one"),
         (("tiny", "small"), "times one preset, not 2"),
         (("tiny", "--duration", "soon"), "--duration 'soon' is not a length of time"),
         (("tiny", "--fail-if-slower", "5%"), "give --vs PRESET or FILE"),

@@ -91,7 +91,7 @@ def test_a_preset_that_does_not_train_ends_it(quick: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("pair",), "stands for 2 runs"),
+        (("pair",), "makes 2 runs, but tune takes one"),
         (("tiny", "small"), "tune takes one preset, not 2"),
         (("tiny", "--probe", "soon"), "--probe 'soon' is not a length of time"),
         (("tiny", "--set", "env.n_workers=3"), "cannot be shared evenly"),

@@ -31,14 +31,14 @@ async def test_a_line_that_fails_says_with_what() -> None:
     """The exit code stands below the words."""
     async with staged() as stage:
         await stage.press("semicolon", *"lunch", "enter")
-        await stage.shows("it ended with 2")
+        await stage.shows("exit code 2")
 
 
 async def test_an_open_quote_is_asked_for_again_with_what_was_typed() -> None:
     """A long line is corrected, and not typed anew."""
     async with staged() as stage:
         await stage.press("semicolon", *'note "a', "enter")
-        await stage.shows("no whole line: no closing quotation")
+        await stage.shows("not complete: no closing quotation")
         await stage.shows('note "a')
 
 
@@ -70,5 +70,5 @@ async def test_a_line_that_no_program_can_be_given_is_refused_in_words() -> None
     """A NUL that was pasted is no error of the screen."""
     async with staged() as stage:
         stage.app.push_screen(OutputScreen(stage.app.app_context, ["status", "a\x00b"], "/home/ada/lab/runs"))
-        await stage.until(lambda: any("cannot be carried out" in toast for toast in stage.toasts()), "a toast")
+        await stage.until(lambda: any("could not be started" in toast for toast in stage.toasts()), "a toast")
         assert not isinstance(stage.screen, ErrorScreen)

@@ -83,7 +83,7 @@ async def test_a_command_has_no_preset_to_be_held_against() -> None:
         await stage.press("d")
         await stage.shows("v only what differs from another run")
         await stage.press("v")
-        await stage.shows("Hold the settings of loop against")
+        await stage.shows("Compare the settings of loop with")
 
 
 def test_what_saved_nothing_is_not_offered_to_be_resumed() -> None:

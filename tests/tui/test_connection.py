@@ -51,7 +51,7 @@ async def test_a_supervisor_of_another_version_is_not_called_gone() -> None:
         stage.app.arrivals.lost(why, False)
         await stage.still()
         said = " ".join(" ".join(line.split()) for line in stage.lines()[1:5])
-        assert "▲ the supervisor refuses this screen: q leaves it, mission-tui shows a new one" in said
+        assert "▲ the supervisor refuses this screen: leave with q and start mission-tui again" in said
         assert f"({why})" in said
         assert "heavy-3f9a" in stage.text()
 

@@ -135,7 +135,7 @@ async def test_an_unfinished_expression_filters_nothing_new() -> None:
     async with staged() as stage:
         await stage.press("slash", "left_parenthesis")
         await stage.shows(" ! (")
-        assert "not yet an expression: missing )" in stage.text()
+        assert "not a regular expression yet: missing )" in stage.text()
         assert len(fleet(stage).view_state.roster.runs) == 9
 
 

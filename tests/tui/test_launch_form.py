@@ -333,7 +333,7 @@ def test_fields_are_words_like_any_other() -> None:
     ("draft", "named"),
     [
         (Draft(seeds="65"), "seeds: a number from 1 to 64; the nearest valid value is 64"),
-        (Draft(first_seed="x"), "from: x is no number"),
+        (Draft(first_seed="x"), "from: x is not a number"),
         (Draft(priority="1001"), "the nearest valid value is 1000"),
         (Draft(changes="run.seed=1", seeds="2"), "run.seed is in the changes and in a field"),
     ],
@@ -376,7 +376,7 @@ def test_times_say_where_they_come_from() -> None:
         structs.replace(COST, pace=differing)
     )
     unknown = said(structs.replace(COST, pace=None))
-    assert "never run here: no speed is known; Ctrl-T tries it and says" in unknown
+    assert "never run here, so its speed is not known; Ctrl-T measures it" in unknown
     assert "whole run" not in unknown
 
 

@@ -50,7 +50,7 @@ async def test_a_key_of_the_working_folder_asks_and_starts_nothing() -> None:
         await stage.shows("7 mine…")
         await launched(stage, "7")
         await stage.until(lambda: isinstance(stage.screen, LaunchForm))
-        await stage.shows("comes from ./presets/mine.toml of this folder, and names no code of its own")
+        await stage.shows("comes from ./presets/mine.toml in this folder and names no code of its own")
         assert not stage.client.asked_for(Launch)
         await stage.press("enter")
         await stage.until(lambda: stage.client.asked_for(Launch))

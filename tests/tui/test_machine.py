@@ -119,7 +119,7 @@ async def test_without_gpus_and_without_runs_it_is_calm() -> None:
     async with staged(a_fleet((), gpus=())) as stage:
         await stage.press("m")
         await stage.shows("no GPU: runs train on the processors")
-        await stage.shows("no run is alive: nothing here is ours")
+        await stage.shows("no run is live; Esc goes back to the list")
         await stage.shows("CPU peak")
         await stage.press("down", "enter", "s", "z", "comma")
         assert isinstance(stage.screen, MachineScreen)

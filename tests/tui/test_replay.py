@@ -120,7 +120,7 @@ async def test_h_leads_there_and_back() -> None:
     """Ten minutes back from now; from a replay to now, of the same runs root."""
     async with staged() as stage:
         await stage.press("comma")
-        await stage.until(lambda: any("this is now" in toast for toast in stage.toasts()))
+        await stage.until(lambda: any("this is the present" in toast for toast in stage.toasts()))
         await stage.press("H")
         assert (stage.app.next_root, stage.app.next_replay_t) == (a_fleet().runs_root, a_fleet().t - 600)
     async with replaying() as stage:
@@ -132,7 +132,7 @@ async def test_keys_that_act_say_that_this_is_the_past() -> None:
     """And how one comes to where they do."""
     async with replaying() as stage:
         await stage.press("K")
-        await stage.until(lambda: any("nothing acts on it: H goes to now" in toast for toast in stage.toasts()))
+        await stage.until(lambda: any("read-only: H goes to now" in toast for toast in stage.toasts()))
 
 
 async def test_memory_alone_is_a_meter() -> None:

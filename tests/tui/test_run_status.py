@@ -135,12 +135,10 @@ def test_only_a_run_that_trains_has_a_pace() -> None:
 def test_a_run_that_waits_for_its_restart_says_why_and_what_can_be_done() -> None:
     """The cause first, then when, then the keys."""
     run = a_run("a", state="queued", outcome="failed", cause="ended by SIGSEGV", restart=Restart(NOW + 20, 2, 3))
-    assert (
-        run_status.headline(run, NOW) == "ended by SIGSEGV; restarts in 20s (2 of 3): r starts it now, s calls it off"
-    )
+    assert run_status.headline(run, NOW) == "ended by SIGSEGV; restarts in 20s (2 of 3): r starts it now, s cancels it"
     after = structs.replace(run, cause="the machine was restarted", restart=Restart(NOW, 1, 3, "reboot"))
-    assert run_status.headline(after, NOW) == "the machine was restarted; goes on by itself (1 of 3): s calls it off"
-    assert run_status.headline(run, NOW + 21) == "ended by SIGSEGV; its restart (2 of 3) is due: s calls it off"
+    assert run_status.headline(after, NOW) == "the machine was restarted; resumes by itself (1 of 3): s cancels it"
+    assert run_status.headline(run, NOW + 21) == "ended by SIGSEGV; its restart (2 of 3) is due: s cancels it"
 
 
 def test_what_a_reboot_ended_says_what_r_does() -> None:

@@ -183,8 +183,8 @@ def test_what_a_run_takes_names_its_late_workers() -> None:
 
 def test_phases_come_with_what_they_took_over_the_whole_run() -> None:
     """Newest, least and most, and their course; in which it is since when; nothing of what was not asked for."""
-    courses = {"rollout_s": MetricSummary((0.3, 0.5), 0.3, 0.5), "update_s": MetricSummary((0.1, 0.2), 0.1, 0.2)}
-    lines = [strip.text.split() for strip in usage_lines(LIVE[0], 80, courses, NOW)]
+    summaries = {"rollout_s": MetricSummary((0.3, 0.5), 0.3, 0.5), "update_s": MetricSummary((0.1, 0.2), 0.1, 0.2)}
+    lines = [strip.text.split() for strip in usage_lines(LIVE[0], 80, summaries, NOW)]
     assert ["phase", "rollout", "for", "1s"] in lines
     assert ["rollout", "0.41s", "0.3s", "0.5s", "▁█"] in lines
     assert ["update", "0.12s", "0.1s", "0.2s", "▁█"] in lines
@@ -252,9 +252,7 @@ def test_without_outcomes_it_says_what_there_is() -> None:
     assert (
         text(episodes(LIVE[0], counted({}, (0, 0)), "", 80, 18)) == " no episode has ended yet; l shows what it prints"
     )
-    assert "6 episodes ended, and the environment names no outcomes" in text(
-        episodes(LIVE[0], counted({}, (4, 2)), "", 80, 18)
-    )
+    assert "6 episodes ended, without outcomes" in text(episodes(LIVE[0], counted({}, (4, 2)), "", 80, 18))
 
 
 def test_an_empty_tab_says_what_to_press() -> None:

@@ -96,7 +96,7 @@ async def test_what_is_done_to_the_row_is_done_to_all_of_them() -> None:
         await stage.press("space")
         await stage.shows("3 marked")
         await stage.press("up", "up", "f")
-        await stage.until(lambda: any("differ by their seed" in toast for toast in stage.toasts()))
+        await stage.until(lambda: any("differ only in their seed" in toast for toast in stage.toasts()))
 
 
 async def test_panes_show_each_of_them() -> None:

@@ -69,7 +69,7 @@ async def test_where_nothing_is_split_that_is_said() -> None:
     """One part alone has no size to choose."""
     async with staged() as stage:
         await stage.press("z", "=")
-        await stage.until(lambda: any("nothing stands beside this" in toast for toast in stage.toasts()))
+        await stage.until(lambda: any("nothing to resize here" in toast for toast in stage.toasts()))
         assert stage.app.app_context.shares.as_table() == {}
 
 

@@ -83,7 +83,7 @@ async def test_a_sheet_that_never_comes_keeps_nothing_for_ever(monkeypatch: pyte
         await stage.press("j")
         stage.client.stream = never  # type: ignore[method-assign, assignment]
         burst(stage, "as")
-        await stage.until(lambda: any("not taken" in toast for toast in stage.toasts()))
+        await stage.until(lambda: any("were ignored" in toast for toast in stage.toasts()))
         assert not isinstance(stage.screen, ConfirmScreen)
         burst(stage, "N")
         await stage.until(lambda: isinstance(stage.app.focused, Input), "the line")

@@ -165,7 +165,7 @@ async def test_each_remedy_is_one_key_and_is_judged_before_it_is_agreed_to() -> 
             re=request.id, run=request.run, verdict=WARNING if request.remedies else GRAVE, accept_needed=False
         )
         await stage.press("end", "r")
-        await stage.shows("1 override: resume against this refusal")
+        await stage.shows("1 override: resume although this is refused")
         await stage.shows("2 branch: a new run")
         await stage.shows("3 reset-adam: Adam anew")
         assert "y resume" not in stage.text()
@@ -295,7 +295,7 @@ async def test_clean_lists_leftovers_and_removes_only_what_is_ours() -> None:
         )
         await stage.press("X")
         await stage.until(lambda: isinstance(stage.screen, LeftoversScreen))
-        await stage.shows("what is unsure is shown and never touched")
+        await stage.shows("unsure ones are listed but never removed")
         await stage.shows("pid 4711")
         await stage.press("y")
         await stage.until(lambda: len(stage.client.asked_for(Clean)) == 2)
@@ -430,7 +430,7 @@ async def test_del_moves_an_ended_run_to_the_trash_and_u_takes_it_back() -> None
         (run,) = asked.runs
         assert run in {view.id for view in ENDED}
         assert not asked.now
-        await stage.until(lambda: any("to the trash: u takes back for 10 s" in toast for toast in stage.toasts()))
+        await stage.until(lambda: any("to the trash: u brings back for 10 s" in toast for toast in stage.toasts()))
         await stage.press("u")
         await stage.until(lambda: stage.client.asked_for(Restore))
         assert stage.client.asked_for(Restore)[0].runs == (run,)

@@ -122,18 +122,13 @@ def _share(word: str | None) -> float | None:
 
 def _timed(session: Session, word: str, assignments: tuple[str, ...], seconds: float, group: str) -> LaunchItem:
     """The one run that the words make, for so many seconds. Raises `UsageError`."""
-    from mission_tui.cli.plan import LaunchWish, planned
-    from mission_tui.cli.preset_origins import say_origins
+    from mission_tui.cli.plan import LaunchWish, planned_one
 
     timed = (*assignments, "run.total_timesteps=none", f"run.duration_s={seconds:g}")
-    plan = planned(LaunchWish((word,), 1, None, timed), session.preset_dirs, session.health(), session.profile_dir)
-    say_origins(plan.foreign)
-    items = plan.items
-    if len(items) != 1:
-        raise UsageError(f"{word} with these settings stands for {len(items)} runs, and bench times one preset")
-    if items[0].spec.run.command is not None:
+    item = planned_one(session, LaunchWish((word,), assignments=timed), "bench")
+    if item.spec.run.command is not None:
         raise UsageError(f"{word} runs a command, which cannot be asked to train for {seconds:g} s")
-    return msgspec.structs.replace(items[0], name=group, group=group)
+    return msgspec.structs.replace(item, name=group, group=group)
 
 
 def _recorded(word: str) -> Side:

@@ -15,8 +15,7 @@ import click
 from mission_tui.cli.answers import print_accepted
 from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import complete_presets, json_option, run_argument, set_option
-from mission_tui.cli.plan import LaunchWish, planned
-from mission_tui.cli.preset_origins import say_origins
+from mission_tui.cli.plan import LaunchWish, planned_one
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import write
 from mission_tui.errors import UsageError
@@ -98,11 +97,7 @@ def import_run_command(
     if preset is None:
         item = _item_of(session, found.path, name, assignments, models)
     else:
-        plan = planned(LaunchWish((preset,), 1, name, assignments), session.preset_dirs, session.health())
-        say_origins(plan.foreign)
-        items = plan.items
-        _check_one(len(items), f"{preset} stands for")
-        item = items[0]
+        item = planned_one(session, LaunchWish((preset,), 1, name, assignments), "a folder")
     path, origin = str(found.path), session.origin
     with session.connect() as connection:
         reply = connection.ask(lambda id_: ImportRun(id=id_, path=path, item=item, trusted=models, **origin))
@@ -120,7 +115,8 @@ def _item_of(session: Session, path: Path, name: str | None, assignments: Sequen
     folder = find_folder(path)
     updates, _ = updates_in_table(folder)
     runs = expand(assignments)
-    _check_one(len(runs), "--set asks for")
+    if len(runs) != 1:
+        raise UsageError(f"--set asks for {len(runs)} runs, but a folder is one run: give one value of each")
     words = runs[0]
     said = find_settings(folder, updates, zips=models, env=all(word.key != "env.id" for word in words))
     for note in said.notes:
@@ -129,11 +125,6 @@ def _item_of(session: Session, path: Path, name: str | None, assignments: Sequen
     file = read_preset({**head, **said.tables}, said.source)
     spec = resolve(file, lambda _: file, words, session.health())
     return plan_launch([spec], title=spec.preset, tag="", name=name)[0]
-
-
-def _check_one(runs: int, what: str) -> None:
-    if runs != 1:
-        raise UsageError(f"{what} {runs} runs, but a folder is one run: give one value of each")
 
 
 def _preset_name(folder: str) -> str:
@@ -170,14 +161,7 @@ def import_checkpoint_command(
     path = session.cwd / file
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
-    plan = planned(LaunchWish((preset,), 1, name, assignments), session.preset_dirs, session.health())
-    say_origins(plan.foreign)
-    items = plan.items
-    if len(items) != 1:
-        raise UsageError(f"{preset} stands for {len(items)} runs, but a file is one run: name one of their presets")
-    origin = session.origin
+    item, origin = planned_one(session, LaunchWish((preset,), 1, name, assignments), "a file"), session.origin
     with session.connect() as connection:
-        reply = connection.ask(
-            lambda id_: ImportCheckpoint(id=id_, path=str(path), item=items[0], trusted=trust, **origin)
-        )
+        reply = connection.ask(lambda id_: ImportCheckpoint(id=id_, path=str(path), item=item, trusted=trust, **origin))
     print_accepted(reply, as_json)

@@ -169,17 +169,12 @@ def _knobs(asked: Sequence[str]) -> tuple[Knob, ...]:
 
 def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchItem:
     """The one run that the words make, with nothing of an earlier profile. Raises `UsageError`."""
-    from mission_tui.cli.plan import LaunchWish, planned
-    from mission_tui.cli.preset_origins import say_origins
+    from mission_tui.cli.plan import LaunchWish, planned_one
 
-    plan = planned(LaunchWish((word,), assignments=assignments, profile="none"), session.preset_dirs, session.health())
-    say_origins(plan.foreign)
-    items = plan.items
-    if len(items) != 1:
-        raise UsageError(f"{word} with these settings stands for {len(items)} runs, and tune takes one preset")
-    if items[0].spec.run.command is not None:
+    item = planned_one(session, LaunchWish((word,), assignments=assignments, profile="none"), "tune")
+    if item.spec.run.command is not None:
         raise UsageError(f"{word} runs a command, whose settings tune does not know")
-    return items[0]
+    return item
 
 
 def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -> Tuned:

@@ -43,7 +43,7 @@ Words = Callable[[float | None], str]
 
 
 class CompareScreen(Screen[None], inherit_bindings=False):
-    """Asked for once, and again with F5 or for the other axis: numbers that run away cannot be compared."""
+    """Asked for once, and again with F5 or for the other axis: changing numbers are hard to compare."""
 
     CSS_PATH = "compare.tcss"
     AUTO_FOCUS = ""
@@ -161,7 +161,7 @@ def comparison(found: Comparison, width: int) -> list[Strip]:
         title += ": in the chart their median, with the first letter" if found.bands else ""
         strips += [_title(title, width), *_seeds(found, width)]
     if found.contrasts:
-        strips += [_title(f"less {found.cohorts[0].name}", width), *_contrasts(found, width)]
+        strips += [_title(f"difference from {found.cohorts[0].name}", width), *_contrasts(found, width)]
     for title, rows in (("settings that differ", found.settings), ("provenance that differs", found.provenance)):
         if rows:
             strips += [_title(title, width), *_differing(found, rows, width)]
@@ -258,7 +258,7 @@ def _measure(name: str, threshold: float | None) -> tuple[str, Words]:
 
 
 def _differing(found: Comparison, rows: Sequence[Row], width: int) -> Iterator[Strip]:
-    """As many runs beside each other as there is room for; the others are named, and where they are to be had."""
+    """As many runs beside each other as fit; the others are named, with the command that shows them."""
     fitting = max(2, (width - _NAME - 4) // (_VALUE + 2))
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, overflow="ellipsis", min_width=_NAME)

@@ -80,7 +80,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         """Wait a moment for the first snapshot, so that the first layout is that of the list and is painted with it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_UNNOTICED_S):
-                await self._app_context.heard.wait()
+                await self._app_context.first_answer.wait()
         self.set_reactive(FleetScreen.snapshot, self._app_context.snapshot)
         self._composed = True
         self.redraw()
@@ -164,7 +164,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             marked=marked,
             sort=view_state.sort,
             first=paned,
-            teaching=self._empty(paned),
+            empty=self._empty(paned),
         )
 
     def _empty(self, paned: int) -> list[list[Part]]:
@@ -172,7 +172,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         if self.snapshot is None:
             return []
         if paned:
-            return [[("   nothing waits and nothing has ended yet", colours.QUIET)]]
+            return [[("   no run is waiting or has ended yet", colours.QUIET)]]
         filtered = self.view_state.pattern is not None and bool(self.snapshot.runs)
         return empty_state(
             self._app_context.presets,
@@ -214,7 +214,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
     def action_fold(self) -> None:
         """A group of seeds run by run, or as one row."""
         if not self.view_state.fold():
-            self._app_context.toast("no runs here that differ by their seed alone: launch PRESET --seeds 3 makes some")
+            self._app_context.toast("no runs here differ only in their seed: launch PRESET --seeds 3 makes some")
         self.redraw()
 
     def action_open(self, tab: str) -> None:

@@ -105,11 +105,11 @@ class SmokeScreen(Sheet[None]):
 
 def _figure_rows(figures: CheckFigures) -> Iterator[tuple[str, str]]:
     """Memory, VRAM, speed and time, as name and value."""
-    workers = f", {figures.n_workers} workers among it" if figures.n_workers else ""
+    workers = f", {figures.n_workers} workers included" if figures.n_workers else ""
     yield "memory", f"{numbers.size(figures.memory_bytes)}{workers}"
     if figures.vram_bytes is not None:
         yield "VRAM", f"{numbers.size(figures.vram_bytes)}, and the CUDA context"
-    yield "speed", f"{numbers.rate(figures.steps_per_s)} steps/s, the machine as busy as now"
+    yield "speed", f"{numbers.rate(figures.steps_per_s)} steps/s under the present load"
     if figures.hours is not None:
         yield "time", f"{numbers.duration(figures.hours * 3600)} for the whole run"
 
@@ -133,7 +133,7 @@ async def save_preset(app_context: AppContext, preset: PresetChoice, words: Sequ
         saving = Saving(preset.ref or preset.name, name, tuple(words), key.strip() or None)
         saved = await asyncio.to_thread(app_context.save_preset, saving, False)
         if saved.there:
-            question, facts = f"Save {name} all the same?", (f"{saved.there}.",)
+            question, facts = f"Save {name} anyway?", (f"{saved.there}.",)
             if not await app_context.ask_user(ConfirmScreen(question, facts, "save it")):
                 return
             saved = await asyncio.to_thread(app_context.save_preset, saving, True)

@@ -41,8 +41,8 @@ _TITLES = {
 _KEYS_WIDTH = 14
 _NOTES = (
     "A finding's advice stands below its cause; h leads there from anywhere, a applies it.",
-    f"A GPU that is mostly idle is no trouble: {NORMAL}, because stepping its environments takes longer than learning.",
-    "Several runs beside each other use the rest of a GPU.",
+    f"A mostly idle GPU is fine: {NORMAL}, because stepping its environments takes longer than learning.",
+    "Several runs at once use the rest of a GPU.",
 )
 _EPISODES = 100
 _MOST_LINES = 2000
@@ -53,7 +53,7 @@ _PACE_S = 0.1
 
 
 class HelpScreen(Sheet[None]):
-    """Read from the table, so it cannot say anything else than what the keys do."""
+    """Read from the table of actions, so that it always matches the keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "turn_away", "back")]
 
@@ -112,22 +112,22 @@ class AwayScreen(Sheet[None]):
         strips: list[Strip] = []
         for it in sorted(self._away.happenings, key=lambda it: ordered[it.view.id]):
             strips.append(line(self._head(it), width))
-            for text in self._told(it):
+            for text in self._events(it):
                 strips += [line([(f"    {part}", colours.QUIET)], width) for part in wrap(text, width - 4)]
         return strips
 
     def _head(self, it: Happening) -> list[Part]:
         view = it.view
         best = self._best.get(view.id)
-        told = "" if best is None else f"  best return {numbers.reading(best[0])} at update {numbers.count(best[1])}"
+        said = "" if best is None else f"  best return {numbers.reading(best[0])} at update {numbers.count(best[1])}"
         return [
             (f"{shape(view)} ", state_style(view)),
             (view.name, colours.BOLD),
             (f"  {state_word(view)}", state_style(view)),
-            (told, colours.INK),
+            (said, colours.INK),
         ]
 
-    def _told(self, it: Happening) -> Iterator[str]:
+    def _events(self, it: Happening) -> Iterator[str]:
         now = self._away.until_t
         said = [(t, "restarted by itself after a failure") for t in it.restarts]
         said += [(t, "resumed by itself after a reboot") for t in it.reboots]
@@ -239,7 +239,7 @@ class OutputScreen(Sheet[None]):
         self._app_context.start(self._carry_out())
 
     def on_unmount(self) -> None:
-        """Nobody listens any more."""
+        """End the command: its output is no longer shown."""
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGINT)
@@ -252,7 +252,7 @@ class OutputScreen(Sheet[None]):
                 env={**os.environ, "MISSION_TUI_RUNS": self._root, "NO_COLOR": "1"},
             )  # fmt: skip
         except (OSError, ValueError) as error:  # a line may have been pasted that no program can be given
-            raise UsageError(f"this cannot be carried out: {error}") from error
+            raise UsageError(f"this command could not be started: {error}") from error
         assert process.stdout is not None
         letters = codecs.getincrementaldecoder("utf-8")(errors="replace")
         while data := await process.stdout.read(_READ_BYTES):
@@ -262,7 +262,7 @@ class OutputScreen(Sheet[None]):
                 self.set_timer(_PACE_S, self._show)
         code = await process.wait()
         if still_open(self):
-            self.hint("Esc back" if code == 0 else f"it ended with {code}   Esc back")
+            self.hint("Esc back" if code == 0 else f"exit code {code}   Esc back")
         self._show()
 
     def _keep(self, text: str) -> None:
@@ -281,7 +281,7 @@ class OutputScreen(Sheet[None]):
         if not self._text:
             return [line([("…", colours.QUIET)], width)]
         said = self._text.rstrip("\n").split("\n")
-        earlier = [line([("what came before is not kept here; a shell shows all", colours.QUIET)], width)]
+        earlier = [line([("earlier lines are not kept here; a shell shows all of them", colours.QUIET)], width)]
         return earlier * self._cut + [
             line([(part, colours.INK)], width) for raw in said for part in wrap(raw, width) or [""]
         ]

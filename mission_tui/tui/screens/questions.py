@@ -30,8 +30,8 @@ class ConfirmScreen(Sheet[bool]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "accept", "yes"), Binding("n", "turn_away", "no")]
 
-    def __init__(self, question: str, facts: Sequence[str], deed: str, remark: str = "") -> None:
-        super().__init__(question, f"y {deed}   n or Esc leave it   {remark}")
+    def __init__(self, question: str, facts: Sequence[str], action: str, remark: str = "") -> None:
+        super().__init__(question, f"y {action}   n or Esc leave it   {remark}")
         self._facts = facts
 
     def lines(self, width: int) -> list[Strip]:
@@ -68,7 +68,7 @@ class LeftoversScreen(Sheet[bool]):
         table = Table.grid(padding=(0, 2, 0, 0), expand=True)
         for _ in range(5):
             table.add_column(no_wrap=True)
-        # The words of a process give way first: who it belongs to and what it holds decide.
+        # The command line is cut first: whose it is and what it holds matter more.
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         for found in self._stale:
             ours = found.verdict == "ours"
@@ -83,7 +83,7 @@ class LeftoversScreen(Sheet[bool]):
             )
         strips = rendered(table, width)
         if self._ours < len(self._stale):
-            strips.append(line([("what is unsure is shown and never touched", colours.QUIET)], width))
+            strips.append(line([("unsure ones are listed but never removed", colours.QUIET)], width))
         return strips
 
     def action_accept(self) -> None:
@@ -93,15 +93,15 @@ class LeftoversScreen(Sheet[bool]):
 
 
 class LineInputScreen(Sheet[str]):
-    """Dismissed with what was typed; `about` says what that may be, `deed` what Enter does with it.
+    """Dismissed with what was typed; `about` says what that may be, `enter` what Enter does with it.
 
     `trouble` is why `text`, which was typed before, was refused: it is then corrected, and not typed anew.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "turn_away", "back", priority=True)]
 
-    def __init__(self, title: str, about: str, deed: str, placeholder: str, text: str = "", trouble: str = "") -> None:
-        super().__init__(title, f"Enter {deed}   Esc back")
+    def __init__(self, title: str, about: str, enter: str, placeholder: str, text: str = "", trouble: str = "") -> None:
+        super().__init__(title, f"Enter {enter}   Esc back")
         self._about = about
         self._placeholder = placeholder
         self._text = text

@@ -200,7 +200,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         elif what == "turn" and self._tab == "config":
             self._app_context.start(self._diff_target.turn(self._view))
         elif self._tab != "log":
-            self._app_context.toast("that is for the log: l shows it")
+            self._app_context.toast("this key is for the log: l shows it")
         elif what == "turn":
             self._app_context.log_folds = self.query_one(LogLines).turn_folding()
         else:

@@ -45,7 +45,7 @@ class SnapshotScreen(RunsScreen, inherit_bindings=False):
     @on(FilterBar.GivenUp)
     def _filter_given_up(self, message: FilterBar.GivenUp) -> None:
         self._app_context.toast(
-            f"searching for {message.words} takes too long: nothing is filtered, make it simpler", "warning"
+            f"searching for {message.words} takes too long, so nothing is filtered: make it simpler", "warning"
         )
 
     @on(SplitContainer.Moved)

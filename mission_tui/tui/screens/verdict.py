@@ -35,7 +35,7 @@ class Proposal:
 
     question: str
     facts: tuple[str, ...]
-    deed: str
+    action: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class VerdictScreen(Sheet[Choice]):
         if words:
             self._facts = (f"asked: {' '.join(words)}",)
         elif proposal is None and self._choice == Choice() and reply.checkpoint and _differ(reply):
-            # Nothing was asked for, so they were accepted by an attempt that saved nothing.
+            # Nothing new was asked for: the changes were accepted earlier, by an attempt that saved no checkpoint.
             self._facts = (f"checkpoint {reply.checkpoint} is from before these changes",)
         if self._choice != Choice():
             self._facts = (*self._facts, f"chosen: {self._choice.said}")
@@ -110,13 +110,13 @@ class VerdictScreen(Sheet[Choice]):
     def _hint_for(self, proposal: Proposal | None) -> str:
         parts = []
         if self._acceptable:
-            deed = "start the new run" if self._choice.branch else "resume like this"
-            parts.append(f"y {proposal.deed if proposal else deed}")
+            action = "start the new run" if self._choice.branch else "resume like this"
+            parts.append(f"y {proposal.action if proposal else action}")
         if self._offers:
             keys = [offer.key for offer in self._offers]
             parts.append(f"{keys[0]}-{keys[-1]} choose" if len(keys) > 1 else f"{keys[0]} choose")
         if self._choice != Choice():
-            parts.append("0 as first asked")
+            parts.append("0 start over")
         parts += ["↑↓ scroll", "Esc leave it" if self._acceptable else "Esc back"]
         return "  ".join(parts)
 
@@ -178,7 +178,7 @@ def _ways(change: Change, choice: Choice) -> list[tuple[str, Choice]]:
         found.append((f"{remedy.name}: {remedy.what}", picked))
     if change.override and not choice.branch:
         against = replace(choice, overrides=(*choice.overrides, change.name))
-        found.append(("override: resume against this refusal", against))
+        found.append(("override: resume although this is refused", against))
     return found
 
 

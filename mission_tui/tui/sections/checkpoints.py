@@ -49,7 +49,7 @@ def _newest_first(rows: tuple[CheckpointView, ...]) -> list[CheckpointView]:
 def _no_checkpoint(view: RunView) -> str:
     """Why there is none, and the key that makes one."""
     if "checkpoint" not in view.can:
-        return "no checkpoint: its command saves what and when it wants to"
+        return "no checkpoint: its command saves by itself"
     if view.state in OVER:
         return "no checkpoint: nothing was saved; N starts a run like it"
     return "no checkpoint yet; C saves one at the next update"
@@ -57,7 +57,7 @@ def _no_checkpoint(view: RunView) -> str:
 
 def _no_evaluation(view: RunView) -> str:
     if "evaluate" not in view.can:
-        return "no evaluation: a command leaves no policy that could be played here"
+        return "no evaluation: a command leaves no policy to play"
     if view.last_checkpoint is None:
         return "no evaluation: that needs a checkpoint"
     return "no evaluation yet; e plays 100 episodes with the newest checkpoint"
@@ -125,25 +125,25 @@ def _number(value: object) -> str:
 
 
 def journal(details: DetailsReply, width: int, now: float) -> list[Strip]:
-    """A line for each deed under titles; the detail is wrapped below itself, or below the deed where that is narrow."""
+    """A line for each entry under titles; the detail is wrapped below itself, or on a narrow screen below the entry."""
     if not details.deeds:
         return [line([(" nothing was done to it yet", colours.QUIET)], width)]
     head = f" {fit('when', _WHEN)}{fit('what', _WHAT)}{fit('by', _WHO)}"
     strips = [line([(head, colours.QUIET)], width)]
-    for deed in reversed(details.deeds):
-        strips += _deed(deed, width, now)
+    for entry in reversed(details.deeds):
+        strips += _entry(entry, width, now)
     return strips
 
 
-def _deed(deed: AuditEntry, width: int, now: float) -> list[Strip]:
+def _entry(entry: AuditEntry, width: int, now: float) -> list[Strip]:
     indent = 1 + _WHEN + _WHAT + _WHO
     own_lines = width - indent < 20
     indent = 1 + _WHEN if own_lines else indent
-    said = wrap(deed.detail, max(10, width - indent - 1))
+    said = wrap(entry.detail, max(10, width - indent - 1))
     head: list[Part] = [
-        (f" {fit(numbers.clock(deed.t, now), _WHEN)}", colours.QUIET),
-        (fit(deed.what, _WHAT), colours.QUIET if deed.what == _ENDED else colours.BOLD),
-        (fit(deed.by or numbers.DASH if deed.what != _ENDED else "", _WHO - 1) + " ", colours.QUIET),
+        (f" {fit(numbers.clock(entry.t, now), _WHEN)}", colours.QUIET),
+        (fit(entry.what, _WHAT), colours.QUIET if entry.what == _ENDED else colours.BOLD),
+        (fit(entry.by or numbers.DASH if entry.what != _ENDED else "", _WHO - 1) + " ", colours.QUIET),
     ]
     if not own_lines and said:
         head.append((said.pop(0), colours.INK))

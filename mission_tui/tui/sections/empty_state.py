@@ -32,7 +32,7 @@ def empty_state(
     """Lines of at most `width` cells for an empty list; another text when runs exist and only the filter hides
     them, and in a replay.
 
-    Where runs go on `elsewhere`, those are what somebody who finds nothing here is looking for.
+    Runs roots `elsewhere` are named first: an empty list often means that the wrong one is open.
     """
     if filtered:
         return [[], [("  No run matches. Esc shows all again.", colours.QUIET)]]

@@ -42,9 +42,7 @@ def episodes(view: RunView, history: HistoryReply | None, trouble: str, width: i
         return [line([(f" {text}", colours.QUIET)], width) for text in wrap(_none_ended(view), width - 2)]
     counts = _with_unnamed(history)
     if list(counts) == [_UNNAMED]:
-        said = (
-            f"{numbers.count(ended)} episodes ended, and the environment names no outcomes: info['outcome'] is a word"
-        )
+        said = f"{numbers.count(ended)} episodes ended, without outcomes: the environment may set info['outcome']"
         return [line([(f" {text}", colours.QUIET)], width) for text in wrap(said, width - 2)]
     figures = _figures(view, counts, ended, width)
     rows = max(_LEAST, min(_MOST, height - len(figures) - 2))
@@ -130,7 +128,7 @@ def _bucket(history: HistoryReply) -> int:
 def _figures(view: RunView, counts: Mapping[str, Sequence[int]], ended: int, width: int) -> list[Strip]:
     """A line per outcome, topmost of the stack first: its fill, its share of late, and of all."""
     of_late = sum(view.outcomes.values())
-    head = f" {'':2}{fit('outcome', _NAME)}{'of late':>8}{'whole run':>11}{'episodes':>12}"
+    head = f" {'':2}{fit('outcome', _NAME)}{'recent':>8}{'whole run':>11}{'episodes':>12}"
     rows = [line([(head, colours.QUIET)], width)]
     for at, (name, column) in reversed(list(enumerate(counts.items()))):
         glyph, style = _fill(at)

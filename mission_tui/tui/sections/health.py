@@ -26,7 +26,7 @@ _PLACES = ("update", "timesteps")
 _LABEL, _VALUE, _LEVEL, _HELD = 20, 8, 11, 16
 _RULE_FROM = 98
 _REMARK = (
-    "A value past its level is no finding yet: a rule also looks at how long, and at what the return does meanwhile."
+    "A value past its limit is not yet a finding: a rule also looks at how long, and at what the return does meanwhile."
 )
 
 

@@ -62,7 +62,7 @@ _GPU_COLUMNS: tuple[Column[_Gpu], ...] = (
     Column("now", 4, lambda row: numbers.in_unit(row.meters.util.now, "%"), rank=6),
     Column("busy", 4, lambda row: numbers.in_unit(row.meters.util.mean, "%")),
     Column("peak", 4, lambda row: numbers.in_unit(row.meters.util.max, "%")),
-    Column("memory", 9, lambda row: _of(row.meters.memory_used, row.meters.memory_total)),
+    Column("memory", 9, lambda row: numbers.part_of(row.meters.memory_used, row.meters.memory_total)),
     Column("power", 5, lambda row: numbers.in_unit(row.meters.power_w, "W"), rank=2),
     Column("temp", 4, lambda row: numbers.in_unit(row.meters.temperature_c, "C"), rank=3),
     Column("clock", 7, lambda row: numbers.in_unit(row.meters.clock_mhz, "MHz"), rank=4),
@@ -152,9 +152,7 @@ def machine_lines(
             strips.append(line([(" ▲ ", colours.WARN), (text, colours.INK)], width))
     strips.append(Strip.blank(width))
     if not runs:
-        strips.append(
-            line([(" no run is alive: nothing here is ours; Esc goes back to the list", colours.QUIET)], width)
-        )
+        strips.append(line([(" no run is live; Esc goes back to the list", colours.QUIET)], width))
     at = next((place for place, view in enumerate(runs) if view.id == chosen), None)
     place = None if at is None else len(strips) + 1 + at
     if runs:
@@ -199,7 +197,7 @@ def _host(host: HostMeters, width: int) -> Iterator[list[Part]]:
         (curve + (" " if curve else ""), colours.LIVE),
         (f"{numbers.in_unit(host.cpu_percent, '%')} of {host.cores} cores{load}", colours.INK),
         ("   RAM ", colours.QUIET),
-        (_of(host.ram_used, host.ram_total), colours.INK),
+        (numbers.part_of(host.ram_used, host.ram_total), colours.INK),
         ("   disk ", colours.QUIET),
         (f"{numbers.size(host.disk_free)} free", colours.INK),
     ]
@@ -216,7 +214,7 @@ def _cores(host: HostMeters, width: int) -> Iterator[list[Part]]:
             (blocks[at : at + cells], colours.LIVE),
         ]
     if host.swap_total:
-        yield [("swap ", colours.QUIET), (_of(host.swap_used, host.swap_total), colours.INK)]
+        yield [("swap ", colours.QUIET), (numbers.part_of(host.swap_used, host.swap_total), colours.INK)]
 
 
 def _shared(snapshot: FleetSnapshot) -> Iterator[list[Part]]:
@@ -235,9 +233,3 @@ def _shared(snapshot: FleetSnapshot) -> Iterator[list[Part]]:
                 (who, colours.QUIET),
                 (f"CPU {numbers.in_unit(cpu, '%')} of {100 * snapshot.host.cores}%{held}", style),
             ]
-
-
-def _of(used: int | None, total: int | None) -> str:
-    if used is None and total is None:
-        return numbers.DASH
-    return f"{numbers.size(used).removesuffix('G')}/{numbers.size(total)}"

@@ -30,14 +30,14 @@ _CELL_LEAST, _NUMBERS = 36, 24
 
 
 def usage_lines(
-    view: RunView, width: int, courses: Mapping[str, MetricSummary] = NOTHING, now: float = 0.0
+    view: RunView, width: int, summaries: Mapping[str, MetricSummary] = NOTHING, now: float = 0.0
 ) -> list[Strip]:
     """A line for each fact that is known; of a run that is over, how its last update was split.
 
-    `courses` are asked for where there is room for what its phases took over the whole run.
+    `summaries` are asked for where there is room for what its phases took over the whole run.
     """
     inside = width - 2
-    phases = phase_rows(view, courses, inside, now) if courses else ()
+    phases = phase_rows(view, summaries, inside, now) if summaries else ()
     rows = [*_split(view, inside), *phases, *_use(view), *_processes(view, inside)]
     if view.state not in ALIVE:
         rows.append([(f"not on the machine: {state_word(view)}", colours.QUIET)])
@@ -70,14 +70,14 @@ def _use(view: RunView) -> Iterator[list[Part]]:
     if usage is not None and view.state in ALIVE:
         cores = f"{usage.cpu_percent / 100:.1f} cores"
         yield [_label("CPU"), (f"{usage.cpu_percent:.0f}%", colours.INK), (f"  as much as {cores}", colours.QUIET)]
-        shared = "" if usage.processes == 1 else "  what its processes share is counted for each"
+        shared = "" if usage.processes == 1 else "  memory that its processes share is counted for each"
         yield [_label("RAM"), (numbers.size(usage.rss_bytes), colours.INK), (shared, colours.QUIET)]
         yield [_label("VRAM"), (numbers.size(usage.vram_bytes), colours.INK)]
         if usage.pss_bytes is not None:
             yield [
                 _label("PSS"),
                 (numbers.size(usage.pss_bytes), colours.INK),
-                ("  with its part of what is shared", colours.QUIET),
+                ("  shared memory counted once", colours.QUIET),
             ]
         if usage.gpu_percent is not None:
             yield [_label("GPU"), (f"{usage.gpu_percent:.0f}%", colours.INK)]
@@ -110,7 +110,7 @@ def _processes(view: RunView, width: int) -> Iterator[list[Part]]:
         yield [_label("workers"), ("none: its environments are stepped in the trainer", colours.QUIET)]
 
 
-def phase_rows(view: RunView, courses: Mapping[str, MetricSummary], width: int, now: float) -> Iterator[list[Part]]:
+def phase_rows(view: RunView, summaries: Mapping[str, MetricSummary], width: int, now: float) -> Iterator[list[Part]]:
     """In which phase it is, since when; then a line for rollouts and one for updates, over the whole run."""
     if view.state in ALIVE and view.phase is not None and view.phase_t is not None:
         since = numbers.duration(max(0.0, now - view.phase_t))
@@ -120,12 +120,12 @@ def phase_rows(view: RunView, courses: Mapping[str, MetricSummary], width: int, 
             (f" for {since}", colours.QUIET),
         ]
     newest = (view.rollout_s, view.update_s)
-    if not any(tag in courses for tag in PHASE_SERIES):
+    if not any(tag in summaries for tag in PHASE_SERIES):
         return
     titles = "".join(f"{title:>{_VALUE}}" for title in ("newest", "least", "most"))
     yield [(f"{'':{_LABEL}}{titles}  whole run", colours.QUIET)]
     for name, tag, seconds in zip(_NAMES, PHASE_SERIES, newest, strict=True):
-        summary = courses.get(tag, MetricSummary()).reaching(seconds)
+        summary = summaries.get(tag, MetricSummary()).reaching(seconds)
         values = "".join(f"{numbers.split_second(it):>{_VALUE}}" for it in (seconds, summary.least, summary.most))
         cells = max(0, min(48, width - _LABEL - 3 * _VALUE - 2))
         yield [
@@ -141,7 +141,7 @@ def worker_rows(workers: EnvWorkers, width: int) -> Iterator[list[Part]]:
         return
     side_by_side = max(1, width // _CELL_LEAST)
     cell = width // side_by_side
-    yield [("workers: index, pid, for a step of all its environments", colours.QUIET)]
+    yield [("workers: index, pid, time of a step of all its environments", colours.QUIET)]
     each = [_worker(workers, index, cell) for index in range(len(workers.steps_s))]
     rows = -(-len(each) // side_by_side)
     for row in range(rows):

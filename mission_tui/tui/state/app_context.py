@@ -32,7 +32,7 @@ Answer = TypeVar("Answer")
 Severity = Literal["information", "warning", "error"]
 
 ONE_ACTION_S = 0.5
-"""What is told within so long of each other belongs together."""
+"""Toasts within this time of each other belong to one action."""
 _NONE_YET = Preferences()
 
 
@@ -94,8 +94,8 @@ class AppContext:
     """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `undo_stack` `u` takes
     back, `zoom` how far back the strip goes, `chart` how charts of runs are drawn, `shares` how screens are split,
     `machine_sort` and `log_folds` what the next machine screen and log take up; `preferences` is what was found when it
-    began. After `expect_sheet` keys wait for what the next answer shows. `heard` is set as soon as there is a snapshot,
-    or word that none comes.
+    began. After `expect_sheet` keys wait for what the next answer shows. `first_answer` is set by the first
+    snapshot, or when it is known that none comes.
 
     Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at.
     """
@@ -139,7 +139,7 @@ class AppContext:
         self.undo_stack: list[UndoableAction] = []
         self.replay_seek = ReplaySeek(self)
         self.expect_sheet = app.expect_sheet
-        self.heard = asyncio.Event()
+        self.first_answer = asyncio.Event()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Carry out `work` beside the screen. A `MissionError` becomes a toast, anything else a modal."""
@@ -150,7 +150,7 @@ class AppContext:
             await work
         except MissionError as error:
             self.toast(str(error), "error")
-        except Exception as error:  # noqa: BLE001 - the edge of a task: shown with its trace, and the screen lives on
+        except Exception as error:  # noqa: BLE001 - the edge of a task: shown with its trace, and the screen goes on
             self._app.show_error(error)
 
     async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
@@ -164,7 +164,7 @@ class AppContext:
     def toast(self, sentence: str, severity: Severity = "information", seconds: float | None = None) -> None:
         """A toast. Foreign text in `sentence` is shown as it is.
 
-        What was told of an earlier deed gives way to it, unless that warned: each line more would cover one below.
+        Earlier information makes room for it, because each further line would cover one of the screen; warnings stay.
         """
         if severity == "information":
             for earlier in list(self._app._notifications):
@@ -179,7 +179,7 @@ class AppContext:
             self.toast(sentence, "warning")
 
     def clear(self) -> None:
-        """Take away all toasts: what they say is no longer so."""
+        """Take away all toasts: what they say is out of date."""
         self._app.clear_notifications()
 
     async def ask_user(self, screen: Screen[Answer]) -> Answer | None:
@@ -241,7 +241,7 @@ class AppContext:
         self.redraw()
 
     def undoable(self) -> UndoableAction | None:
-        """The newest deed that `u` may still take back."""
+        """The newest action that `u` can still take back."""
         self.undo_stack = [action for action in self.undo_stack if self.clock() - action.t < UNDO_S]
         return self.undo_stack[-1] if self.undo_stack else None
 

@@ -60,7 +60,7 @@ class FilterPattern:
 def _compiled(words: str) -> re.Pattern[str]:
     try:
         with warnings.catch_warnings():
-            # What a later Python will read otherwise is no news for who looks for a run.
+            # A warning about a later Python helps no one who searches for a run.
             warnings.simplefilter("ignore")
             return re.compile(words, re.IGNORECASE)
     except re.error as error:

@@ -16,7 +16,7 @@ from mission_tui.fleet.views.snapshot import SERIES, RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 
 POINTS = 24
-MOST_COURSES = 64
+MOST_SUMMARIES = 64
 """So many metrics are asked for at once: enough for every list, and an answer of a bounded size."""
 
 PHASE_SERIES = ("rollout_s", "update_s")
@@ -69,10 +69,10 @@ def metric_tags(view: RunView | None) -> list[str]:
 
 def metric_summaries(history: HistoryReply) -> Mapping[str, MetricSummary]:
     """The course of each series of `history`."""
-    return {tag: _course(history.low[tag], history.high.get(tag, ())) for tag in history.low}
+    return {tag: _summary(history.low[tag], history.high.get(tag, ())) for tag in history.low}
 
 
-def _course(low: tuple[Metric | None, ...], high: tuple[Metric | None, ...]) -> MetricSummary:
+def _summary(low: tuple[Metric | None, ...], high: tuple[Metric | None, ...]) -> MetricSummary:
     points = tuple(_middle(number(least), number(most)) for least, most in zip(low, high, strict=False))
     lows, highs = ([v for m in side if (v := number(m)) is not None and math.isfinite(v)] for side in (low, high))
     return MetricSummary(points, min(lows, default=None), max(highs, default=None))

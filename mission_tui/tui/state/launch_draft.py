@@ -23,9 +23,8 @@ from mission_tui.tui.drawing.strips import Part
 
 _MOST_PRIORITY = 1000
 ELSEWHERE = (
-    "Seeds that do not count up: run.seed=1,7 in the changes. Not from here but with mission-tui launch: several "
-    "presets at once (A B), a file in no presets folder (--preset FILE), a command of your own (-- CMD), staying until "
-    "they have ended (--wait)."
+    "For other seeds write run.seed=1,7 in the changes. Only mission-tui launch starts several presets at once (A B), "
+    "a file outside the presets folders (--preset FILE) or your own command (-- CMD), and can wait for them (--wait)."
 )
 
 
@@ -114,7 +113,7 @@ def _seeds(draft: Draft) -> tuple[int, ...]:
 def _number(text: str, field: str, least: int, most: int) -> int:
     text = text.strip()
     if not re.fullmatch(r"[+-]?\d{1,12}", text, re.ASCII):
-        raise UsageError(f"{field}: {text or 'nothing'} is no number; give one from {least} to {most}")
+        raise UsageError(f"{field}: {text or 'nothing'} is not a number; give one from {least} to {most}")
     if not least <= (number := int(text)) <= most:
         near = min(max(number, least), most)
         raise UsageError(f"{field}: a number from {least} to {most}; the nearest valid value is {near}")
@@ -158,7 +157,7 @@ def _memory(cost: Cost) -> str:
 
 
 def _source(*, seen: bool) -> str:
-    return "seen before" if seen else "estimate"
+    return "measured" if seen else "estimate"
 
 
 def _cores(count: int, cores: int | None) -> str:
@@ -168,7 +167,7 @@ def _cores(count: int, cores: int | None) -> str:
 def _times(spec: Spec, pace: Pace | None, now: float) -> Iterator[str]:
     if pace is None:
         whole = f"trains for {numbers.duration(whole)}" if (whole := whole_run_s(spec, None)) is not None else ""
-        yield "   ".join(filter(None, (whole, "never run here: no speed is known; Ctrl-T tries it and says")))
+        yield "   ".join(filter(None, (whole, "never run here, so its speed is not known; Ctrl-T measures it")))
         return
     first = numbers.duration(first_update_s(spec, pace))
     whole = numbers.duration(whole_run_s(spec, pace))

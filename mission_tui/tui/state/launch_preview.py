@@ -122,8 +122,8 @@ class LaunchPreview:
         if not self._file:
             return []
         code = own_code_words(dict.fromkeys(found for item in self._items for found in own_code(item.spec)))
-        names = f"names code of its own: {code}" if code else "names no code of its own"
-        return [(f"comes from {self._file} of this folder, and {names}", colours.WARN)]
+        names = f"names its own code: {code}" if code else "names no code of its own"
+        return [(f"comes from {self._file} in this folder and {names}", colours.WARN)]
 
     @property
     def _refused(self) -> str:

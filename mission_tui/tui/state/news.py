@@ -22,15 +22,15 @@ News = tuple[RunView, Finding]
 _NAMED = 3
 _NOTE_LETTERS = 200
 GRACE_S = 10.0
-"""A supervisor that was started for this screen resumes and judges for so long what it found."""
+"""So long a supervisor that was started for this screen resumes and judges what it found."""
 
 
 class CriticalFindings:
-    """Remembers what has been told. `muted` keeps the terminal quiet; toasts come all the same."""
+    """Remembers what was announced. `muted` keeps the terminal quiet; toasts still come."""
 
     def __init__(self, *, muted: bool = False) -> None:
         self.muted = muted
-        self._told: set[tuple[str, str]] | None = None
+        self._announced: set[tuple[str, str]] | None = None
 
     def update(self, snapshot: FleetSnapshot) -> tuple[News, ...]:
         """The critical findings that were not in any snapshot before and that nobody has acknowledged or silenced."""
@@ -40,7 +40,7 @@ class CriticalFindings:
             for finding in view.findings
             if finding.severity == "critical"
         }
-        known, self._told = self._told, critical.keys() | (self._told or set())
+        known, self._announced = self._announced, critical.keys() | (self._announced or set())
         if known is None:
             return ()
         return tuple(news for key, news in critical.items() if key not in known and news[1].state == "open")
@@ -63,15 +63,15 @@ def desktop_note(news: Sequence[News]) -> str:
 
 
 class StaleNews:
-    """Remembers how many were told of."""
+    """Remembers how many were announced."""
 
     def __init__(self) -> None:
-        self._told = 0
+        self._announced = 0
 
     def update(self, snapshot: FleetSnapshot) -> str | None:
         """A sentence with the key that helps, when there is something new to say."""
-        count, before = sum(run.processes for run in snapshot.stale), self._told
-        self._told = count
+        count, before = sum(run.processes for run in snapshot.stale), self._announced
+        self._announced = count
         if count <= before:
             return None
         sizes = [

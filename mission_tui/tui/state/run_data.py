@@ -20,7 +20,7 @@ from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.ipc.requests import AnsweredBy, GetDetails, GetHistory
 from mission_tui.tui.client import LatestQuery
 from mission_tui.tui.state.history import (
-    MOST_COURSES,
+    MOST_SUMMARIES,
     PHASE_SERIES,
     POINTS,
     MetricSummary,
@@ -32,7 +32,7 @@ from mission_tui.tui.state.log_tail import LOG_PAGE_BYTES, LogTail, Where
 
 _PACE_S = 1.0
 _DETAILS_PACE_S = 5.0
-_COURSES_PACE_S = 5.0
+_SUMMARIES_PACE_S = 5.0
 """The supervisor goes through all that it has of the run."""
 _MARKS_PACE_S = 30.0
 """Evaluations come without a word in the view."""
@@ -101,7 +101,7 @@ class RunDataLoader:
             again_s = {"checkpoints": _DETAILS_PACE_S, "journal": _DETAILS_PACE_S, "learn": _MARKS_PACE_S}.get(tab)
             if self._due("details", stamp, again_s):
                 self._ask("details", lambda id_: GetDetails(id=id_, run=run), _keep_details)
-        if tab == "episodes" and self._due(EPISODES, (view.update, view.attempt, points), None, _COURSES_PACE_S):
+        if tab == "episodes" and self._due(EPISODES, (view.update, view.attempt, points), None, _SUMMARIES_PACE_S):
             self._ask(
                 EPISODES,
                 lambda id_: GetHistory(id=id_, run=run, series=(EPISODES,), points=points),
@@ -122,12 +122,12 @@ class RunDataLoader:
     def request_summaries(self, view: RunView) -> None:
         """Ask how all metrics of `view` went, over the whole run."""
         self.data_of(view)
-        tags = (*metric_tags(view)[:MOST_COURSES], *PHASE_SERIES) if view.update else ()
-        if tags and self._due("courses", (view.update, view.attempt), None, _COURSES_PACE_S):
+        tags = (*metric_tags(view)[:MOST_SUMMARIES], *PHASE_SERIES) if view.update else ()
+        if tags and self._due("summaries", (view.update, view.attempt), None, _SUMMARIES_PACE_S):
             self._ask(
-                "courses",
+                "summaries",
                 lambda id_: GetHistory(id=id_, run=view.id, series=tags, points=POINTS),
-                _keep_courses,
+                _keep_summaries,
             )
 
     def request_evidence(self, view: RunView, finding: Finding, points: int = 500) -> None:
@@ -234,7 +234,7 @@ def _keep_details(data: RunData, reply: DetailsReply) -> bool:
     return changed
 
 
-def _keep_courses(data: RunData, reply: HistoryReply) -> bool:
+def _keep_summaries(data: RunData, reply: HistoryReply) -> bool:
     data.summaries = metric_summaries(reply)
     return True
 

@@ -63,7 +63,7 @@ def open_findings(view: RunView) -> tuple[Finding, ...]:
 
 
 def alarms(view: RunView) -> tuple[Finding, ...]:
-    """Open findings that somebody should act on, worst first; information asks nothing of anyone."""
+    """Open findings that need action, worst first; information does not."""
     return tuple(finding for finding in open_findings(view) if finding.severity != "info")
 
 
@@ -74,7 +74,7 @@ def headline_finding(view: RunView) -> Finding | None:
 
 
 def severity_shape(finding: Finding) -> str:
-    """One cell that tells severities apart without colour; a small dot where nothing is asked of anyone."""
+    """One cell that tells severities apart without colour; a small dot where no action is needed."""
     return SEVERITY_SHAPES[finding.severity] if finding.state == "open" else "·"
 
 
@@ -138,7 +138,7 @@ def _short(finding: Finding) -> str:
 
 
 def _in_the_reboot(view: RunView) -> str:
-    """What a restart of the machine left of a run. How long it had lived nobody saw."""
+    """What a restart of the machine left of a run. How long it had lived is not known."""
     why = f": {view.cause}" if view.outcome in ("failed", "killed") else ""
     anew = "" if "checkpoint" in view.can else "; r starts it again"
     back = f"; r resumes from {view.last_checkpoint}" if view.last_checkpoint else anew or "; nothing was saved"
@@ -157,10 +157,10 @@ def headline(view: RunView, now: float) -> str:
     if view.restart is not None:
         place = f"({view.restart.number} of {view.restart.most})"
         if view.restart.after == "reboot":
-            return f"{view.cause}; goes on by itself {place}: s calls it off"
+            return f"{view.cause}; resumes by itself {place}: s cancels it"
         if view.restart.due_t <= now:
-            return f"{view.cause}; its restart {place} is due: s calls it off"
-        return f"{view.cause}; restarts in {remaining(view, now)} {place}: r starts it now, s calls it off"
+            return f"{view.cause}; its restart {place} is due: s cancels it"
+        return f"{view.cause}; restarts in {remaining(view, now)} {place}: r starts it now, s cancels it"
     if view.state not in OVER:
         return view.cause or view.description or " on ".join(filter(None, (view.preset, view.env_id)))
     if view.rebooted and view.state == "ended":

@@ -150,7 +150,7 @@ class Busy(Struct, frozen=True):
 
 
 def busy_columns(cells: Sequence[Cell], axis: Axis) -> list[Busy | None]:
-    """Mean and peak of each column; None where nobody looked. A peak is in every column that its cell reaches into."""
+    """Mean and peak of each column; None where nothing was measured. A peak is in every column of its cell."""
     weights, sums = [0.0] * axis.columns, [0.0] * axis.columns
     peaks = [-math.inf] * axis.columns
     for since, until, cell in _reaching(cells):
@@ -186,7 +186,7 @@ def _reaching(cells: Sequence[Cell]) -> Iterator[tuple[float, float, Cell]]:
 
 
 def phase_columns(spans: Iterable[Span], axis: Axis) -> list[dict[LaneState, float]]:
-    """The seconds of each phase in every column; empty where nobody heard of one."""
+    """The seconds of each phase in every column; empty where none is known."""
     columns: list[dict[LaneState, float]] = [{} for _ in range(axis.columns)]
     for span in spans:
         for at, shared in axis.overlaps(span.since, span.until):

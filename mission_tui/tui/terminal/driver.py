@@ -61,7 +61,7 @@ class MeteredDriver(LinuxDriver):
             super().process_message(message)
 
     def _sigcont_application(self, *arguments: object) -> None:
-        """Go on. Who was stopped without a word (SIGSTOP) gives the terminal back first: Textual would begin a second
+        """Go on. A process that was stopped by SIGSTOP gives the terminal back first: Textual would begin a second
         thread that reads keys, and at the end wait for the first one until another key is pressed.
         """
         if self._auto_restart and not self._must_signal_resume:
@@ -73,7 +73,7 @@ class MeteredDriver(LinuxDriver):
 
     @property
     def _in_front(self) -> bool:
-        """Whether the terminal is ours; whoever writes to it from behind is stopped again."""
+        """Whether the terminal is ours; a background process that writes to it is stopped again."""
         try:
             return os.tcgetpgrp(self.fileno) == os.getpgrp()
         except OSError:

@@ -20,7 +20,7 @@ from mission_tui.tui.terminal.driver import MeteredDriver
 
 _LOOK_S = 0.25
 _LEAST, _FIRST, _MOST = 2 << 10, 8 << 10, 64 << 10
-"""On the way: fewer than the least would be no picture, and more than the most nobody would wait for."""
+"""On the way: fewer than the least would be no picture, more than the most too long to wait for."""
 _QUICK_S, _SLOW_S = 0.15, 0.4
 """How long a mark may have queued: below the one more may be on the way, above the other less (as in TCP Vegas)."""
 _MARK_S = 2.0

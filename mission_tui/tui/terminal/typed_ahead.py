@@ -17,7 +17,7 @@ from textual.events import Key
 from textual.screen import Screen
 
 HOLD_S = 2.0
-"""No longer are keys kept for a sheet that does not come; then they are dropped: nobody knows for whom they were."""
+"""Keys are kept this long for a sheet that does not come, and then dropped: they were meant for that sheet."""
 _MOST = 64
 
 Pass = Callable[[Key], Awaitable[None]]
@@ -26,7 +26,7 @@ _MOST_AT_ONCE = 2
 
 
 class TypedAhead:
-    """One per app. `go` is the road that a key takes which nobody keeps; `dropped` hears of keys that were given up."""
+    """One per app. `go` passes a key on; `dropped` is called with the number of keys that were given up."""
 
     def __init__(self, app: App[Any], go: Pass, dropped: Callable[[int], None]) -> None:
         self._app, self._go, self._dropped = app, go, dropped
@@ -34,7 +34,7 @@ class TypedAhead:
         self._kept: list[tuple[int, Key]] = []
         self._coming: WeakSet[Screen[Any]] = WeakSet()
         self._asked_on: Screen[Any] | None = None
-        self._door = self._number = 0
+        self._request = self._number = 0
 
     async def take(self, event: Key) -> None:
         """Let a key through, or keep it while a screen is on its way."""
@@ -42,26 +42,26 @@ class TypedAhead:
         if self._keeping:
             self._kept.append((number, event))
         elif event.is_forwarded and (screen is not None and (screen is not self._app.screen or self._app.focused)):
-            # It was on its way through a screen that is not, or a line that was not yet, the one to take it.
+            # It was sent through a screen that was closed meanwhile, or before the line that has the focus had it.
             await self._go(_again(event))
         else:
             await self._go(event)
 
     async def until_over(self, work: Coroutine[Any, Any, None]) -> None:
         """Carry out `work`, for whose sheet keys are kept since `expect`."""
-        door = self._door
+        request = self._request
         try:
             await work
         finally:
-            self._close(door)
+            self._close(request)
 
     def expect(self) -> int:
         """From now on keys are for a sheet that is to come over the present screen. Gives what `give_up` takes."""
-        self._door += 1
+        self._request += 1
         self._asked_on = self._app.screen
-        door = self._door
-        self._app.set_timer(HOLD_S, lambda: self._expire(door))
-        return door
+        request = self._request
+        self._app.set_timer(HOLD_S, lambda: self._expire(request))
+        return request
 
     def changed(self, screen: Screen[Any]) -> None:
         """Another screen lies on top: what was expected is here as soon as it can take keys."""
@@ -94,13 +94,13 @@ class TypedAhead:
         self._coming.discard(screen)
         await self._release()
 
-    def _close(self, door: int) -> None:
-        if door == self._door and self._asked_on is not None:
+    def _close(self, request: int) -> None:
+        if request == self._request and self._asked_on is not None:
             self._asked_on = None
             self._app.call_later(self._release)
 
-    def _expire(self, door: int) -> None:
-        if door == self._door and self._asked_on is not None:
+    def _expire(self, request: int) -> None:
+        if request == self._request and self._asked_on is not None:
             self._asked_on = None
             lost, self._kept = len(self._kept), []
             if lost:

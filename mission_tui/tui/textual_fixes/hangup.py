@@ -33,7 +33,7 @@ def watched_terminal(terminal_fd: int, leave: Callable[[int], None]) -> Iterator
     """Until the block ends, a thread waits for `terminal_fd` to hang up; then it leaves in order, or without if that
     takes too long.
     """
-    # A descriptor of its own: whoever hears of the hang-up first replaces the terminal's, and the kernel, when it wakes
+    # A descriptor of its own: the first to notice the hang-up replaces the terminal's, and the kernel, when it wakes
     # a poll, looks at what the number stands for by then.
     watched = os.dup(terminal_fd)
     over, running = os.pipe()
@@ -72,7 +72,7 @@ def _hung_up(leave: Callable[[int], None]) -> None:
 
 
 def _replace_terminal() -> None:
-    """Reads end and writes vanish from now on, instead of failing in threads that nobody looks after.
+    """Reads end and writes vanish from now on, instead of failing in threads that handle no errors.
 
     A terminal that hung up no longer says that it is one, so any character device counts.
     """

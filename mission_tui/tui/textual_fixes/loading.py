@@ -18,14 +18,14 @@ _STAND_INS = {"textual.command": _PALETTE, "platformdirs": ("user_downloads_path
 
 
 def load_textual() -> None:
-    """Import `textual.app`, for which empty modules stand in; nobody else gets to see them."""
+    """Import `textual.app`, for which empty modules stand in; they are taken away again."""
     if "textual" in sys.modules:
         return
     import mission_tui.ipc.local_asyncio  # noqa: F401 - before Textual loads it with OpenSSL
 
     stand_ins = {name: _stand_in(name, taken) for name, taken in _STAND_INS.items() if name not in sys.modules}
     sys.modules.update(stand_ins)
-    # A Textual that takes more is imported as it is, by whoever needs it next.
+    # A Textual that takes more from them is imported whole, at the next import.
     with suppress(ImportError):
         import textual.app  # noqa: F401 - to be found loaded
     for name in stand_ins:

@@ -54,12 +54,12 @@ async def label(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 async def rename(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Ask for the name; an empty one leaves it."""
     view = runs[0]
-    title = f"Call {view.name} something else"
+    title = f"Rename {view.name}"
 
     async def call(name: str) -> None:
         if name != view.name:
             await app_context.ask(lambda id_: Rename(id=id_, run=view.id, name=name))
-            app_context.toast(f"{view.name} is called {name} from now on")
+            app_context.toast(f"{view.name} is now called {name}")
 
     await typed(
         app_context, partial(LineInputScreen, title, _HELP_TO_RENAME, "renames it", "baseline"), call, view.name
@@ -72,7 +72,7 @@ async def note(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 
     async def write(text: str) -> None:
         await app_context.ask(lambda id_: Note(id=id_, run=view.id, text=text))
-        app_context.toast(f"noted about {view.name}")
+        app_context.toast(f"note written for {view.name}")
 
     make = partial(LineInputScreen, f"Note about {view.name}", _HELP_TO_NOTE, "writes it", "baseline for the paper")
     await typed(app_context, make, write)
@@ -91,7 +91,7 @@ async def adopt(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
             app_context.toast(f"{item.name}: {item.why}")
             continue
         facts = [f"foreign: {item.why}", *(f"{row.kind}: {row.value}" for row in item.rows)]
-        if await app_context.ask_user(ConfirmScreen(f"{item.name} would run this", facts, "take it for yours")):
+        if await app_context.ask_user(ConfirmScreen(f"{item.name} would run this", facts, "adopt it")):
             await _take(app_context, item)
 
 
@@ -122,7 +122,7 @@ async def remove(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     ids = tuple(view.id for view in ended)
     reply = await app_context.ask(lambda id_: Remove(id=id_, runs=ids))
     app_context.undo_stack.append(UndoableAction("removed", reply.runs, app_context.clock()))
-    way_back = f"u takes back for {UNDO_S:.0f} s, `mission-tui rm --undo` for a day"
+    way_back = f"u brings back for {UNDO_S:.0f} s, `mission-tui rm --undo` for a day"
     app_context.toast(f"moved {names(ended)} to the trash: {way_back}", seconds=UNDO_S)
     app_context.redraw()
 
@@ -140,7 +140,7 @@ async def undo(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     try:
         await _take_back(app_context, action)
     except (NoSupervisorError, ProtocolError):
-        # Nothing was taken back, because nobody was there to do it: the key still means this deed.
+        # Nothing was taken back, because no supervisor answered: `u` still means this action.
         app_context.undo_stack.append(action)
         raise
 

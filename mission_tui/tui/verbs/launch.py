@@ -22,7 +22,7 @@ _HELP = (
 
 
 async def launch_keys(app_context: AppContext, keys: Sequence[str]) -> None:
-    """Start the presets that carry `keys`, together, so that one `u` takes them back; a stranger's is asked about."""
+    """Start the presets of `keys` together, so that one `u` undoes it; one of the working folder opens the form."""
     if not app_context.presets:
         # Pressed on the very first picture: what the keys mean is read after that.
         await app_context.read_presets()
@@ -32,7 +32,7 @@ async def launch_keys(app_context: AppContext, keys: Sequence[str]) -> None:
     for key in keys:
         preset = carried.get(key)
         if preset is None:
-            app_context.toast(f'no preset carries the key {key}; a preset takes it with key = "{key}"')
+            app_context.toast(f'no preset has the key {key}; write key = "{key}" into its file')
         elif preset.error:
             app_context.toast(preset.error, "error")
         elif preset.from_folder:

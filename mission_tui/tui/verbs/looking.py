@@ -29,7 +29,7 @@ _LABEL = 28
 
 
 async def compare(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
-    """Open the comparison, or say what there is none of."""
+    """Open the comparison, or say why there is none."""
     # Statistics and curves are needed here alone.
     from mission_tui.fleet.compare import MOST
     from mission_tui.tui.screens.compare import CompareScreen
@@ -44,7 +44,7 @@ async def compare(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     if len(runs) > MOST:
         app_context.toast(f"{len(runs)} runs are marked, and {MOST} are the most that can be told apart", "warning")
         return
-    # The first is what others are held against, and that is the one they came after.
+    # The others are compared with the first, which is the oldest.
     app_context.open(CompareScreen(app_context, tuple(sorted(runs, key=_age))))
 
 
@@ -109,7 +109,7 @@ async def copy(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 async def bell(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Turn the bell off or on, until it is turned again."""
     app_context.alarm.muted = not app_context.alarm.muted
-    rings = "stays quiet; toasts still tell of critical findings" if app_context.alarm.muted else "rings again"
+    rings = "stays quiet; toasts still show critical findings" if app_context.alarm.muted else "rings again"
     app_context.toast(f"the terminal {rings}", seconds=3.0)
 
 
@@ -151,7 +151,7 @@ def _step(app_context: AppContext, by: int) -> None:
     splits = (parted.split() for parted in app_context.shown.query(SplitContainer) if parted.display)
     split = next((split for split in splits if split is not None), None)
     if split is None:
-        app_context.toast("nothing stands beside this: detail, chart, finding and strip can be larger or smaller")
+        app_context.toast("nothing to resize here: detail, chart, finding and strip can be larger or smaller")
     elif not app_context.shares.step(split, by):
         app_context.toast("that is as far as it goes", seconds=2.0)
     else:
@@ -162,7 +162,7 @@ async def replay(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Leave the present for ten minutes ago; leave a replay for the present."""
     snapshot = app_context.snapshot
     if snapshot is None:
-        app_context.toast("nothing is known yet that could be replayed")
+        app_context.toast("there is nothing to replay yet")
     else:
         app_context.switch_root(snapshot.runs_root, snapshot.t - BACK_S if snapshot.replay is None else None)
 
@@ -208,7 +208,7 @@ def _replaying(app_context: AppContext) -> bool:
     """Whether this is a replay; says how to come to one where it is none."""
     if app_context.snapshot is not None and app_context.snapshot.replay is not None:
         return True
-    app_context.toast("this is now: H shows the fleet as it was ten minutes ago, and then , and . move through time")
+    app_context.toast("this is the present: H shows the fleet ten minutes ago, where , and . move through time")
     return False
 
 
@@ -216,7 +216,7 @@ async def elsewhere(app_context: AppContext, _runs: tuple[RunView, ...]) -> None
     """Go there at once if there is one, else let the person choose."""
     roots = app_context.snapshot.elsewhere if app_context.snapshot else ()
     if not roots:
-        app_context.toast("no other runs root of yours is live; mission-tui --runs-dir DIR opens one")
+        app_context.toast("no other runs root of yours has a supervisor; mission-tui --runs-dir DIR opens one")
         return
     choices = []
     for other in sorted(roots, key=lambda other: -(other.live or 0)):
@@ -237,7 +237,7 @@ async def shell(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Lend the terminal to the person's shell. Raises `UsageError` where the folder is not on this machine."""
     folder = runs[0].run_dir
     if not await asyncio.to_thread(os.path.isdir, folder):
-        raise UsageError(f"{folder} is not a folder of this machine")
+        raise UsageError(f"{folder} is not a folder on this machine")
     app_context.suspend(lambda: subprocess.run([os.environ.get("SHELL") or "/bin/sh"], cwd=folder, check=False))
 
 
@@ -251,7 +251,7 @@ async def suspend(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     if shell:
         app_context.suspend()
     else:
-        app_context.toast("no shell started this screen that could bring it back: q leaves, and all runs go on")
+        app_context.toast("no shell could bring this screen back: q leaves, and all runs go on")
 
 
 VERBS: Mapping[str, Verb] = {

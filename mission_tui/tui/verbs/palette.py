@@ -73,7 +73,7 @@ async def type_command(app_context: AppContext, begun: str) -> None:
         try:
             words = shlex.split(said)
         except ValueError as error:
-            raise UsageError(f"that is no whole line: {str(error).lower()}") from error
+            raise UsageError(f"the line is not complete: {str(error).lower()}") from error
         if words[:1] == ["mission-tui"]:
             del words[0]
         if words and app_context.snapshot is not None:

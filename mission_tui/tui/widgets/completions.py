@@ -17,15 +17,15 @@ from mission_tui.tui.widgets.lines import Lines
 
 _ABOUT = {
     "form-presets": "↑ ↓ choose, Enter starts it as it is below",
-    "form-changes": "a key=value a line; values with commas between make a run each",
+    "form-changes": "one key=value per line; several values with commas make one run each",
     "form-name": "its name; several become NAME-1, NAME-2, ...",
-    "form-group": "what several are listed and compared under; empty: one of their own",
+    "form-group": "group for listing and comparing several runs; empty: a new one",
     "form-after": "names of runs that have to end first",
-    "form-copies": "so many runs of each",
-    "form-seeds": "so many seeds, counting up from the next field, or from 1: a run each",
+    "form-copies": "how many runs of each",
+    "form-seeds": "how many seeds, counting up from the next field, or from 1: one run each",
     "form-first-seed": "the seed, or the first of several; empty: the preset's, or one drawn",
     "form-device": "← → by hand; auto takes the GPU with room for it that is least busy",
-    "form-priority": "its place in the queue: a step counts as much as an hour of waiting",
+    "form-priority": "higher starts first; one step counts as an hour of waiting",
 }
 """By the field's id."""
 

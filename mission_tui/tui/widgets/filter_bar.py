@@ -79,7 +79,7 @@ class FilterBar(Horizontal):
         try:
             self.pattern = FilterPattern(event.value, self._too_slow) if event.value else None
         except NoExpressionError as error:
-            self._sign(" !", colours.ALARM, f"not yet an expression: {error}")
+            self._sign(" !", colours.ALARM, f"not a regular expression yet: {error}")
             return
         self._sign(" /", colours.KEY)
         self.post_message(self.Changed())

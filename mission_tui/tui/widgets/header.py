@@ -77,7 +77,7 @@ class Header(Lines):
 
 
 def _title(snapshot: FleetSnapshot | None) -> list[Part]:
-    """The program, or in a replay the moment that is shown: nobody may take the past for the present."""
+    """The program, or in a replay the moment that is shown: so that a replay is not mistaken for the present."""
     if snapshot is None or snapshot.replay is None:
         return [(" mission-tui ", colours.BOLD)]
     t, now = snapshot.t, snapshot.replay.until
@@ -98,7 +98,7 @@ def _where(snapshot: FleetSnapshot | None, home: str, width: int) -> str:
 
 
 def _counts(snapshot: FleetSnapshot | None, over: bool = True) -> list[Part]:
-    """Without `over` what has ended gives way, so that what asks for somebody is never cut."""
+    """Without `over` what has ended is left out, so that warnings are never cut."""
     if snapshot is None:
         return []
     live = sum(view.state in ALIVE for view in snapshot.runs)

@@ -119,7 +119,7 @@ class LogLines(Lines):
         else:
             said = f"{len(self._lines)} lines{self._part(',')}"
         said += ", following" if self.following else ", End follows"
-        among = "< > among the others" if self._apart else "< > found lines" if self._pattern else "< > errors"
+        among = "< > in context" if self._apart else "< > found lines" if self._pattern else "< > errors"
         back = ["Home looks further back"] if self._apart and self._stretch.start else []
         keys = [*back, among, "v cuts long lines" if self._folds else "v folds long lines", "O copies these"]
         room = width - cell_len(said) - 1

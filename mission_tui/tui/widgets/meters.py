@@ -45,7 +45,7 @@ class Meters(Lines):
         self.rows = 1
 
     def update(self, snapshot: FleetSnapshot | None, banner: str | None = None) -> None:
-        """Show the meters of `snapshot`, or `banner` while nobody measures."""
+        """Show the meters of `snapshot`, or `banner` while there is no supervisor."""
         self._snapshot = snapshot
         self._banner = banner
         gpus = len(snapshot.gpus) if snapshot else 0
@@ -79,7 +79,7 @@ class Meters(Lines):
             self.show(_lines(self._snapshot, width, self.size.height - len(paid)) + paid)
 
     def _lost(self, width: int) -> list[Strip]:
-        """Why nobody measures: what helps stands at the end of it."""
+        """Why there are no meters; the end of the text says what helps."""
         said = wrap(self._banner or "", max(10, width - 4))[:_MOST_LOST]
         leads = (" ▲ ", *["   "] * _MOST_LOST)
         return [line([(lead + text, colours.WARN)], width) for lead, text in zip(leads, said, strict=False)]
@@ -114,7 +114,7 @@ def _lines(snapshot: FleetSnapshot, width: int, height: int) -> list[Strip]:
         cores = [_Piece("CPU ", colours.INK)]
         return [_fitted([note, *cores], host.cpu_history, _host(host), width)]
     if len(gpus) > 1 and height < len(gpus):
-        busy = "  ".join(f"GPU{index} {_busy(gpu.util.now)}" for index, gpu in enumerate(gpus))
+        busy = "  ".join(f"GPU{index} {numbers.in_unit(gpu.util.now, '%')}" for index, gpu in enumerate(gpus))
         return [_fitted([_Piece(f"{busy}  CPU ", colours.INK)], (), _host(host), width)]
     first, *others = (_gpu(gpu) for gpu in gpus)
     calm = [] if lone_share(snapshot) is None else [_Piece(f"({NORMAL})  ", colours.QUIET, 6)]
@@ -152,9 +152,9 @@ def _gpu(gpu: GpuMeters) -> list[_Piece]:
     memory = _fill_style(gpu.memory_used, gpu.memory_total)
     pieces = [
         _Piece(f"{literal(gpu.name)} ", colours.QUIET, 8),
-        _Piece(f"busy {_busy(gpu.util.mean)} ", colours.INK),
-        _Piece(f"peak {_busy(gpu.util.max)} ", colours.INK, 2),
-        _Piece(f"{_of(gpu.memory_used, gpu.memory_total)}  ", memory),
+        _Piece(f"busy {numbers.in_unit(gpu.util.mean, '%')} ", colours.INK),
+        _Piece(f"peak {numbers.in_unit(gpu.util.max, '%')} ", colours.INK, 2),
+        _Piece(f"{numbers.part_of(gpu.memory_used, gpu.memory_total)}  ", memory),
     ]
     if gpu.power_w is not None and gpu.temperature_c is not None:
         pieces.append(_Piece(f"{gpu.power_w:.0f}W {gpu.temperature_c:.0f}C  ", colours.QUIET, 7))
@@ -169,11 +169,11 @@ def _host(host: HostMeters) -> list[_Piece]:
     scarce = host.disk_free is not None and host.disk_free < _SCARCE_BYTES
     load = "" if host.load_1m is None else f"load {host.load_1m:.1f}  "
     return [
-        _Piece(f"{_busy(host.cpu_percent)} ", colours.INK),
+        _Piece(f"{numbers.in_unit(host.cpu_percent, '%')} ", colours.INK),
         _Piece(f"of {host.cores} cores  ", colours.QUIET, 5),
         _Piece(load, colours.QUIET, 6),
         _Piece("RAM ", colours.INK),
-        _Piece(f"{_of(host.ram_used, host.ram_total)} ", _fill_style(host.ram_used, host.ram_total)),
+        _Piece(f"{numbers.part_of(host.ram_used, host.ram_total)} ", _fill_style(host.ram_used, host.ram_total)),
         _Piece(" ", colours.INK, 4),
         _Piece(f"disk {numbers.size(host.disk_free)}", colours.WARN if scarce else colours.INK, 1),
         _Piece(" free", colours.INK, 3),
@@ -188,14 +188,6 @@ def _full_soon(host: HostMeters) -> list[_Piece]:
         return []
     style = colours.WARN if left < _FULL_SOON_S else colours.QUIET
     return [_Piece(f", full in {numbers.duration(left)}", style, 2)]
-
-
-def _busy(percent: float | None) -> str:
-    return numbers.DASH if percent is None else f"{percent:.0f}%"
-
-
-def _of(used: int | None, total: int | None) -> str:
-    return f"{numbers.size(used).removesuffix('G')}/{numbers.size(total)}"
 
 
 def _fill_style(used: int | None, total: int | None) -> Style:

@@ -43,7 +43,7 @@ class MetricList(Lines):
         self._view: RunView | None = None
         self._tags: Sequence[str] = ()
         self._flags: Mapping[str, Severity] = {}
-        self._courses: Mapping[str, MetricSummary] = {}
+        self._summaries: Mapping[str, MetricSummary] = {}
         self._slots: Mapping[str, int] = {}
         self._kept: dict[object, Strip] = {}
         self.tag = metric_tags(None)[0]
@@ -55,10 +55,10 @@ class MetricList(Lines):
         self._view, self._tags, self._flags, self._slots = view, metric_tags(view), flags, slots
         self.redraw()
 
-    def trace(self, courses: Mapping[str, MetricSummary]) -> None:
+    def trace(self, summaries: Mapping[str, MetricSummary]) -> None:
         """Show how each metric went, by tag; what is not known yet is blank."""
-        if courses is not self._courses:
-            self._courses = courses
+        if summaries is not self._summaries:
+            self._summaries = summaries
             self.redraw()
 
     def move(self, how: Move) -> None:
@@ -86,9 +86,9 @@ class MetricList(Lines):
             rows += [line([], width)] * (self._rows - len(rows))
             self.show([*rows, self._span(width)])
 
-    def _course(self, tag: str) -> MetricSummary:
+    def _summary(self, tag: str) -> MetricSummary:
         """As it was told, and with the newest value, which may have come since."""
-        summary = self._courses.get(tag)
+        summary = self._summaries.get(tag)
         return _UNKNOWN if summary is None or self._view is None else summary.reaching(_newest(self._view, tag))
 
     @property
@@ -114,14 +114,14 @@ class MetricList(Lines):
         return line([(parts, colours.QUIET)], width)
 
     def _span(self, width: int) -> Strip:
-        summary = self._course(self.tag)
+        summary = self._summary(self.tag)
         said = f" from {numbers.reading(summary.least)} to {numbers.reading(summary.most)}, whole run"
-        return line([(said if self.tag in self._courses else "", colours.QUIET)], width)
+        return line([(said if self.tag in self._summaries else "", colours.QUIET)], width)
 
     def _kept_row(self, tag: str, width: int) -> Strip:
         """A key changes two rows of many: the others are as they were drawn."""
         newest = None if self._view is None else _newest(self._view, tag)
-        told = self._courses.get(tag), self._flags.get(tag), self._slots.get(tag), bool(self._slots)
+        told = self._summaries.get(tag), self._flags.get(tag), self._slots.get(tag), bool(self._slots)
         known = (tag, tag == self.tag, width, newest, told)
         if known not in self._kept:
             if len(self._kept) >= _MOST_KEPT:
@@ -130,7 +130,7 @@ class MetricList(Lines):
         return self._kept[known]
 
     def _row(self, tag: str, width: int, newest: Metric | None) -> Strip:
-        chosen, flag, summary = tag == self.tag, self._flags.get(tag), self._course(tag)
+        chosen, flag, summary = tag == self.tag, self._flags.get(tag), self._summary(tag)
         style = colours.severity_style(flag) if flag else colours.INK
         title, cells = self._widths(width)
         parts: list[Part] = [
@@ -154,7 +154,7 @@ class MetricList(Lines):
         """A line for each metric: its tag, newest, least and greatest value."""
         lines: list[str] = []
         for tag in self._tags:
-            summary = self._course(tag)
+            summary = self._summary(tag)
             newest = None if self._view is None else _newest(self._view, tag)
             lines.append("  ".join([tag, *map(numbers.reading, (newest, summary.least, summary.most))]))
         return lines

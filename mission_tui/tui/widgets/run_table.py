@@ -126,7 +126,7 @@ class RunTable(Lines):
         self._sort = "age"
         self._now = 0.0
         self._top = 0
-        self._teaching: Sequence[Sequence[Part]] = ()
+        self._empty: Sequence[Sequence[Part]] = ()
         self._cache: dict[str, tuple[tuple[object, ...], Strip]] = {}
 
     def update(
@@ -138,14 +138,14 @@ class RunTable(Lines):
         marked: frozenset[str] = frozenset(),
         sort: str = "age",
         first: int = 0,
-        teaching: Sequence[Sequence[Part]] = (),
+        empty: Sequence[Sequence[Part]] = (),
     ) -> None:
         """List `runs`; `chosen` is an index into them, `first` the roster index of their first.
 
-        `teaching` is what an empty list says.
+        `empty` is what an empty list says.
         """
         self._runs, self._now, self._chosen, self._marked = runs, now, chosen, marked
-        self._sort, self._first, self._teaching = sort, first, teaching
+        self._sort, self._first, self._empty = sort, first, empty
         self.redraw()
 
     def redraw(self) -> None:
@@ -154,7 +154,7 @@ class RunTable(Lines):
         rows = max(0, height - 1)
         if not self._runs:
             self._cache.clear()
-            self.show([line(parts, width) for parts in self._teaching[:height]])
+            self.show([line(parts, width) for parts in self._empty[:height]])
             return
         if self._chosen is not None:
             self._top = min(max(self._top, self._chosen - rows + 1), self._chosen)

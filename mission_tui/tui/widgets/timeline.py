@@ -145,7 +145,7 @@ class Timeline(Lines):
         """The newest strip for the present size."""
         width, strip = self.size.width, self._timeline_query.strip
         if strip is None:
-            said = self._timeline_query.trouble or "asking what the machine did…"
+            said = self._timeline_query.trouble or "loading the strip…"
             self.show([line([(f" {said}", colours.QUIET)], width)])
             return
         views = self._snapshot.runs if self._snapshot else ()
