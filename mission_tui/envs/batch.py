@@ -49,7 +49,7 @@ class MissionGymVector(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray
     ) -> None:
         self.num_envs = num_envs
         self.mission: Mission = load_mission(config, overrides)
-        generators = [seeding.np_random()[0] for _ in range(num_envs)]
+        generators, self._seeds = map(list, zip(*(seeding.np_random() for _ in range(num_envs)), strict=True))
         self.core = MissionCore(self.mission, generators, shaping=shaping, observe_best=observe_best)
         self.single_observation_space = observation_space(self.core)
         self.single_action_space = action_space(self.core)
@@ -60,15 +60,39 @@ class MissionGymVector(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Start an episode in every lane; an integer seeds lane i with `seed + i`, None continues its generator."""
+        """Start an episode in every lane; an integer seeds lane i with `seed + i`, None continues its generator.
+
+        `options["reset_mask"]`, an array of `num_envs` booleans, leaves lanes whose entry is false where they are.
+        Raises `ValueError` for seeds or a mask of another form.
+        """
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed must hold one entry for each of {self.num_envs} environments, found {len(seeds)}")
-        for lane, lane_seed in enumerate(seeds):
-            if lane_seed is not None:
-                self.core.generators[lane] = seeding.np_random(lane_seed)[0]
-        self.core.reset(np.arange(self.num_envs))
+        lanes = np.arange(self.num_envs) if options is None else self._lanes_of(options)
+        for lane in lanes.tolist():
+            if (lane_seed := seeds[lane]) is not None:
+                self.core.generators[lane], self._seeds[lane] = seeding.np_random(lane_seed)
+        self.core.reset(lanes)
         return self.core.observe(), {}
+
+    def _lanes_of(self, options: Mapping[str, Any]) -> NDArray[np.intp]:
+        mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, dtype=np.bool_)))
+        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
+            raise ValueError(
+                f"options['reset_mask'] must hold {self.num_envs} booleans, at least one of them true, found "
+                f"{mask.dtype} of shape {mask.shape}"
+            )
+        return np.flatnonzero(mask)
+
+    @property  # type: ignore[misc]  # nobody sets it
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]  # as in `SyncVectorEnv`
+        """The generator of each lane."""
+        return tuple(self.core.generators)
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]  # as in `SyncVectorEnv`
+        """The seed of each lane's generator; -1 where a state was restored, as Gymnasium has it."""
+        return tuple(self._seeds)
 
     def step(self, actions: NDArray[np.int64]) -> tuple[NDArray[np.float32], Floats, Bools, Bools, dict[str, Any]]:
         """One decision in every lane; ended lanes return the first observation of their next episode."""
@@ -101,3 +125,4 @@ class MissionGymVector(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray
     def set_state(self, state: State) -> None:
         """See `StatefulEnv`."""
         self.core.set_state(state)
+        self._seeds = [-1] * self.num_envs

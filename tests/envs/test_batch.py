@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from numpy.typing import NDArray
 
 from mission_tui.envs import MissionGym, MissionGymVector
 from tests.envs.scripted import mixture
@@ -120,6 +121,45 @@ def test_reset_accepts_a_seed_per_lane_and_continues_without_one() -> None:
     assert not np.array_equal(first[0], env.reset()[0][0])
     with pytest.raises(ValueError, match="one entry for each of 2"):
         env.reset(seed=[1])
+
+
+def test_each_lanes_generator_and_seed_are_those_of_a_single_environment() -> None:
+    """As Gymnasium's own vectoriser has them: one a lane, also where a lane was seeded by itself or made anew."""
+    batch = MissionGymVector(3, "demo")
+    assert len(set(batch.np_random_seed)) == 3
+    batch.reset(seed=7)
+    assert batch.np_random_seed == (7, 8, 9)
+    assert [generator.bit_generator.state for generator in batch.np_random] == [
+        generator.bit_generator.state for generator in batch.core.generators
+    ]
+    batch.reset(seed=[None, 100, None])
+    assert batch.np_random_seed == (7, 100, 9)
+    batch.set_state(batch.get_state())
+    assert batch.np_random_seed == (-1, -1, -1)
+
+
+def test_a_reset_mask_leaves_the_other_lanes_where_they_are() -> None:
+    """Lanes of the mask begin an episode, with their seeds; of the others neither observation nor generator changes."""
+    batch = MissionGymVector(3, "demo")
+    batch.reset(seed=1)
+    before, *_ = batch.step(batch.action_space.sample())
+    states = [generator.bit_generator.state for generator in batch.np_random]
+    after, _ = batch.reset(seed=[50, 60, 70], options={"reset_mask": np.array([False, True, False])})
+    fresh, _ = MissionGymVector(1, "demo").reset(seed=60)
+    np.testing.assert_array_equal(after[[0, 2]], before[[0, 2]])
+    np.testing.assert_array_equal(after[1], fresh[0])
+    assert batch.np_random_seed == (1, 60, 3)
+    assert [generator.bit_generator.state for generator in batch.np_random][::2] == states[::2]
+
+
+@pytest.mark.parametrize("mask", [np.ones(2, dtype=bool), np.zeros(3, dtype=bool), np.ones(3)], ids=str)
+def test_a_reset_mask_of_another_form_is_refused(mask: NDArray[Any]) -> None:
+    """And nothing is reset."""
+    batch = MissionGymVector(3, "demo")
+    batch.reset(seed=1)
+    with pytest.raises(ValueError, match="must hold 3 booleans, at least one of them true"):
+        batch.reset(seed=5, options={"reset_mask": mask})
+    assert batch.np_random_seed == (1, 2, 3)
 
 
 def test_autoreset_mode_is_declared() -> None:

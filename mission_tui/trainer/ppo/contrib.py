@@ -51,7 +51,7 @@ class MaskablePPO(PPO):
         filled = sb3_contrib.MaskablePPO.collect_rollouts(self, asked, callback, rollout_buffer, n_rollout_steps)
         return bool(filled)
 
-    def predict(  # type: ignore[override]  # sb3-contrib's own signature, by which its evaluation calls it
+    def predict(
         self,
         observation: Any,
         state: tuple[NDArray[Any], ...] | None = None,

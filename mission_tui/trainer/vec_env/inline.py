@@ -30,6 +30,8 @@ class InlineVecEnv(DummyVecEnv):
         self._monitors = [monitor for monitor in map(_monitor_of, self.envs) if monitor is not None]
 
     def step_wait(self) -> VecEnvStepReturn:
+        if len(self.actions) != self.num_envs:
+            raise ValueError(f"{len(self.actions)} actions were given for {self.num_envs} environments")
         try:
             infos = [self._step(lane, action) for lane, action in enumerate(self.actions)]
         except (Exception, SystemExit) as error:  # an environment is foreign code and may raise anything

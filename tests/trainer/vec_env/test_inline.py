@@ -6,6 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from stable_baselines3.common.monitor import Monitor
 
@@ -51,3 +52,14 @@ def test_what_a_step_returned_stays_as_it_was() -> None:
     same(first, kept)
     assert first[3][0]["steps"] == 1
     assert vec.step(actions_of(vec, 2)[:1])[3][0]["steps"] == 3
+
+
+@pytest.mark.parametrize("number", [LANES - 1, LANES + 1])
+def test_a_wrong_number_of_actions_is_the_callers_fault(number: int) -> None:
+    """Not the environment's, and nothing is stepped."""
+    vec = inline("CartPole-v1")
+    vec.seed(1)
+    vec.reset()
+    with pytest.raises(ValueError, match=f"^{number} actions were given for {LANES} environments$"):
+        vec.step(np.zeros(number, dtype=np.int64))
+    assert vec.get_attr("_elapsed_steps") == [0] * LANES
