@@ -30,20 +30,22 @@ def answer_facts(answer: Accepted | VerdictReply) -> dict[str, Any]:
     """One run of the document of `resume` and `set`."""
     from mission_tui.ipc.replies import Accepted
 
+    said: dict[str, Any] = {"checkpoint": answer.checkpoint, "damaged": list(answer.damaged)}
     if isinstance(answer, Accepted):
-        return {"id": answer.runs[0], "accepted": True, "notes": list(answer.notes), "verdict": None} | (
-            {"damaged": list(answer.damaged)} if answer.damaged else {}
-        )
-    verdict = {"grade": answer.verdict.grade, "changes": [_change_facts(it) for it in answer.verdict.changes]}
-    return {"id": answer.run, "accepted": False, "notes": [], "verdict": verdict} | (
-        {"not_now": answer.not_now} if answer.not_now else {}
-    )
+        said |= {"remedies": list(answer.remedies), "warnings": list(answer.warnings)}
+        facts = {"id": answer.runs[0], "accepted": True, "notes": list(answer.notes), "verdict": None}
+    else:
+        said["not_now"] = answer.not_now
+        verdict = {"grade": answer.verdict.grade, "changes": [_change_facts(it) for it in answer.verdict.changes]}
+        facts = {"id": answer.run, "accepted": False, "notes": [], "verdict": verdict}
+    return facts | {name: value for name, value in said.items() if value}
 
 
 def _change_facts(change: Change) -> dict[str, Any]:
     plain = {name: getattr(change, name) for name in ("name", "was", "now", "grade", "why", "remedy", "override")}
     remedies = [{"name": it.name, "what": it.what, "set": list(it.assignments)} for it in change.remedies]
-    return plain | {"remedies": remedies}
+    taken = {"answered_by": change.answered_by} if change.answered_by else {}
+    return plain | {"remedies": remedies} | taken
 
 
 def print_answer(answer: Accepted | VerdictReply, action: Action = "resume") -> None:

@@ -68,13 +68,17 @@ class Accepted(Reply, frozen=True, kw_only=True, tag="accepted"):
     """The request was accepted for `runs` (ids). What comes of it shows in snapshots. `notes` are sentences.
 
     `checkpoints` say what came of orders for them, where that was waited for; `damaged` names the newer checkpoints
-    that a resume passed over.
+    that a resume passed over. Of one run that goes on from its `checkpoint`: the `remedies` that were taken, as
+    NAME:FIELD, and in `warnings` what the machine lacks for it.
     """
 
     runs: tuple[str, ...]
     notes: tuple[str, ...] = ()
     checkpoints: tuple[CheckpointOutcome, ...] = ()
     damaged: tuple[str, ...] = ()
+    checkpoint: str = ""
+    remedies: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class AdoptRow(Struct, frozen=True):
@@ -112,13 +116,15 @@ class AdoptableReply(Reply, frozen=True, kw_only=True, tag="adoptable"):
 class VerdictReply(Reply, frozen=True, kw_only=True, tag="verdict"):
     """What a resume from `checkpoint` would change; nothing was started. `accept_needed`: `accept` would start it.
 
-    `not_now`: why it cannot start now whatever is accepted: the machine lacks room, its name is taken. Empty: it can.
+    `damaged` are newer checkpoints that it would pass over. `not_now`: why it cannot start now whatever is accepted:
+    the machine lacks room, its name is taken. Empty: it can.
     """
 
     run: str
     verdict: ResumeVerdict
     accept_needed: bool
     checkpoint: str = ""
+    damaged: tuple[str, ...] = ()
     not_now: str = ""
 
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from mission_tui.cli.answers import answer_facts, change_lines, print_answer
 from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
-from mission_tui.ipc.replies import VerdictReply
+from mission_tui.ipc.replies import Accepted, VerdictReply
 from tests.drawn import drawn
 
 WHY = "16 x gradient steps per update (8 -> 128), because the rollout grows 16 x: each update takes the policy further"
@@ -81,3 +81,19 @@ def test_why_it_cannot_start_now_is_said_and_in_the_document(capsys: pytest.Capt
     assert "env.n_envs: 4 -> 64" in said
     assert answer_facts(missing)["not_now"] == missing.not_now
     assert "not_now" not in answer_facts(REPLY)
+
+
+def test_a_program_reads_each_fact_of_a_resume_in_a_field_of_its_own() -> None:
+    """The checkpoint, damaged newer ones, remedies that were taken, what the machine lacks; where none is, no field."""
+    answered = Change("env.n_envs", "4", "64", "note", f"answered by hold-steps: {WHY}", answered_by="hold-steps")
+    verdict = ResumeVerdict("warn", (answered, WARNED))
+    reply = VerdictReply(re=1, run="x", verdict=verdict, accept_needed=True, checkpoint="1", damaged=("3", "2"))
+    facts = answer_facts(reply)
+    assert (facts["checkpoint"], facts["damaged"]) == ("1", ["3", "2"])
+    assert [change.get("answered_by") for change in facts["verdict"]["changes"]] == ["hold-steps", None]
+    taken = Accepted(re=1, runs=("x",), checkpoint="1", remedies=("hold-steps:env.n_envs",), warnings=("no core left",))
+    said = answer_facts(taken)
+    assert said["checkpoint"] == "1"
+    assert said["remedies"] == ["hold-steps:env.n_envs"]
+    assert said["warnings"] == ["no core left"]
+    assert answer_facts(Accepted(re=1, runs=("x",))) == {"id": "x", "accepted": True, "notes": [], "verdict": None}

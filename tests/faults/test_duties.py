@@ -207,7 +207,8 @@ def test_c2_a_resume_past_damaged_checkpoints_is_to_be_accepted_and_names_what_i
     assert f"{saves[-1].update - saves[-2].update} updates are lost" in change.why
     accepted = lab.ask(lambda id_: Resume(id=id_, run=run, accept=True))
     assert isinstance(accepted, Accepted)
-    assert accepted.damaged == (newest,)
+    assert accepted.damaged == verdict.damaged == (newest,)
+    assert accepted.checkpoint == verdict.checkpoint == older
     events = events_of(lab.dir(run))
     assert any(isinstance(it, FileDamaged) and it.file == f"checkpoints/{newest}" for it in events)
     started = [it for it in events if isinstance(it, AttemptStarting)][-1]

@@ -175,6 +175,7 @@ def _changes(sides: Sides) -> Iterator[Change]:
             ruling.remedy,
             ruling.remedies,
             ruling.override and ruling.grade == "refuse",
+            ruling.answered_by,
         )
     yield from _spaces(sides.facts)
     if sides.facts.collapsed is not None:
@@ -196,7 +197,8 @@ def _settled(sides: Sides, name: str, ruling: Ruling) -> Ruling:
     # What eases a training in is chosen once; settings that help besides, such as a target KL, stay on offer.
     eased = any(remedy.terms != AS_IT_WAS for remedy in taken)
     besides = tuple(it for it in ruling.remedies if it not in taken and not (eased and it.terms != AS_IT_WAS))
-    return Ruling("note", f"answered by {taken[0].name} ({taken[0].what}): {ruling.why}", remedies=besides)
+    why = f"answered by {taken[0].name} ({taken[0].what}): {ruling.why}"
+    return Ruling("note", why, remedies=besides, answered_by=taken[0].name)
 
 
 def _is_taken(sides: Sides, remedy: Remedy) -> bool:

@@ -41,6 +41,7 @@ class Ruling:
     remedy: str = ""
     remedies: tuple[Remedy, ...] = ()
     override: bool = False
+    answered_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

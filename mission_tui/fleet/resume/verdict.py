@@ -106,6 +106,7 @@ class Change(Struct, frozen=True, omit_defaults=True):
     """Field `name` was `was` and will be `now`; `why` says what that does to the run, `remedy` what would help.
 
     `remedies` are those that can be carried out by name. `override`: a person may go on against this refusal.
+    `answered_by` is the remedy that was taken, where the change would have been warned of without it.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Change(Struct, frozen=True, omit_defaults=True):
     remedy: str = ""
     remedies: tuple[Remedy, ...] = ()
     override: bool = False
+    answered_by: str = ""
 
 
 class ResumeVerdict(Struct, frozen=True):

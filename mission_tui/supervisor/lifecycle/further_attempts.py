@@ -66,6 +66,16 @@ class NextAttempt:
         return None
 
     @property
+    def passed_over(self) -> tuple[str, ...]:
+        """Newer checkpoints than that, which are damaged."""
+        return ()
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """Those that were taken, as NAME:FIELD."""
+        return tuple(f"{change.answered_by}:{change.name}" for change in self.verdict.changes if change.answered_by)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What changes, and what that does, a sentence each."""
         said = tuple(f"{change.name}: {change.was} -> {change.now}: {change.why}" for change in self.verdict.changes)
@@ -84,6 +94,10 @@ class Plan(NextAttempt):
     def start(self) -> str:
         """The checkpoint's name."""
         return self.checkpoint.name
+
+    @property
+    def passed_over(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.damaged)
 
 
 def check_own_name(runs: Runs, run_id: str) -> None:
@@ -244,6 +258,7 @@ def verdict_first(request: Resume | Apply, run_id: str, plan: NextAttempt, room:
             verdict=plan.verdict,
             accept_needed=unheard,
             checkpoint=plan.start or "",
+            damaged=plan.passed_over,
             not_now=room.not_now,
         )
     room.check()

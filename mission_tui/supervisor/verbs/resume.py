@@ -83,8 +83,15 @@ def _carry_out(core: Core, run_id: str, request: Resume, plan: NextAttempt) -> A
     if verdict is not None:
         return verdict
     start_attempt(core, run_id, plan)
-    passed_over = tuple(each.name for each in plan.damaged) if isinstance(plan, Plan) else ()
-    return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *room.warnings), damaged=passed_over)
+    return Accepted(
+        re=request.id,
+        runs=(run_id,),
+        notes=(*plan.notes, *room.warnings),
+        damaged=plan.passed_over,
+        checkpoint=plan.start or "",
+        remedies=plan.remedies,
+        warnings=room.warnings,
+    )
 
 
 def _anew(core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckpoint, ...]) -> Accepted | VerdictReply:

@@ -145,6 +145,7 @@ def test_what_holds_the_gradient_steps_is_worked_out_from_the_run_as_it_was(
     again = named(judge_resume(WAS, target.spec, HALFWAY), "env.n_envs")
     assert (again.grade, "hold-steps" in offered(again)) == ("note", False)
     assert again.why.startswith("answered by hold-steps")
+    assert again.answered_by == "hold-steps"
 
 
 def test_a_target_kl_that_is_lower_already_is_not_raised() -> None:
