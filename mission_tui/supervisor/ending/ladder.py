@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -55,15 +54,15 @@ def stop_gracefully(runs: Runs, run: LiveRun, keep: str = "") -> None:
         return
     run.link.send(Order("stop", keep=(keep,) if keep else ()))
     if run.spec is None or run.spec.run.command is None:
-        _later(run, patience_s(runs, run), lambda: _terminate(runs, run))
+        run.escalate_later(patience_s(runs, run), lambda: _terminate(runs, run))
     else:
-        _later(run, COMMAND_PATIENCE_S, lambda: _terminate_unless_saving(runs, run))
+        run.escalate_later(COMMAND_PATIENCE_S, lambda: _terminate_unless_saving(runs, run))
 
 
 def _terminate_unless_saving(runs: Runs, run: LiveRun) -> None:
     """A command that reports may look for a stop or not; one that says it saves, or ends, has seen it."""
     if runs.store.run(run.id).observed.phase in ("saving", "ending"):
-        _later(run, patience_s(runs, run) - COMMAND_PATIENCE_S, lambda: _terminate(runs, run))
+        run.escalate_later(patience_s(runs, run) - COMMAND_PATIENCE_S, lambda: _terminate(runs, run))
     else:
         _terminate(runs, run)
 
@@ -74,14 +73,14 @@ def resume_ending(runs: Runs, run: LiveRun) -> None:
     if "kill" in asked:
         kill_now(runs, run)
     elif asked & ENDING:
-        _later(run, patience_s(runs, run), lambda: _terminate(runs, run))
+        run.escalate_later(patience_s(runs, run), lambda: _terminate(runs, run))
 
 
 def kill_now(runs: Runs, run: LiveRun) -> None:
     """Kill all that belongs to the run; where no keeper sees it through, find out whether it worked."""
     reached = run.launcher.kill(run.job)
     if reached == "trainer":
-        _later(run, KILL_WAIT_S, lambda: _admit(runs, run))
+        run.escalate_later(KILL_WAIT_S, lambda: _admit(runs, run))
     elif reached == "nobody":
         log.warning("%s: nobody to kill is known yet", run.id)
 
@@ -91,7 +90,7 @@ def _terminate(runs: Runs, run: LiveRun) -> None:
     if reached == "trainer":
         grace_s = GRACE_S if run.spec is None else run.spec.run.grace_s
         until = time.monotonic() + SAVE_GRACES * grace_s
-        _later(run, grace_s, lambda: _after_grace(runs, run, 0, until))
+        run.escalate_later(grace_s, lambda: _after_grace(runs, run, 0, until))
     elif reached == "nobody":
         log.warning("%s: nobody to terminate is known yet", run.id)
 
@@ -100,7 +99,7 @@ def _after_grace(runs: Runs, run: LiveRun, before: int, until: float) -> None:
     """The trainer of a keeperless run did not end in time: a save that grows is waited for, nothing else is."""
     saved = _unsaved_bytes(run)
     if saved != before and time.monotonic() < until:
-        _later(run, SAVE_LOOK_S, lambda: _after_grace(runs, run, saved, until))
+        run.escalate_later(SAVE_LOOK_S, lambda: _after_grace(runs, run, saved, until))
     else:
         kill_now(runs, run)
 
@@ -118,11 +117,6 @@ def _unsaved_bytes(run: LiveRun) -> int:
         with suppress(OSError):
             total += member.stat().st_size
     return total
-
-
-def _later(run: LiveRun, wait_s: float, step: Callable[[], None]) -> None:
-    """The next step of the run's ladder takes the place of the one that was to come."""
-    run.escalate_later(wait_s, step)
 
 
 def who_hangs(ended: ExitRecord) -> str:
