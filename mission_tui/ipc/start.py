@@ -31,6 +31,7 @@ REPLAY_SERVER = "mission_tui.supervisor.readonly.replay"
 LOOK_EVERY_S = 0.02
 PATIENCE_AFTER_EXIT_S = 1.0
 LOG_TAIL_BYTES = 4096
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def operator_socket(root: Path) -> Path:
@@ -69,7 +70,10 @@ def _start_or_wait(root: Path, state: Path, turn: int, deadline: float) -> None:
             deadline = min(deadline, now + PATIENCE_AFTER_EXIT_S)
         if now >= deadline:
             died = child is not None and bool(child.returncode)
-            raise NoSupervisorError(f"no supervisor for {root}: {_why(state / 'supervisor.log', died)}")
+            # Ours left in order because another one has the lock.
+            left = child is not None and child.returncode == 0
+            held = _held_elsewhere(root, state / "lock") if left else ""
+            raise NoSupervisorError(f"no supervisor for {root}: {held or _why(state / 'supervisor.log', died)}")
         time.sleep(LOOK_EVERY_S)
 
 
@@ -91,7 +95,13 @@ def _take(turn: int) -> bool:
 
 def _spawn(root: Path, state: Path) -> subprocess.Popen[bytes]:
     """Start the supervisor in its own session. It works from `/`, so that no folder is held by it."""
-    with os.fdopen(_log_of(state / "supervisor.log"), "ab") as log:
+    try:
+        descriptor = _log_of(state / "supervisor.log")
+    except OSError as error:
+        raise NoSupervisorError(
+            f"no supervisor for {root}: {state / 'supervisor.log'}: {_refusal(error, root)}"
+        ) from error
+    with os.fdopen(descriptor, "ab") as log:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", SUPERVISOR, "--runs-dir", os.fspath(root.resolve())],
             stdin=subprocess.DEVNULL,
@@ -169,9 +179,52 @@ def _writable_state(root: Path) -> Path:
             why = f"{state} is a symbolic link, and none is followed there; remove it"
             raise UsageError(f"runs root {root} cannot be used: {why}") from error
         raise UsageError(
-            f"runs root {root} cannot be used: {error.strerror or error}; give another with --runs-dir"
+            f"runs root {root} cannot be used: {_refusal(error, root)}, or give another with --runs-dir"
+            if error.errno in _NO_ROOM
+            else f"runs root {root} cannot be used: {error.strerror or error}; give another with --runs-dir"
         ) from error
     return state
+
+
+def _refusal(error: OSError, root: Path) -> str:
+    """Why the disk of `root` refused; of a full one whether bytes or names are used up, which look alike."""
+    why = error.strerror or str(error)
+    if error.errno not in _NO_ROOM:
+        return why
+    try:
+        disk = os.statvfs(root)
+    except OSError:
+        return why
+    if disk.f_files and disk.f_favail == 0:
+        return f"{why}: its disk has no inodes left (`df -i`); remove files there"
+    return f"{why}; free some space there"
+
+
+def _held_elsewhere(root: Path, lock: Path) -> str:
+    """Who has the lock of a supervisor that has no socket here, in a sentence; empty where that is not so."""
+    if operator_socket(root).exists():
+        return ""
+    try:
+        descriptor = open_plain(lock)[0]
+    except OSError:
+        return ""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = clean(os.read(descriptor, 20).decode("ascii", "replace"))
+    else:
+        return ""
+    finally:
+        os.close(descriptor)
+    try:
+        owner = f"of user {Path(f'/proc/{pid}').stat().st_uid}"
+    except (OSError, ValueError):
+        owner = "not visible from here"
+    return (
+        f"process {pid} ({owner}) is its supervisor, but has no socket in {socket_dir(root)}: it may be another "
+        "user's, or have another /tmp (a container, a service with PrivateTmp); use it from where it was started, or "
+        "end it there, which leaves its runs alone"
+    )
 
 
 def _why(log: Path, died: bool) -> str:

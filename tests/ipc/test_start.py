@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from mission_tui.ipc.captured import captured_environ
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetSnapshot, Shutdown
 from mission_tui.ipc.start import ensure_supervisor, operator_socket
+from tests.full_disk import small_disk
 from tests.ipc.serving import operator_path
 from tests.ipc.serving import until as until_async
 from tests.waiting import until
@@ -95,6 +99,37 @@ def test_one_that_does_not_answer_in_time_is_an_error(root: Path) -> None:
         ensure_supervisor(root, timeout_s=0.1)
     ensure_supervisor(root)
     assert len(started(root)) <= 2
+
+
+def test_a_supervisor_behind_another_tmp_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lock is held and no socket of it is here: who has the lock is said, and why that may be."""
+    monkeypatch.setattr(start, "SUPERVISOR", "this")  # it ends in order, as ours does where the lock is held
+    state = root / ".supervisor"
+    state.mkdir(parents=True)
+    (state / "lock").write_text(f"{os.getpid()}\n")
+    with (state / "lock").open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(
+            NoSupervisorError, match=rf"process {os.getpid()} \(of user \d+\) is its supervisor.*another /tmp"
+        ):
+            ensure_supervisor(root, timeout_s=1.0)
+
+
+def test_a_disk_without_inodes_is_named(tmp_path: Path) -> None:
+    """(root) At whichever file they run out: a sentence that says so and what helps."""
+    with small_disk(tmp_path / "disk", 8 << 20) as disk:
+        (disk / "runs").mkdir()
+        subprocess.run(["mount", "-o", "remount,nr_inodes=8", str(disk)], check=True)
+        taken = [disk / str(number) for number in range(8)]
+        with suppress(OSError):
+            for path in taken:
+                path.touch()
+        for path in taken:
+            path.unlink(missing_ok=True)
+            with pytest.raises((UsageError, NoSupervisorError), match="inodes"):
+                ensure_supervisor(disk / "runs", timeout_s=2.0)
+            if (disk / "runs" / ".supervisor" / "supervisor.log").exists():
+                return
 
 
 def test_a_supervisor_that_was_killed_is_replaced(root: Path) -> None:
