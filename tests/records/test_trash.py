@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.layout import RunDir, run_dirs, supervisor_dir
 from mission_tui.records.runs.trash import move_to_trash, purge, restore_from_trash, trash_dir, trashed, tree_bytes
 from tests.faults.scenes import RECORDED
+from tests.full_disk import small_disk
 
 
 def made(root: Path) -> RunDir:
@@ -82,3 +84,24 @@ def test_a_trash_that_cannot_be_listed_is_our_error(tmp_path: Path, monkeypatch:
         patched.setattr("mission_tui.records.runs.trash.names_in", refuse)
         with pytest.raises(StorageError, match=r"cannot list .*Too many open files"):
             trashed(tmp_path)
+
+
+def test_what_an_overlay_cannot_move_says_what_to_do(tmp_path: Path) -> None:
+    """(root) A run on a lower layer, as of a container's image, cannot be renamed: it stays whole."""
+    lower = tmp_path / "lower"
+    made(lower)
+    with small_disk(tmp_path / "disk", 8 << 20) as disk:
+        for name in ("upper", "work", "merged"):
+            (disk / name).mkdir()
+        layers = f"lowerdir={lower},upperdir={disk}/upper,workdir={disk}/work,redirect_dir=off"
+        mount = ["mount", "-t", "overlay", "overlay", "-o", layers, str(disk / "merged")]
+        if subprocess.run(mount, capture_output=True, check=False).returncode:
+            pytest.skip("no overlay file system here")
+        try:
+            run = RunDir(disk / "merged" / RECORDED.name)
+            with pytest.raises(StorageError, match=r"lower layer of an overlay .*`rm -r`"):
+                move_to_trash(disk / "merged", run)
+            assert tree_bytes(run.path) == tree_bytes(lower / RECORDED.name)
+            assert trashed(disk / "merged") == []
+        finally:
+            subprocess.run(["umount", str(disk / "merged")], check=True)

@@ -22,6 +22,8 @@ REMEDIES = {
     errno.EPERM: "it may be immutable: `lsattr -d` of its folder shows an i, and `chattr -i` takes it away",
     errno.EEXIST: "something that is no folder stands there; move it away",
     errno.ENOTDIR: "something that is no folder stands there; move it away",
+    errno.EXDEV: "it lies on a lower layer of an overlay (a container's image), or on another file system, and cannot "
+    "be moved from there: remove it with `rm -r`, or keep the runs root on a volume",
     errno.EIO: "the disk reports errors; copy the run directory to another one",
 }
 
