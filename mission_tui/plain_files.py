@@ -187,7 +187,7 @@ def _owned(path: Path | str, flags: int) -> int:
     if facts.st_nlink > 1:
         os.close(descriptor)
         raise OSError(
-            errno.EMLINK, "it has a second name (a hard link) and what is written would arrive there too", str(path)
+            errno.EMLINK, "it has a second name (a hard link) and what is written would change that file too", str(path)
         )
     if facts.st_uid != os.geteuid() != 0:
         os.close(descriptor)

@@ -55,9 +55,9 @@ def parse_moment(word: str, now: float) -> float:
             hour, minute, second = (int(part or 0) for part in clock.groups())
             found = _last_one(time(hour, minute, second), now)
     except (ValueError, OverflowError, OSError) as error:
-        raise UsageError(f"{word!r} is no time: give one such as {_nearest(text)}") from error
+        raise UsageError(f"{word!r} is not a time; give one such as {_nearest(text)}") from error
     if found > now:
-        raise UsageError(f"{word!r} is still to come: a replay shows what was")
+        raise UsageError(f"{word!r} lies in the future; a replay shows the past")
     return found
 
 
@@ -65,7 +65,7 @@ def _on_its_date(meant: datetime, now: float) -> float:
     found = _of_local(meant, now)
     if found is None:
         there = datetime.fromtimestamp(meant.timestamp(), UTC).astimezone()
-        raise UsageError(f"the clocks here passed over {meant:%Y-%m-%dT%H:%M} and went on to {there:%Y-%m-%dT%H:%M}")
+        raise UsageError(f"there was no {meant:%Y-%m-%dT%H:%M} here: the clocks went forward to {there:%Y-%m-%dT%H:%M}")
     return found
 
 

@@ -160,7 +160,7 @@ def start_readonly_server(root: Path, at: float | None = None) -> socket.socket:
             )
         except OSError as error:
             ours.close()
-            raise NoSupervisorError(f"nobody reads {root}: {sys.executable} cannot be started: {error}") from error
+            raise NoSupervisorError(f"{root} cannot be read: {sys.executable} cannot be started: {error}") from error
     threading.Thread(target=child.wait, name="reap-onlooker", daemon=True).start()
     return ours
 

@@ -59,7 +59,7 @@ def test_findings_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert "sick.csv: 20 updates, 1 finding\n  steps 40,960, rollout 2,048, batch size 64, epochs 10" in out
     assert "warning kl-persistent, updates 5 to 20, open" in out
     assert "cause: learning rate and gradient steps per update are not in this log" in out
-    assert "advice: end an update once it has moved far enough --set ppo.target_kl=0.03" in out
+    assert "advice: end an update early, once it has moved the policy far enough --set ppo.target_kl=0.03" in out
     assert "calm.csv: 20 updates, no findings" in out
 
 
@@ -193,7 +193,7 @@ def test_lines_that_could_not_be_used_are_said(capsys: pytest.CaptureFixture[str
         (("nowhere.csv",), "nowhere.csv: cannot be read: No such file"),
         (
             ("sick.csv", "monitor.csv"),
-            "monitor.csv: is no training log; known are run directories, metrics.jsonl, SB3's",
+            "monitor.csv: is not a training log; known are run directories, metrics.jsonl, SB3's",
         ),
         (("config",), "config: holds no training log"),
         (("sick.csv", "--batch-size", "0"), "--batch-size"),

@@ -76,7 +76,7 @@ def test_a_hook_needs_a_script(words: tuple[str, ...] | None) -> None:
         (("tiny", "--", "true"), 2, "'tiny' is a preset and -- begins a command"),
         (("--",), 2, "there is no command after --"),
         (("--set", "run.cwd=/nowhere", "--", "true"), 78, "run.cwd = '/nowhere' is not a folder"),
-        (("--set", "ppo.n_steps=8", "--", "true"), 78, "ppo.n_steps means nothing to run.command"),
+        (("--set", "ppo.n_steps=8", "--", "true"), 78, "ppo.n_steps has no effect with run.command"),
     ],
 )
 def test_a_command_that_cannot_be_run_leaves_nothing(

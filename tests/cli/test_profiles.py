@@ -130,7 +130,7 @@ def test_what_was_written_is_read(presets: Path) -> None:
     [
         ("[set.run]", "[set.runn]", "unknown key set.runn"),
         ("threads = 2", "threads = 0", "set.run.threads = 0 must be"),
-        ("threads = 2", "seed = 3", "set.run.seed is not a host's to set"),
+        ("threads = 2", "seed = 3", "set.run.seed cannot be set here"),
         ("threads = 2", "compile = 'perhaps'", "true or false"),
         ('preset = "tiny"', "preset = 3", "preset = 3 must be text"),
         ("[host]", "[hots]", "unknown key hots"),

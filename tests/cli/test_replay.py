@@ -34,10 +34,10 @@ def test_a_moment_is_one_document(quick: Shell) -> None:
     ("words", "said"),
     [
         (("--at", "03:12", "--back", "10m"), "--at or --back, not both"),
-        (("--at", "soon"), "'soon' is no time: give one such as 03:12"),
+        (("--at", "soon"), "'soon' is not a time; give one such as 03:12"),
         (("--at", "10m"), "--back 10m"),
         (("--back", "10"), "--back '10' is not a length of time"),
-        (("--at", "2999-01-01"), "still to come"),
+        (("--at", "2999-01-01"), "in the future"),
     ],
 )
 def test_what_names_no_moment_is_refused(quick: Shell, words: tuple[str, ...], said: str) -> None:

@@ -60,7 +60,7 @@ def test_a_working_hour(sick: Shell) -> None:
         terminal.press("h")
         terminal.shows("Esc back", WAIT_S)
         terminal.shows("every value beside its limits", WAIT_S)
-        assert "KL outside the trust region" in terminal.shows("advice end an update once", WAIT_S)
+        assert "KL outside the trust region" in terminal.shows("advice end an update early, once", WAIT_S)
         terminal.press("escape")
         terminal.shows("q leave", WAIT_S)
 

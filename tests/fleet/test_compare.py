@@ -236,7 +236,7 @@ def test_provenance_differs_where_it_is_known() -> None:
     assert not any("machines differ" in note for note in found.notes)
     rows = {row.name: row.values for row in found.provenance}
     assert rows == {"package torch": ("2.10", None, "2.11"), "code": (None, None, "aaaaaaa+1 (bbbbbbb)")}
-    assert any("from what b was launched is not recorded" in note for note in found.notes)
+    assert any("b: code and packages at launch are not recorded" in note for note in found.notes)
 
 
 def test_the_registrations_threshold_is_taken_where_all_agree() -> None:

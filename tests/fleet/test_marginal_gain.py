@@ -138,7 +138,7 @@ def test_other_programs_spoil_a_comparison() -> None:
     found = after(company, 500.0)["b"]
     assert found.verdict == "noisy"
     assert gain_sentence(found, "b").startswith(
-        "b joined: -50 %: not to be compared: other programs took 2.0 cores more with it ("
+        "b joined: -50 %: cannot be compared: other programs took 2.0 cores more with it ("
     )
 
 

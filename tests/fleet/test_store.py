@@ -264,7 +264,7 @@ def test_live_runs_come_first_and_ended_ones_newest_first() -> None:
     assert [view.name for view in snapshot.runs[:2]] == ["live-1", "live-2"]
     assert [view.id for view in snapshot.runs[2:]] == ids[:4:-1]
     assert snapshot.ended_total == SNAPSHOT_ENDED + 5
-    store.apply(ids[0], RunParked(4, 1.0, 1, "died young 5 times in a row"))
+    store.apply(ids[0], RunParked(4, 1.0, 1, "failed within seconds 5 times in a row"))
     assert (store.snapshot(2.0).parked_total, store.snapshot(2.0).ended_total) == (1, SNAPSHOT_ENDED + 5)
     page, total = store.ended(offset=SNAPSHOT_ENDED, limit=50)
     assert ([view.id for view in page], total) == (ids[4::-1], SNAPSHOT_ENDED + 5)

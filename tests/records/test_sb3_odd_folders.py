@@ -81,13 +81,13 @@ def test_monitors_with_damaged_clocks_and_returns_stay_records(tmp_path: Path) -
 def test_where_the_table_is_broken_the_other_logs_count(tmp_path: Path) -> None:
     """A `progress.csv` without a row is named and the monitors taken; alone it is refused."""
     (tmp_path / "progress.csv").write_text(PROGRESS.splitlines()[0] + "\n")
-    with pytest.raises(LogError, match="tells of no update yet"):
+    with pytest.raises(LogError, match="has no update yet"):
         updates_in_table(find_folder(tmp_path))
     (tmp_path / "monitor.csv").write_text(MONITOR + "10.0,50,1.0\n20.0,50,2.0\n")
     folder = find_folder(tmp_path)
     table, damage = updates_in_table(folder)
     assert (table, len(damage)) == ((), 1)
-    assert "progress.csv: tells of no update yet; the folder's other logs count" in damage[0]
+    assert "progress.csv: has no update yet; the folder's other logs count" in damage[0]
     assert [number(row.metrics["rollout/ep_rew_mean"]) for row in rows_of(folder, table, 100)] == [15.0]
 
 

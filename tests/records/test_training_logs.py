@@ -188,7 +188,7 @@ def test_a_compressed_trace_begins_with_its_spec(tmp_path: Path) -> None:
     log = read_log(path)
     assert (log.specs, log.updates, len(log.records)) == ({1: SPEC}, 1, 2)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(LogError, match="is no recorded trace"):
+    with pytest.raises(LogError, match="is not a recorded trace"):
         read_log(path)
 
 
@@ -196,12 +196,12 @@ def test_a_compressed_trace_begins_with_its_spec(tmp_path: Path) -> None:
     ("name", "data", "said"),
     [
         ("empty.csv", b"", "is empty"),
-        ("head.csv", HEAD.encode(), "tells of no update yet"),
-        ("monitor.csv", b"r,l,t\n1,2,3\n", "is no training log; known are run directories"),
-        ("notes.txt", b"dear diary\n", "is no training log"),
-        ("image.png", b"\x89PNG\r\n\x1a\n\0\0", "is no training log"),
-        ("metrics.jsonl", b'{"kind":"update"}\n', "tells of no update yet"),
-        ("run.jsonl.gz", b"\x1f\x8b\x08\x00", "is no recorded trace"),
+        ("head.csv", HEAD.encode(), "has no update yet"),
+        ("monitor.csv", b"r,l,t\n1,2,3\n", "is not a training log; known are run directories"),
+        ("notes.txt", b"dear diary\n", "is not a training log"),
+        ("image.png", b"\x89PNG\r\n\x1a\n\0\0", "is not a training log"),
+        ("metrics.jsonl", b'{"kind":"update"}\n', "has no update yet"),
+        ("run.jsonl.gz", b"\x1f\x8b\x08\x00", "is not a recorded trace"),
     ],
 )
 def test_what_is_no_log_is_refused_by_name(tmp_path: Path, name: str, data: bytes, said: str) -> None:

@@ -105,7 +105,9 @@ def ratio_of(rates: Sequence[float], against: Sequence[float], *, paired: bool, 
     verdict = _verdict(ratio, lo, hi)
     figures = f"{ratio:.2f} x the speed, 95 % interval {lo:.2f} to {hi:.2f}"
     if verdict is None:
-        sentence = f"no verdict: {figures}; it lies beside 1, but less than {MARGIN:.0%} away at the median"
+        sentence = (
+            f"no verdict: {figures}; the interval excludes 1, but the median is less than {MARGIN:.0%} away from it"
+        )
     elif verdict == "same" and hi / lo > _WIDE:
         sentence = f"same, as far as these repeats can tell: {figures}, which is wide; more or longer repeats say more"
     else:

@@ -193,7 +193,9 @@ def incomparable(
     differing = {key for key in work.keys() & against.keys() if work[key] != against[key]}
     sentences = []
     if task := sorted(differing & set(_TASK)):
-        sentences.append(f"the tasks differ ({', '.join(task)}): steps of one cost what steps of the other do not")
+        sentences.append(
+            f"the tasks differ ({', '.join(task)}): a step of one does not cost what a step of the other does"
+        )
     if other := [key for key in work if key in differing - set(_TASK)]:
         shown = ", ".join(f"{key} {work[key]} against {against.get(key)}" for key in other)
         sentences.append(f"they do not learn the same: {shown}")

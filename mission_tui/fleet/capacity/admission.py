@@ -128,7 +128,7 @@ def _machine_shortage(run: QueuedRun, headroom: Headroom) -> str:
         )
     if headroom.ram_free is not None and need > headroom.ram_free:
         free = size_of(max(0, headroom.ram_free))
-        return f"waits for {size_of(need, up=True)} of memory: {free} are free and promised to no run"
+        return f"waits for {size_of(need, up=True)} of memory: {free} are free and not reserved for other runs"
     if caps.ram is not None and headroom.ram_taken + need > caps.ram:
         left = max(0, caps.ram - headroom.ram_taken)
         given = f"{size_of(left)} are left of the {size_of(caps.ram)} that {LIMITS_FILE} gives to runs"
@@ -145,7 +145,11 @@ def _gpu_shortage(run: QueuedRun, gpus: Sequence[Gpu], headroom: Headroom) -> st
         return f"waits for a GPU: {LIMITS_FILE} allows {most} runs on one, and {where} has as many"
     capped = headroom.capped(gpus)
     free = max((gpu.free or 0 for gpu in capped), default=0)
-    where = "is free and promised to no run" if len(gpus) == 1 else "is free and promised to no run on any GPU"
+    where = (
+        "is free and not reserved for other runs"
+        if len(gpus) == 1
+        else "is free and not reserved for other runs on any GPU"
+    )
     bound = f" under {LIMITS_FILE}" if [gpu.free for gpu in capped] != [gpu.free for gpu in gpus] else ""
     most_free = f"no more than {size_of(max(0, free))} {where}{bound}"
     return f"waits for {size_of(need, up=True)} of GPU memory: {most_free}; run.device = 'cpu' needs none"
@@ -163,7 +167,8 @@ def _own_limit_shortage(run: QueuedRun, headroom: Headroom, gpus: Sequence[Gpu])
         and headroom.ram_unpromised < max(own.ram_free, run.claim.ram_bytes)
     ):
         asked = f"keep.limits.ram_free asks for {_decimal(own.ram_free)}"
-        return f"waits for memory: {_decimal(max(0, headroom.ram_unpromised))} are free and promised to no run, {asked}"
+        free = _decimal(max(0, headroom.ram_unpromised))
+        return f"waits for memory: {free} are free and not reserved for other runs, {asked}"
     if own.cores_free and headroom.cores_busy and headroom.cores - headroom.cores_busy < own.cores_free:
         busy = f"runs keep {min(headroom.cores, headroom.cores_busy)} of {headroom.cores} busy"
         return f"waits for cores: {busy}, keep.limits.cores_free asks for {own.cores_free}"
@@ -232,13 +237,13 @@ def _cores_wanted(specs: Sequence[Spec], cores: int, live: Sequence[Spec], elsew
     if runs == 1 or wanted <= cores:
         return []
     threads = max((spec.run.threads or 1 for spec in specs), default=1)
-    remedy = "; run.threads = 1 contends least" if threads > 1 else ""
+    remedy = "; run.threads = 1 slows them least" if threads > 1 else ""
     others = [f"{len(live)} of them live already"] if live else []
     others += [f"{len(elsewhere)} of them at other runs roots"] if elsewhere else []
     beside = f", {' and '.join(others)}," if others else ""
     unhurried = max(1, runs * cores // wanted)
     sentence = (
-        f"{runs} runs at once{beside} keep {wanted} cores busy and there are {cores}: each goes at "
-        f"{cores / wanted:.0%} of its speed alone at best, {unhurried} would go at full speed{remedy}"
+        f"{runs} runs at once{beside} keep {wanted} cores busy and there are {cores}: each runs at "
+        f"{cores / wanted:.0%} of its speed alone at best, {unhurried} would run at full speed{remedy}"
     )
     return [sentence]

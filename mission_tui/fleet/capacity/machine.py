@@ -206,8 +206,8 @@ def _memory_lacks(
     fixed = memory.fixed_bytes + max(0, needed - memory.total_bytes)
     fitting = (there - fixed) // memory.per_env_bytes // group * group
     remedy = f"env.n_envs = {fitting} fits" if fitting > 0 else "free some, or use a smaller network or ppo.batch_size"
-    free = f"{there / MIB:,.0f} MiB {'can ever be' if waits else 'are'} free"
-    seen = "" if seen_bytes is None else ", as was seen last time,"
+    free = f"{there / MIB:,.0f} MiB {'are the most that can be' if waits else 'are'} free"
+    seen = "" if seen_bytes is None else " (measured last time)"
     yield f"needs about {needed / MIB:,.0f} MiB of memory{seen} and {free}; {remedy}"
 
 

@@ -258,14 +258,14 @@ def _notes(
         yield "the curves have no part of the axis in common, so there are no areas"
     unknown = [side.view.name for side in sides if side.provenance is None]
     if unknown:
-        yield f"from what {', '.join(unknown)} {'was' if len(unknown) == 1 else 'were'} launched is not recorded"
+        yield f"{', '.join(unknown)}: code and packages at launch are not recorded"
 
 
 def _sureness(cohorts: Sequence[Cohort]) -> Iterator[str]:
     alone = [cohort.name for cohort in cohorts if len(cohort.seeds) == 1]
     few = [cohort.name for cohort in cohorts if 1 < len(cohort.seeds) < LEAST_SEEDS]
     if len(alone) == len(cohorts):
-        yield "1 seed of each setting: no interval, and a difference between two may be the seeds' alone"
+        yield "1 seed of each setting: no interval, and a difference may come from the seeds alone"
         return
     if alone:
         yield f"1 seed of {', '.join(alone)}: no interval"

@@ -55,7 +55,7 @@ def gain_sentence(gain: MarginalGain, name: str) -> str:
         how = "alone" if gain.together == 1 else "together"
         return f"{subject} began {how}: {_rate(gain.more_per_s)} steps/s"
     if gain.verdict == "swapped":
-        return f"{subject} {gain.change} as others went or came: what it brought cannot be told apart"
+        return f"{subject} {gain.change} while others came or went: what it brought cannot be measured"
     if gain.verdict == "unlike":
         return _unlike(gain, subject)
     first, then = gain.less_per_s, gain.more_per_s
@@ -68,7 +68,7 @@ def gain_sentence(gain: MarginalGain, name: str) -> str:
 
 def _judgement(gain: MarginalGain) -> str:
     joined = gain.change == "joined"
-    used_up = {"cores": "the cores are full", "gpu": "the GPU is full", "": "they are in each other's way"}[gain.full]
+    used_up = {"cores": "the cores are full", "gpu": "the GPU is full", "": "they slow each other down"}[gain.full]
     match gain.verdict:
         case "pays":
             return "worth it" if joined else "that was worth it"
@@ -78,16 +78,16 @@ def _judgement(gain: MarginalGain) -> str:
             return "a little more; another will bring less" if joined else "it brought a little"
         case "little":
             reason = f"; {used_up}" if gain.full else ""
-            return f"next to nothing{reason}" if joined else "it brought next to nothing"
+            return f"almost nothing{reason}" if joined else "it brought almost nothing"
         case _ if gain.elsewhere is not None:
             way = "more" if gain.elsewhere > 0.0 else "less"
-            return f"not to be compared: other programs took {abs(gain.elsewhere):.1f} cores {way} with it"
+            return f"cannot be compared: other programs took {abs(gain.elsewhere):.1f} cores {way} with it"
         case _:
             return "too noisy to say"
 
 
 def _unlike(gain: MarginalGain, subject: str) -> str:
-    steps = "the steps of unlike runs do not add up"
+    steps = "steps of different kinds of runs cannot be added up"
     if gain.gain is None:
         return f"{subject} {gain.change}: {steps}"
     effect = f"the others {gain.change.replace('joined', 'make').replace('left', 'made')}"

@@ -84,9 +84,9 @@ class CheckpointAge(Rule):
         evidence = self._last.evidence() if self._last else {}
         return Explanation(
             sentence=f"no checkpoint for {rounded(self._age_s)} s of training, {self._updates:,} updates{failed}{due}",
-            cause=self._why or "the trainer has not said why; its log may",
-            advice="mend what the cause names, then `mission-tui checkpoint` saves one and says so; until then a crash "
-            "or a stop goes back to the last checkpoint",
+            cause=self._why or "the trainer gave no reason; look at its log",
+            advice="fix what the cause names, then run `mission-tui checkpoint`; until one is saved, a crash or a stop "
+            "goes back to the last checkpoint",
             evidence=({**evidence, "age_s": round(self._age_s, 1), "failures": float(times)},),
             threshold=None,
         )

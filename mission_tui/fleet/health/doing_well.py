@@ -92,7 +92,7 @@ class Success:
     @property
     def complaint(self) -> str:
         """What is poor, in words that go on a sentence about something else."""
-        return self._shortfall() or "the return neither rises nor stands near its best"
+        return self._shortfall() or "the return is neither rising nor near its best"
 
     @property
     def _start(self) -> float:
@@ -105,9 +105,9 @@ class Success:
             short = best - self._start < HALF_WAY * (threshold - self._start)
             return f"the return is far from the {threshold:g} that count as solved" if short else ""
         if self._success_rate is not None:
-            return "next to no episode succeeds" if self._success_rate < NOTHING_SHARE else ""
+            return "almost no episode succeeds" if self._success_rate < NOTHING_SHARE else ""
         lost = self._winnable and self._ended >= EPISODES and self._won < NOTHING_SHARE * self._ended
-        return "next to no episode is won" if lost else ""
+        return "almost no episode is won" if lost else ""
 
     def _rising(self) -> bool:
         if not self._bests:

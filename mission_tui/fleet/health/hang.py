@@ -129,18 +129,18 @@ class Hang(Rule):
     def _sentence(self) -> str:
         usual_s = self._usual_s
         after = f"after update {self._last.update:,}" if self._last else "since training began"
-        known = "fewer than three updates are known" if usual_s is None else f"an update takes {rounded(usual_s)} s"
-        return f"the trainer lives but said nothing for {rounded(self.limit_s)} s {after}; {known}"
+        known = "fewer than three updates so far" if usual_s is None else f"an update takes {rounded(usual_s)} s"
+        return f"the trainer is alive but has reported nothing for {rounded(self.limit_s)} s {after}; {known}"
 
     def _cause(self) -> str:
         env = clean(self.context.settings.env_id, 80) or "the environment"
         rollout_s = statistics.median([rollout_s for rollout_s, _ in self._phases]) if self._phases else 0.0
         share = rollout_s / self._usual_s if self._usual_s else None
         if share is None:
-            return f"{env} may block, or the machine swaps or has no core left"
+            return f"a step of {env} may block, or the machine is swapping or has no free core"
         if share < MOST:
-            return f"{1.0 - share:.0%} of an update is learning: suspect the GPU or its driver, or a machine that swaps"
-        return f"{share:.0%} of an update is the rollout of {env}: suspect a step that blocks, or a dead env worker"
+            return f"learning takes {1.0 - share:.0%} of an update: suspect the GPU, its driver, or swapping"
+        return f"the rollout of {env} takes {share:.0%} of an update: suspect a step that blocks, or a dead env worker"
 
     def _touch(self, t: float) -> None:
         if t > 0.0:

@@ -52,7 +52,7 @@ def smaller_update_advice(settings: Settings, row: Row) -> tuple[str, tuple[str,
         return "go through each rollout half as often", (f"ppo.n_epochs={epochs // 2}",)
     if settings.target_kl is None:
         target = TARGET_RADII * radius_of(row, settings)
-        return "end an update once it has moved far enough", (f"ppo.target_kl={target:.2g}",)
+        return "end an update early, once it has moved the policy far enough", (f"ppo.target_kl={target:.2g}",)
     return "halve the learning rate", halved_learning_rate(settings, row)
 
 

@@ -87,7 +87,7 @@ def _of_command(facts: ExitFacts | None, asked: Collection[Verb], checkpoint: st
     """Exit 0 is finished. What ended within its grace after it was asked to has stopped, whatever it exited with."""
     if facts is None:
         if "stop" in asked and "kill" not in asked and not rebooted:
-            return Stopped(checkpoint, "ended on request; nobody saw with which code")
+            return Stopped(checkpoint, "ended on request; its exit code is not known")
         return _unseen(None, asked, checkpoint, rebooted)
     if facts.start_error is not None:
         return Failed("start", _sentence(facts.start_error, "its process could not be started"), checkpoint)
@@ -113,7 +113,7 @@ def _unseen(end: TrainingEnded | None, asked: Collection[Verb], checkpoint: str 
         return Lost("the machine was restarted while it ran", checkpoint)
     if "kill" in asked:
         return Killed(checkpoint)
-    return Lost("its keeper and its trainer are gone, and nobody saw how it ended", checkpoint)
+    return Lost("its keeper and its trainer are gone, and how it ended is not known", checkpoint)
 
 
 def _unasked(facts: ExitFacts, asked: Collection[Verb]) -> str:

@@ -65,7 +65,7 @@ def next_step(journal: JournalState, keep: RestartKeep) -> StartAgain | GiveUp |
     if keep.most == 0 or outcome.kind not in _ALWAYS | set(keep.also) or journal.asked & ENDING:
         return None
     if journal.short_attempts >= CRASH_LOOP:
-        return GiveUp(f"died young {journal.short_attempts} times in a row, last: {outcome.cause}")
+        return GiveUp(f"failed within seconds {journal.short_attempts} times in a row, last: {outcome.cause}")
     lived_s = (journal.ended_t or 0.0) - (journal.started_t or 0.0)
     done = 0 if lived_s >= FORGIVEN_S else journal.restarts
     if done >= keep.most:

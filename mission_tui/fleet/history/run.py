@@ -287,7 +287,7 @@ class RunHistory:
         if self.journal.outcome is None:
             row = self.metrics.row
             last_t = max(self.journal.created_t, self.journal.started_t or 0.0, row.t if row is not None else 0.0)
-            lost = Lost("how it ended, or whether it did, is not known here", self.metrics.checkpoint)
+            lost = Lost("whether it has ended, and how, is not known here", self.metrics.checkpoint)
             self.journal.end(AttemptEnded(self.journal.seq, last_t, self.journal.attempt, lost))
             self.observed = ObservedState()
         return changed

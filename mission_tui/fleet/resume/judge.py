@@ -44,10 +44,10 @@ _OTHER_RETURNS = always(
 )
 _SHAPES = always("refuse", "the weights of the checkpoint do not fit", rulings.NEW_RUN, BRANCH)
 _COEFFICIENT = always("note", "other weights in the loss; losses are not comparable with those before")
-_OTHER_PYTHON = always("note", "continued, not exact: other packages or variables may compute other last bits")
+_OTHER_PYTHON = always("note", "continued, not exact: other packages or variables may change the last bits of results")
 _KEPT = always("safe", "changes what is kept, not what is learned")
 
-_OTHER_TASK = "another task: its observations and rewards mean something else"
+_OTHER_TASK = "another task: observations and rewards mean something else there"
 
 RULES: Mapping[str, Rule] = {
     "env.id": always("refuse", _OTHER_TASK, rulings.NEW_RUN, BRANCH, override=True),
@@ -61,7 +61,7 @@ RULES: Mapping[str, Rule] = {
     "env.normalize": rulings.normalize,
     "env.frame_stack": _SHAPES,
     "ppo.algo": always(
-        "refuse", "another algorithm asks other things of network and environment", rulings.NEW_RUN, BRANCH
+        "refuse", "another algorithm needs another network and another environment", rulings.NEW_RUN, BRANCH
     ),
     "ppo.policy": _SHAPES,
     "ppo.n_steps": rollout.n_steps,
@@ -74,7 +74,7 @@ RULES: Mapping[str, Rule] = {
     "ppo.clip_range_vf": always("note", "the value network is held closer to, or freer from, its old values"),
     "ppo.normalize_advantage": always(
         "warn",
-        "the policy gradient changes scale, which Adam's moments do not know for about 1,000 gradient steps",
+        "the policy gradient changes scale, and Adam's moments need about 1,000 gradient steps to adapt",
         "",
         RESET_ADAM,
     ),
@@ -94,8 +94,10 @@ RULES: Mapping[str, Rule] = {
     "run.seed": always("note", "other starts from here on; the same seed would replay the first attempt's starts"),
     "run.device": rulings.NOT_EXACT,
     "run.threads": rulings.NOT_EXACT,
-    "run.auto_scale": always("note", "who chooses batch size and epochs; what that changes is listed on its own"),
-    "run.engine": always("note", "continued, not exact: the engines compute the same numbers and round them apart"),
+    "run.auto_scale": always("note", "changes who chooses batch size and epochs; changed sizes are listed separately"),
+    "run.engine": always(
+        "note", "continued, not exact: the engines compute the same numbers and round them differently"
+    ),
     "run.precision": rulings.precision,
     "run.compile": always("note", "continued, not exact: compiled sums are rounded in another order"),
     "run.tf32": rulings.tf32,
@@ -111,7 +113,7 @@ RULES: Mapping[str, Rule] = {
     "run.callbacks": always(
         "note", "other callbacks are called from here on; one of the same class in the same place goes on counting"
     ),
-    "run.resume_command": always("refuse", "it goes on with what a command began, and this is a training"),
+    "run.resume_command": always("refuse", "it resumes a command, and this run is a training"),
     "run.command": always("refuse", "a command cannot go on from a checkpoint of the trainer", rulings.NEW_RUN),
 }
 

@@ -107,9 +107,9 @@ def target_kl(sides: Sides) -> Ruling:
     """Where updates stop early."""
     was, now = sides.was.ppo.target_kl, sides.now.ppo.target_kl
     if now is None:
-        return Ruling("note", "updates no longer stop early")
+        return Ruling("note", "updates no longer end early")
     sooner = "sooner" if was is None or now < was else "later"
-    return Ruling("note", f"updates stop {sooner}, at a KL of {1.5 * now:.2g}")
+    return Ruling("note", f"updates end {sooner}, at a KL of {1.5 * now:.2g}")
 
 
 def _steps(least: int) -> Remedy:
@@ -181,7 +181,7 @@ def normalize(sides: Sides) -> Ruling:
             f"restore obs = {str(was.obs).lower()}, reward = {str(was.reward).lower()}",
             override=True,
         )
-    return Ruling("warn", "normalized values beyond the old limits are clipped elsewhere now")
+    return Ruling("warn", "normalized values are clipped at other limits from here on")
 
 
 def policy_kwargs(sides: Sides) -> Ruling:
@@ -199,7 +199,7 @@ def policy_kwargs(sides: Sides) -> Ruling:
 
 def collapsed(sides: Sides) -> Ruling:
     """A policy that was frozen or collapsed where the checkpoint was taken: no log seen ever recovered from it."""
-    why = f"at this checkpoint the policy had stopped learning ({sides.facts.collapsed}); no run seen came back from it"
+    why = f"the policy had stopped learning here ({sides.facts.collapsed}); no recorded run recovered from it"
     return Ruling("refuse", why, "resume from an earlier checkpoint: --checkpoint NAME", override=True)
 
 

@@ -42,7 +42,7 @@ def algorithm_complaints(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
     algo, run = spec.ppo.algo, spec.run
     if algo == "ppo":
         return
-    alone = f"is the fast engine's, which knows ppo alone, and ppo.algo = '{algo}'; the nearest valid value is"
+    alone = f"needs the fast engine, which trains ppo alone, and ppo.algo = '{algo}'; the nearest valid value is"
     if run.precision != "fp32":
         said = f"run.precision = '{run.precision}' {alone} run.precision = 'fp32'"
         yield ("run.precision", "ppo.algo"), said

@@ -208,17 +208,20 @@ def _command(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
         written = [name for name in fields.__struct_fields__ if getattr(fields, name) != getattr(default, name)]
         if written:
             key = f"{table}.{written[0]}"
-            yield (key, "run.command"), f"{key} means nothing to run.command; put it among the command's own words"
+            yield (key, "run.command"), f"{key} has no effect with run.command; pass it to the command as an argument"
     for name in TRAINERS_OWN:
         if getattr(spec.run, name) != getattr(_DEFAULT, name):
             near = "; `timeout 60 CMD` ends one after 60 s" if name == "duration_s" else ""
-            yield (f"run.{name}", "run.command"), f"run.{name} is the trainer's and means nothing to run.command{near}"
+            yield (
+                (f"run.{name}", "run.command"),
+                f"run.{name} is for the built-in trainer and has no effect with run.command{near}",
+            )
 
 
 def _environment(run: RunSpec) -> Iterator[tuple[tuple[str, ...], str]]:
     for name, value in run.env.items():
         if not _NAME.fullmatch(name) or name.startswith(_OURS) or "\0" in value:
-            yield ("run.env",), f"run.env.{plain_key(name)} is no variable that a run can be given; use another name"
+            yield ("run.env",), f"run.env.{plain_key(name)} is not a variable that a run may set; use another name"
         elif is_secret(name, value):
             yield (
                 ("run.env",),

@@ -43,7 +43,7 @@ def _why_not(key: str) -> str:
     near = nearest(key, (*LIVE_KEYS, *bare))
     for short, whole in bare.items():
         near = near.replace(f"'{short}'", f"'{whole}'")
-    return f"is no setting of a run{near or f'; these can be changed while it trains: {_listed()}'}"
+    return f"is not a setting of a run{near or f'; these can be changed while it trains: {_listed()}'}"
 
 
 def _listed() -> str:

@@ -42,12 +42,12 @@ def may_add_run(payoffs: Sequence[MarginalGain]) -> bool:
 def fleet_size_verdict(payoffs: Sequence[MarginalGain], most: int, ended: str = "") -> FleetSizeVerdict:
     """What the runs that joined one by one brought. `ended` is why it ended before its time, if it did."""
     if not payoffs:
-        return FleetSizeVerdict(pays=None, sentence=f"not to be said: {ended or 'no run was measured'}")
+        return FleetSizeVerdict(pays=None, sentence=f"cannot be said: {ended or 'no run was measured'}")
     last, paid = payoffs[-1], may_add_run(payoffs)
     pays = len(payoffs) if paid else len(payoffs) - 1
     little = not paid and last.verdict in ("little", "costs")
     if little:
-        why = f": run {len(payoffs)} brought {_percent(last)}, and from {100 * WORTH:.0f} % on one is worth it"
+        why = f": run {len(payoffs)} brought {_percent(last)}, and a run is worth it from {100 * WORTH:.0f} % on"
     elif not paid:
         why = f": what run {len(payoffs)} brought cannot be said ({_percent(last)}{_elsewhere(last)})"
     elif pays < most:

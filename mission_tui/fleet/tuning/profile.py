@@ -161,7 +161,7 @@ def _settings(table: object, place: Place) -> dict[str, dict[str, Any]]:
                     place.at(name)
                     .at(key)
                     .refuse(
-                        f"{place.at(name).at(key).key} is not a host's to set, because it changes what is learned; "
+                        f"{place.at(name).at(key).key} cannot be set here, because it changes what is learned; "
                         f"valid here: {', '.join(SETTABLE[name])}"
                     )
                 )

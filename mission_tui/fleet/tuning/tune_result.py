@@ -89,7 +89,7 @@ def _rows(stage: Stage) -> Iterator[Row]:
         if candidate is stood and not why:
             fate = "stands"
         if not rates and not why:
-            fate, why = "not tried", "nothing to hold it against" if len(stage.entrants) == 1 else "no time was left"
+            fate, why = "not tried", "nothing to compare it with" if len(stage.entrants) == 1 else "no time was left"
         yield Row(stage.knob, label, new, tuple(rates), _against(rates, first), fate, why)
     for refused in stage.refused:
         new = tuple(word for word in refused.words if word not in stood.words)
@@ -129,18 +129,18 @@ def _notes(begun: TuneBegun, over: TuneState, probes: Sequence[ProbeDone], other
     loads = [each.elsewhere_percent for each in probes if each.elsewhere_percent is not None]
     if loads and statistics.median(loads) > LOADED_PERCENT:
         yield (
-            f"the machine did other work meanwhile, of all its cores {statistics.median(loads):.0f} % at the median "
-            f"and {max(loads):.0f} % at most: tune again when it is calm"
+            f"other programs took {statistics.median(loads):.0f} % of all cores at the median and "
+            f"{max(loads):.0f} % at most: tune again when the machine is idle"
         )
     if others:
-        yield f"beside it live {', '.join(others)}: what is fastest in that company was looked for"
+        yield f"{', '.join(others)} ran at the same time: the result is what is fastest beside them"
     for stage in over.stages:
         if stage.cut_after is not None:
             rounds = f"{stage.cut_after} of {begun.plan.rounds} rounds"
             yield f"the budget of {begun.plan.budget_s:.0f} s ended {stage.knob} after {rounds}: less is known of it"
     if over.cut:
         left_out = ", ".join(over.cut)
-        yield f"the budget of {begun.plan.budget_s:.0f} s left no time for {left_out}; a larger --budget does"
+        yield f"the budget of {begun.plan.budget_s:.0f} s left no time for {left_out}; give a larger --budget"
     if "precision" in begun.plan.knobs:
         yield "bf16 rounds layers to 8 bits: its numbers are not Stable-Baselines3's, and how it learns was not tried"
     elif begun.spec.run.precision == "fp32":

@@ -44,7 +44,7 @@ def read_log(path: Path) -> TrainingLog:
     except OSError as error:
         raise LogError(f"{path}: cannot be read: {error.strerror or error}") from None
     if not log.updates:
-        raise LogError(f"{path}: tells of no update yet")
+        raise LogError(f"{path}: has no update yet")
     return log
 
 
@@ -82,7 +82,7 @@ def _read(path: Path) -> TrainingLog:
         return read_run(path.parent) if ours else read_metrics(path)
     if is_header(first.split(",")):
         return _table(path, read_csv)
-    raise LogError(f"{path}: is no training log; known are {KNOWN_FORMATS}")
+    raise LogError(f"{path}: is not a training log; known are {KNOWN_FORMATS}")
 
 
 def _read_folder(path: Path) -> TrainingLog:
@@ -137,5 +137,5 @@ def read_trace(path: Path) -> TrainingLog:
                     records.append(_RECORD.decode(line))
         specs = {record.attempt: own.get(record.attempt, own[1]) for record in records}
     except (OSError, EOFError, zlib.error, msgspec.MsgspecError, KeyError, TypeError, MissionError) as error:
-        raise LogError(f"{path}: is no recorded trace: {error!r:.200}") from None
+        raise LogError(f"{path}: is not a recorded trace: {error!r:.200}") from None
     return TrainingLog(path, tuple(records), Settings(), specs)

@@ -49,7 +49,7 @@ def test_what_fits_begins_and_the_rest_waits_with_the_reason() -> None:
     """Eight runs of a GiB in three and a half: three begin, the fourth is told its lack, the rest who is first."""
     said = list(words([run(f"beast-{n}", t=n) for n in range(1, 9)], box(ram_gib=3.5)).values())
     assert said[:3] == [""] * 3
-    assert said[3] == "waits for 1.0 GiB of memory: 512 MiB are free and promised to no run"
+    assert said[3] == "waits for 1.0 GiB of memory: 512 MiB are free and not reserved for other runs"
     assert said[4:] == ["waits behind beast-4, which waits for 1.0 GiB of memory"] * 4
 
 
@@ -125,7 +125,7 @@ def test_the_limits_of_the_machine_hold_on_every_gpu() -> None:
         ({"disk_free": 50 * 10**9}, "waits for the disk: 1.0 GB free, keep.limits.disk_free asks for 50.0 GB"),
         (
             {"ram_free": 9 * 10**9},
-            "waits for memory: 8.6 GB are free and promised to no run, keep.limits.ram_free asks for 9.0 GB",
+            "waits for memory: 8.6 GB are free and not reserved for other runs, keep.limits.ram_free asks for 9.0 GB",
         ),
         ({"cores_free": 2}, "waits for cores: runs keep 3 of 4 busy, keep.limits.cores_free asks for 2"),
         ({"runs": 1}, "waits for another run's end: 3 are live, and keep.limits.runs allows 1 with it"),

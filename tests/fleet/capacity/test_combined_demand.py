@@ -46,7 +46,7 @@ def test_more_runs_than_cores_are_warned_of_once(count: int, live: int, sentence
     """Runs beyond the cores start with a number of what that costs; those that are live count."""
     warnings = assess_combined([spec()] * count, box(), [spec()] * live).warnings
     assert len(warnings) == bool(sentence)
-    assert all(sentence in warning and "2 would go at full speed" in warning for warning in warnings)
+    assert all(sentence in warning and "2 would run at full speed" in warning for warning in warnings)
 
 
 def test_threads_and_written_workers_count_as_cores() -> None:
@@ -54,7 +54,7 @@ def test_threads_and_written_workers_count_as_cores() -> None:
     threads = spec(RunSpec(total_timesteps=10_000, threads=2))
     (warning,) = assess_combined([threads] * 2, box()).warnings
     assert "keep 4 cores busy" in warning
-    assert "1 would go at full speed; run.threads = 1" in warning
+    assert "1 would run at full speed; run.threads = 1" in warning
     assert busy_cores(spec(id="CartPole-v1", n_workers=4), 8) == 4
     assert busy_cores(spec(id="CartPole-v1", n_workers=40), 8) == 8
 

@@ -47,6 +47,6 @@ def test_what_was_seen_replaces_the_arithmetic() -> None:
     box = Machine(cores=4, ram_total=None, ram_free=500 * MIB, disk_free=None, gpu=False)
     assert assess(SPEC, box).hard == ()
     (lack,) = assess(SPEC, box, seen_bytes=812 * MIB).hard
-    assert lack.startswith("needs about 812 MiB of memory, as was seen last time, and 500 MiB are free")
+    assert lack.startswith("needs about 812 MiB of memory (measured last time) and 500 MiB are free")
     assert assess_combined([SPEC] * 2, box, seen=[200 * MIB] * 2).hard == ()
     assert assess_combined([SPEC] * 2, box, seen=[300 * MIB] * 2).hard

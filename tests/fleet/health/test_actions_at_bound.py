@@ -48,7 +48,7 @@ def test_wide_actions_are_told_from_a_mean_beyond_the_bound() -> None:
     paid = Spec(preset="p", env=env, run=run, ppo=PpoSpec(n_steps=2048, ent_coef=0.1))
     free = Spec(preset="p", env=env, run=run, ppo=PpoSpec(n_steps=2048))
     for spec, ratio, cause, assignment in (
-        (paid, 3.0, "is 3, 3 x its start, and ppo.ent_coef = 0.1 pays for more", "ppo.ent_coef=0.01"),
+        (paid, 3.0, "is 3, 3 x its start, and ppo.ent_coef = 0.1 rewards a wider policy", "ppo.ent_coef=0.01"),
         (free, 3.0, "is 3, 3 x its start", "ppo.learning_rate=0.00015"),
         (free, 0.4, "so it is the policy's mean that lies beyond", "ppo.policy_kwargs.log_std_init=-1.0"),
     ):
@@ -56,7 +56,7 @@ def test_wide_actions_are_told_from_a_mean_beyond_the_bound() -> None:
         assert cause in words.cause
         assert words.advice_set == (assignment,)
         assert change(spec, words.advice_set) != spec
-    assert words.sentence.startswith("60% of actions lie at a bound, for 20 updates, and the return neither rises")
+    assert words.sentence.startswith("60% of actions lie at a bound, for 20 updates, and the return is neither rising")
     assert (words.signal, words.threshold, words.window) == ("policy/actions_at_bound", 0.5, 20)
 
 

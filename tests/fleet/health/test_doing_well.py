@@ -49,7 +49,7 @@ def test_wandering_is_poor() -> None:
     """A return that moves and gets nowhere, whatever its last slope."""
     assert after(said(WANDER)).poor
     assert not after(said(WANDER + [1.0] * 8)).near_best
-    assert "neither rises nor stands near its best" in after(said(WANDER)).complaint
+    assert "neither rising nor near its best" in after(said(WANDER)).complaint
 
 
 def test_a_fall_is_poor_until_it_is_made_good() -> None:

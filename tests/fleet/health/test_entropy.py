@@ -107,11 +107,11 @@ SPEC = Spec(preset="p", env=EnvSpec(id="X", n_envs=1), run=RunSpec(total_timeste
 @pytest.mark.parametrize(
     ("ppo", "cause", "assignment"),
     [
-        (PpoSpec(n_steps=2048, batch_size=2048, n_epochs=4), "nothing is paid for entropy", "ppo.ent_coef=0.01"),
+        (PpoSpec(n_steps=2048, batch_size=2048, n_epochs=4), "there is no entropy bonus", "ppo.ent_coef=0.01"),
         (PpoSpec(n_steps=2048, batch_size=2048, n_epochs=4, ent_coef=0.02), "ppo.ent_coef = 0.02", "ppo.ent_coef=0.06"),
         (
             PpoSpec(n_steps=2048, batch_size=2048, n_epochs=4, ent_coef=0.2),
-            "ppo.ent_coef = 0.2 does not",
+            "ppo.ent_coef = 0.2 is too small",
             "ppo.learning_rate=0.00015",
         ),
         (PpoSpec(n_steps=2048, batch_size=64, n_epochs=10), "24 x the reference", "ppo.learning_rate=0.00015"),

@@ -71,7 +71,7 @@ def test_worse_than_none_is_critical() -> None:
     assert seen.changes[-1][1] == "critical"
     assert 160 <= seen.changes[-1][0] <= 162
     assert seen.words[-1].sentence.startswith(
-        "values are worse than none: explained variance -0.6 (median of 20 updates)"
+        "the value function is worse than a constant: explained variance -0.6 (median of 20 updates)"
     )
     assert seen.words[-1].threshold == -0.5
     assert explained([0.5, 0.5, -50.0] * 100).changes == []
@@ -82,7 +82,7 @@ def test_nan_means_constant_returns_unless_they_vary() -> None:
     assert explained([0.5] * 10 + [math.nan] * 19).changes == []
     seen = explained([0.5] * 10 + [math.nan] * 20)
     assert seen.changes == [(30, "critical")]
-    assert seen.words[0].sentence == "explained variance is nan for 20 updates while the returns vary"
+    assert seen.words[0].sentence == "explained variance has been nan for 20 updates while the returns vary"
     assert explained([math.nan] * 100, [7.0] * 100).changes == []
     assert explained([math.nan, math.nan, 0.5] * 60).changes == []
 

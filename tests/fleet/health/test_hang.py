@@ -128,22 +128,25 @@ def test_the_first_rollout_has_its_time() -> None:
     (finding,) = judge.silence(BEGUN + 901)
     assert (finding.id, finding.sentence) == (
         "hang-1-40",
-        "the trainer lives but said nothing for 900 s since training began; fewer than three updates are known",
+        "the trainer is alive but has reported nothing for 900 s since training began; fewer than three updates so far",
     )
 
 
 @pytest.mark.parametrize(
     ("phases", "cause"),
     [
-        ((0.75, 0.25), "75% of an update is the rollout of CartPole-v1: suspect a step that blocks"),
-        ((0.1, 0.9), "90% of an update is learning: suspect the GPU"),
+        ((0.75, 0.25), "the rollout of CartPole-v1 takes 75% of an update: suspect a step that blocks"),
+        ((0.1, 0.9), "learning takes 90% of an update: suspect the GPU"),
     ],
 )
 def test_the_cause_is_the_phase_that_takes_the_time(phases: tuple[float, float], cause: str) -> None:
     """Where most of an update goes is where a hang most likely is."""
     (finding,) = running(phases=phases).silence(BEGUN + 200)
     assert finding.cause.startswith(cause)
-    assert finding.sentence == "the trainer lives but said nothing for 120 s after update 10; an update takes 1 s"
+    assert (
+        finding.sentence
+        == "the trainer is alive but has reported nothing for 120 s after update 10; an update takes 1 s"
+    )
 
 
 def test_rows_without_seconds_are_measured_by_their_distance() -> None:

@@ -138,7 +138,7 @@ def test_ordinary_pressure_points_elsewhere() -> None:
     """When the update is not worked hard, the cause says where else to look."""
     finding = judged(rows(*[3.0] * 8), SPEC)[0]
     assert finding.cause.startswith("16 gradient steps x 0.0003 per update is 1.2 x the reference")
-    assert "look at a small batch" in finding.cause
+    assert "check for a small batch" in finding.cause
 
 
 LINEAR = Schedule(start=3e-4, end=1e-5)

@@ -99,8 +99,8 @@ def test_a_return_that_rises_while_nothing_is_won_is_misleading() -> None:
     assert (severity, last) == ("warning", 160)
     assert 105 < first < 125
     words = watched.words[0]
-    assert words.sentence.endswith("of episodes end in nothing (10% before) while the return rises")
-    assert "the reward pays for something else than winning: the return went from 9" in words.cause
+    assert words.sentence.endswith("of episodes end stalled or out of time (10% before) while the return rises")
+    assert "the reward pays for something other than winning: the return went from 9" in words.cause
     assert words.cause.endswith("episodes end in timeout 80%, captured 20%")
     assert len(words.evidence) <= 12
 
@@ -135,7 +135,7 @@ def test_no_win_after_a_third_of_the_budget_is_critical() -> None:
     assert (severity, first) == ("critical", 302)
     watched = watch(Outcomes, ending([idle] * 350, [1.0] * 350), replace(SETTINGS, env_id="MissionGym-v0"))
     words = watched.words[0]
-    assert words.sentence == "none of the last 100 episodes was won, with 30% of the budget gone"
+    assert words.sentence == "none of the last 100 episodes was won, with 30% of the budget used"
     assert words.cause == "they end in timeout 80%, all_disabled 20%"
     assert words.advice_set == ('env.kwargs.shaping="best_so_far"',)
     lucky = [idle if number % 10 else idle | {"captured": 1} for number in range(350)]

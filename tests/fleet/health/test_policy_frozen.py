@@ -139,12 +139,17 @@ CAUSES: list[tuple[Settings, dict[str, float], str, tuple[str, ...]]] = [
     (
         Settings(ent_coef=0.02),
         {"policy/entropy_ratio": 0.001},
-        "the policy chooses almost always the same: its entropy is 0.1% of the maximum",
+        "the policy almost always chooses the same action: its entropy is 0.1% of the maximum",
         ("ppo.ent_coef=0.04",),
     ),
-    (Settings(target_kl=0.01, n_epochs=10), {"grad_norm": 1e-9, "n_epochs_done": 10.0}, "no gradient arrives", ()),
-    (Settings(), {"grad_norm": 1e-9}, "no gradient arrives (norm 1e-09)", ()),
-    (Settings(), {"grad_norm": 0.8}, "gradients of norm 0.8 arrive and the policy does not follow", ()),
+    (
+        Settings(target_kl=0.01, n_epochs=10),
+        {"grad_norm": 1e-9, "n_epochs_done": 10.0},
+        "there is next to no gradient",
+        (),
+    ),
+    (Settings(), {"grad_norm": 1e-9}, "there is next to no gradient (norm 1e-09)", ()),
+    (Settings(), {"grad_norm": 0.8}, "gradients of norm 0.8 do not change the policy", ()),
     (Settings(learning_rate=0.0), {"grad_norm": 0.8}, "the learning rate is 0", ("ppo.learning_rate=0.00025",)),
 ]
 

@@ -102,9 +102,9 @@ def test_causes_and_advice_know_the_bonus_and_the_pressure() -> None:
     free = Spec(preset="p", env=env, run=run, ppo=calm)
     hard = Spec(preset="p", env=env, run=run, ppo=PpoSpec(n_steps=2048, batch_size=64, n_epochs=10))
     for spec, ratio, cause, assignment in (
-        (paid, 6.0, "ppo.ent_coef = 0.3 pays for wide actions", "ppo.ent_coef=0.03"),
+        (paid, 6.0, "ppo.ent_coef = 0.3 rewards wide actions", "ppo.ent_coef=0.03"),
         (free, 6.0, "4 gradient steps x 0.0003", "ppo.learning_rate=0.00015"),
-        (free, 0.01, "nothing is paid for entropy", "ppo.ent_coef=0.001"),
+        (free, 0.01, "there is no entropy bonus", "ppo.ent_coef=0.001"),
         (paid, 0.01, "ppo.ent_coef = 0.3 does not keep actions wide", "ppo.ent_coef=0.9"),
         (hard, 0.01, "24 x the reference", "ppo.learning_rate=0.00015"),
     ):

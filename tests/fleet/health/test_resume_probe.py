@@ -114,7 +114,7 @@ def test_the_first_updates_have_tighter_limits() -> None:
     far = [structs.replace(row, metrics=dict(row.metrics) | {"train/approx_kl": 0.05}) for row in updates(3)]
     (opened, worse) = probed(AS_BEFORE, far)
     assert (opened[0], worse[0]) == ("info", "warning")
-    assert "3 of 3 updates after it went far (u up to 2.5)" in worse[2]
+    assert "3 of 3 updates after it moved the policy too far (u up to 2.5)" in worse[2]
 
 
 def test_replay_gives_the_same_finding() -> None:

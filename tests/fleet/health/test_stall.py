@@ -142,7 +142,7 @@ def test_what_stalls_long_before_the_limit_is_not_said_to_end_at_it() -> None:
     tags = {"rollout/ep_rew_mean": -1.6, "rollout/ep_len_mean": 60.0}
     rows = [Row(1, n, n * 2000, tags, episodes=10, outcomes={"stalled": 10}) for n in range(1, 301)]
     words = watch(Stall, rows, replace(SETTINGS, env_id="MissionGym-v0")).words[0]
-    assert words.sentence == "100% of episodes end idle, stalled or out of time, and 0% succeed"
+    assert words.sentence == "100% of episodes end stalled or out of time and 0% succeed"
     assert words.threshold is None
 
 

@@ -113,7 +113,7 @@ def test_a_busy_machine_is_worth_a_word_only_when_it_lasts() -> None:
     assert judged([USUAL] * 50 + [alike] * 11 + [USUAL] * 50) == []
     (finding,) = judged([USUAL] * 50 + [alike] * 20)
     assert finding.first_update == 62
-    assert finding.cause == "both phases are slow alike: the machine has too few free cores for this run"
+    assert finding.cause == "both phases are equally slow: the machine has too few free cores for this run"
     (finding,) = judged([USUAL] * 50 + [(3.0, 0.4)] * 20)
     assert (finding.first_update, finding.cause[:16]) == (55, "stepping is slow")
 

@@ -66,7 +66,7 @@ def end(
         (ExitFacts(signal=9, asked="quit"), ("kill",), Killed(None, "killed on request")),
         (ExitFacts(signal=15), (), Failed("crash", "ended by SIGTERM (signal 15)", signal=15)),
         (ExitFacts(start_error="no"), (), Failed("start", "no")),
-        (None, (), Lost("its keeper and its trainer are gone, and nobody saw how it ended")),
+        (None, (), Lost("its keeper and its trainer are gone, and how it ended is not known")),
     ],
 )
 def test_of_a_command_its_exit_alone_counts(facts: ExitFacts | None, asked: tuple[Verb, ...], outcome: Outcome) -> None:
@@ -187,7 +187,7 @@ def test_of_a_command_its_exit_alone_counts(facts: ExitFacts | None, asked: tupl
         ),
         (end("stopped"), None, {"stop"}, Stopped(FINAL)),
         (None, None, {"kill"}, Killed(LAST)),
-        (None, None, set(), Lost("its keeper and its trainer are gone, and nobody saw how it ended", LAST)),
+        (None, None, set(), Lost("its keeper and its trainer are gone, and how it ended is not known", LAST)),
     ],
 )
 def test_outcome_and_cause(

@@ -101,7 +101,7 @@ def test_another_kind_of_budget_tells_the_jump_once() -> None:
         ("ppo.ent_coef=0.01", "note", "not comparable"),
         ("ppo.vf_coef=0.6", "note", "not comparable"),
         ("ppo.max_grad_norm=1", "note", "clipped at another norm"),
-        ("ppo.target_kl=0.02", "note", "stop sooner, at a KL of 0.03"),
+        ("ppo.target_kl=0.02", "note", "end sooner, at a KL of 0.03"),
         ("ppo.normalize_advantage=false", "warn", "Adam's moments"),
         ("run.seed=2", "note", "replay the first attempt's starts"),
     ],

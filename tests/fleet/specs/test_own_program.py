@@ -45,13 +45,13 @@ def test_a_commands_record_holds_what_it_obeys_alone() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("ppo.n_steps=5",), "ppo.n_steps means nothing to run.command"),
-        (("env.n_envs=5",), "env.n_envs means nothing to run.command"),
-        (("run.precision=bf16",), "run.precision is the trainer's"),
+        (("ppo.n_steps=5",), "ppo.n_steps has no effect with run.command"),
+        (("env.n_envs=5",), "env.n_envs has no effect with run.command"),
+        (("run.precision=bf16",), "run.precision is for the built-in trainer"),
         (("run.duration_s=5",), "`timeout 60 CMD`"),
         (("run.env.MY_TOKEN=x",), "run.env.MY_TOKEN looks like a secret"),
         (("run.env.PROXY='http://me:pw@host'",), "run.env.PROXY looks like a secret"),
-        (("run.env.MISSION_TUI_RUN=x",), "run.env.MISSION_TUI_RUN is no variable that a run can be given"),
+        (("run.env.MISSION_TUI_RUN=x",), "run.env.MISSION_TUI_RUN is not a variable that a run may set"),
         (("run.command=['']",), "run.command must begin with a program"),
         (("run.command=[]",), "run.command must begin with a program"),
     ],

@@ -86,7 +86,7 @@ def test_a_resume_may_change_callbacks_and_may_not_change_frames() -> None:
 
 def test_a_command_takes_no_callbacks() -> None:
     """They are the trainer's own, and nothing of them is kept with a command."""
-    with pytest.raises(PresetError, match=r"run\.callbacks is the trainer's"):
+    with pytest.raises(PresetError, match=r"run\.callbacks is for the built-in trainer"):
         resolve(
             read_preset({"run": {"command": ["true"], "callbacks": ["a:B"]}}, Path("presets/my.toml")),
             pytest.fail,

@@ -39,7 +39,7 @@ def test_so_many_pay(verdicts: tuple[Word, ...], most: int, pays: int | None, le
 def test_why_it_ended_is_said() -> None:
     """A budget that was spent, or a run for which there was no room."""
     assert "the budget is spent" in fleet_size_verdict(joined("first", "pays"), 4, "the budget is spent").sentence
-    assert fleet_size_verdict([], 4, "it failed").sentence == "not to be said: it failed"
+    assert fleet_size_verdict([], 4, "it failed").sentence == "cannot be said: it failed"
 
 
 def test_one_joins_after_another_until_one_does_not_pay() -> None:

@@ -343,7 +343,7 @@ def test_a_command_goes_on_without_its_keeper_and_still_stops(lab: Lab) -> None:
     assert lab.view(run).state == "running"
     lab.act("stop", run)
     view = lab.ended(run)
-    assert (view.outcome, view.cause) == ("stopped", "ended on request; nobody saw with which code")
+    assert (view.outcome, view.cause) == ("stopped", "ended on request; its exit code is not known")
 
 
 def test_a_run_of_a_command_is_taken_in_by_the_next_supervisor(lab: Lab) -> None:

@@ -93,7 +93,7 @@ def test_a_crash_loop_is_parked_although_more_restarts_are_allowed(lab: Lab) -> 
     (run,) = lab.launch(spec=restarting(100, 0.01), STUB_CRASHES_AFTER="1")
     view = lab.wait(run, lambda view: view.state == "parked", 20)
     assert view.attempt == 5
-    assert "died young 5 times in a row" in (view.cause or "")
+    assert "failed within seconds 5 times in a row" in (view.cause or "")
 
 
 @pytest.mark.slow

@@ -68,10 +68,10 @@ class ActionsAtBound(Rule):
     def _advice(self, row: Row, wide: bool) -> tuple[str, tuple[str, ...]]:
         settings = self.context.settings
         if wide and settings.ent_coef:
-            return "pay less for entropy", (f"ppo.ent_coef={settings.ent_coef / 10.0:.2g}",)
+            return "lower the entropy bonus", (f"ppo.ent_coef={settings.ent_coef / 10.0:.2g}",)
         if wide:
             return "go back to an earlier checkpoint with half the learning rate", halved_learning_rate(settings, row)
-        return "have the environment scale actions to -1..1, and start narrower", (
+        return "scale the actions of the environment to -1..1, and start with a smaller standard deviation", (
             "ppo.policy_kwargs.log_std_init=-1.0",
         )
 
@@ -81,5 +81,5 @@ class ActionsAtBound(Rule):
             return "the policy's mean or its spread lies beyond the action range"
         how = f"the actions' standard deviation is {std:.2g}, {ratio:.2g} x its start"
         if wide:
-            return how + (f", and ppo.ent_coef = {coef:g} pays for more" if coef else "")
+            return how + (f", and ppo.ent_coef = {coef:g} rewards a wider policy" if coef else "")
         return f"{how}, so it is the policy's mean that lies beyond the action range"

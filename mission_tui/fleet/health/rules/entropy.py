@@ -97,7 +97,9 @@ class EntropyCollapse(Rule):
         coef = self.context.settings.ent_coef
         if coef is None:
             return ""
-        return f"ppo.ent_coef = {coef:g} does not hold the entropy up; " if coef else "nothing is paid for entropy; "
+        return (
+            f"ppo.ent_coef = {coef:g} is too small to keep the entropy up; " if coef else "there is no entropy bonus; "
+        )
 
     def _threshold(self) -> float:
         if self._gone.on:

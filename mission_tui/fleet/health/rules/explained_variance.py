@@ -105,16 +105,16 @@ class ExplainedVariance(Rule):
     def _sentence(self, critical: bool) -> str:
         limits = self._limits
         if self._nans:
-            return f"explained variance is nan for {self._nans} updates while the returns vary"
+            return f"explained variance has been nan for {self._nans} updates while the returns vary"
         typical = f"{statistics.median(self._values):.2g}"
         if critical:
             return (
-                f"values are worse than none: explained variance {typical} (median of {limits.critical_updates} "
-                f"updates), and {self._success.complaint}"
+                f"the value function is worse than a constant: explained variance {typical} (median of "
+                f"{limits.critical_updates} updates), and {self._success.complaint}"
             )
         return (
-            f"values do not explain returns: explained variance below {limits.warning:g} in {self._poor.count} of "
-            f"{self._poor.looks} updates, median {typical}, and the return does not rise"
+            f"the value function does not explain the returns: explained variance below {limits.warning:g} in "
+            f"{self._poor.count} of {self._poor.looks} updates, median {typical}, and the return does not rise"
         )
 
     def _cause(self, row: Row) -> str:
@@ -124,7 +124,7 @@ class ExplainedVariance(Rule):
             parts.append(f"gamma {settings.gamma:g} looks {1.0 / (1.0 - settings.gamma):,.0f} steps ahead")
         if settings.vf_coef is not None:
             parts.append(f"the value loss has weight {settings.vf_coef:g}")
-        return "; ".join(part for part in parts if part) or "this log says neither value loss nor settings"
+        return "; ".join(part for part in parts if part) or "this log has neither the value loss nor the settings"
 
     def _advice(self, row: Row) -> tuple[str, tuple[str, ...]]:
         settings = self.context.settings
@@ -132,7 +132,7 @@ class ExplainedVariance(Rule):
             return "normalise rewards", normalized_rewards(settings)
         gamma, coef = settings.gamma, settings.vf_coef
         if gamma is not None and 1.0 - gamma < 1.0 / FAR_HORIZON:
-            return "look less far ahead", ("ppo.gamma=0.99",)
+            return "lower gamma, so that values look less far ahead", ("ppo.gamma=0.99",)
         if coef is not None and coef < VALUE_COEF:
-            return "weigh the value loss more", (f"ppo.vf_coef={VALUE_COEF:g}",)
-        return "give the value function a larger net of its own", ()
+            return "give the value loss more weight", (f"ppo.vf_coef={VALUE_COEF:g}",)
+        return "give the value function a larger network of its own", ()

@@ -91,9 +91,9 @@ class GradNorm(Rule):
             advice, assignments = "halve the learning rate", halved_learning_rate(settings, row)
         return Explanation(
             sentence=(
-                f"gradients are {rounded(self._times)} x what is let through (median of {limits.updates} "
-                f"updates against max_grad_norm = {self._cap:g}), and "
-                f"{self._success.complaint if self._success.poor else 'they were not before'}"
+                f"gradients are {rounded(self._times)} x their limit (median of {limits.updates} "
+                f"updates, max_grad_norm = {self._cap:g}), and "
+                f"{self._success.complaint if self._success.poor else 'they were much smaller before'}"
             ),
             cause=cause,
             advice=advice,

@@ -59,7 +59,7 @@ class KlPersistent(Rule):
         rate = learning_rate_of(row, settings)
         pressure, cause = pressure_of(settings, rate), pressure_sentence(settings, rate)
         if pressure is not None and pressure < HIGH_PRESSURE:
-            cause += "; that is not much, so look at a small batch, low entropy or a jump in the reward's scale"
+            cause += "; that is little, so check for a small batch, low entropy or a jump in the scale of rewards"
         advice, assignments = smaller_update_advice(settings, row)
         level = self._limits.critical if severity == "critical" else self._limits.warning
         return Explanation(
@@ -80,7 +80,7 @@ class KlPersistent(Rule):
         if not very and cut_short >= self._limits.needed:
             return (
                 f"target_kl ended {cut_short} of {len(self._rows)} updates within a quarter of their epochs: "
-                "each of the first steps already goes too far"
+                "the first gradient steps already go too far"
             )
         median = statistics.median(u for _, u in self._rows)
         tail = ", and the return is not improving" if very else ""

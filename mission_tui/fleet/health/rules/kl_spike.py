@@ -130,6 +130,6 @@ class KlSpike(Rule):
     def _fallen(self) -> str:
         latest = self.context.returns.latest
         if latest is None or self._reference is None:
-            return "; no return is known, so what it did is not"
+            return "; no return is recorded, so its effect is not known"
         lost = (self._reference - latest) / max(self.context.returns.span, 1e-12)
         return f"; the return fell from {self._reference:.4g} to {latest:.4g}, {lost:.0%} of its range"

@@ -59,14 +59,15 @@ class Outcomes(Rule):
         words, rise = endings.words(), self._rise
         if severity == "critical" or rise is None:
             share = self._limits.after_share
-            sentence = f"none of the last {endings.episodes:,} episodes was won, with {share:.0%} of the budget gone"
+            sentence = f"none of the last {endings.episodes:,} episodes was won, with {share:.0%} of the budget used"
             cause = f"they end in {words}"
         else:
             sentence = (
-                f"{rise.idle_now:.0%} of episodes end in nothing ({rise.idle_then:.0%} before) while the return rises"
+                f"{rise.idle_now:.0%} of episodes end stalled or out of time ({rise.idle_then:.0%} before) while the "
+                "return rises"
             )
             cause = (
-                f"the reward pays for something else than winning: the return went from {rise.return_then:.3g} to "
+                f"the reward pays for something other than winning: the return went from {rise.return_then:.3g} to "
                 f"{rise.return_now:.3g}, and episodes end in {words}"
             )
         return Explanation(

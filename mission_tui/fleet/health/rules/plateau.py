@@ -58,10 +58,10 @@ class Plateau(Rule):
         share = settings.total_timesteps and row and row.timesteps / settings.total_timesteps
         left = f", with {1.0 - share:.0%} of the budget left" if share and 0.0 <= share <= 1.0 else ""
         bonus = settings.ent_coef
-        explore = f"; entropy is paid with {bonus:g}" if bonus is not None else ""
+        explore = f"; ppo.ent_coef = {bonus:g}" if bonus is not None else ""
         return Explanation(
             sentence=f"no better return than {self._level:.4g} since update {self._level_update:,}",
-            cause=f"the policy has come to rest{at}{left}{explore}",
+            cause=f"training has settled{at}{left}{explore}",
             advice="stop if this is good enough; else explore more, or learn with smaller steps",
             advice_set=("ppo.ent_coef=0.01",) if bonus == 0.0 else (),
             evidence=(*self._evidence, *([row.evidence(*TAGS)] if row else [])),

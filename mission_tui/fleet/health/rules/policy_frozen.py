@@ -187,8 +187,8 @@ def _collapsed(row: Row, settings: Settings) -> Words | None:
     ratio = row.metrics.get("policy/entropy_ratio")
     if ratio is None or not ratio < COLLAPSED:
         return None
-    cause = f"the policy chooses almost always the same: its entropy is {abs(ratio):.1%} of the maximum"
-    advice = "do not resume from here, go back to a checkpoint with more entropy and reward it"
+    cause = f"the policy almost always chooses the same action: its entropy is {abs(ratio):.1%} of the maximum"
+    advice = "do not resume from here; go back to a checkpoint with more entropy, and raise the entropy bonus"
     if settings.ent_coef is None:
         return cause, advice, ()
     return cause, advice, (f"ppo.ent_coef={max(LEAST_ENT_COEF, 2.0 * settings.ent_coef):.3g}",)
@@ -198,7 +198,7 @@ def _no_gradient(row: Row, since: int) -> Words | None:
     norm = row.metrics.get("train/grad_norm")
     if norm is None or not norm < NO_GRADIENT:
         return None
-    cause = f"no gradient arrives (norm {norm:.1g}): saturated or dead units, or advantages that do not differ"
+    cause = f"there is next to no gradient (norm {norm:.1g}): saturated or dead units, or advantages that do not differ"
     return cause, _back(since), ()
 
 
@@ -208,8 +208,8 @@ def _not_stepped(row: Row, rate: float | None) -> Words | None:
         return "the learning rate is 0", "set a learning rate", (f"ppo.learning_rate={REFERENCE_LEARNING_RATE:g}",)
     if norm is None:
         return None
-    cause = f"gradients of norm {rounded(norm)} arrive and the policy does not follow: the optimizer does not step it"
-    return cause, "stop, and see that the optimizer holds the parameters of the policy that acts", ()
+    cause = f"gradients of norm {rounded(norm)} do not change the policy: the optimizer does not update it"
+    return cause, "stop, and check that the optimizer holds the parameters of the policy that acts", ()
 
 
 def _too_small(settings: Settings, rate: float | None) -> Words | None:
@@ -224,8 +224,8 @@ def _too_small(settings: Settings, rate: float | None) -> Words | None:
     better = min(rate / pressure, LARGEST_RATE)
     if better <= rate:
         return None
-    return pressure_sentence(settings, rate), "learn faster", (f"ppo.learning_rate={better:.2g}",)
+    return pressure_sentence(settings, rate), "raise the learning rate", (f"ppo.learning_rate={better:.2g}",)
 
 
 def _back(since: int) -> str:
-    return f"do not resume from here, go back to a checkpoint from before update {since:,}"
+    return f"do not resume from here; go back to a checkpoint from before update {since:,}"

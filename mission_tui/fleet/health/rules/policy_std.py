@@ -161,16 +161,16 @@ class PolicyStd(Rule):
         if coef is None:
             return ""
         if self._side == "wide":
-            return f"ppo.ent_coef = {coef:g} pays for wide actions; " if coef else ""
-        return f"ppo.ent_coef = {coef:g} does not keep actions wide; " if coef else "nothing is paid for entropy; "
+            return f"ppo.ent_coef = {coef:g} rewards wide actions; " if coef else ""
+        return f"ppo.ent_coef = {coef:g} does not keep actions wide; " if coef else "there is no entropy bonus; "
 
     def _advice(self, row: Row) -> tuple[str, tuple[str, ...]]:
         settings = self.context.settings
         coef = settings.ent_coef
         if self._side == "wide" and coef:
-            return "pay less for entropy", (f"ppo.ent_coef={coef / 10.0:.2g}",)
+            return "lower the entropy bonus", (f"ppo.ent_coef={coef / 10.0:.2g}",)
         pressure = pressure_of(settings, learning_rate_of(row, settings))
         if self._side == "narrow" and coef is not None and (pressure is None or pressure < HIGH_PRESSURE):
             wanted = max(LEAST_COEF, 3.0 * coef)
-            return "go back to an earlier checkpoint, and pay for entropy", (f"ppo.ent_coef={wanted:.2g}",)
+            return "go back to an earlier checkpoint, and raise the entropy bonus", (f"ppo.ent_coef={wanted:.2g}",)
         return "go back to an earlier checkpoint with half the learning rate", halved_learning_rate(settings, row)

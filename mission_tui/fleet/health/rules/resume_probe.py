@@ -53,11 +53,11 @@ class ResumeProbe(Rule):
         known = "; ".join(_compared(resumed, self._rows[0]))
         off = "; ".join(self._troubles.values())
         return Explanation(
-            sentence=f"resumed, and not as it was: {off}" if off else f"{_fine(resumed)}: {known}",
+            sentence=f"resumed, but not as it was: {off}" if off else f"{_fine(resumed)}: {known}",
             cause=f"the checkpoint, and what changed with the resume: {known}"
             if off
             else f"the next {limits.updates} updates have tighter limits",
-            advice="go back to the checkpoint and resume with a remedy that its verdict offers, or as it was"
+            advice="go back to the checkpoint and resume it unchanged, or with one of the remedies that resume offers"
             if off
             else "",
             evidence=tuple(row.evidence(*TAGS) for row in self._rows),
@@ -92,7 +92,7 @@ class ResumeProbe(Rule):
         self._recent.append(far)
         if sum(self._recent) >= limits.needed:
             self._troubles["updates"] = (
-                f"{sum(self._recent)} of {len(self._recent)} updates after it went far (u up to "
+                f"{sum(self._recent)} of {len(self._recent)} updates after it moved the policy too far (u up to "
                 f"{max((it for it in map(self._u, self._rows) if it is not None), default=0.0):.2g})"
             )
 

@@ -121,7 +121,7 @@ class Stall(Rule):
         if self._capped.on:
             # Idle endings come long before the limit too: then no length was passed.
             limit = settings.max_episode_steps if endings.idle_share is None else None
-            where = f"at the limit of {limit:,} steps" if limit is not None else "idle, stalled or out of time,"
+            where = f"at the limit of {limit:,} steps" if limit is not None else "stalled or out of time"
             text = f"{cap.share or 0.0:.0%} of episodes end {where} and {cap.success or 0.0:.0%} succeed"
             return text, None if limit is None else self._limits.cap_share * limit
         if self._growing.on:
@@ -133,7 +133,7 @@ class Stall(Rule):
                 f"the return {way} {abs(self._gain):.3g}"
             )
             return text, level if math.isfinite(level) else None
-        idle = f"{endings.idle_share or 0.0:.0%} of episodes end in nothing ({self._idle_then:.0%} before)"
+        idle = f"{endings.idle_share or 0.0:.0%} of episodes end stalled or out of time ({self._idle_then:.0%} before)"
         return f"{idle} while the return does not rise", None
 
     def _cause(self) -> str:
@@ -147,7 +147,7 @@ class Stall(Rule):
         words = self._endings.words()
         if words:
             said.append(f"episodes end in {words}")
-        return "; ".join(said) or "this log says neither lengths nor outcomes"
+        return "; ".join(said) or "this log has neither lengths nor outcomes"
 
 
 class _Growing:

@@ -121,9 +121,9 @@ class Throughput(Rule):
         if max(rollout[1] / rollout[0], update[1] / update[0]) <= MINOR:
             return "both phases take as long as ever", "updates hold fewer steps than before", "look at the log"
         what = f"rollout {_took(rollout)}, update {_took(update)}"
-        advice = "see which processes take the cores, and pause what need not run now"
+        advice = "see which processes use the cores, and pause what can wait"
         if self._alike():
-            return what, "both phases are slow alike: the machine has too few free cores for this run", advice
+            return what, "both phases are equally slow: the machine has too few free cores for this run", advice
         if rollout[1] - rollout[0] >= update[1] - update[0]:
             env = clean(settings.env_id, 80) or "the environment"
             steps = f"{settings.rollout:,} steps of {env}" if settings.rollout else env

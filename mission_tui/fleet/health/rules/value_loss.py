@@ -73,8 +73,13 @@ class ValueLoss(Rule):
         how = "normalise rewards" if normalized_rewards(settings) else "halve the learning rate"
         return Explanation(
             sentence=f"value loss is {rounded(times)} x its median of {rounded(usual)}, for {limits.updates} updates"
-            + (", and the return falls" if worse else "; the return does not fall, so it may be news to the values"),
-            cause=reward_scale_sentence(row, settings) or "returns are not what the values were learned from",
+            + (
+                ", and the return falls"
+                if worse
+                else "; the return does not fall, so the value function may only be learning something new"
+            ),
+            cause=reward_scale_sentence(row, settings)
+            or "the returns differ from those that the values were learned from",
             advice=how if worse else "look at the return; nothing needs to be done while it holds",
             advice_set=fix if worse else (),
             evidence=tuple(row.evidence(*TAGS) for row in self._rows),
