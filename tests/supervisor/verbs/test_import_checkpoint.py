@@ -65,7 +65,7 @@ def test_an_imported_file_is_an_ended_run_that_can_be_used(lab: Lab, tmp_path: P
 def test_nothing_is_made_without_trust_or_of_a_file_that_does_not_fit(lab: Lab, tmp_path: Path) -> None:
     """One sentence says what importing means; a refused file leaves neither a run nor a half of one."""
     file = written(tmp_path / "foreign.zip", members())
-    with pytest.raises(MissionError, match="say --trust if you know who made it"):
+    with pytest.raises(MissionError, match="give --trust if you know who made it"):
         ask(lab, file, trusted=False)
     with pytest.raises(MissionError, match="another policy than the preset asks for"):
         ask(lab, file, net=16)
