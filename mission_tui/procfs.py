@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,6 +64,9 @@ def wait_channel(pid: int) -> str:
         return ""
 
 
+@cache
 def boot_id() -> str:
-    """The id that this boot of the machine has."""
+    """The id that this boot of the machine has. No process outlives its boot, and one without a descriptor left can
+    still ask.
+    """
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

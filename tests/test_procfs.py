@@ -74,3 +74,12 @@ def test_the_processes_of_the_machine_are_listed(child: subprocess.Popen[bytes])
 def test_the_boot_is_named_as_the_kernel_names_it() -> None:
     """One line, without its end."""
     assert boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def test_the_boot_is_known_without_a_descriptor_left() -> None:
+    """Once asked for, so that whoever ran out of descriptors can still tell processes of this boot from others."""
+    program = (
+        "import resource; from mission_tui.procfs import boot_id; boot = boot_id();"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3)); assert boot_id() == boot"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

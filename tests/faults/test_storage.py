@@ -78,13 +78,14 @@ def test_d3_no_inodes_and_a_read_only_disk_are_named(kind: str, remedy: str, tmp
 @pytest.mark.slow
 @pytest.mark.skipif(bool(lacks_strace()), reason=lacks_strace() or "strace works")
 @pytest.mark.timeout(90)
-@pytest.mark.parametrize("scene", ["journal", "save"])
+@pytest.mark.parametrize("scene", ["journal", "save", "purge"])
 def test_d4_an_input_output_error_anywhere_is_survived(scene: str) -> None:
-    """EIO from each write, sync, close and rename, once or for good: our own error, nothing acknowledged is lost."""
+    """EIO from each open, write, sync, close and rename, once or for good: our own error, nothing acknowledged is lost."""
+    calls = ("openat", "write", "fsync", "fdatasync", "close", "rename")
     rounds = [
         index
         for index, (name, syscall, error, _) in enumerate(failing_calls.FAILURES)
-        if name == scene and error == "EIO" and syscall in ("write", "fsync", "fdatasync", "close", "rename")
+        if name == scene and error == "EIO" and syscall in calls
     ]
     found, figures = violations_in(failing_calls.PART, rounds)
     assert found == []

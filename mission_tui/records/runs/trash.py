@@ -113,9 +113,9 @@ def trashed(root: Path) -> list[Trashed]:
             names = names_in(folder)
         except (FileNotFoundError, NotADirectoryError):
             return []
+        now = _Moment.of_now()
         paths = {name: folder / name for name in names}
     found = [(path, _NAME.fullmatch(name)) for name, path in paths.items()]
-    now = _Moment.of_now()
     items = [Trashed(path, match[2], match[3], _thrown_t(path, match[1], now)) for path, match in found if match]
     for name, path in paths.items():
         # Of a crash before the rename, or of what was taken out by hand.
