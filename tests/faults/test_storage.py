@@ -80,7 +80,7 @@ def test_d3_no_inodes_and_a_read_only_disk_are_named(kind: str, remedy: str, tmp
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize("scene", ["journal", "save", "purge"])
 def test_d4_an_input_output_error_anywhere_is_survived(scene: str) -> None:
-    """EIO from each open, write, sync, close and rename, once or for good: our own error, nothing acknowledged is lost."""
+    """EIO from each open, write, sync, close, rename, once or for good: our own error, nothing acknowledged is lost."""
     calls = ("openat", "write", "fsync", "fdatasync", "close", "rename")
     rounds = [
         index
