@@ -61,11 +61,14 @@ def _asked(session: Session, connection: Connection, items: Sequence[LaunchItem]
 def _estimated(items: Sequence[LaunchItem]) -> Quoted:
     """From the settings alone: there is no runs root yet, or it cannot be read."""
     from mission_tui.fleet.capacity.cost import estimated_cost
+    from mission_tui.fleet.specs.consistency import cautions
     from mission_tui.ipc.replies import Quoted
     from mission_tui.paths import GPU_DRIVER
 
     cores, driver = len(os.sched_getaffinity(0)), GPU_DRIVER.exists()
-    return Quoted(re=0, costs=tuple(estimated_cost(item.spec, cores, driver=driver) for item in items), decided=False)
+    costs = tuple(estimated_cost(item.spec, cores, driver=driver) for item in items)
+    warnings = dict.fromkeys(f"{it.spec.preset}: {caution}" for it in items for caution in cautions(it.spec))
+    return Quoted(re=0, costs=costs, decided=False, warnings=tuple(warnings))
 
 
 def price_facts(items: Sequence[LaunchItem], quoted: Quoted) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.cli.launch_price import price_facts, show_price
+from mission_tui.cli.launch_price import launch_price, price_facts, show_price
+from mission_tui.cli.session import Session
 from mission_tui.fleet.capacity.cost import Cost, Pace, estimated_cost
 from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec
 from mission_tui.ipc.replies import Quoted
@@ -69,6 +70,15 @@ def test_files_do_not_say_who_begins(capsys: pytest.CaptureFixture[str]) -> None
     assert estimated_cost(SPEC, 2, driver=False).vram_bytes is None
     on_cpu = structs.replace(SPEC, run=RunSpec(total_timesteps=6400, device="cpu"))
     assert estimated_cost(on_cpu, 2, driver=True).vram_bytes is None
+
+
+def test_cautions_need_no_supervisor_and_no_runs_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a supervisor would warn of follows from the settings alone."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    loud = structs.replace(SPEC, ppo=structs.replace(SPEC.ppo, ent_coef=5.0))
+    quoted = launch_price(Session(tmp_path / "none", tmp_path, {}), [LaunchItem(spec=loud)])
+    assert not quoted.decided
+    assert [said for said in quoted.warnings if "ppo.ent_coef = 5 outweighs" in said] != []
 
 
 def test_a_document_has_the_names_of_the_reference() -> None:

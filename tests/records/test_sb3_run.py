@@ -156,6 +156,20 @@ def test_monitors_alone_make_updates(tmp_path: Path) -> None:
     assert find_settings(folder, (), zips=False).tables["env"] == {"id": "CartPole-v1", "n_envs": 2}
 
 
+def test_a_minibatch_larger_than_the_rollout_is_taken_over_as_sb3_runs_it(tmp_path: Path) -> None:
+    """The published agent for MountainCarContinuous has rollouts of 8 and minibatches of 256: one of 8, and a note."""
+    (tmp_path / "config.yml").write_text(
+        CONFIG.replace("    - 8\n  - - n_steps\n    - 32\n", "    - 1\n  - - n_steps\n    - 8\n")
+    )
+    (tmp_path / "args.yml").write_text(ARGS)
+    (tmp_path / "progress.csv").write_text(PROGRESS)
+    folder = find_folder(tmp_path)
+    found = find_settings(folder, updates_in_table(folder)[0], zips=False)
+    assert (found.tables["ppo"]["n_steps"], found.tables["ppo"]["batch_size"]) == (8, 8)
+    (note,) = [it for it in found.notes if "batch_size" in it]
+    assert note.startswith("batch_size = 256 is larger than the rollout of 8")
+
+
 def test_updates_between_two_ends_of_episodes_are_timed_between_them(tmp_path: Path) -> None:
     """Long episodes are no silence of the trainer: an update's moment lies on the line between two ends."""
     (tmp_path / "monitor.csv").write_text(MONITOR + "".join(f"1.0,300,{150.0 * (k + 1)}\n" for k in range(20)))

@@ -91,7 +91,8 @@ def _batch_size(spec: Spec, buffer: int, scaling: bool) -> tuple[int, str]:
         near = " or ".join(f"{divisor:,}" for divisor in nearby_divisors(buffer, written))
         return written, (
             f"{written:,} as written does not divide the rollout of {buffer:,} and leaves a last minibatch of "
-            f"{buffer % written:,}; {near} would divide it"
+            f"{buffer % written:,}; {near} would divide it (the sources refuse such a size; here, as in "
+            "Stable-Baselines3, it is trained with)"
         )
     if scaling:
         choice = choose_batch(buffer, REFERENCE_MINIBATCH)

@@ -15,7 +15,7 @@ from typing import Any
 
 from mission_tui.errors import CheckpointError, PresetError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone
-from mission_tui.fleet.specs.spec import Schedule
+from mission_tui.fleet.specs.spec import PpoSpec, Schedule
 from mission_tui.records.logs.log import settings_in
 from mission_tui.records.sb3_run.folder import Sb3Folder
 from mission_tui.records.sb3_run.normalizer_file import normalize_of
@@ -79,6 +79,7 @@ def _complete(
                 "environment's; --set env.n_envs and ppo.n_steps say it better"
             )
         ppo["n_steps"] = rollout // env["n_envs"]
+    _fit_minibatch(env, ppo, notes)
     if "total_timesteps" not in run:
         last = updates[-1].timesteps if updates else 0
         if last:
@@ -86,6 +87,18 @@ def _complete(
     if "normalize" not in env and folder.statistics:
         # Its moments are of use to weights alone.
         env["normalize"] = normalize_of(folder.statistics[-1]) if zips else True
+
+
+def _fit_minibatch(env: Mapping[str, Any], ppo: dict[str, Any], notes: list[str]) -> None:
+    """A minibatch larger than the rollout is the whole rollout: SB3 takes one slice, which ends with the rollout."""
+    n_envs, n_steps, size = env["n_envs"], ppo.get("n_steps", PpoSpec().n_steps), ppo.get("batch_size")
+    if not all(type(it) is int and it > 0 for it in (n_envs, n_steps, size)) or size <= n_envs * n_steps:
+        return
+    ppo["batch_size"] = n_envs * n_steps
+    notes.append(
+        f"batch_size = {size:,} is larger than the rollout of {n_envs * n_steps:,}, which SB3 then takes as "
+        f"one minibatch: taken over as {n_envs * n_steps:,}"
+    )
 
 
 def _env_of(folder: Sb3Folder) -> str:

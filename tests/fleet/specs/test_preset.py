@@ -284,6 +284,7 @@ def test_a_batch_that_does_not_divide_is_a_caution_with_divisors() -> None:
     assert len(said) == 1
     assert "does not divide the rollout of 8,192" in said[0]
     assert "1,024 or 2,048" in said[0]
+    assert "the sources refuse such a size" in said[0]
     assert cautions(with_set()) == ()
 
 
