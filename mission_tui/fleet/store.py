@@ -150,7 +150,7 @@ class Store:
     def observe_surroundings(
         self, *, stale: tuple[StaleRun, ...] | None = None, elsewhere: tuple[OtherRoot, ...] | None = None
     ) -> None:
-        """Take in what was seen beside the runs; None is what nobody looked for."""
+        """Take in what was seen beside the runs; None is what was not looked for."""
         seen = (self._stale if stale is None else stale, self._elsewhere if elsewhere is None else elsewhere)
         if seen != (self._stale, self._elsewhere):
             self._stale, self._elsewhere = seen
@@ -271,7 +271,7 @@ class Store:
 
 
 def _shown(run: RunHistory) -> RunView:
-    """The view of `run`; one of whose facts none can be made is damaged, and keeps nobody from seeing the others."""
+    """The view of `run`; one of whose facts none can be made is shown as damaged, beside the others."""
     try:
         return view_of(run)
     except Exception as error:  # noqa: BLE001 - whatever facts can cause costs this one run

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, time, timedelta
 from mission_tui.errors import UsageError
 
 BACK_S = 600.0
-"""How far back one looks where nobody says when."""
+"""How far back a replay starts unless a time is given."""
 
 _SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw]?)")
 _UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}

@@ -1,6 +1,6 @@
 """A Unix socket that only we can talk to: accepts, checks the peer, bounds the connections, ends every conversation.
 
-What is said on a connection is not known here. A conversation that fails hurts nobody but its own connection.
+What is said on a connection is not known here. A conversation that fails affects only its own connection.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def ensure_supervisor(root: Path, timeout_s: float = 5.0) -> None:
 
 
 def _start_or_wait(root: Path, state: Path, turn: int, deadline: float) -> None:
-    """Whoever gets the turn starts the process; everybody waits for the socket."""
+    """The process that gets the lock starts the supervisor; all wait for the socket."""
     child: subprocess.Popen[bytes] | None = None
     while not _answers(root):
         now = time.monotonic()

@@ -1,7 +1,7 @@
 """The trainer's side of the telemetry plane: a thread that says what it is given, and never hurts training.
 
 `send` never blocks and never raises. Only the newest message of each kind waits to be said, at most four frames a
-second; one that was overtaken because nobody listened counts as dropped. The metrics file holds the truth anyway.
+second; one that was overtaken because there was no listener counts as dropped. The metrics file holds the truth anyway.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Telemetry:
 
     @property
     def dropped(self) -> int:
-        """Messages that nobody could be told so far."""
+        """Messages that could not be sent so far."""
         return self._dropped
 
     def send(self, message: TelemetryMessage) -> None:

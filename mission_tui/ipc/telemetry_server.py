@@ -1,7 +1,7 @@
 """The supervisor's side of the telemetry plane: facts of trainers, and no verb at all.
 
 What a trainer says is taken as soon as it comes; from one that goes on at once nothing more for a moment, so that a
-trainer that says much is heard in few gulps. Every line is heard, in order; a link that fails hurts nobody but itself.
+trainer that says much is read in few calls. Every line is read, in order; a link that fails affects no other.
 """
 
 from __future__ import annotations

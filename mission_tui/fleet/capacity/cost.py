@@ -78,7 +78,7 @@ def claim_for(spec: Spec, cores: int, gpu: str | None, seen: Peak | None = None)
 def claim_with_usage(claim: Claim, *, trains: bool, held_bytes: int, vram_held_bytes: int | None) -> Claim:
     """The claim of a run that holds so much now; once it `trains`, what it holds is all that it will take.
 
-    None is what nobody tells: the estimate stays.
+    None is not known: the estimate stays.
     """
     ram = held_bytes if trains else max(claim.ram_bytes, held_bytes)
     vram, held = claim.vram_bytes, vram_held_bytes or 0
@@ -144,7 +144,7 @@ def cost_of(claim: Claim, peak: Peak | None, pace: Pace | None, *, gpu: int | No
 
 
 def estimated_cost(spec: Spec, cores: int, peak: Peak | None = None, pace: Pace | None = None, *, driver: bool) -> Cost:
-    """The cost of a run of `spec` as nobody knows it who asks no machine: on which GPU it would be is left open.
+    """The cost of a run of `spec` without asking the machine, so it is left open on which GPU it would be.
 
     `driver`: whether the machine, of `cores` cores, has one for GPUs.
     """

@@ -87,7 +87,7 @@ class QueuedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom:
-    """What the machine can still give, in bytes; None is not known and lacks nobody.
+    """What the machine can still give, in bytes; None is not known and never makes a run wait.
 
     `ram_free` is promised to no run of this user; `ram_unpromised` to no run of anybody. `ram_taken`, `cores_busy` and
     `runs` are this user's live runs, which `caps` limit.

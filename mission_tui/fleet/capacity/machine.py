@@ -148,7 +148,7 @@ def busy_cores(spec: Spec, cores: int) -> int:
 
 
 def _is_batched(spec: Spec) -> bool:
-    """Whether all environments are one: nobody steps them one after another."""
+    """Whether one object steps all environments at once, not one after another."""
     env = spec.env
     has_form = env.id.startswith(_POOL) or env.id.rpartition(":")[2] == MISSION_GYM
     return env.vec == "native" or (env.vec == "auto" and has_form and not env.wrappers)
@@ -202,7 +202,7 @@ def _memory_lacks(
     if there is None or needed <= there:
         return
     group = spec.env.n_workers or 1
-    # Of what was seen beyond the arithmetic nobody knows whether environments took it.
+    # What was measured beyond the arithmetic may belong to the environments or not: it counts as fixed.
     fixed = memory.fixed_bytes + max(0, needed - memory.total_bytes)
     fitting = (there - fixed) // memory.per_env_bytes // group * group
     remedy = f"env.n_envs = {fitting} fits" if fitting > 0 else "free some, or use a smaller network or ppo.batch_size"

@@ -73,7 +73,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     """`span` is the part of the axis `by` that all runs have, over which areas are taken. `notes` are sentences.
 
     `curves` has one for each run, in order; `bands` one for each cohort of two runs or more that has any. `ranking` is
-    empty for one cohort, for a metric of which nobody knows that more is better, and for different tasks.
+    empty for one cohort, for a metric of which it is not known that more is better, and for different tasks.
     """
 
     metric: str
@@ -166,7 +166,7 @@ def _compared(side: Side, result: Result, cohort: int) -> Compared:
 def _one_a_seed(members: Sequence[int], sides: Sequence[Side]) -> list[int]:
     """Of runs with the same seed the one that went furthest: its repetition says nothing about other seeds.
 
-    Where no seed is known, nobody knows that they are the same.
+    Runs whose seed is not known count as different.
     """
     furthest: dict[int, int] = {}
     for at in members:

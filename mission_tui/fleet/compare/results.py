@@ -54,7 +54,7 @@ class Trace:
     """`values` (finite ones only) at `timesteps` and at `seconds` in rollouts and updates; all three equally long.
 
     `paces` are steps per second of the updates that tell them. `updates`, `end_timesteps` and `end_s` are where the run
-    stands; `end_s` 0 after updates: nobody timed them.
+    stands; `end_s` 0 after updates: they have no times.
     """
 
     timesteps: Sequence[int] = ()
@@ -107,7 +107,7 @@ def trace_of(records: Iterable[MetricRecord], tag: str = RETURN) -> Trace:
 
 
 def _at_its_pace(update: UpdateDone, before: int) -> float:
-    """Seconds of an update whose phases nobody timed, such as an imported one's; 0 where its speed is unknown too."""
+    """Seconds of an update whose phases have no times, such as an imported one's; 0 where its speed is unknown too."""
     return max(0, update.timesteps - before) / update.steps_per_s if update.steps_per_s > 0.0 else 0.0
 
 
@@ -137,7 +137,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
     `area` is the area under the curve over what all runs have of the axis, divided by its length, so it is a mean.
     `threshold_timesteps` and `threshold_s` (seconds of training) are where the metric first was at the threshold; None
-    for a run that never was. Times and `steps_per_s`, the median over updates, are None where nobody timed them.
+    for a run that never was. Times and `steps_per_s`, the median over updates, are None where rows have no times.
     `peak_rss_bytes` is the most memory the trainer had in RAM in attempts that have ended. `findings` counts all
     incidents by severity.
     """

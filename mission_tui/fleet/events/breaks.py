@@ -17,7 +17,7 @@ from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord
 
 Break = Literal["pause", "unpause", "freeze", "thaw", "step", "stepped", "company", "evaluation"]
 """Declared breaks within an attempt: it was held or went on, another run came or went, an evaluation ran, or the clock
-was set forward, which is time between two moments that nobody lived through.
+was set forward, which leaves a gap between two times that no process has lived through.
 """
 
 

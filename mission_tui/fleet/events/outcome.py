@@ -29,7 +29,7 @@ class Finished(Struct, frozen=True, tag="finished", tag_field="outcome"):
 
 
 class Stopped(Struct, frozen=True, tag="stopped", tag_field="outcome"):
-    """Asked to stop, saved, ended; resumes from `checkpoint`. A command may have saved what nobody knows of."""
+    """Asked to stop, saved, ended; resumes from `checkpoint`. A command may have saved more than it reported."""
 
     checkpoint: str | None
     cause: str = "stopped on request"

@@ -126,7 +126,7 @@ class Usage(Struct, frozen=True):
 
 
 class Peak(Struct, frozen=True):
-    """The most that all processes of an attempt held at once, in bytes; None is what nobody told."""
+    """The most that all processes of an attempt held at once, in bytes; None is not known."""
 
     rss_bytes: Bytes
     vram_bytes: Bytes | None = None

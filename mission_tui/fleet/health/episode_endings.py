@@ -5,7 +5,7 @@ names the clock or a standstill; what is neither (`crashed`) is neither. Winning
 that has won before; elsewhere a run without wins may simply have no word for them.
 
 Life at the step limit is the share of idle endings where outcomes are told, else that of the last 100 lengths, else of
-the mean length. What nobody says is None: healthy runs live at their limit too, where lasting is the task.
+the mean length. What is not reported is None: healthy runs live at their limit too, where lasting is the task.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Hang(Rule):
         self._last_t = None
 
     def judge(self, row: Row) -> Severity | None:
-        """A row ends any silence, and any pause: nobody updates while paused.
+        """A row ends any silence, and any pause, since a paused run does no updates.
 
         One that was too long in coming is of the same slow stretch as the next like it: the first in time ends it.
         """

@@ -128,7 +128,7 @@ class HealthJudge:
     def changed(self, record: SettingsChanged) -> list[Finding]:
         """Other settings from here on: windows start anew, and what was concluded from them is over.
 
-        A silence, a number that is not finite and work that is not saved last on, as whoever judges later finds them.
+        A silence, a number that is not finite and work that is not saved last on, so that judging later gives the same.
         """
         changed = self._enter(record.attempt)
         if record.attempt < self._attempt:

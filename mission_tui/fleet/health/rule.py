@@ -27,7 +27,7 @@ LARGEST_EXACT = 2**53
 class Row:
     """One update as rules read it: numbers by tag, NaN and infinities included; its episodes; seconds.
 
-    `t` is unix time and 0 where nobody said it; seconds and steps per second are 0 where nobody measured them.
+    `t` is unix time and 0 where it is not known; so are seconds and steps per second that were not measured.
     """
 
     attempt: int

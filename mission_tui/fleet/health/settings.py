@@ -1,4 +1,4 @@
-"""What rules know of a run's own settings, whoever trained it. None is not known, and is never guessed."""
+"""What rules know of the settings of a run, of ours or of another program. None is not known, and is never guessed."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ class JournalState:
         return "reboot" if event.reboots > self.reboots else "failure"
 
     def ask(self, event: Asked) -> None:
-        """Take in what was asked. Whoever ends a run that waits for its restart wants no restart."""
+        """Take in what was asked. Ending a run that waits for its restart cancels the restart."""
         self.asked.add(event.verb)
         if event.verb == "resume":
             self.asked.discard("pause")

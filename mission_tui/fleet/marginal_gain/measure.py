@@ -216,9 +216,9 @@ class _Comparison:
 
     def _spoiled(self, base: SteadyPeriod, before_s: float, after_s: float) -> float | None:
         """The cores that other programs took more with the run than without it, where they are many."""
-        look_, begin = self._records.elsewhere, self._period.begin
-        then = look_(base.end - before_s, base.end)
-        now = look_(begin, begin + after_s)
+        cores_elsewhere, begin = self._records.elsewhere, self._period.begin
+        then = cores_elsewhere(base.end - before_s, base.end)
+        now = cores_elsewhere(begin, begin + after_s)
         if then is None or now is None:
             return None
         more = now - then if self._came else then - now

@@ -1,7 +1,7 @@
 """Who trained when, the stretches of time in which the same runs trained and none was just starting, and how many steps
 per second they did together, in equal cells of time.
 
-A run is company from its hand-over to a keeper, but counts only once it is warm: what lies between belongs to nobody.
+A run disturbs others from its hand-over to a keeper, but counts only once it is warm: the time between is left out.
 Runs on one machine take from each other, so their noise is not independent: summing first and taking the spread of the
 sums is honest where adding up the spread of each is not.
 """

@@ -1,7 +1,7 @@
 """The verdict on a resume: what changed between the frozen spec and the requested one, field by field, and what each
 change does to this run: safe, a note, a warning to accept, or a refusal; and what comes of the remedies chosen. Pure.
 
-Clients read verdicts and judge nothing, so the judge is loaded by whoever asks this package for it.
+Clients read verdicts and judge nothing, so the judge is loaded only when it is asked for.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ Algo = Literal["ppo", "maskable_ppo", "recurrent_ppo"]
 Engine = Literal["fast", "stock"]
 MISSION_GYM = "MissionGym-v0"
 SHIPPED_MISSIONS = (None, "standard", "demo")
-"""What `env.config` may be without being a folder of somebody's own."""
+"""What `env.config` may be besides the path of a folder."""
 
 
 class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

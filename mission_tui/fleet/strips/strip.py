@@ -13,7 +13,7 @@ from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.strips.cells import Cell
 
 StandState = Literal["queued", "paused", "frozen", "parked"]
-"""How a run stands that does nothing by somebody's will."""
+"""The states in which a run does nothing because it was asked to wait."""
 
 
 class Span(Struct, frozen=True, array_like=True):

@@ -1,6 +1,6 @@
 """The course of a tune, worked out from its journal each time anew: what is to be probed next, or what won.
 
-Knob after knob, what stands and what could replace it are probed in turns; whoever is surely slower than the leader is
+Knob after knob, what stands and what could replace it are probed in turns; what is surely slower than the leader is
 dropped. What has won all stages is held against the preset's own settings in fresh pairs, because the best of many
 looks better than it is. So nothing is known that is not in the journal.
 """

@@ -21,7 +21,7 @@ STOP = "echo quit | nvidia-cuda-mps-control"
 class Share(Struct, frozen=True):
     """Processor percent (100 is one core) and bytes of GPU memory: `ours`, and what others take of the machine.
 
-    None where nobody knows. Resident memory is no sum that means anything, since processes share pages.
+    None is not known. Resident memory is no sum that means anything, since processes share pages.
     """
 
     cpu_ours: float

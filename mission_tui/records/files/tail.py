@@ -25,7 +25,7 @@ MOST_BAD_LINES = 10_000
 
 
 class Tail:
-    """Follows one file. `damage` collects one sentence per incident; whoever reads it clears it.
+    """Follows one file. `damage` collects one sentence per incident; the caller clears it.
 
     `slice_bytes` is how much one `read` takes; `behind` says then whether there was more.
     """

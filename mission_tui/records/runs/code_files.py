@@ -88,18 +88,18 @@ def check_rules(folder: Path, sealed: str | None = None) -> None:
     """
     if sealed is not None and rules_digest(folder) != sealed:
         raise DamagedError(
-            f"{folder / SUMS} is not what the run was trained by any more: nobody knows what its rules were"
+            f"{folder / SUMS} is not what the run was trained by any more: its rules are not known any more"
         )
     try:
         text = read_plain(folder / SUMS, FILE_BYTES).decode("ascii")
     except FileNotFoundError:
         return  # no rules, or those of a run from before they were kept with digests
     except (OSError, UnicodeDecodeError) as error:
-        raise DamagedError(f"{folder / SUMS} cannot be read ({error}): nobody knows what its rules were") from None
+        raise DamagedError(f"{folder / SUMS} cannot be read ({error}): its rules are not known any more") from None
     for line in text.splitlines():
         match = _LINE.fullmatch(line)
         if match is None:
-            raise DamagedError(f"{folder / SUMS} is damaged: nobody knows what its rules were")
+            raise DamagedError(f"{folder / SUMS} is damaged: its rules are not known any more")
         digest, name = match.groups()
         if _digest(folder / name) != digest:
             raise DamagedError(

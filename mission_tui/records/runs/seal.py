@@ -113,7 +113,7 @@ class Seals:
             return Sealed(f"its seal is that of {order.seal.run}, attempt {order.attempt}")
         if why := _not_ours(run.path, order.seal.place):
             return Sealed(why)
-        # One that is not there any more is missed by whoever needs it.
+        # One that is not there any more is reported by what needs it.
         specs = _specs(run, attempt)
         changed = tuple(name for name, raw in specs.items() if _digest(raw) != order.seal.files.get(name))
         return Sealed("", changed, order, specs)
@@ -285,7 +285,7 @@ def _read_key(path: Path) -> bytes | None:
 
 
 def _make_key(path: Path) -> bytes:
-    """A new secret at `path`, or that of whoever was quicker."""
+    """A new secret at `path`, or the one that another process wrote first."""
     # Two that make one at once may have the same number, in two containers.
     temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
     with storing(path, "make"):

@@ -103,7 +103,7 @@ def purge(root: Path, item: Trashed) -> None:
 
 
 def trashed(root: Path) -> list[Trashed]:
-    """What lies in the trash, the longest there first. What is not named like it is nobody's to touch.
+    """What lies in the trash, the longest there first. What has another kind of name is left alone.
 
     Raises `StorageError`.
     """
