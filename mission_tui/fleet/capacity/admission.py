@@ -17,12 +17,11 @@ from dataclasses import dataclass
 
 from mission_tui.fleet.capacity.cost import Claim
 from mission_tui.fleet.capacity.headroom import Gpu, Headroom, QueuedRun, choose, scarce
-from mission_tui.fleet.capacity.machine import Assessment, Machine, assess, busy_cores
+from mission_tui.fleet.capacity.machine import MIB, Assessment, Machine, assess, busy_cores
 from mission_tui.fleet.specs.spec import Spec
 
 _MACHINE = ""
 LIMITS_FILE = "limits.toml"
-MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from mission_tui.errors import nearest
+from mission_tui.fleet.specs.algorithm import POLICIES
 from mission_tui.fleet.specs.assignment import alternatives
 from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import TABLES, describe, members
@@ -49,11 +50,10 @@ KNOWN_ENVS = (
 )
 """Ours, and those that Gymnasium registers itself: what an `env.id` without a module most often is."""
 
-_POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy", "CnnLstmPolicy", "MultiInputLstmPolicy")
 _VALUES: Mapping[str, Sequence[str]] = {
     "env.id": KNOWN_ENVS,
     "env.config": ("standard", "demo"),
-    "ppo.policy": _POLICIES,
+    "ppo.policy": tuple(dict.fromkeys(name for names in POLICIES.values() for name in names)),
     "run.device": ("auto", "cpu", "cuda", "cuda:0"),
     "run.launcher": LAUNCHERS,
 }

@@ -98,23 +98,14 @@ def profile_tables(profile: HostProfile) -> dict[str, Any]:
 
 def read_profile(table: Mapping[str, object], source: str) -> HostProfile:
     """The profile in `table`, parsed from the file `source`. Raises `PresetError` naming file, key and nearest name."""
-    place, texts = Place(source), ("preset", "tuned", "sentence")
+    place, texts, maps = Place(source), ("preset", "tuned", "sentence"), ("host", "versions", "why", "work")
     for key in table:
-        if key not in (*texts, "host", "versions", "set", "why", "work"):
-            raise unknown_key(place.at(key), key, (*texts, "host", "versions", "set", "why", "work"))
-    said = {name: _text(table.get(name), place.at(name)) for name in texts}
-    maps = {name: _texts(table.get(name, {}), place.at(name)) for name in ("host", "versions", "why", "work")}
-    return HostProfile(
-        preset=said["preset"],
-        tuned=said["tuned"],
-        sentence=said["sentence"],
-        host=maps["host"],
-        versions=maps["versions"],
-        work=maps["work"],
-        settings=_settings(table.get("set", {}), place.at("set")),
-        why=maps["why"],
-        source=source,
-    )
+        if key not in (*texts, *maps, "set"):
+            raise unknown_key(place.at(key), key, (*texts, *maps, "set"))
+    preset, tuned, sentence = (_text(table.get(name), place.at(name)) for name in texts)
+    host, versions, why, work = (_texts(table.get(name, {}), place.at(name)) for name in maps)
+    settings = _settings(table.get("set", {}), place.at("set"))
+    return HostProfile(preset, tuned, sentence, host, versions, work, settings, why, source)
 
 
 def suits(profile: HostProfile, spec: Spec, host: Mapping[str, str], versions: Mapping[str, str]) -> Fit:

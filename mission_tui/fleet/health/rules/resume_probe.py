@@ -91,13 +91,12 @@ class ResumeProbe(Rule):
         far = (u is not None and u > limits.u) or (clipped is not None and clipped > limits.clip_fraction)
         self._recent.append(far)
         if sum(self._recent) >= limits.needed:
+            us = [u_of(row, self.context.settings) for row in self._rows]
+            largest = max((u for u in us if u is not None), default=0.0)
             self._troubles["updates"] = (
-                f"{sum(self._recent)} of {len(self._recent)} updates after it moved the policy too far (u up to "
-                f"{max((it for it in map(self._u, self._rows) if it is not None), default=0.0):.2g})"
+                f"{sum(self._recent)} of {len(self._recent)} updates after it moved the policy too far "
+                f"(u up to {largest:.2g})"
             )
-
-    def _u(self, row: Row) -> float | None:
-        return u_of(row, self.context.settings)
 
 
 def _fall(resumed: Resumed) -> tuple[float | None, float]:
