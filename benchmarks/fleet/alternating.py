@@ -12,8 +12,7 @@ from collections.abc import Mapping
 
 from mission_tui.ipc.telemetry_messages import PhaseEntered, TelemetryMessage
 from mission_tui.trainer.__main__ import train
-from mission_tui.trainer.attempt import Attempt
-from mission_tui.trainer.orders import Link, Orders
+from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.process import keep_lease_private, lower_priority
 from mission_tui.trainer.record import Record
 

@@ -17,8 +17,7 @@ import torch as th
 from benchmarks.health.train import Bench, Tamper
 from mission_tui.envs import MissionGymVector, load_mission
 from mission_tui.envs.scoring import Progress, RewardModel
-from mission_tui.trainer.vec_env.inline import InlineVecEnv
-from mission_tui.trainer.vec_env.native import NativeVecEnv
+from mission_tui.trainer.vec_env.in_process import InlineVecEnv, NativeVecEnv
 
 __all__ = [
     "alternating",

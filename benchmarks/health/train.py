@@ -27,9 +27,8 @@ from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMes
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer import record, running_time
-from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.failures import classify
-from mission_tui.trainer.orders import Link, Orders
+from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.training import Job

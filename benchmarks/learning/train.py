@@ -31,14 +31,18 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train as train_attempt
-from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_scratch
-from mission_tui.trainer.orders import Link, Orders
+from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.state.tensors import Tensors, copy_parameters, put_parameters
-from mission_tui.trainer.state.wrappers import capture_normalizer, restore_normalizer
+from mission_tui.trainer.state.model_state import (
+    Tensors,
+    capture_normalizer,
+    copy_parameters,
+    put_parameters,
+    restore_normalizer,
+)
 from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env import build_vec_env
 from mission_tui.trainer.vec_env.episodes import play

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gymnasium
 
-from mission_tui.envs.batch import MissionGymVector
 from mission_tui.envs.config import load_mission, mission_files, shipped_missions
 from mission_tui.envs.mission import OUTCOMES, Mission, Outcome
-from mission_tui.envs.single import MissionGym
+from mission_tui.envs.mission_gym import MissionGym, MissionGymVector
 from mission_tui.envs.state import State, StatefulEnv, can_save_state, restore_env_state, save_env_state
 
 __all__ = [
@@ -28,6 +27,6 @@ __all__ = [
 
 gymnasium.register(
     id="MissionGym-v0",
-    entry_point="mission_tui.envs.single:MissionGym",
-    vector_entry_point="mission_tui.envs.batch:MissionGymVector",
+    entry_point="mission_tui.envs.mission_gym:MissionGym",
+    vector_entry_point="mission_tui.envs.mission_gym:MissionGymVector",
 )

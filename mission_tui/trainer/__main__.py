@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 from mission_tui.errors import MissionError
 from mission_tui.forks import guard_forks, leave_fork
 from mission_tui.process_name import call_process
-from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.failures import CallbackError, Failure, classify, complain
-from mission_tui.trainer.orders import Link, Orders
+from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.process import (
     cap_threads,
     check_lease,

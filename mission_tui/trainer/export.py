@@ -29,8 +29,7 @@ from mission_tui.trainer.process import lower_priority
 from mission_tui.trainer.spaces import described_space
 from mission_tui.trainer.state.boundary import Boundary
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.state.tensors import put_moments, put_parameters
-from mission_tui.trainer.state.wrappers import restore_normalizer
+from mission_tui.trainer.state.model_state import put_moments, put_parameters, restore_normalizer
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process, spaces_alone
 

@@ -1,23 +1,29 @@
-"""The trainer's line to a supervisor, and what comes over it: stop, pause, go on, save. Asking is instant, obeying
-happens at safe points. Without a supervisor a training runs just the same.
+"""What an attempt is asked to do: by its command line (run directory, number, checkpoint to go on from), and while it
+trains by a supervisor: stop, pause, go on, save. Orders are noted at once and carried out at safe points. Without a
+supervisor a training runs just the same.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 from mission_tui.fleet.events.processes import EnvWorkers
+from mission_tui.fleet.resume.verdict import Terms
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import Order, TelemetryMessage, TrainerHello
-from mission_tui.trainer.attempt import Attempt
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import attempt_spec_file, read_spec, read_terms
 from mission_tui.trainer.record import CheckpointReason
 
 _LOOK_EVERY_S = 0.2
@@ -150,3 +156,34 @@ class Link:
         """Say what is unsaid and hang up."""
         if self._telemetry is not None:
             self._telemetry.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One process lifetime of a run."""
+
+    run_dir: RunDir
+    number: int
+    checkpoint: str | None
+
+    @classmethod
+    def parse(cls, arguments: Sequence[str] | None) -> Attempt:
+        """The attempt that the command line names; exits with 2 when it names none."""
+        parser = argparse.ArgumentParser(prog="mission_tui.trainer", description="Train one attempt of a run.")
+        parser.add_argument("run_dir", type=Path)
+        parser.add_argument("attempt", type=int)
+        parser.add_argument("--checkpoint", help="name of the checkpoint to go on from")
+        parsed = parser.parse_args(arguments)
+        return cls(RunDir(parsed.run_dir.resolve()), parsed.attempt, parsed.checkpoint)
+
+    @property
+    def spec_file(self) -> Path:
+        return attempt_spec_file(self.run_dir, self.number)
+
+    def read_spec(self) -> Spec:
+        """The attempt's spec. Raises `DamagedError` and `PresetError`."""
+        return read_spec(self.spec_file)
+
+    def read_terms(self) -> Terms:
+        """The terms on which it goes on. Raises `DamagedError`."""
+        return read_terms(self.run_dir.attempt(self.number).terms)

@@ -18,18 +18,16 @@ from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.atomic import write_atomic, write_json
 from mission_tui.records.files.storage import StorageError
-from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.callbacks import build_callbacks
-from mission_tui.trainer.building.device import choose_device, use_tf32
 from mission_tui.trainer.building.effective import effective_toml, loaded_modules, versions
-from mission_tui.trainer.building.model import build_ppo, engine_options
+from mission_tui.trainer.building.model import build_ppo, choose_device, engine_options, use_tf32
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.env_ids import registration_of
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.learn import Training
 from mission_tui.trainer.live_settings import LiveSettings
-from mission_tui.trainer.orders import Link, Orders
+from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.periodic_evaluation import Evaluating
 from mission_tui.trainer.ppo import PPO, FastPPO
 from mission_tui.trainer.record import Record

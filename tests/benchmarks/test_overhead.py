@@ -12,7 +12,7 @@ from benchmarks.fleet.overhead import steps_per_s, turn_rates
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.ipc.telemetry_messages import PhaseEntered
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.attempt import Attempt
+from mission_tui.trainer.orders import Attempt
 
 
 def updates(count: int, seconds: dict[bool, float]) -> list[UpdateDone]:

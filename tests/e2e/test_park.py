@@ -6,7 +6,7 @@ import pytest
 
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.state.tensors import Tensors
+from mission_tui.trainer.state.model_state import Tensors
 from tests.shell import Shell
 from tests.waiting import until
 

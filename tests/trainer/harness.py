@@ -17,11 +17,10 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train
-from mission_tui.trainer.attempt import Attempt
-from mission_tui.trainer.orders import Link, Orders
+from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.state.tensors import Tensors
+from mission_tui.trainer.state.model_state import Tensors
 
 TINY: dict[str, dict[str, Any]] = {
     "env": {"id": "CartPole-v1", "n_envs": 2, "vec": "inline"},

@@ -41,7 +41,7 @@ from pathlib import Path
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.__main__ import train
-from mission_tui.trainer.attempt import Attempt
+from mission_tui.trainer.orders import Attempt
 from mission_tui.trainer.orders import Link
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.record import Record

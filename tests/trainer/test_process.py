@@ -15,7 +15,7 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import RunSpec
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.building.device import choose_device, update_seconds, use_tf32
+from mission_tui.trainer.building.model import choose_device, update_seconds, use_tf32
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.process import keep_lease_private
 from mission_tui.trainer.running_time import Budget, Stopwatch

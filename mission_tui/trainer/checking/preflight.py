@@ -1,20 +1,23 @@
 """``python -m mission_tui.trainer.checking.preflight``: can this spec be trained here? JSON on stdin, JSON lines back.
 
-Well-known environments are answered from a table without importing gymnasium; nothing here imports torch by itself, but
-for a Python that `run.python` names. What is done is said before it is done, because foreign code may crash.
+Modules that the spec names are imported first, so that a broken one is named by its key. Well-known environments are
+answered from a table without importing gymnasium; nothing here imports torch by itself, but for a Python that
+`run.python` names. What is done is said before it is done, because foreign code may crash.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
+
+import msgspec
 
 from mission_tui.errors import MissionError, PresetError, raised_by
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Spec
-from mission_tui.trainer.checking.named_modules import import_all
-from mission_tui.trainer.env_ids import make_env, native_refusal
+from mission_tui.trainer.env_ids import gym_id, make_env, native_refusal
 from mission_tui.trainer.json_lines import Say, answer, asked_spec
-from mission_tui.trainer.named_classes import check_contrib
+from mission_tui.trainer.named_classes import check_contrib, import_named
 
 _KNOWN = {
     "CartPole-v1": ("Box(4,)", "Discrete(2)"),
@@ -115,6 +118,51 @@ def _check_classes(spec: Spec) -> None:
 
     ppo_arguments(spec)
     check_callbacks(spec)
+
+
+def named_modules(spec: Spec) -> tuple[tuple[str, str], ...]:
+    """Keys and modules, each module once, in the order in which they are imported."""
+    found: dict[str, str] = {}
+    for key, module in _named(spec):
+        found.setdefault(module, key)
+    return tuple((key, module) for module, key in found.items())
+
+
+def import_all(spec: Spec, say: Say) -> tuple[str, ...]:
+    """Import what `spec` names, saying before each what is done, because some do not come back. Raises `PresetError`.
+
+    Returns the names.
+    """
+    named = named_modules(spec)
+    for key, module in named:
+        say({"doing": f"{key}: importing '{module}'"})
+        import_named(module, key)
+    return tuple(module for _, module in named)
+
+
+def _named(spec: Spec) -> Iterator[tuple[str, str]]:
+    for module in spec.env.imports:
+        yield "env.imports", module
+    if gym_id(spec.env.id) == spec.env.id and ":" in spec.env.id:
+        yield "env.id", spec.env.id.rpartition(":")[0]
+    tables: dict[str, Any] = msgspec.to_builtins(spec)
+    yield from _classes("env.wrappers", tables["env"]["wrappers"])
+    yield from _classes("ppo.policy", spec.ppo.policy)
+    for name, value in spec.ppo.policy_kwargs.items():
+        yield from _classes(f"ppo.policy_kwargs.{name}", value)
+    yield from _classes("run.callbacks", tables["run"].get("callbacks"))
+
+
+def _classes(key: str, value: object) -> Iterator[tuple[str, str]]:
+    """The modules of ``package.module:Name``, plain or as the `cls` of a table, alone or in a list."""
+    match value:
+        case str() if ":" in value:
+            yield key, value.partition(":")[0]
+        case dict():
+            yield from _classes(key, value.get("cls"))
+        case list() | tuple():
+            for part in value:
+                yield from _classes(key, part)
 
 
 if __name__ == "__main__":

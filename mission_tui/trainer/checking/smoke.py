@@ -19,7 +19,7 @@ import msgspec
 from mission_tui.errors import EX_FAILED, MissionError
 from mission_tui.fleet.specs.checking import CheckStep, Level
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.trainer.checking.named_modules import import_all
+from mission_tui.trainer.checking.preflight import import_all
 from mission_tui.trainer.foreign_python import outside, version_line
 from mission_tui.trainer.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.process import cap_threads
@@ -56,7 +56,7 @@ class Smoke:
         if not (self._try("versions", _versions) and self._try("imports", lambda: self._imports(spec))):
             return self.exit_code
         cap_threads(spec.run.threads or 1)
-        from mission_tui.trainer.building.device import describe_device
+        from mission_tui.trainer.building.model import describe_device
         from mission_tui.trainer.checking.smoke_attempt import SmokeAttempt, check_one
 
         if not self._try("device", lambda: describe_device(spec.run.device)):

@@ -26,9 +26,8 @@ from mission_tui.trainer.foreign.zip_file import ForeignModel
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.state.boundary import Boundary, Progress, capture
 from mission_tui.trainer.state.checkpoint import checkpoint_name, fill_checkpoint
+from mission_tui.trainer.state.model_state import copy_moments, copy_parameters, restore_normalizer
 from mission_tui.trainer.state.resume import facts_of
-from mission_tui.trainer.state.tensors import copy_moments, copy_parameters
-from mission_tui.trainer.state.wrappers import restore_normalizer
 from mission_tui.trainer.tree import Tree
 
 

@@ -22,7 +22,7 @@ import torch as th
 
 from mission_tui.errors import CheckpointError
 from mission_tui.records.sb3_run.zip_file import DATA_BYTES, checked_members, opened_zip, read_data
-from mission_tui.trainer.state.tensors import Tensors
+from mission_tui.trainer.state.model_state import Tensors
 
 _POLICY, _OPTIMIZER = "policy.pth", "policy.optimizer.pth"
 _MOMENTS = frozenset({"step", "exp_avg", "exp_avg_sq"})

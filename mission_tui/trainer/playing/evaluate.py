@@ -35,8 +35,7 @@ from mission_tui.trainer.json_lines import Say, answer
 from mission_tui.trainer.process import cap_threads, lower_priority
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.state.checkpoint import RULES, Loaded, load_checkpoint
-from mission_tui.trainer.state.tensors import put_parameters
-from mission_tui.trainer.state.wrappers import freeze_normalizer
+from mission_tui.trainer.state.model_state import freeze_normalizer, put_parameters
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 from mission_tui.trainer.vec_env.episodes import Act, mean_of, play, play_side_by_side, summary

@@ -26,8 +26,8 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
 from mission_tui.trainer.failures import NonFiniteError
-from mission_tui.trainer.ppo.flat_adam import FlatAdam, flattened
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses, LossGradient, Objective
+from mission_tui.trainer.ppo.optimizer import FlatAdam, flattened
 from mission_tui.trainer.ppo.policy_evaluator import LayeredPolicy, PolicyEvaluator, evaluator_of
 from mission_tui.trainer.ppo.reference import PPO, RolloutWatch
 from mission_tui.trainer.ppo.rollout_buffer import Minibatch, Observation, ResidentBuffer

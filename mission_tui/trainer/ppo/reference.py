@@ -21,7 +21,7 @@ from torch.nn.functional import mse_loss
 from mission_tui.fleet.specs.spec import Algo
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.ppo.losses import ActionEvaluation, ClipRanges, Losses
-from mission_tui.trainer.ppo.lr_warmup import LrWarmup
+from mission_tui.trainer.ppo.optimizer import LrWarmup
 from mission_tui.trainer.ppo.signals import (
     RolloutSignals,
     UpdateSignals,

@@ -23,10 +23,19 @@ from mission_tui.envs.state import generator_from_words, generator_words, is_por
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.trainer.ppo import PPO
-from mission_tui.trainer.ppo.lr_warmup import LrWarmup
+from mission_tui.trainer.ppo.optimizer import LrWarmup
 from mission_tui.trainer.spaces import described
-from mission_tui.trainer.state.tensors import Tensors, copy_moments, copy_parameters, put_moments, put_parameters
-from mission_tui.trainer.state.wrappers import capture_frames, capture_normalizer, restore_frames, restore_normalizer
+from mission_tui.trainer.state.model_state import (
+    Tensors,
+    capture_frames,
+    capture_normalizer,
+    copy_moments,
+    copy_parameters,
+    put_moments,
+    put_parameters,
+    restore_frames,
+    restore_normalizer,
+)
 from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env import savable
 

@@ -28,8 +28,12 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.state.boundary import Boundary, capture_random, restore_envs, restore_learner, restore_random
-from mission_tui.trainer.state.tensors import named_tensors
-from mission_tui.trainer.state.wrappers import capture_normalizer, freeze_normalizer, restore_normalizer
+from mission_tui.trainer.state.model_state import (
+    capture_normalizer,
+    freeze_normalizer,
+    named_tensors,
+    restore_normalizer,
+)
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env, in_this_process
 from mission_tui.trainer.vec_env.episodes import play
 

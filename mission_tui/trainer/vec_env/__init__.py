@@ -9,8 +9,7 @@ from mission_tui.trainer.vec_env.build import (
     savable,
     spaces_alone,
 )
-from mission_tui.trainer.vec_env.inline import InlineVecEnv
-from mission_tui.trainer.vec_env.native import NativeVecEnv
+from mission_tui.trainer.vec_env.in_process import InlineVecEnv, NativeVecEnv
 from mission_tui.trainer.vec_env.workers import WorkersVecEnv
 
 __all__ = [

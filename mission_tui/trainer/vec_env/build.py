@@ -24,8 +24,7 @@ from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec, parse_part
 from mission_tui.forks import leave_fork
 from mission_tui.trainer.env_ids import env_kwargs, find_env, gym_id, make_env, making, native_refusal
 from mission_tui.trainer.spaces import stack_refusal
-from mission_tui.trainer.vec_env.inline import InlineVecEnv
-from mission_tui.trainer.vec_env.native import NativeVecEnv
+from mission_tui.trainer.vec_env.in_process import InlineVecEnv, NativeVecEnv
 from mission_tui.trainer.vec_env.vec_choice import Choice, VecKind, choose, keep
 from mission_tui.trainer.vec_env.workers import WorkersVecEnv
 

@@ -16,7 +16,7 @@ from mission_tui.envs.masks import MASKS, choices, sampled
 from mission_tui.errors import raised_by
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.spaces import short
-from mission_tui.trainer.vec_env.native import NativeVecEnv
+from mission_tui.trainer.vec_env.in_process import NativeVecEnv
 from mission_tui.trainer.vec_env.workers import WorkersVecEnv
 
 Masks = NDArray[np.bool_]

@@ -15,7 +15,7 @@ import pytest
 
 from mission_tui.fleet.specs.checking import SMOKE_STEPS
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.trainer.checking.named_modules import named_modules
+from mission_tui.trainer.checking.preflight import named_modules
 from tests.trainer.harness import TINY
 from tests.waiting import until
 

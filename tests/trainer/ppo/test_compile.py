@@ -18,7 +18,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from mission_tui.errors import PresetError
 from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.ppo.reference import never
-from mission_tui.trainer.state.tensors import copy_moments
+from mission_tui.trainer.state.model_state import copy_moments
 from mission_tui.trainer.torch_compiler import load_compiler
 from mission_tui.trainer.vec_env import InlineVecEnv
 from tests.trainer.harness import Ran, equal, new_run, phases, run_attempt, spec_with, stop_in

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch as th
 
-from mission_tui.trainer.state.tensors import Tensors
+from mission_tui.trainer.state.model_state import Tensors
 from tests.trainer.harness import Ran, new_run, run_attempt, spec_with, stop_in
 
 

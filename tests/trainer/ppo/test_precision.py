@@ -17,8 +17,8 @@ from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_ppo
 from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.state.checkpoint import load_checkpoint
+from mission_tui.trainer.state.model_state import copy_moments
 from mission_tui.trainer.state.resume import restore_training
-from mission_tui.trainer.state.tensors import copy_moments
 from mission_tui.trainer.vec_env import InlineVecEnv, build_vec_env
 from tests.trainer.harness import Ran, equal, new_run, run_attempt, spec_with, stop_in
 from tests.trainer.ppo.test_reference import CASES, LANES, build

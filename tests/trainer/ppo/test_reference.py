@@ -20,7 +20,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 import tests.trainer.probe_envs  # noqa: F401 - registers the probes
 from mission_tui.trainer.failures import NonFiniteError
 from mission_tui.trainer.ppo import PPO, FastPPO
-from mission_tui.trainer.state.tensors import copy_moments
+from mission_tui.trainer.state.model_state import copy_moments
 from mission_tui.trainer.vec_env import InlineVecEnv
 from tests.trainer.harness import equal
 

@@ -19,7 +19,7 @@ from mission_tui.trainer.record import Record
 from mission_tui.trainer.state import checkpoint
 from mission_tui.trainer.state.boundary import Boundary, Progress, capture, restore_envs, restore_learner
 from mission_tui.trainer.state.checkpoint import Checkpoints, load_checkpoint
-from mission_tui.trainer.state.tensors import put_parameters, read_tensors, write_tensors
+from mission_tui.trainer.state.model_state import put_parameters, read_tensors, write_tensors
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.harness import PROBES, equal, new_run, order_in, run_attempt, spec_with, stop_in
 

@@ -1,15 +1,22 @@
-"""Adam over all parameters as one vector: torch's operations in its order, once per step instead of once per parameter.
+"""Adam over all parameters as one vector: torch's operations in its order, once per step instead of once per parameter;
+and the warm-up of its learning rate after a resume.
 
 Parameters, gradients and moments of a policy become views of four long vectors. Names, shapes, `state` and
 `state_dict` stay those of `torch.optim.Adam`, so checkpoints do not know the difference.
+
+In a warm-up the learning rate is what the spec says times one factor, looked up before every gradient step. Its count
+is part of every boundary, so a stop in the middle of a warm-up goes on there, bit for bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
+import msgspec
 import torch as th
+
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 
 _ALIGNED = 16
 """Views begin at multiples of 64 bytes, as tensors of their own would."""
@@ -102,3 +109,51 @@ def flattened(optimizer: th.optim.Optimizer) -> th.optim.Optimizer:
     if unusual or len(alike) != 1 or alike != {(th.float32, parameters[0].device, True)}:
         return optimizer
     return FlatAdam(parameters, group["lr"], group["betas"], group["eps"])
+
+
+class LrWarmup:
+    """Counts updates and gradient steps since the terms began."""
+
+    def __init__(self, terms: Terms = AS_IT_WAS, updates: int = 0, gradient_steps: int = 0) -> None:
+        self.terms = terms
+        self.updates = updates
+        self.gradient_steps = gradient_steps
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any] | None) -> Self:
+        """The warm-up that a boundary was taken in; none when it says nothing."""
+        if not state:
+            return cls()
+        return cls(msgspec.convert(state["terms"], Terms), int(state["updates"]), int(state["gradient_steps"]))
+
+    @property
+    def state(self) -> dict[str, Any] | None:
+        """JSON values for a boundary; None when there is nothing left to do."""
+        if self.over:
+            return None
+        terms = msgspec.to_builtins(self.terms)
+        return {"terms": terms, "updates": self.updates, "gradient_steps": self.gradient_steps}
+
+    @property
+    def over(self) -> bool:
+        """Whether the learning rate is what the spec says from here on."""
+        return self.terms.over(self.updates, self.gradient_steps)
+
+    @property
+    def factor(self) -> float:
+        """What the next gradient step's learning rate is multiplied by."""
+        return self.terms.learning_rate_factor(self.updates, self.gradient_steps)
+
+    def stepped(self) -> None:
+        """A gradient step was made."""
+        self.gradient_steps += 1
+
+    def updated(self) -> None:
+        """An update is complete."""
+        self.updates += 1
+
+    @property
+    def sentence(self) -> str:
+        """What is being done and how far it is, for `effective.toml`."""
+        done = f"{self.updates} updates and {self.gradient_steps:,} gradient steps are done"
+        return f"x {self.factor:.3g}: {self.terms.sentence}; {done}"
