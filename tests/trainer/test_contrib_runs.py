@@ -123,6 +123,25 @@ def test_measuring_a_step_takes_allowed_actions_only(tmp_path: Path) -> None:
     assert "one step takes" in tomllib.loads(ran.run_dir.attempt(1).effective.read_text())["reasons"]["env.vec"]
 
 
+@pytest.mark.parametrize("use_masking", [True, False])
+@pytest.mark.parametrize("vec", ["native", "inline"])
+def test_sb3_contribs_own_evaluation_plays_several_lanes(vec: str, use_masking: bool, tmp_path: Path) -> None:
+    """`MaskableEvalCallback` asks two environments for their masks; each lane of a batch gets its own."""
+    evaluating = {
+        "cls": "sb3_contrib.common.maskable.callbacks:MaskableEvalCallback",
+        "kwargs": {
+            "eval_env": {"vec": vec, "n_envs": 2, "kwargs": {"overrides": {"rules": {"time_limit_s": 5.0}}}},
+            "eval_freq": 8,
+            "n_eval_episodes": 2,
+            "use_masking": use_masking,
+            "verbose": 0,
+        },
+    }
+    spec = spec_of(MASKABLE, run={"total_timesteps": 64, "callbacks": [evaluating]})
+    ran = run_attempt(new_run(tmp_path / "run", spec))
+    assert (ran.ended().how, ran.ended().cause) == ("finished", "")
+
+
 def test_an_environment_without_masks_is_refused(tmp_path: Path) -> None:
     """CartPole allows every action always, and says so to nobody."""
     ran = run_attempt(new_run(tmp_path / "run", spec_of(MASKABLE, env={"id": "CartPole-v1", "config": None})))

@@ -44,11 +44,18 @@ class MaskablePPO(PPO):
         self._masked = MaskedVecEnv(self.env)
 
     def collect_rollouts(
-        self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
+        self,
+        env: VecEnv,
+        callback: BaseCallback,
+        rollout_buffer: RolloutBuffer,
+        n_rollout_steps: int,
+        use_masking: bool = True,
     ) -> bool:
         """Step all environments `n_rollout_steps` times; False if `callback` ended that. Raises `EnvError`."""
         asked = self._masked if env is self._masked.venv else MaskedVecEnv(env)
-        filled = sb3_contrib.MaskablePPO.collect_rollouts(self, asked, callback, rollout_buffer, n_rollout_steps)
+        filled = sb3_contrib.MaskablePPO.collect_rollouts(
+            self, asked, callback, rollout_buffer, n_rollout_steps, use_masking
+        )
         return bool(filled)
 
     def predict(

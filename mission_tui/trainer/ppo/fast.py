@@ -2,8 +2,8 @@
 
 What is saved: distributions that validate themselves, calls through modules, autograd, a buffer that is allocated,
 transposed and copied anew, a pass over all infos at every step, a call per parameter for every optimizer operation, and
-on a CPU torch's tanh. With `rounding` "sb3" the numbers are the reference's bit for bit, to prove that nothing else
-differs.
+on a CPU torch's tanh. With `rounding` "sb3" the numbers of MLP policies are the reference's bit for bit,
+to prove that nothing else differs.
 
 With `precision` bf16 the policy's layers multiply in that. Parameters, gradients and Adam's moments stay float32, and
 so does all that a layer hands on to a distribution: log-probabilities, entropies, values, advantages, losses. Rollout
@@ -39,7 +39,8 @@ class FastPPO(PPO):
     """The same signals, stops and checkpoints as `PPO`.
 
     With `precision` bf16 the policy's layers multiply in that. With `compiles` they are compiled in `warm_up`, which
-    must then come before `collect`. `rounding` "sb3" is exact for policies without a bonus for entropy, and slower.
+    must then come before `collect`. `rounding` "sb3" is exact for MLP policies without a bonus for entropy,
+    and slower; numbers of policies with a features extractor, such as `CnnPolicy`, differ by up to 6e-8.
     """
 
     rollout_buffer: ResidentBuffer

@@ -25,6 +25,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from mission_tui.envs import StatefulEnv, can_save_state, restore_env_state, save_env_state
+from mission_tui.envs.masks import MASKS
 from mission_tui.errors import CheckpointError, raised_by
 from mission_tui.forks import leave_fork
 from mission_tui.trainer.failures import EnvError
@@ -201,7 +202,9 @@ class NativeVecEnv(VecEnv):
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
         result = getattr(self.envs, method_name)(*method_args, **method_kwargs)
-        return [result] * len(list(self._get_indices(indices)))
+        lanes = list(self._get_indices(indices))
+        # Masks of all lanes come in one array; sb3-contrib, which asks lane by lane, gets each lane its own.
+        return [result[lane] for lane in lanes] if method_name == MASKS else [result] * len(lanes)
 
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
