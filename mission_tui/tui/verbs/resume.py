@@ -164,7 +164,7 @@ async def _set(app_context: AppContext, view: RunView, words: tuple[str, ...]) -
             lambda id_: Set(id=id_, run=view.id, assignments=words, accept=accept, check_only=not accept)
         )
 
-    same = f"{view.name} trains like this already"
+    same = f"{view.name} has these settings already"
     if await _confirmed(app_context, view, ask, lambda _: proposal, "cannot train like this", same):
         app_context.toast(f"{view.name} trains with {' '.join(words)} from its next update on")
 
