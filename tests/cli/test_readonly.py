@@ -102,7 +102,7 @@ def test_the_screen_shows_them_and_changes_nothing(colleague: Shell) -> None:
     terminal = Terminal(looking(colleague), cwd=Path("/"), environ=his_environ(colleague), columns=120, rows=30)
     try:
         terminal.shows("theirs")
-        terminal.shows("read from the files alone")
+        terminal.shows("shown from the run files")
         terminal.press("K", "s", "1")
         terminal.press("enter")
         terminal.shows("Esc back")

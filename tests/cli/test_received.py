@@ -54,12 +54,12 @@ def test_looking_reads_the_files_and_says_so(
     assert sorted(view["id"] for view in document["runs"]) == sorted(received.made)
     assert all("foreign" in view["flags"] for view in document["runs"])
     said = shell("status").stderr
-    assert "carries no seal of yours" in said
+    assert "does not carry your seal" in said
     assert "mission-tui adopt --all" in said
     for words in (("launch", "tiny"), ("resume", "failed"), ("evaluate", "failed"), ("check", "tiny"), ("clean",)):
         acted = shell(*words)
         assert acted.returncode == 2, (words, acted.stderr)
-        assert "only looked at" in acted.stderr
+        assert "shown read-only" in acted.stderr
     assert sorted(shell.root.rglob("*")) == before
     assert not socket_dir(shell.root).exists()
     assert received.ran() == []
@@ -72,7 +72,7 @@ def test_the_screen_looks_as_well(shell: Shell, received: ForeignRoot) -> None:
     screen = [sys.executable, "-m", "mission_tui"]
     terminal = Terminal(screen, cwd=shell.cwd, environ=shell.environ, columns=160, rows=40)
     try:
-        terminal.shows("carries no seal")
+        terminal.shows("does not carry your seal")
         terminal.shows("restarts")
         terminal.press("1", "K", "r", "q")
         terminal.process.wait(timeout=15)
@@ -91,11 +91,11 @@ def test_after_adoption_the_same_root_works(
     assert f"touch {received.marks / 'failed-order'}" in sheet.stdout
     assert "CartPole-v1" in sheet.stdout
     assert "nothing was adopted" in sheet.stderr
-    assert "carries no seal of yours" in shell("status").stderr
+    assert "does not carry your seal" in shell("status").stderr
     adopted = shell.json("adopt", "queued", "failed", "--trust")
     assert (adopted["adopted"], len(adopted["runs"])) == (True, 2)
     until(lambda: "queued-order" in received.ran(), 20, "the adopted run begins")
-    assert "carries no seal of yours" not in shell("status").stderr
+    assert "does not carry your seal" not in shell("status").stderr
     flags = {view["name"]: view["flags"] for view in shell.json("status")["runs"]}
     assert "foreign" not in flags["failed"]
     assert "foreign" in flags["unbegun"]
@@ -109,7 +109,7 @@ def test_an_empty_folder_for_runs_is_used_at_once(shell: Shell) -> None:
     shell.root.mkdir(exist_ok=True)
     (shell.root / ".gitignore").write_text("*\n")
     (made,) = shell.launch("tiny", "--set", "run.total_timesteps=256")
-    assert "carries no seal" not in shell("status").stderr
+    assert "does not carry your seal" not in shell("status").stderr
     until(lambda: shell.view(made)["outcome"] == "finished", 60, made)
 
 

@@ -63,7 +63,7 @@ async def test_the_form_shows_the_numbers_that_decide_a_run() -> None:
         await stage.shows("batch 1,024   epochs 4")
         await stage.shows("gradient steps 32 an update")
         await stage.shows("50,000,000 steps in 6,104 updates")
-        await stage.shows("memory 700M (seen before)   GPU memory 1.2G (estimate)   cores 1 of 16")
+        await stage.shows("memory 700M (measured)   GPU memory 1.2G (estimate)   cores 1 of 16")
         await stage.shows("first update after 15s   whole run 9h50")
         await stage.shows("at 1,412 steps/s, as heavy-3f9a 2h ago")
         await stage.shows("✓ begins now on GPU 0")
