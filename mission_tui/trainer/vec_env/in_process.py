@@ -41,8 +41,7 @@ class InlineVecEnv(DummyVecEnv):
         self._monitors = [monitor for monitor in map(_monitor_of, self.envs) if monitor is not None]
 
     def step_wait(self) -> VecEnvStepReturn:
-        if len(self.actions) != self.num_envs:
-            raise ValueError(f"{len(self.actions)} actions were given for {self.num_envs} environments")
+        _check_number(self.actions, self.num_envs)
         try:
             infos = [self._step(lane, action) for lane, action in enumerate(self.actions)]
         except (Exception, SystemExit) as error:  # an environment is foreign code and may raise anything
@@ -140,6 +139,7 @@ class NativeVecEnv(VecEnv):
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
+        _check_number(self._actions, self.num_envs)
         try:
             observations, rewards, terminated, truncated, vector_infos = self.envs.step(self._actions)
         except (Exception, SystemExit) as error:  # as in reset
@@ -215,6 +215,12 @@ class NativeVecEnv(VecEnv):
     def get_images(self) -> Sequence[NDArray[Any] | None]:
         frames: Any = self.envs.render()
         return [None] * self.num_envs if frames is None else list(frames)
+
+
+def _check_number(actions: Any, lanes: int) -> None:
+    """A caller's mistake is no `EnvError`: raises `ValueError`."""
+    if len(actions) != lanes:
+        raise ValueError(f"{len(actions)} actions were given for {lanes} environments")
 
 
 def _copied(observations: Any) -> VecEnvObs:

@@ -115,3 +115,12 @@ def test_an_environment_that_raises_is_named_by_what_it_raised() -> None:
 def test_one_without_a_state_is_not_called_savable() -> None:
     """Only an environment that speaks the protocol can be part of an exact checkpoint."""
     assert savable(NativeVecEnv(Reused())) is None
+
+
+@pytest.mark.parametrize("number", [LANES - 1, LANES + 1])
+def test_a_wrong_number_of_actions_is_the_callers_fault(number: int) -> None:
+    """Not the environment's."""
+    vec = native()
+    vec.reset()
+    with pytest.raises(ValueError, match=f"^{number} actions were given for {LANES} environments$"):
+        vec.step(np.zeros((number, 2), dtype=np.int64))
