@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 
-from mission_tui.cli.tables.fleet import fleet_table
+from msgspec import structs
+
+from mission_tui.cli.tables.fleet import crowded, fleet_table
 from mission_tui.fleet.events.findings import Finding, Severity
-from mission_tui.fleet.events.processes import Placement
+from mission_tui.fleet.events.processes import Placement, Usage
 from mission_tui.fleet.views.snapshot import HeldResources, Restart
-from tests.tui.fleets import a_run
+from tests.tui.fleets import a_fleet, a_run, host
 
 
 def finding(rule: str, severity: Severity) -> Finding:
@@ -27,6 +29,18 @@ def test_the_remark_is_the_worst_finding_and_never_information() -> None:
     told = finding("resume-probe", "info")
     assert row(findings=(finding("nan", "critical"), finding("kl-spike", "warning"), told)).endswith("nan says so")
     assert "says so" not in row(findings=(told,))
+
+
+def test_a_command_with_a_thread_for_every_core_is_named_on_a_full_machine() -> None:
+    """From what `top` shows of it; not while it is alone, nor where cores are free, and not our own trainings."""
+    taken = Usage(cpu_percent=90.0, rss_bytes=1, threads=42, processes=2)
+    script = a_run("script", n_envs=0, usage=taken)
+    runs = (script, a_run("other", usage=taken))
+    full = structs.replace(a_fleet(runs), host=host(cores=16, cpu_percent=99.0))
+    (said,) = crowded(full)
+    assert said.startswith("script has 42 threads for 16 cores, beside 1 more")
+    assert list(crowded(structs.replace(full, runs=(script,)))) == []
+    assert list(crowded(structs.replace(full, host=structs.replace(full.host, cpu_percent=50.0)))) == []
 
 
 def test_a_frozen_run_says_what_it_holds() -> None:

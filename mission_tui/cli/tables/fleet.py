@@ -11,9 +11,13 @@ from mission_tui.fleet.events.outcome import OVER
 from mission_tui.present.numbers import DASH, count, duration, in_unit, measure, percent, size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView
 
 from mission_tui.present.run_state import share_done, state_word
+
+_FULL_PERCENT = 90.0
 
 
 def machine_line(snapshot: FleetSnapshot) -> str:
@@ -68,6 +72,23 @@ def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
             _remark(view, moment),
         )
     return table
+
+
+def crowded(snapshot: FleetSnapshot) -> Iterator[str]:
+    """A sentence for each command that has a thread or more for every core while the machine is full with several runs:
+    they wait for each other, and whatever the script measures of itself is many times slower.
+    """
+    host, running = snapshot.host, [view for view in snapshot.runs if view.state == "running"]
+    if len(running) < 2 or (host.cpu_percent or 0.0) < _FULL_PERCENT:
+        return
+    for view in running:
+        usage = view.usage
+        # Of a command no environments are known.
+        if not view.n_envs and usage is not None and usage.threads - usage.processes >= host.cores:
+            yield (
+                f"{view.name} has {usage.threads} threads for {host.cores} cores, beside {len(running) - 1} more: "
+                "if it is much slower than alone, launch it with --set run.threads=1"
+            )
 
 
 def _remark(view: RunView, now: float) -> str:

@@ -90,7 +90,7 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
         write_document(status_facts(snapshot, views))
         return
     from mission_tui.cli.errors import print_error
-    from mission_tui.cli.tables.fleet import fleet_table, machine_line
+    from mission_tui.cli.tables.fleet import crowded, fleet_table, machine_line
     from mission_tui.fleet.views.snapshot import recent_gains, stale_sentence
 
     write(machine_line(snapshot))
@@ -99,6 +99,8 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
         write(paid.sentence)
     if snapshot.unread:
         print_error(f"{snapshot.unread} run director{'y is' if snapshot.unread == 1 else 'ies are'} still being read")
+    for sentence in crowded(snapshot):
+        print_error(sentence)
     if snapshot.stale:
         print_error(f"{stale_sentence(snapshot.stale)}: `mission-tui clean` shows and removes them")
 

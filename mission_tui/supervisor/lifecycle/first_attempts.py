@@ -33,7 +33,7 @@ from mission_tui.records.runs.code_files import check_rules, kept_rules
 from mission_tui.records.runs.layout import STAMP_CHARACTERS, RunDir, new_run_id
 from mission_tui.supervisor.launchers.caller import VISIBLE, Caller, absolute_paths, check_program, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
-from mission_tui.supervisor.launchers.order import attempt_order
+from mission_tui.supervisor.launchers.order import attempt_order, default_threads
 from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine, claims_of, coming_claims, headroom_now, queued_run
 from mission_tui.supervisor.lifecycle.run_queue import queued_runs
@@ -65,6 +65,7 @@ async def begin_runs(
     core.check_room()
     items = [structs.replace(item, spec=absolute_paths(item.spec, caller.cwd)) for item in wanted]
     specs = [item.spec for item in items]
+    threads = thread_warnings(core, specs, caller.environ)
     with ExitStack() as names:
         runs = [names.enter_context(new_run(core, item.name, item.spec.preset)) for item in items]
         async with reserved(core, specs, caller.environ) as lacking:
@@ -73,7 +74,7 @@ async def begin_runs(
             made = await _made_all(core, items, runs, after, caller)
             for each in made:
                 begin_first_attempt(core, each.run, each.spec, each.order, each.created)
-    cautioned = (f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec))
+    cautioned = (*(f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec)), *threads)
     return tuple(each.run.id for each in made), tuple(dict.fromkeys((*lacking, *inexact, *cautioned)))
 
 
@@ -217,6 +218,14 @@ def check_new(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[s
         if why and not spec.keep.limits.queue:
             raise PresetError(f"{spec.preset} {why}; with keep.limits.queue = true it is queued until then")
     return warnings
+
+
+def thread_warnings(core: Core, specs: Sequence[Spec], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Warnings for commands that say no number of threads, by what the cores of the machine do now."""
+    host = core.machine.host
+    seen = round(host.recent[-1] * host.cores / 100.0) if host.recent else 0
+    busy = max(seen, headroom_now(core, core.machine.limits.read()).cores_busy)
+    return tuple(default_threads(specs, environ, host.cores, busy))
 
 
 def would_wait(core: Core, specs: Sequence[Spec], visible: str | None) -> list[str]:

@@ -40,7 +40,7 @@ from mission_tui.supervisor.launchers.caller import (
 )
 from mission_tui.supervisor.launchers.interpreter import as_module
 from mission_tui.supervisor.launchers.order import trainer_environ
-from mission_tui.supervisor.lifecycle.first_attempts import check_new, foreseen, would_wait
+from mission_tui.supervisor.lifecycle.first_attempts import check_new, foreseen, thread_warnings, would_wait
 from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, waits_for_others
 from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
 from mission_tui.supervisor.runs.catalog import resolve_run
@@ -164,7 +164,7 @@ async def quote(core: Core, request: Quote) -> Quoted:
         held = [_waits_for(core, item) for item in items]
         for spec in specs:
             check_program(spec, with_spec_env(spec, caller))
-        warnings = check_new(core, specs, visible)
+        warnings = (*check_new(core, specs, visible), *thread_warnings(core, specs, caller.environ))
     except MissionError as error:
         refused = str(error)
     warnings = (*warnings, *(f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec)))
