@@ -42,7 +42,7 @@ def test_memory_that_runs_elsewhere_will_still_take_is_not_free(lab: Lab, neighb
     large = large_spec()
     (run,) = neighbour.launch(spec=large, STUB_UPDATE_S=SLOW)
     (second,) = lab.launch(spec=large)
-    assert "promised to no run" in (lab.view(second).cause or "")
+    assert "not reserved for other runs" in (lab.view(second).cause or "")
     neighbour.act("kill", run)
     lab.running(second)
 

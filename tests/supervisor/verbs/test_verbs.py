@@ -92,7 +92,7 @@ def test_memory_that_live_runs_will_still_take_is_not_free(lab: Lab) -> None:
     large = large_spec()
     lab.launch(spec=large, STUB_UPDATE_S="600")
     (second,) = lab.launch(spec=large)
-    assert re.match(r"waits for \d+\.\d GiB of memory: .* promised to no run", lab.view(second).cause or "")
+    assert re.match(r"waits for \d+\.\d GiB of memory: .* not reserved for other runs", lab.view(second).cause or "")
     at_once = structs.replace(large, keep=KeepSpec(limits=LimitsKeep(queue=False)))
     with pytest.raises(PresetError, match=r"stub waits behind .*; with keep.limits.queue = true it is queued"):
         lab.launch(spec=at_once)
