@@ -68,3 +68,8 @@ def raised_by(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"
+
+
+def install_words(extra: str) -> str:
+    """How the packages of an extra are installed, in the versions that the tests ran with."""
+    return f"in the folder of mission-tui: pip install -c constraints.txt -e '.[{extra}]'"

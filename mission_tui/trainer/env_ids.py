@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mission_tui.errors import MissionError, PresetError, nearest, raised_by
+from mission_tui.errors import MissionError, PresetError, install_words, nearest, raised_by
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, parse_part
 from mission_tui.trainer.named_classes import check_kwargs, find_named, import_named
 
@@ -50,7 +50,7 @@ def find_env(env: EnvSpec) -> RegisteredEnv:
         import_named(module, "env.imports")
     module, _, name = gym_id(env.id).rpartition(":")
     if env.id.startswith(f"{_POOL}:") and importlib.util.find_spec(_POOL) is None:
-        raise PresetError(f"env.id '{env.id}' needs the `fast-envs` extra: pip install 'mission-tui[fast-envs]'")
+        raise PresetError(f"env.id '{env.id}' needs the `fast-envs` extra; {install_words('fast-envs')}")
     if module:
         import_named(module, "env.id")
     try:
@@ -114,7 +114,7 @@ def making(env_id: str, key: str = "env.kwargs") -> Iterator[None]:
         raise
     except gymnasium.error.DependencyNotInstalled as error:
         detail = " ".join(str(error).split())
-        raise PresetError(f"'{env_id}' needs the `envs` extra: pip install 'mission-tui[envs]' ({detail})") from error
+        raise PresetError(f"'{env_id}' needs the `envs` extra; {install_words('envs')} ({detail})") from error
     except TypeError as error:
         raise PresetError(f"{key} does not fit '{env_id}': {error}") from error
     except Exception as error:  # a constructor is foreign code and may raise anything
@@ -149,7 +149,7 @@ def _unknown(env_id: str, name: str, known: list[str]) -> str:
         line = f'env.imports = ["{package}"] in the preset'
         if importlib.util.find_spec(package) is not None:
             return f"env.id '{env_id}' is registered by {package}: write {line}"
-        return f"env.id '{env_id}' needs the `envs` extra: pip install 'mission-tui[envs]', and {line}"
+        return f"env.id '{env_id}' needs the `envs` extra; {install_words('envs')}, and {line}"
     return f"env.id '{env_id}' is not a registered environment{nearest(name, known)}"
 
 

@@ -12,7 +12,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mission_tui.errors import PresetError, nearest
+from mission_tui.errors import PresetError, install_words, nearest
 from mission_tui.fleet.specs.spec import Algo
 
 _EXTRA_MODULES = {"ale_py": "envs", "cv2": "envs", "Box2D": "envs", "mujoco": "envs", "pygame": "envs"}
@@ -39,7 +39,7 @@ def import_named(module: str, key: str) -> Any:
         extra = _EXTRA_MODULES.get(module) if error.name == module else None
         if extra is None:
             raise PresetError(f"{key}: module '{module}' cannot be imported: {error}{_near(module, error)}") from error
-        said = f"{key}: module '{module}' needs the `{extra}` extra: pip install 'mission-tui[{extra}]'"
+        said = f"{key}: module '{module}' needs the `{extra}` extra; {install_words(extra)}"
         raise PresetError(said) from error
     except Exception as error:  # importing runs foreign code, which may raise anything
         raise PresetError(f"{key}: module '{module}' cannot be imported: {error}{_near(module, error)}") from error
@@ -87,4 +87,4 @@ def _called(target: Callable[..., Any]) -> str:
 def check_contrib(algo: Algo) -> None:
     """Raise `PresetError`, with what to install, if `algo` needs sb3-contrib and that is not here."""
     if algo != "ppo" and importlib.util.find_spec("sb3_contrib") is None:
-        raise PresetError(f"ppo.algo = '{algo}' needs the `contrib` extra: pip install 'mission-tui[contrib]'")
+        raise PresetError(f"ppo.algo = '{algo}' needs the `contrib` extra; {install_words('contrib')}")

@@ -286,7 +286,7 @@ def test_without_the_extra_an_event_file_says_which(
     """The sentence names the file and what to install."""
     (tmp_path / "events.out.tfevents.1").write_bytes(b"\x18\0\0\0")
     monkeypatch.setitem(sys.modules, "tensorboard.backend.event_processing.event_file_loader", None)
-    assert "pip install 'mission-tui[tensorboard]'" in refused(capsys, "events.out.tfevents.1")
+    assert "pip install -c constraints.txt -e '.[tensorboard]'" in refused(capsys, "events.out.tfevents.1")
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=f"the outside traces are not at {TRACES}")

@@ -63,7 +63,7 @@ def test_a_mistake_is_one_line_and_starts_nothing(shell: Shell, words: tuple[str
 @pytest.mark.parametrize(
     ("assignment", "said"),
     [
-        ("env.id=LunarLander-v3", "mission-tui[envs]"),
+        ("env.id=LunarLander-v3", "pip install -c constraints.txt -e '.[envs]'"),
         ("env.id=CartPole-v9", "CartPole-v"),
         ("env.id=nowhere:Nothing-v0", "nowhere"),
         ("run.device=cuda:99", "cuda"),

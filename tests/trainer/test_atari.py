@@ -17,6 +17,7 @@ import pytest
 import torch as th
 
 from mission_tui.envs.atari import AtariWrapper
+from mission_tui.errors import install_words
 from mission_tui.fleet.specs.preset import resolve
 from mission_tui.fleet.specs.preset_file import read_preset
 from mission_tui.fleet.specs.spec import Spec
@@ -91,5 +92,5 @@ def test_without_the_extra_one_sentence_says_what_to_install(module: str, tmp_pa
     spec = json.loads(msgspec.json.encode(atari(env={"imports": [module]})))
     code, answer, _ = preflight(spec, search_path_without((module,), tmp_path / "path"))
     assert code == 78
-    said = f"env.imports: module '{module}' needs the `envs` extra: pip install 'mission-tui[envs]'"
+    said = f"env.imports: module '{module}' needs the `envs` extra; {install_words('envs')}"
     assert answer["error"] == said

@@ -19,7 +19,7 @@ from mission_tui.cli.doctor_checks import Check
 from mission_tui.cli.follow_runs import snapshot_of
 from mission_tui.cli.screen import can_draw
 from mission_tui.cli.unit_file import LINGER
-from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
+from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError, install_words
 from mission_tui.paths import socket_dir
 from mission_tui.records.root_checks import SHARED, file_system
 
@@ -77,8 +77,7 @@ def _optional(name: str, brings: str) -> Check:
     release = _installed(name)
     if release is not None:
         return Check(name, "ok", release)
-    install = f"in the folder of mission-tui: pip install -c constraints.txt -e '.[{EXTRAS.get(name, 'envs')}]'"
-    return Check(name, "note", "not installed", f"for {brings}; {install}")
+    return Check(name, "note", "not installed", f"for {brings}; {install_words(EXTRAS.get(name, 'envs'))}")
 
 
 def terminal_checks(environ: Mapping[str, str]) -> list[Check]:

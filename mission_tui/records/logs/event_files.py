@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from mission_tui.errors import install_words
 from mission_tui.fleet.events.metrics import Episodes, mean_value
 from mission_tui.records.logs.log import LogError, TableRow, TrainingLog
 from mission_tui.records.logs.read import log_of_rows
@@ -76,7 +77,7 @@ def _steps(path: Path, words: dict[str, str]) -> Iterator[Step]:
         )
     except ImportError:
         raise LogError(
-            f"{path}: is a TensorBoard event file, which needs the extra: pip install 'mission-tui[tensorboard]'"
+            f"{path}: is a TensorBoard event file, which needs the `tensorboard` extra; {install_words('tensorboard')}"
         ) from None
     from google.protobuf.message import DecodeError
 

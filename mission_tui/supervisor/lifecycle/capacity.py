@@ -263,6 +263,6 @@ def _best(run: LiveRun, state: MachineState, gpus: list[Gpu]) -> Gpu:
 
 
 def _why(gpu: Gpu, count: int) -> str:
-    free = "" if gpu.free is None else f", {size_of(max(0, gpu.free))} free and promised to no run"
+    free = "" if gpu.free is None else f", {size_of(max(0, gpu.free))} free and not reserved for other runs"
     runs = f"{gpu.runs} run{'' if gpu.runs == 1 else 's'} on it"
     return f"of {count} GPUs the calmest with room: {round(100 * gpu.busy)} % busy, {runs}{free}"

@@ -26,7 +26,7 @@ from typing import IO, Literal
 import msgspec
 from msgspec import Struct, structs
 
-from mission_tui.errors import MissionError
+from mission_tui.errors import MissionError, install_words
 from mission_tui.fleet.events.findings import FailedDuty, Finding
 from mission_tui.fleet.events.journal import FleetEvent, HealthActed
 from mission_tui.fleet.specs.thresholds import HealthKeep
@@ -42,7 +42,7 @@ LIMIT_S = 30.0
 AT_ONCE = 4
 BODY_CHARACTERS = 1000
 SCHEMA = 1
-NO_APPRISE = "apprise is not installed where the supervisor runs: pip install 'mission-tui[notify]'"
+NO_APPRISE = f"apprise is not installed where the supervisor runs; {install_words('notify')}"
 # The package has a console script, but no module that can be run by name.
 _APPRISE = (sys.executable, "-P", "-c", "import sys; from apprise.cli import main; sys.exit(main())")
 _COMPLAINT_BYTES = 4096

@@ -16,6 +16,7 @@ import pytest
 from gymnasium import spaces
 
 import mission_tui.envs  # noqa: F401 - registers MissionGym
+from mission_tui.errors import install_words
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight
 from mission_tui.trainer.checking.preflight import _KNOWN, known_spaces, main
@@ -155,7 +156,7 @@ def test_a_missing_extra_is_named(env_id: str, package: str, tmp_path: Path) -> 
     """Where the environment's package cannot be imported, the sentence is the line that installs it."""
     code, answer, _ = preflight({"preset": "p", "env": {"id": env_id}}, search_path_without((package,), tmp_path / "p"))
     assert (code, answer["exit_code"]) == (78, 78)
-    assert "needs the `envs` extra: pip install 'mission-tui[envs]'" in answer["error"]
+    assert f"needs the `envs` extra; {install_words('envs')}" in answer["error"]
 
 
 @pytest.mark.skipif(find_spec("ale_py") is None, reason="the `envs` extra is not installed")
@@ -199,7 +200,7 @@ def test_a_missing_algorithm_is_named(tmp_path: Path) -> None:
     spec = {"preset": "p", "env": {"id": "CartPole-v1"}, "ppo": {"algo": "recurrent_ppo", "policy": "MlpLstmPolicy"}}
     code, answer, loaded = preflight(spec, search_path_without(("sb3_contrib",), tmp_path / "p"))
     assert (code, answer["exit_code"]) == (78, 78)
-    assert answer["error"].endswith("needs the `contrib` extra: pip install 'mission-tui[contrib]'")
+    assert answer["error"].endswith(f"needs the `contrib` extra; {install_words('contrib')}")
     assert loaded == "[]\n"
 
 
