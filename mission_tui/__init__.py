@@ -3,4 +3,4 @@
 The package root imports nothing, so that every verb pays only for what it uses.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
