@@ -83,8 +83,7 @@ class Training:
     def save(self, reason: CheckpointReason) -> str:
         """Save the last boundary; returns the checkpoint's name."""
         assert self.boundary is not None
-        played = self.evaluating.checkpoint
-        kept = {*self.orders.kept, *([] if played is None else [played])}
+        kept = {*self.orders.kept, *self.evaluating.checkpoints}
         return self.checkpoints.save(self.boundary, reason, self._extra(), kept)
 
     def _take_boundary(self, watch: Stopwatch) -> Boundary:
@@ -180,20 +179,33 @@ class Training:
         self.record.phase("ending")
         if (done := self.evaluating.take()) is not None:
             self.record.evaluated(*done)
-        self._save_last(reason)
+        saved = self._save_last(reason)
         if self.callbacks is not None:
             # What is saved is safe from whatever they do now.
             self.callbacks.on_training_end()
             self.callbacks.log.report_rest()
+        if how == "finished" and saved is not None:
+            self._evaluate_rest(saved)
         return how
 
-    def _save_last(self, reason: CheckpointReason) -> None:
+    def _evaluate_rest(self, saved: str) -> None:
+        """Wait for the evaluations that are left, and for one of the last boundary; a stop ends the waiting."""
+        assert self.boundary is not None
+        if self.evaluating.is_last_due(self.boundary.timesteps):
+            self.evaluating.begin(saved, self.boundary.update, self.boundary.timesteps)
+        while self.evaluating.checkpoints and not self.orders.stop_asked():
+            if (done := self.evaluating.take()) is not None:
+                self.record.evaluated(*done)
+            else:
+                self.orders.wait()
+
+    def _save_last(self, reason: CheckpointReason) -> str | None:
         """Save the last boundary; a stop is honoured without, where an earlier checkpoint is left to go on from.
 
         Raises `StorageError` and `CheckpointError`.
         """
         try:
-            self.save(reason)
+            return self.save(reason)
         except (StorageError, CheckpointError) as error:
             left = self.checkpoints.newest_in_words(self.progress.update)
             self.record.failed(CHECKPOINT, str(error))
@@ -201,6 +213,7 @@ class Training:
                 raise
             complain(f"the last boundary could not be saved: {error}")
             self.unsaved = f"its last boundary was not saved: {error}; {left}"
+            return None
 
     def _extra(self) -> dict[str, Any]:
         """What a resume wants to know of the policy before loading it."""

@@ -1,13 +1,15 @@
 """Periodic evaluation while a run trains: a process of its own plays the checkpoint just saved, niced, one at a time.
 
 It draws from no generator of the training and shares nothing with it but files, so the run learns the same with and
-without. One that has not ended when the training does is ended with it.
+without. What comes due while another plays waits for its turn. A training that has finished waits for those that are
+left, and for one of its last boundary; one that was stopped does not.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ from mission_tui.trainer.failures import complain
 
 _NICE = 15
 _END_S = 5.0
+MOST_WAITING = 8
+"""Each holds a checkpoint: a machine that plays slower than it trains must not fill its disk with them."""
 
 
 class Played(msgspec.Struct, frozen=True):
@@ -35,12 +39,17 @@ class Played(msgspec.Struct, frozen=True):
     episodes: int
 
 
-@dataclass(slots=True)
-class _Process:
-    process: subprocess.Popen[bytes]
+@dataclass(frozen=True, slots=True)
+class _Due:
     checkpoint: str
     update: int
     timesteps: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Playing:
+    what: _Due
+    process: subprocess.Popen[bytes]
     file: Path
 
 
@@ -51,27 +60,45 @@ class Evaluating:
         self._run_dir = run_dir
         self._asked = asked
         self._due_at = _next(asked.every, from_timesteps)
-        self._at_work: _Process | None = None
+        self._playing: _Playing | None = None
+        self._waiting: deque[_Due] = deque()
+        self._newest_timesteps = from_timesteps
         self.failed: Callable[[str], None] = complain
         """Hears why a checkpoint was not played."""
 
     @property
-    def checkpoint(self) -> str | None:
-        """The checkpoint that is being played and must stay."""
-        return None if self._at_work is None else self._at_work.checkpoint
+    def checkpoints(self) -> frozenset[str]:
+        """Those that are played, or wait for it, and must stay."""
+        playing = [] if self._playing is None else [self._playing.what]
+        return frozenset(due.checkpoint for due in (*playing, *self._waiting))
 
     def due(self, timesteps: int) -> bool:
-        """Whether the boundary at `timesteps` is to be played. One that comes while another is played is left out."""
+        """Whether the boundary at `timesteps` is to be played."""
         if self._due_at is None or timesteps < self._due_at:
             return False
         self._due_at = _next(self._asked.every, timesteps)
-        if self._at_work is not None:
-            complain(f"evaluation at {timesteps:,} steps left out: the one at {self._at_work.timesteps:,} still plays")
-            return False
         return True
 
+    def is_last_due(self, timesteps: int) -> bool:
+        """Whether the last boundary, at `timesteps`, is to be played and was not handed over yet."""
+        return self._asked.every is not None and timesteps > self._newest_timesteps
+
     def begin(self, checkpoint: str, update: int, timesteps: int) -> None:
-        """Play the saved `checkpoint`."""
+        """Play the saved `checkpoint`, once those before it were played."""
+        self._newest_timesteps = timesteps
+        self._waiting.append(_Due(checkpoint, update, timesteps))
+        if len(self._waiting) > MOST_WAITING:
+            left_out = self._waiting.popleft()
+            self.failed(f"the evaluation at {left_out.timesteps:,} steps was left out: {MOST_WAITING} later ones wait")
+        if self._playing is None:
+            self._play_next()
+
+    def _play_next(self) -> None:
+        while self._playing is None and self._waiting:
+            self._play(self._waiting.popleft())
+
+    def _play(self, due: _Due) -> None:
+        checkpoint, timesteps = due.checkpoint, due.timesteps
         file = self._run_dir.evaluations / f"{checkpoint}-periodic.json"
         words = ["--checkpoint", checkpoint, "--episodes", str(self._asked.episodes), "--out", str(file)]
         words += [] if self._asked.deterministic else ["--stochastic"]
@@ -88,36 +115,37 @@ class Evaluating:
             return
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
-        self._at_work = _Process(process, checkpoint, update, timesteps, file)
+        self._playing = _Playing(due, process, file)
 
     def take(self) -> tuple[int, int, Played] | None:
         """Update, timesteps and result of an evaluation that has ended since the last look."""
-        work = self._at_work
-        if work is None:
+        if self._playing is None:
             return None
-        code, played = work.process.poll(), None
+        what, process, file = self._playing.what, self._playing.process, self._playing.file
+        code, played = process.poll(), None
         with suppress(DamagedError, OSError):
-            played = read_json(work.file, Played)
+            played = read_json(file, Played)
         if code is None and played is None:
             return None
-        self._at_work = None
+        self._playing = None
         if code is None:
             # The file is the last thing it does; leaving takes it longer than an update may take here.
-            _end(work.process)
+            _end(process)
+        self._play_next()
         if played is None:
-            self.failed(
-                f"the evaluation at {work.timesteps:,} steps gave no result (exit code {code}); training goes on"
-            )
+            self.failed(f"the evaluation at {what.timesteps:,} steps gave no result (exit code {code})")
             return None
-        return work.update, work.timesteps, played
+        return what.update, what.timesteps, played
 
     def close(self) -> None:
-        """End the one that still plays."""
-        if self._at_work is None:
+        """End the one that still plays, and forget those that wait."""
+        if self._playing is None:
             return
-        _end(self._at_work.process)
-        complain(f"the evaluation at {self._at_work.timesteps:,} steps had not ended; `mission-tui evaluate` plays it")
-        self._at_work = None
+        _end(self._playing.process)
+        steps = ", ".join(f"{due.timesteps:,}" for due in (self._playing.what, *self._waiting))
+        complain(f"no evaluation at {steps} steps: the training has ended; `mission-tui evaluate` plays a checkpoint")
+        self._playing = None
+        self._waiting.clear()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -12,10 +12,10 @@ from msgspec import structs
 
 from mission_tui.fleet.events.metrics import EvaluationDone
 from mission_tui.fleet.specs.spec import EvaluateSpec
-from mission_tui.ipc.telemetry_messages import PhaseEntered, TelemetryMessage
+from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.orders import Orders
-from mission_tui.trainer.periodic_evaluation import Evaluating
+from mission_tui.trainer.periodic_evaluation import MOST_WAITING, Evaluating
 from tests.trainer.harness import new_run, run_attempt, spec_with
 from tests.waiting import until
 
@@ -35,7 +35,7 @@ def test_what_is_played_is_recorded_and_changes_nothing(tmp_path: Path) -> None:
             until(file.is_file, 150, "the evaluation is written")
 
     ran = run_attempt(run_dir, hook=patient)
-    (row,) = [it for it in ran.records() if isinstance(it, EvaluationDone)]
+    row = next(it for it in ran.records() if isinstance(it, EvaluationDone))
     assert (row.update, row.timesteps, row.episodes) == (2, 128, 2)
     assert float(row.mean) > 0.0
     alone = run_attempt(new_run(tmp_path / "alone", plain)).parameters()
@@ -52,16 +52,55 @@ def test_it_is_due_at_multiples(tmp_path: Path) -> None:
 
 
 def test_one_at_a_time_and_none_is_left(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What comes while another plays is left out, which is said; closing ends the one that plays."""
+    """What comes while another plays waits, and its checkpoint stays; closing ends the one that plays, and says so."""
     evaluating = Evaluating(RunDir(tmp_path), EvaluateSpec(every=100), 0)
-    evaluating.begin("000000100", 1, 100)
-    assert evaluating.checkpoint == "000000100"
-    assert not evaluating.due(200)
+    for update, name in enumerate(("000000100", "000000200"), 1):
+        assert evaluating.due(update * 100)
+        evaluating.begin(name, update, update * 100)
+    assert evaluating.checkpoints == {"000000100", "000000200"}
     evaluating.close()
-    assert evaluating.due(300)
-    said = capfd.readouterr().err
-    assert "evaluation at 200 steps left out: the one at 100 still plays" in said
-    assert "the evaluation at 100 steps had not ended" in said
+    assert evaluating.checkpoints == frozenset()
+    assert "no evaluation at 100, 200 steps: the training has ended" in capfd.readouterr().err
+
+
+def test_too_many_that_wait_are_left_out_by_name(tmp_path: Path) -> None:
+    """The oldest go first; each is a fact of the run, not a word in its log only."""
+    said: list[str] = []
+    evaluating = Evaluating(RunDir(tmp_path), EvaluateSpec(every=100), 0)
+    evaluating.failed = said.append
+    for update in range(1, MOST_WAITING + 3):
+        evaluating.begin(f"{update}00", update, update * 100)
+    assert said == [f"the evaluation at 200 steps was left out: {MOST_WAITING} later ones wait"]
+    assert "200" not in evaluating.checkpoints
+    assert len(evaluating.checkpoints) == MOST_WAITING + 1
+    evaluating.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_finished_run_has_all_its_evaluations_and_one_of_its_end(tmp_path: Path) -> None:
+    """However slow they play: every multiple, and the last boundary, each once and in order."""
+    spec = structs.replace(spec_with(), evaluate=EvaluateSpec(every=128, episodes=1))
+    ran = run_attempt(new_run(tmp_path / "run", spec))
+    played = [it.timesteps for it in ran.records() if isinstance(it, EvaluationDone)]
+    last = ran.ended().timesteps
+    assert played == sorted({*range(128, last + 1, 128), last})
+    assert ran.ended().how == "finished"
+
+
+@pytest.mark.timeout(120)
+def test_a_stop_waits_for_no_evaluation(tmp_path: Path) -> None:
+    """Neither when it comes while training, nor while the last evaluations play."""
+    spec = structs.replace(spec_with(), evaluate=EvaluateSpec(every=64, episodes=100_000))
+    run_dir = new_run(tmp_path / "run", spec)
+
+    def stop_at_the_end(message: TelemetryMessage, orders: Orders) -> None:
+        if isinstance(message, PhaseEntered) and message.phase == "ending":
+            orders.obey(Order("stop"))
+
+    ran = run_attempt(run_dir, hook=stop_at_the_end)
+    assert ran.ended().how == "finished"
+    assert [it for it in ran.records() if isinstance(it, EvaluationDone)] == []
 
 
 def test_an_evaluation_that_fails_ends_no_training(
@@ -71,5 +110,5 @@ def test_an_evaluation_that_fails_ends_no_training(
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     evaluating = Evaluating(RunDir(tmp_path), EvaluateSpec(every=100), 0)
     evaluating.begin("nowhere", 1, 100)
-    until(lambda: evaluating.take() is None and evaluating.checkpoint is None, 40, "it has failed")
+    until(lambda: evaluating.take() is None and not evaluating.checkpoints, 40, "it has failed")
     assert "the evaluation at 100 steps gave no result (exit code 1)" in capfd.readouterr().err
