@@ -65,7 +65,7 @@ def test_one_key_goes_to_the_other_root_and_back(quick: Shell, other: Shell) -> 
             # Other tests' roots may be live, too.
             terminal.press(*"other/runs", "enter")
         assert "mine" not in terminal.shows("theirs").splitlines()[0]
-        terminal.shows("presets and working folder stay")
+        terminal.shows("presets and working folder are still those of")
         until(lambda: " W " in terminal.text().splitlines()[0], 20, "the first root is named there")
         terminal.press("q")
         assert terminal.process.wait(timeout=10) == 0

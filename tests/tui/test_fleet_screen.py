@@ -161,7 +161,7 @@ async def test_a_filter_that_a_new_run_makes_endless_is_told_of() -> None:
         await stage.until(lambda: fleet(stage).view_state.pattern is not None)
         stage.client.show(a_fleet((a_run("a" * 60), *LIVE), revision=2))
         stage.clock.advance(1)
-        await stage.until(lambda: any("takes too long: nothing is filtered" in told for told in stage.toasts()))
+        await stage.until(lambda: any("takes too long, so nothing is filtered" in told for told in stage.toasts()))
         assert len(fleet(stage).view_state.roster.runs) == 1 + len(LIVE)
 
 

@@ -112,7 +112,7 @@ async def test_a_time_can_be_typed() -> None:
         await stage.press("g")
         await stage.shows("Go to")
         await stage.press(*"soon", "enter")
-        await stage.shows("'soon' is no time")
+        await stage.shows("'soon' is not a time")
         assert asked(stage) == []
 
 

@@ -67,7 +67,11 @@ def _held_steps(sides: Sides, minibatches: int) -> tuple[tuple[str, ...], str]:
     if steps <= was or sides.learning_rate_now <= 0.0:
         return words, what
     scale = was / steps * sides.learning_rate_was / sides.learning_rate_now
-    slower = () if scale > _NO_SLOWER else sides.scaled_learning_rate(scale)
+    slower = sides.scaled_learning_rate(scale)
+    if scale > _NO_SLOWER:
+        # Slow enough: what it was slowed down to belongs to the remedy, so that taking it is seen.
+        slowed = sides.learning_rate_now < _NO_SLOWER * sides.learning_rate_was
+        slower = sides.scaled_learning_rate(1.0) if slowed else ()
     return (*words, *slower), f"{what}, each {factor(was / steps)} as large"
 
 

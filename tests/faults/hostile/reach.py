@@ -25,7 +25,7 @@ from tests.faults.hostile.texts import MARK
 
 __all__ = ["Reach", "called", "drawing_functions", "parts", "screens_of_the_program"]
 
-_BASES = frozenset({"Lines", "Sheet", "SnapshotScreen"})
+_BASES = frozenset({"Lines", "PlainChart", "Sheet", "SnapshotScreen"})
 """Nothing of these alone is ever on a screen."""
 _THEIRS = frozenset({"Input", "TextArea", "Toast"})
 """Textual's own, which are shown as they come."""

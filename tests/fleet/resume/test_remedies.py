@@ -91,6 +91,7 @@ WARNED = [
     *((SCHEDULED, [f"run.total_timesteps={total}", "env.n_envs=32"]) for total in ("2M", "4M", "600k")),
     (WAS, ["env.n_envs=9"]),
     (change(WAS, ["ppo.n_epochs=3"]), ["env.n_envs=32"]),
+    *((change(WAS, ["ppo.n_epochs=2"]), [f"env.n_envs={count}"]) for count in (16, 64)),
     (change(WAS, ["ppo.target_kl=0.01"]), ["env.n_envs=32"]),
     (change(WAS, ["ppo.batch_size=auto", "ppo.n_epochs=none"]), ["env.n_envs=32"]),
     (SCHEDULED, ["run.duration_s=60", "ppo.n_epochs=20"]),
@@ -144,6 +145,16 @@ def test_what_holds_the_gradient_steps_is_worked_out_from_the_run_as_it_was(
     assert (target.spec.ppo.n_epochs, target.spec.ppo.learning_rate) == (epochs, rate)
     again = named(judge_resume(WAS, target.spec, HALFWAY), "env.n_envs")
     assert (again.grade, "hold-steps" in offered(again)) == ("note", False)
+
+
+@pytest.mark.parametrize(("count", "rate"), [(16, 1.5e-4), (64, 3.75e-5)])
+def test_where_epochs_cannot_be_fewer_the_rate_alone_holds_the_gradient_steps(count: int, rate: float) -> None:
+    """It is on offer, answers the warning, and is not taken twice."""
+    was = change(WAS, ["ppo.n_epochs=2"])
+    target = taken(was, [f"env.n_envs={count}"], "hold-steps")
+    assert (target.spec.ppo.n_epochs, target.spec.ppo.learning_rate) == (2, rate)
+    again = named(judge_resume(was, target.spec, HALFWAY), "env.n_envs")
+    assert (again.grade, again.answered_by) == ("note", "hold-steps")
     assert again.why.startswith("answered by hold-steps")
     assert again.answered_by == "hold-steps"
 
