@@ -69,14 +69,22 @@ class Terminal:
         for key in keys:
             os.write(self._master, KEYS.get(key, key).encode())
 
-    def shows(self, words: str, timeout_s: float = 15.0) -> str:
-        """Wait until the screen contains `words`; returns the screen."""
+    def shows(self, words: str, timeout_s: float = 15.0, *, beside: str = "") -> str:
+        """Wait until the screen contains `words`, and `beside` at the same time; returns the screen.
+
+        A picture may arrive in parts, so what belongs to the same one is waited for together.
+        """
         try:
-            until(lambda: words in self.text() or self.process.poll() is not None, timeout_s)
+            until(lambda: self._shows(words, beside) or self.process.poll() is not None, timeout_s)
         except AssertionError:
-            raise AssertionError(f"{words!r} never shown; the screen was:\n{self.text()}") from None
+            both = f"{words!r}{f' beside {beside!r}' if beside else ''}"
+            raise AssertionError(f"{both} never shown; the screen was:\n{self.text()}") from None
         assert words in self.text(), f"{words!r} not shown when the program ended:\n{self.text()}"
         return self.text()
+
+    def _shows(self, words: str, beside: str) -> bool:
+        text = self.text()
+        return words in text and beside in text
 
     def hang_up(self) -> None:
         """The terminal goes away: the master closes and the kernel sends SIGHUP."""

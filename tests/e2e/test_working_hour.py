@@ -51,8 +51,7 @@ def test_a_working_hour(sick: Shell) -> None:
     with screen(sick) as terminal:
         terminal.shows("No runs yet", WAIT_S)
         terminal.press("P")
-        terminal.shows("2 live", WAIT_S)
-        terminal.shows("▲ KL", WAIT_S)
+        terminal.shows("▲ KL", WAIT_S, beside="2 live")
         both_t = time.time()
         tiny, small = run_of(sick, "tiny"), run_of(sick, "small")
 
@@ -60,7 +59,7 @@ def test_a_working_hour(sick: Shell) -> None:
         terminal.press("h")
         terminal.shows("Esc back", WAIT_S)
         terminal.shows("every value beside its limits", WAIT_S)
-        assert "KL outside the trust region" in terminal.shows("advice end an update early, once", WAIT_S)
+        terminal.shows("advice end an update early, once", WAIT_S, beside="KL outside the trust region")
         terminal.press("escape")
         terminal.shows("q leave", WAIT_S)
 
@@ -71,7 +70,7 @@ def test_a_working_hour(sick: Shell) -> None:
         terminal.press("R")
         terminal.shows("with other settings", WAIT_S)
         terminal.press(*"ppo.n_epochs=1", "enter")
-        assert "ppo.n_epochs" in terminal.shows("2 → 1", WAIT_S)
+        terminal.shows("2 → 1", WAIT_S, beside="ppo.n_epochs")
         terminal.press("y")
         terminal.shows("resume accepted", WAIT_S)
         until(lambda: sick.view(tiny)["attempt"] == 2 and sick.view(tiny)["state"] == "running", 40, "it goes on")
@@ -79,7 +78,7 @@ def test_a_working_hour(sick: Shell) -> None:
         unfiltered(terminal, tiny)
         choose(terminal, small)
         terminal.press("K")
-        assert small[16:] in terminal.shows("kill now", WAIT_S)
+        terminal.shows("kill now", WAIT_S, beside=small[16:])
         terminal.press("y")
         terminal.shows("killed", WAIT_S)
         unfiltered(terminal, small)
@@ -101,7 +100,7 @@ def test_a_working_hour(sick: Shell) -> None:
         until(lambda: f"REPLAY {clock}" in terminal.text() and "2 live" in terminal.text(), 40, "as it was")
         terminal.press("K", "p", "H")
         terminal.shows("mission-tui ", WAIT_S)
-        assert "1 live" in terminal.shows("1 ended", WAIT_S)
+        terminal.shows("1 ended", WAIT_S, beside="1 live")
         assert sick.view(tiny)["state"] == "running"
         terminal.hang_up()
         assert terminal.process.wait(timeout=10) is not None
@@ -109,7 +108,7 @@ def test_a_working_hour(sick: Shell) -> None:
     until(lambda: sick.view(tiny)["state"] == "ended", 40, "it ends while nobody looks")
     with screen(sick) as terminal:
         terminal.shows("away", WAIT_S)
-        assert "2 ended" in terminal.shows("stopped", WAIT_S)
+        terminal.shows("stopped", WAIT_S, beside="2 ended")
         terminal.press("q")
         assert terminal.process.wait(timeout=10) == 0
 

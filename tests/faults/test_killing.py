@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import time
+from collections import Counter
 from signal import SIGKILL
 
 import pytest
@@ -25,11 +26,17 @@ choosing = pytest.mark.skipif(bool(pid_reuse.lacks_choice()), reason=pid_reuse.l
 @choosing
 @pytest.mark.timeout(60)
 def test_k1_an_innocent_process_with_a_recorded_number_is_never_signalled() -> None:
-    """Fifty before the functions that signal, two before a supervisor that adopts, is asked to kill, and cleans."""
-    found, figures = violations_in(pid_reuse.PART, range(50, 101))
-    assert found == []
-    assert figures["numbers reused"] > 40
-    assert figures["runs adopted"] == 1
+    """Forty before the functions that signal, two before a supervisor that adopts, is asked to kill, and cleans."""
+    # On a busy machine others take some of the numbers first; a round without its number shows nothing.
+    figures: Counter[str] = Counter()
+    for first, wanted, enough in ((0, "numbers reused", 40), (99, "runs adopted", 1)):
+        for _ in range(20):
+            found, more = violations_in(pid_reuse.PART, range(first, first + enough))
+            assert found == []
+            figures += more
+            if figures[wanted] >= enough:
+                break
+        assert figures[wanted] >= enough
 
 
 def test_k7_a_group_whose_leader_is_gone_is_reached_by_the_held_leader_or_left_alone() -> None:

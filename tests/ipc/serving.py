@@ -124,13 +124,18 @@ class Desk:
 
 @asynccontextmanager
 async def served(
-    root: Path, *, hello_s: float = HELLO_S, stall_s: float = STALL_S, limit: int = CONNECTION_LIMIT
+    root: Path,
+    *,
+    hello_s: float = HELLO_S,
+    stall_s: float = STALL_S,
+    limit: int = CONNECTION_LIMIT,
+    at: Path | None = None,
 ) -> AsyncIterator[tuple[Desk, Listener]]:
-    """A context behind the operator socket of `root`."""
+    """A context behind the operator socket of `root`, or behind the one at `at`."""
     desk = Desk()
     with operator_path(root) as path:
         listener = await serve_operator(
-            path, root, desk.handle, desk.gone.append, hello_s=hello_s, stall_s=stall_s, limit=limit
+            at or path, root, desk.handle, desk.gone.append, hello_s=hello_s, stall_s=stall_s, limit=limit
         )
         try:
             yield desk, listener

@@ -11,6 +11,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -341,18 +342,18 @@ async def test_another_user_is_not_served(tmp_path: Path) -> None:
         "import os, socket, sys; link = socket.socket(socket.AF_UNIX);"
         "os.setuid(65534); link.connect(sys.argv[1]); print(link.recv(9))"
     )
-    async with served(tmp_path) as (desk, listener):
-        listener.path.chmod(0o777)
-        for folder in (listener.path.parent, listener.path.parent.parent):
-            folder.chmod(0o755)
-        try:
+    # Not where supervisors have their sockets: whichever of this user starts meanwhile closes that folder again.
+    with tempfile.TemporaryDirectory(prefix="mission-tui-", dir="/tmp") as house:
+        path = Path(house, "sockets", "of-a-root", "operator.sock")
+        async with served(tmp_path, at=path) as (desk, listener):
+            listener.path.chmod(0o777)
+            for folder in (path.parent, path.parent.parent, Path(house)):
+                folder.chmod(0o755)
             stranger = await asyncio.to_thread(
                 subprocess.run,
-                [sys.executable, "-I", "-c", program, os.fspath(listener.path)],
+                [sys.executable, "-I", "-c", program, os.fspath(path)],
                 capture_output=True,
                 text=True,
             )
-        finally:
-            listener.path.parent.parent.chmod(0o700)
         assert stranger.stdout == "b''\n", stranger.stderr
         assert desk.gone == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from mission_tui.ipc.requests import Act
 from mission_tui.tui.snapshot_arrivals import Pace
 from tests.tui.fake_client import FakeClient
@@ -67,13 +69,17 @@ async def test_a_key_without_a_supervisor_says_so() -> None:
 
 
 async def test_snapshots_are_drawn_at_most_four_times_a_second() -> None:
-    """Of a flood within one moment only the newest is drawn, and only when its time has come."""
+    """Of a flood only a few are drawn, however long it lasts here, and the newest when its time has come."""
     async with staged() as stage:
+        drawn: set[int] = set()
+        begun = time.monotonic()
         for revision in range(2, 40):
             stage.client.show(a_fleet((a_run(f"flood-{revision:04d}"),), revision=revision))
             await stage.pilot.pause()
-        assert stage.app.app_context.snapshot is not None
-        assert stage.app.app_context.snapshot.revision < 39
+            assert stage.app.app_context.snapshot is not None
+            drawn.add(stage.app.app_context.snapshot.revision)
+        # One was drawn before, and one may be due at once.
+        assert len(drawn) <= 2 + 4 * (time.monotonic() - begun)
         stage.clock.advance(1)
         await stage.shows("flood-0039")
 
