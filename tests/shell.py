@@ -5,21 +5,24 @@ Shared by the tests of the command line and by those of the whole road.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 import psutil
 
 from mission_tui.cli.follow_runs import view_of
+from mission_tui.cli.root import main
 from mission_tui.cli.tables.documents import run_facts
 from mission_tui.errors import MissionError
 from mission_tui.ipc.client import Connection
@@ -76,6 +79,20 @@ class Shell:
                 process.kill()
                 raise
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def typed(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """The same in this process, for words that are refused or that only read: an interpreter for each takes longer
+        than what it does.
+        """
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            mock.patch.dict(os.environ, self.environ, clear=True),
+            chdir(self.cwd),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            code = main(words)
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
     def json(self, *words: str, timeout_s: float = 30.0, code: int = 0) -> Any:
         """The one document that the command prints with `--json`."""

@@ -48,7 +48,7 @@ MISTAKES = [
 def test_a_mistake_is_one_line_and_starts_nothing(shell: Shell, words: tuple[str, ...], code: int, said: str) -> None:
     """The line names what is wrong, the exit code its kind; no supervisor and no runs root come of it."""
     (shell.cwd / "presets" / "broken.toml").write_text("[env\nid = 3")
-    done = shell(*words)
+    done = shell.typed(*words)
     assert done.returncode == code, done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith("mission-tui: ")
@@ -56,6 +56,12 @@ def test_a_mistake_is_one_line_and_starts_nothing(shell: Shell, words: tuple[str
     assert len(line) < 500
     assert done.stdout == ""
     assert not shell.root.exists()
+
+
+def test_a_mistake_is_the_same_to_a_process_of_its_own(shell: Shell) -> None:
+    """One of them as a person types it: the same line, and its code is that of the process."""
+    typed, done = shell.typed("launch", "nosuch"), shell("launch", "nosuch")
+    assert (done.returncode, done.stdout, done.stderr) == (typed.returncode, typed.stdout, typed.stderr)
     assert shell.processes() == []
 
 
@@ -99,7 +105,7 @@ def test_a_runs_root_that_leads_nowhere_is_one_sentence(shell: Shell, way: str) 
     root = roots.get(way, "~nosuchuser/runs")
     shell.environ["MISSION_TUI_RUNS"] = root
     for words in (("--runs-dir", root, "status"), ("doctor",), ("paths",), ("launch", "tiny")):
-        done = shell(*words)
+        done = shell.typed(*words)
         assert done.returncode == 2
         (line,) = done.stderr.splitlines()
         assert "the runs root cannot be" in line
