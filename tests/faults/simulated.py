@@ -2,6 +2,10 @@
 
 They write what real ones write, by the same code. A process is a pipe that is closed when it ends, which is all that a
 supervisor sees of a pidfd. Time passes only while the supervisor waits, so hours take milliseconds.
+
+A trainer is scripted as `tests/supervisor/stub_trainer.py` is, by variables of its order: `STUB_UPDATE_S`, `STUB_KL`,
+`STUB_NAN_FROM`, `STUB_DIES_AT`, `STUB_ENDS_AT`, `STUB_CRASHES_AFTER`, `STUB_DEAF`, `STUB_MUTE` and `STUB_SET_FREE`. A
+command does nothing, and exits with `STUB_EXITS` if that is given.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import itertools
 import os
 import random
 import signal
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,10 +28,14 @@ from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     Metric,
     MetricRecord,
+    SettingsChanged,
     TrainingEnded,
     TrainingStarted,
     UpdateDone,
 )
+from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.specs.live_settings import with_words
+from mission_tui.fleet.specs.spec import rollout_size
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TelemetryMessage, TrainerHello
 from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.procfs import boot_id
@@ -35,17 +44,18 @@ from mission_tui.records.runs.attempt import LaunchOrder, read_identity
 from mission_tui.records.runs.checkpoint import save_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import CheckpointFacts, verify_checkpoint
+from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.host.identity import Process
 from mission_tui.supervisor.host.lease import Holder
+from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.launchers.keepers import Found
 
-__all__ = ["Body", "Held", "Link", "SupervisorKilledError", "World"]
+__all__ = ["Body", "Held", "Link", "NoGpu", "NoProvenance", "SupervisorKilledError", "World"]
 
 EPOCH = 1_800_000_000.0
 FIRST_PID = 1 << 24
 """Above any number that this kernel gives, so that a look into /proc finds nobody."""
 UPDATE_S = 1.0
-TRANSITIONS = 64
 
 
 class SupervisorKilledError(KeyboardInterrupt):
@@ -126,14 +136,20 @@ class Training:
     link: Link | None = None
     log: AppendLog | None = None
     update: int = 0
+    timesteps: int = 0
     checkpoint: str | None = None
     stopping: bool = False
     paused: bool = False
     asked: Literal["term", "quit"] | None = None
+    set: int = 0
+    """The newest settings that were taken over, by their number."""
 
     def __post_init__(self) -> None:
         self.keeper = self.world.body(self._keeper_hears)
         self.body = self.world.body(self._trainer_hears)
+        self.update_s = float(self.order.env.get("STUB_UPDATE_S", UPDATE_S))
+        own = self.run.attempt(self.order.attempt).spec
+        self.spec = read_spec(own if own.is_file() else self.run.spec)
 
     def begin(self) -> None:
         """The keeper has started its trainer and says who they are."""
@@ -148,14 +164,21 @@ class Training:
             self.run.attempt(self.order.attempt).identity,
             {**facts, "attempt": self.order.attempt, "started_t": time.time(), **who},
         )
+        if self.spec.run.command is not None:
+            if "STUB_EXITS" in self.order.env:
+                code = int(self.order.env["STUB_EXITS"])
+                self.world.after(self.update_s, lambda: self._trainer_is_gone(code=code, number=None))
+            return
         self.log = AppendLog(self.run.metrics)
         words = self.order.argv
         if "--checkpoint" in words:
             self.checkpoint = words[words.index("--checkpoint") + 1]
-            self.update = verify_checkpoint(self.run.checkpoints / self.checkpoint).update
-        origin = (self.update, self.update * TRANSITIONS, self.checkpoint)
+            manifest = verify_checkpoint(self.run.checkpoints / self.checkpoint)
+            self.update, self.timesteps = manifest.update, manifest.timesteps
+        self.begun_at = self.update
+        origin = (self.update, self.timesteps, self.checkpoint)
         self._write(lambda seq: TrainingStarted(seq, self.order.attempt, time.time(), *origin))
-        self.world.after(UPDATE_S, self._go_on)
+        self.world.after(self.update_s, self._go_on)
 
     def crash(self, number: int = signal.SIGSEGV) -> None:
         """The trainer ends by a signal."""
@@ -167,67 +190,117 @@ class Training:
         for order in self.world.said_to(self):
             self._obey(order)
         if self.stopping:
-            self._save("stop")
-            self._last_word()
+            self._end("stopped")
             return
         if self.paused:
-            self.world.tell(self, PhaseEntered("paused", self.update, self.update * TRANSITIONS, time.time()))
+            self._say(PhaseEntered("paused", self.update, self.timesteps, time.time()))
         else:
-            self.world.tell(self, PhaseEntered("update", self.update, self.update * TRANSITIONS, time.time()))
-            self.update += 1
-            metrics: dict[str, Metric] = {"rollout/ep_rew_mean": 1.0, "train/approx_kl": 0.01}
-            where = (self.order.attempt, self.update, self.update * TRANSITIONS)
-            self._write(lambda seq: UpdateDone(seq, *where, time.time(), 0.5, 0.5, 64.0, metrics))
-        self.world.after(UPDATE_S, self._go_on)
+            self._say(PhaseEntered("update", self.update, self.timesteps, time.time()))
+            self._learn()
+            if self._scripted_to_end():
+                return
+        self.world.after(self.update_s, self._go_on)
+
+    def _learn(self) -> None:
+        self.update += 1
+        self.timesteps += rollout_size(self.spec)
+        kl: Metric = float(self.order.env.get("STUB_KL", "0.01"))
+        if self.update >= self._scripted("STUB_NAN_FROM"):
+            kl = "nan"
+        metrics: dict[str, Metric] = {"rollout/ep_rew_mean": self.update / 10, "train/approx_kl": kl}
+        half_s = self.update_s / 2
+        self._write(lambda seq: UpdateDone(seq, *self._place(), time.time(), half_s, half_s, 64.0, metrics))
+
+    def _scripted_to_end(self) -> bool:
+        """Whether this update was its last one; then it has ended."""
+        if self.update - self.begun_at == self._scripted("STUB_CRASHES_AFTER"):
+            self.crash()
+        elif self.update == self._scripted("STUB_DIES_AT"):
+            self._write(lambda seq: TrainingEnded(seq, *self._place(), time.time(), "failed", "nan", "loss is nan"))
+            self._trainer_is_gone(code=1, number=None)
+        elif self.update == self._scripted("STUB_ENDS_AT") or self.timesteps >= (
+            self.spec.run.total_timesteps or sys.maxsize
+        ):
+            self._end("finished")
+        else:
+            return False
+        return True
+
+    def _scripted(self, name: str) -> int:
+        return int(self.order.env.get(name, sys.maxsize))
+
+    def _place(self) -> tuple[int, int, int]:
+        return self.order.attempt, self.update, self.timesteps
 
     def _obey(self, order: Order) -> None:
         match order.what:
             case "stop":
-                self.stopping = True
+                self._ask_stop()
             case "pause" | "unpause":
                 self.paused = order.what == "pause"
             case "checkpoint":
-                self._save("asked")
+                self._save(order.reason)
+            case "set":
+                self._change_settings(order)
             case "keep":
                 pass
 
-    def _save(self, reason: Literal["asked", "stop"]) -> None:
-        name = f"{self.update * TRANSITIONS:09d}"
-        where = (self.order.attempt, self.update, self.update * TRANSITIONS)
+    def _ask_stop(self) -> None:
+        if self.spec.run.command is not None:
+            self._trainer_is_gone(code=None, number=signal.SIGTERM)
+        else:
+            self.stopping = "STUB_DEAF" not in self.order.env
+
+    def _change_settings(self, order: Order) -> None:
+        if order.number > self.set and "STUB_SET_FREE" not in self.order.env:
+            self.set, words = order.number, order.assignments
+            self.spec = with_words(self.spec, (words,))
+            self._write(lambda seq: SettingsChanged(seq, *self._place(), time.time(), order.number, words, words))
+
+    def _save(self, reason: Literal["asked", "finding", "stop", "end"]) -> None:
+        name = f"{self.timesteps:09d}"
         facts = CheckpointFacts(
             run=self.run.id,
             attempt=self.order.attempt,
             update=self.update,
-            timesteps=self.update * TRANSITIONS,
+            timesteps=self.timesteps,
             t=time.time(),
             reason=reason,
             spec_sha256="",
         )
         save_checkpoint(self.run.checkpoints, name, _fill, facts)
         self.checkpoint = name
-        self._write(lambda seq: CheckpointSaved(seq, *where, time.time(), name, reason))
+        self._write(lambda seq: CheckpointSaved(seq, *self._place(), time.time(), name, reason))
 
-    def _last_word(self) -> None:
-        where = (self.order.attempt, self.update, self.update * TRANSITIONS)
-        self._write(lambda seq: TrainingEnded(seq, *where, time.time(), "stopped", checkpoint=self.checkpoint))
+    def _end(self, how: Literal["stopped", "finished"]) -> None:
+        self._save("stop" if how == "stopped" else "end")
+        self._write(lambda seq: TrainingEnded(seq, *self._place(), time.time(), how, checkpoint=self.checkpoint))
         self._trainer_is_gone(code=0, number=None)
 
     def _write(self, make: Callable[[int], MetricRecord]) -> None:
         assert self.log is not None
-        self.world.tell(self, RowsWritten(self.log.append(make).seq))
+        self._say(RowsWritten(self.log.append(make).seq))
+
+    def _say(self, message: TelemetryMessage) -> None:
+        if "STUB_MUTE" not in self.order.env:
+            self.world.tell(self, message)
 
     def _trainer_hears(self, number: signal.Signals) -> None:
         if number == signal.SIGKILL:
             self._trainer_is_gone(code=None, number=number)
         elif number == signal.SIGTERM:
-            self.stopping = True
+            self._ask_stop()
+        elif number != signal.SIGCONT:
+            self.crash(number)
 
     def _keeper_hears(self, number: signal.Signals) -> None:
         if number == signal.SIGKILL:
             self.keeper.end()
         elif number == signal.SIGTERM:
             self.asked = self.asked or "term"
-            self.stopping = True
+            self._ask_stop()
+            if not self.stopping:
+                self.world.after(self.order.grace_s, lambda: self._trainer_hears(signal.SIGKILL))
         elif number == signal.SIGQUIT:
             self.asked = "quit"
             self._trainer_is_gone(code=None, number=signal.SIGKILL)
@@ -251,6 +324,38 @@ class Training:
 
 def _fill(folder: Path) -> None:
     (folder / "weights").write_text(folder.name, encoding="utf-8")
+
+
+class NoGpu:
+    """A machine without one."""
+
+    note = "no GPU"
+
+    def __init__(self) -> None:
+        self.gpus: tuple[()] = ()
+        self.held: dict[int, int | None] = {}
+
+    def present(self) -> bool:
+        return False
+
+    def tick(self, wanted: bool) -> None:
+        del wanted
+
+    def close(self) -> None:
+        pass
+
+
+class NoProvenance:
+    """Nobody is asked from where a run is launched: that takes a process."""
+
+    def record(self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...] = ()) -> None:
+        pass
+
+    async def no_longer_same(
+        self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...] = ()
+    ) -> tuple[Change, ...]:
+        del run, attempt, caller, sources
+        return ()
 
 
 class World:

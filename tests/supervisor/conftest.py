@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import psutil
 import pytest
@@ -22,12 +24,17 @@ from mission_tui.paths import socket_dir
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
 from tests.nvml import library, machine  # noqa: F401 - fixtures
+from tests.rebooting import power_cut
 from tests.supervisor.gpu_watching import watch  # noqa: F401 - a fixture
 from tests.waiting import until
+
+if TYPE_CHECKING:
+    from tests.supervisor.simulated_lab import SimulatedLab
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUB = Path(__file__).with_name("stub_trainer.py")
 FOREVER = 10**12
+T = TypeVar("T")
 
 
 def stub_spec(total_timesteps: int = FOREVER) -> Spec:
@@ -48,8 +55,8 @@ def large_spec() -> Spec:
     return structs.replace(spec, env=env, ppo=structs.replace(spec.ppo, n_steps=transitions, batch_size=64))
 
 
-class Lab:
-    """One runs root, and ways to act on it."""
+class RunsRoot:
+    """One runs root, and what a client asks of its supervisor; whether that is a process is said by who derives."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -61,47 +68,26 @@ class Lab:
             "MISSION_TUI_LEDGER": str(root.parent),
             "XDG_STATE_HOME": str(root.parent / "state"),
         }
-        self.supervisor: subprocess.Popen[bytes] | None = None
-        self.under: tuple[str, ...] = ()
-
-    def start(self, **environ: str) -> subprocess.Popen[bytes]:
-        """Start a supervisor and wait until it answers."""
-        self.supervisor = self.spawn(**environ)
-        until(self.answers, 30, "the supervisor answers")
-        return self.supervisor
-
-    def spawn(self, **environ: str) -> subprocess.Popen[bytes]:
-        """Start a supervisor process."""
-        state = self.root / ".supervisor"
-        state.mkdir(parents=True, exist_ok=True)
-        with (state / "supervisor.log").open("ab") as log:
-            return subprocess.Popen(
-                [*self.under, sys.executable, "-m", "mission_tui.supervisor", "--runs-dir", str(self.root)],
-                cwd="/",
-                env=self.environ | environ,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def kill_supervisor(self) -> None:
-        """SIGKILL it."""
-        assert self.supervisor is not None
-        self.supervisor.kill()
-        self.supervisor.wait(5)
-
-    def answers(self) -> bool:
-        """Whether a supervisor says welcome."""
-        with suppress(Exception), Connection.connect(self.root, start=False):
-            return True
-        return False
 
     def ask(self, make: Callable[[int], Request]) -> OperatorReply:
         """The answer to one request over a connection of its own."""
-        with Connection.connect(self.root, start=False) as connection:
-            reply: OperatorReply = connection.ask(make)  # type: ignore[arg-type]
-        return reply
+        raise NotImplementedError
+
+    def start(self, **environ: str) -> object:
+        """Start a supervisor with these variables."""
+        raise NotImplementedError
+
+    def kill_supervisor(self) -> None:
+        """SIGKILL it."""
+        raise NotImplementedError
+
+    def kill(self, pid: int | None, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal to a keeper or trainer, which must exist."""
+        raise NotImplementedError
+
+    def power_cut(self) -> None:
+        """SIGKILL to everybody of this runs root."""
+        raise NotImplementedError
 
     def launch(self, count: int = 1, *, spec: Spec | None = None, name: str | None = None, **stub: str) -> list[str]:
         """Launch runs of the stub; their ids."""
@@ -130,9 +116,13 @@ class Lab:
         """The run as the snapshot shows it."""
         return next(view for view in self.snapshot().runs if view.id == run)
 
+    def until(self, predicate: Callable[[], T], timeout_s: float = 30.0, what: str = "") -> T:
+        """The first truthy value of `predicate` within `timeout_s`; fails the test otherwise."""
+        return until(predicate, timeout_s, what)
+
     def wait(self, run: str, condition: Callable[[RunView], object], timeout_s: float = 30.0) -> RunView:
         """The first view of the run that meets the condition."""
-        return until(lambda: next((v for v in (self.view(run),) if condition(v)), None), timeout_s, run)  # type: ignore[return-value]
+        return self.until(lambda: next((v for v in (self.view(run),) if condition(v)), None), timeout_s, run)  # type: ignore[return-value]
 
     def running(self, run: str, update: int = 1) -> RunView:
         """Wait until the run is connected and has done `update` updates."""
@@ -144,6 +134,61 @@ class Lab:
     def dir(self, run: str) -> RunDir:
         return RunDir(self.root / run)
 
+    @property
+    def seals(self) -> Seals:
+        """What this runs root's supervisor seals orders with."""
+        return Seals.of(self.environ)
+
+
+class Lab(RunsRoot):
+    """With real processes, and ways to act on them."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.supervisor: subprocess.Popen[bytes] | None = None
+        self.under: tuple[str, ...] = ()
+
+    def start(self, **environ: str) -> subprocess.Popen[bytes]:
+        """Start a supervisor and wait until it answers."""
+        self.supervisor = self.spawn(**environ)
+        until(self.answers, 30, "the supervisor answers")
+        return self.supervisor
+
+    def spawn(self, **environ: str) -> subprocess.Popen[bytes]:
+        """Start a supervisor process."""
+        state = self.root / ".supervisor"
+        state.mkdir(parents=True, exist_ok=True)
+        with (state / "supervisor.log").open("ab") as log:
+            return subprocess.Popen(
+                [*self.under, sys.executable, "-m", "mission_tui.supervisor", "--runs-dir", str(self.root)],
+                cwd="/",
+                env=self.environ | environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def kill_supervisor(self) -> None:
+        assert self.supervisor is not None
+        self.supervisor.kill()
+        self.supervisor.wait(5)
+
+    def kill(self, pid: int | None, number: signal.Signals = signal.SIGKILL) -> None:
+        assert pid is not None
+        os.kill(pid, number)
+
+    def answers(self) -> bool:
+        """Whether a supervisor says welcome."""
+        with suppress(Exception), Connection.connect(self.root, start=False):
+            return True
+        return False
+
+    def ask(self, make: Callable[[int], Request]) -> OperatorReply:
+        with Connection.connect(self.root, start=False) as connection:
+            reply: OperatorReply = connection.ask(make)  # type: ignore[arg-type]
+        return reply
+
     def processes(self) -> list[psutil.Process]:
         """Every living process whose words or environment name this runs root."""
         found = []
@@ -154,10 +199,10 @@ class Lab:
                     found.append(psutil.Process(int(folder.name)))
         return living(found)
 
-    @property
-    def seals(self) -> Seals:
-        """What this runs root's supervisor seals orders with."""
-        return Seals.of(self.environ)
+    def power_cut(self) -> None:
+        power_cut(self.processes())
+        assert self.supervisor is not None
+        self.supervisor.wait(5)
 
     def family(self, run: str) -> list[psutil.Process]:
         """Keeper, trainer and workers of the run's live attempt."""
@@ -218,3 +263,19 @@ def lab(idle_lab: Lab) -> Lab:
     """A runs root with a supervisor."""
     idle_lab.start()
     return idle_lab
+
+
+@pytest.fixture
+def idle_sim() -> Iterator[SimulatedLab]:
+    """A runs root without a supervisor yet, on a simulated machine."""
+    from tests.supervisor.simulated_lab import simulated_lab
+
+    with simulated_lab() as lab:
+        yield lab
+
+
+@pytest.fixture
+def sim(idle_sim: SimulatedLab) -> SimulatedLab:
+    """A runs root with a supervisor, on a simulated machine: no process, and no time but what the test waits."""
+    idle_sim.start()
+    return idle_sim

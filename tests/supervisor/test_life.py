@@ -12,6 +12,7 @@ from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.tail import read_all
 from tests.supervisor.conftest import Lab, living, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -65,22 +66,22 @@ def test_a_killed_trainer_is_noticed_with_its_cause(lab: Lab) -> None:
     until(lambda: not living(family), 5)
 
 
-def test_a_finished_run_says_so(lab: Lab) -> None:
+def test_a_finished_run_says_so(sim: SimulatedLab) -> None:
     """A run that uses up its budget ends as finished, and its rows are in the snapshot as in the file."""
-    (run,) = lab.launch(spec=stub_spec(64 * 5))
-    ended = lab.ended(run)
+    (run,) = sim.launch(spec=stub_spec(64 * 5))
+    ended = sim.ended(run)
     assert (ended.outcome, ended.update, ended.timesteps) == ("finished", 5, 320)
-    records, damage = read_all(lab.dir(run).metrics, MetricRecord)
+    records, damage = read_all(sim.dir(run).metrics, MetricRecord)
     assert not damage
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
 
 
-def test_a_deaf_trainer_without_a_link_is_ended_by_its_keeper(lab: Lab) -> None:
+def test_a_deaf_trainer_without_a_link_is_ended_by_its_keeper(sim: SimulatedLab) -> None:
     """A stop of a trainer that is not connected goes through the keeper as SIGTERM, and saves."""
-    (run,) = lab.launch(STUB_MUTE="1")
-    lab.wait(run, lambda view: (view.update or 0) > 2)
-    lab.act("stop", run)
-    assert lab.ended(run).outcome == "stopped"
+    (run,) = sim.launch(STUB_MUTE="1")
+    sim.wait(run, lambda view: (view.update or 0) > 2)
+    sim.act("stop", run)
+    assert sim.ended(run).outcome == "stopped"
 
 
 def test_pause_blocks_at_a_boundary_and_unpause_goes_on(lab: Lab) -> None:
@@ -96,14 +97,14 @@ def test_pause_blocks_at_a_boundary_and_unpause_goes_on(lab: Lab) -> None:
     lab.wait(run, lambda view: view.state == "running" and (view.update or 0) > (paused.update or 0))
 
 
-def test_a_checkpoint_is_taken_on_request(lab: Lab) -> None:
+def test_a_checkpoint_is_taken_on_request(sim: SimulatedLab) -> None:
     """Asking for a checkpoint makes one that the snapshot names; the run goes on."""
-    (run,) = lab.launch()
-    lab.running(run)
-    lab.act("checkpoint", run)
-    view = lab.wait(run, lambda view: view.last_checkpoint)
-    assert (lab.dir(run).checkpoints / str(view.last_checkpoint) / "manifest.json").is_file()
-    lab.running(run, (view.update or 0) + 3)
+    (run,) = sim.launch()
+    sim.running(run)
+    sim.act("checkpoint", run)
+    view = sim.wait(run, lambda view: view.last_checkpoint)
+    assert (sim.dir(run).checkpoints / str(view.last_checkpoint) / "manifest.json").is_file()
+    sim.running(run, (view.update or 0) + 3)
 
 
 def test_nobody_else_is_touched(lab: Lab) -> None:

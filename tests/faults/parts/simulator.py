@@ -20,15 +20,13 @@ from unittest import mock
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import Asked, AttemptEnded, AttemptStarting, FleetEvent
-from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.requests import Act, Launch, Resume
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.layout import RunDir, supervisor_dir
+from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor.clock import Clock, TimeLimits
 from mission_tui.supervisor.ending import leftovers
-from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle import outcome
 from mission_tui.supervisor.lifecycle.adoption import adopt_live, load_ended
@@ -42,7 +40,7 @@ from mission_tui.supervisor.verbs.acts import checkpoint, kill, park, pause, sto
 from mission_tui.supervisor.verbs.launch import launch
 from mission_tui.supervisor.verbs.resume import resume
 from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder
-from tests.faults.simulated import SupervisorKilledError, World
+from tests.faults.simulated import NoGpu, NoProvenance, SupervisorKilledError, World
 from tests.faults.virtual_time import virtual_loop
 from tests.supervisor.conftest import stub_spec
 
@@ -67,8 +65,8 @@ class Life:
         """A supervisor from its start, with `steps` requests or accidents; it beats once a second all along."""
         core = Core(self.root, {"local": LocalLauncher(self.world)})
         self.core = core
-        core.machine.gpu = _NoGpu()  # type: ignore[assignment]
-        core.provenance = _NoProvenance()  # type: ignore[assignment]
+        core.machine.gpu = NoGpu()  # type: ignore[assignment]
+        core.provenance = NoProvenance()  # type: ignore[assignment]
         core.fleet.started()
         sweep_up(half_made(self.root))
         live, ended = read_fleet(self.root)
@@ -118,38 +116,6 @@ class Life:
                     training.keeper.hear(signal.SIGKILL)
                 else:
                     training.crash()
-
-
-class _NoGpu:
-    """A machine without one."""
-
-    note = "no GPU"
-
-    def __init__(self) -> None:
-        self.gpus: tuple[()] = ()
-        self.held: dict[int, int | None] = {}
-
-    def present(self) -> bool:
-        return False
-
-    def tick(self, wanted: bool) -> None:
-        del wanted
-
-    def close(self) -> None:
-        pass
-
-
-class _NoProvenance:
-    """Nobody is asked from where a run is launched: that takes a process."""
-
-    def record(self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...] = ()) -> None:
-        pass
-
-    async def no_longer_same(
-        self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...] = ()
-    ) -> tuple[Change, ...]:
-        del run, attempt, caller, sources
-        return ()
 
 
 def _run(rounds: Iterable[int], seed: int, tell: Tell) -> Iterator[Violation]:

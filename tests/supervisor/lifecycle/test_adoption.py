@@ -25,11 +25,12 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.supervisor.launchers.local import PATIENCE_S
-from tests.supervisor.conftest import STUB, Lab, living, stub_spec
+from tests.supervisor.conftest import STUB, Lab, RunsRoot, living, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 
-def updates(lab: Lab, run: str) -> list[UpdateDone]:
+def updates(lab: RunsRoot, run: str) -> list[UpdateDone]:
     """The update rows of the run's file, which must be whole."""
     records, damage = read_all(lab.dir(run).metrics, MetricRecord)
     assert not damage
@@ -104,34 +105,33 @@ def process_of(process: psutil.Process) -> str:
     return Path(process.cmdline()[-2]).name
 
 
-def test_a_rebuilt_snapshot_equals_the_one_before(lab: Lab) -> None:
+def test_a_rebuilt_snapshot_equals_the_one_before(sim: SimulatedLab) -> None:
     """Ended runs look the same to a fresh supervisor as to the one that saw them end; bytes are counted in time."""
-    runs = [*lab.launch(spec=stub_spec(64 * 3)), *lab.launch(STUB_WORKERS="1")]
-    lab.ended(runs[0])
-    lab.running(runs[1])
-    lab.act("kill", runs[1])
-    lab.ended(runs[1])
-    before = uncounted(lab)
-    lab.kill_supervisor()
-    lab.start()
-    assert uncounted(lab) == before
+    runs = [*sim.launch(spec=stub_spec(64 * 3)), *sim.launch(STUB_WORKERS="1")]
+    sim.ended(runs[0])
+    sim.running(runs[1])
+    sim.act("kill", runs[1])
+    sim.ended(runs[1])
+    before = uncounted(sim)
+    sim.kill_supervisor()
+    sim.start()
+    assert uncounted(sim) == before
 
 
-def uncounted(lab: Lab) -> list[RunView]:
+def uncounted(lab: RunsRoot) -> list[RunView]:
     """The runs without their bytes on disk, which are counted when there is time."""
     return [structs.replace(view, size_bytes=None) for view in lab.snapshot().runs]
 
 
-def test_a_run_that_ended_unseen_is_classified_from_its_records(lab: Lab) -> None:
+def test_a_run_that_ended_unseen_is_classified_from_its_records(sim: SimulatedLab) -> None:
     """Trainer killed while no supervisor was there: the next one reads the cause from the keeper's exit record."""
-    (run,) = lab.launch()
-    view = lab.running(run)
-    keeper = psutil.Process(view.pids.keeper)
-    lab.kill_supervisor()
-    kill(view.pids.trainer)
-    until(lambda: not living([keeper]), 5)
-    lab.start()
-    ended = lab.ended(run, 3)
+    (run,) = sim.launch()
+    view = sim.running(run)
+    sim.kill_supervisor()
+    sim.kill(view.pids.trainer)
+    sim.until(sim.dir(run).attempt(1).exit.exists, 5)
+    sim.start()
+    ended = sim.ended(run, 3)
     assert (ended.outcome, ended.kind) == ("failed", "crash")
 
 
@@ -195,21 +195,19 @@ def test_another_boot_means_lost(lab: Lab) -> None:
     assert living([worker]), "a process of a boot that was not verified must not be signalled"
 
 
-def test_a_kill_that_was_on_record_and_not_sent_is_carried_out(lab: Lab) -> None:
+def test_a_kill_that_was_on_record_and_not_sent_is_carried_out(sim: SimulatedLab) -> None:
     """A supervisor that dies between the journal and the signal leaves a run that the next one kills, keeper or not."""
-    kept, keeperless = lab.launch(2, STUB_WORKERS="1")
-    pids = {run: lab.running(run).pids for run in (kept, keeperless)}
-    families = [*lab.family(kept), *lab.family(keeperless)]
-    kill(pids[keeperless].keeper)
-    lab.wait(keeperless, lambda view: "keeperless" in view.flags, 3)
-    lab.kill_supervisor()
+    kept, keeperless = sim.launch(2)
+    pids = {run: sim.running(run).pids for run in (kept, keeperless)}
+    sim.kill(pids[keeperless].keeper)
+    sim.wait(keeperless, lambda view: "keeperless" in view.flags, 3)
+    sim.kill_supervisor()
     for run in (kept, keeperless):
-        journal = AppendLog(lab.dir(run).events)
+        journal = AppendLog(sim.dir(run).events)
         journal.append(lambda seq: Asked(seq, time.time(), "kill", 1))
         journal.close()
-    lab.start()
-    assert {lab.ended(run, 5).outcome for run in (kept, keeperless)} == {"killed"}
-    until(lambda: not living(families), 10)
+    sim.start()
+    assert {sim.ended(run, 5).outcome for run in (kept, keeperless)} == {"killed"}
 
 
 def test_a_kill_on_record_waits_for_a_keeper_that_is_not_known_yet(lab: Lab) -> None:
@@ -230,54 +228,63 @@ def test_a_kill_on_record_waits_for_a_keeper_that_is_not_known_yet(lab: Lab) -> 
     until(lambda: not living(family), 10)
 
 
-@pytest.mark.slow
-def test_damaged_directories_are_shown_and_hurt_nobody(lab: Lab) -> None:
+def test_damaged_directories_are_shown_and_hurt_nobody(sim: SimulatedLab) -> None:
     """Broken spec, journal, metrics or exit record, or nothing at all: shown as damaged, and once on record."""
-    healthy, no_spec, no_journal, odd_metrics, odd_exit = (lab.launch(spec=stub_spec(64))[0] for _ in range(5))
+    healthy, no_spec, no_journal, odd_metrics, odd_exit = (sim.launch(spec=stub_spec(64))[0] for _ in range(5))
     for run in (healthy, no_spec, no_journal, odd_metrics, odd_exit):
-        lab.ended(run)
-    lab.kill_supervisor()
-    lab.dir(no_spec).spec.write_text("[env\n")
-    lab.dir(no_journal).events.write_bytes(b"\x00\x01 not a journal\n")
-    lab.dir(odd_metrics).metrics.unlink()
-    lab.dir(odd_metrics).metrics.mkdir()
-    lab.dir(odd_exit).events.write_bytes(lab.dir(odd_exit).events.read_bytes().rsplit(b"\n", 2)[0] + b"\n")
-    lab.dir(odd_exit).attempt(1).exit.write_text("{")
+        sim.ended(run)
+    sim.kill_supervisor()
+    sim.dir(no_spec).spec.write_text("[env\n")
+    sim.dir(no_journal).events.write_bytes(b"\x00\x01 not a journal\n")
+    sim.dir(odd_metrics).metrics.unlink()
+    sim.dir(odd_metrics).metrics.mkdir()
+    sim.dir(odd_exit).events.write_bytes(sim.dir(odd_exit).events.read_bytes().rsplit(b"\n", 2)[0] + b"\n")
+    sim.dir(odd_exit).attempt(1).exit.write_text("{")
     empty, impossible = "20200101-000000-empty-0000", "99999999-999999-odd-0000"
-    (lab.root / empty).mkdir()
-    (lab.root / impossible / "events.jsonl").mkdir(parents=True)
-    (lab.root / "not-a-run").mkdir()
+    (sim.root / empty).mkdir()
+    (sim.root / impossible / "events.jsonl").mkdir(parents=True)
+    (sim.root / "not-a-run").mkdir()
     for _ in range(2):
-        lab.start()
-        views = {view.id: view for view in lab.snapshot().runs}
+        sim.start()
+        views = {view.id: view for view in sim.snapshot().runs}
         assert set(views) == {healthy, no_spec, no_journal, odd_metrics, odd_exit, empty, impossible}
         assert {view.state for view in views.values()} == {"ended"}
         assert {run for run in views if not views[run].flags} == {healthy}
         assert {views[run].outcome for run in (no_spec, no_journal, odd_metrics, odd_exit)} == {"finished"}
-        lab.kill_supervisor()
+        sim.kill_supervisor()
     for run in (no_spec, odd_metrics, odd_exit):
-        events = read_all(lab.dir(run).events, FleetEvent)[0]
+        events = read_all(sim.dir(run).events, FleetEvent)[0]
         assert len([event for event in events if isinstance(event, FileDamaged)]) == 1
 
 
-@pytest.mark.slow
-def test_a_queued_run_of_a_killed_supervisor_begins(lab: Lab) -> None:
+def test_a_queued_run_of_a_killed_supervisor_begins(sim: SimulatedLab) -> None:
     """A directory that was made but not begun when the supervisor died is started by the next one, once."""
-    (run,) = lab.launch(spec=stub_spec(64 * 2))
-    lab.ended(run)
-    lab.kill_supervisor()
-    folder = lab.dir(run)
+    (run,) = sim.launch(spec=stub_spec(64 * 2))
+    sim.ended(run)
+    sim.kill_supervisor()
+    folder = sim.dir(run)
     first = folder.events.read_bytes().splitlines(keepends=True)[0]
     folder.events.write_bytes(first)
     folder.attempt(1).identity.unlink()
     folder.attempt(1).exit.unlink()
-    lab.start()
-    assert lab.ended(run).attempt == 1
+    sim.start()
+    assert sim.ended(run).attempt == 1
 
 
 @pytest.fixture
 def unbegun(lab: Lab) -> str:
     """A run whose second attempt a supervisor wrote down and ordered, and died before it started a keeper for it."""
+    return without_keeper(lab)
+
+
+@pytest.fixture
+def simulated_unbegun(sim: SimulatedLab) -> str:
+    """The same on a simulated machine."""
+    return without_keeper(sim)
+
+
+def without_keeper(lab: RunsRoot) -> str:
+    """Have its supervisor die before it starts the keeper of a run's second attempt."""
     (run,) = lab.launch(spec=stub_spec(64 * 2))
     lab.ended(run)
     lab.kill_supervisor()
@@ -294,26 +301,26 @@ def unbegun(lab: Lab) -> str:
     return run
 
 
-@pytest.mark.slow
-def test_an_attempt_whose_keeper_was_never_started_is_started_by_the_next_supervisor(lab: Lab, unbegun: str) -> None:
+def test_an_attempt_whose_keeper_was_never_started_is_started_by_the_next_supervisor(
+    sim: SimulatedLab, simulated_unbegun: str
+) -> None:
     """What was asked for is not lost with the supervisor that was asked, and the attempt begins once."""
-    lab.start()
-    ended = lab.wait(unbegun, lambda view: view.state == "ended" and view.attempt == 2, 20)
+    sim.start()
+    ended = sim.wait(simulated_unbegun, lambda view: view.state == "ended" and view.attempt == 2, 20)
     assert ended.outcome == "finished"
-    events = read_all(lab.dir(unbegun).events, FleetEvent)[0]
+    events = read_all(sim.dir(simulated_unbegun).events, FleetEvent)[0]
     assert [event.attempt for event in events if isinstance(event, AttemptStarting)] == [1, 2]
 
 
-@pytest.mark.slow
-def test_a_stop_before_the_keeper_was_started_is_obeyed(lab: Lab, unbegun: str) -> None:
+def test_a_stop_before_the_keeper_was_started_is_obeyed(sim: SimulatedLab, simulated_unbegun: str) -> None:
     """Nothing starts against a stop on record, and the run is not shown as lost."""
-    journal = AppendLog(lab.dir(unbegun).events)
+    journal = AppendLog(sim.dir(simulated_unbegun).events)
     journal.append(lambda seq: Asked(seq, time.time(), "stop", 2))
     journal.close()
-    lab.start()
-    ended = lab.wait(unbegun, lambda view: view.state == "ended", 20)
+    sim.start()
+    ended = sim.wait(simulated_unbegun, lambda view: view.state == "ended", 20)
     assert (ended.outcome, ended.cause) == ("stopped", "ended on request before it had begun")
-    assert not lab.dir(unbegun).attempt(2).identity.exists()
+    assert not sim.dir(simulated_unbegun).attempt(2).identity.exists()
 
 
 @pytest.mark.slow

@@ -18,7 +18,8 @@ from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Evaluate, Export, Resume
 from mission_tui.records.files.given_files import read_env_file
 from mission_tui.records.runs.attempt import read_exit
-from tests.supervisor.conftest import Lab, living
+from tests.supervisor.conftest import Lab, RunsRoot, living
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 SECRET = "hunter2-and-nothing-else"
@@ -34,7 +35,7 @@ def shell(script: str, **run: object) -> Spec:
     return a_command("/bin/sh", "-c", script, **run)  # type: ignore[arg-type]
 
 
-def output(lab: Lab, run: str, attempt: int = 1) -> str:
+def output(lab: RunsRoot, run: str, attempt: int = 1) -> str:
     """What it has printed."""
     path = lab.dir(run).attempt(attempt).output
     return path.read_text() if path.exists() else ""
@@ -143,25 +144,25 @@ def test_freeze_holds_a_command_and_everything_it_started(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("verb", ["pause", "park", "checkpoint"])
-def test_what_a_command_cannot_do_is_refused_with_a_sentence(verb: str, lab: Lab) -> None:
+def test_what_a_command_cannot_do_is_refused_with_a_sentence(verb: str, sim: SimulatedLab) -> None:
     """Nothing is sent to it, and what can be done instead is named."""
-    (run,) = lab.launch(spec=shell("exec sleep 60"))
+    (run,) = sim.launch(spec=shell("exec sleep 60"))
     with pytest.raises(UsageError, match=f"cannot {verb} .*: it runs a command, which"):
-        lab.act(verb, run)
-    assert lab.wait(run, lambda view: view.state == "running")
+        sim.act(verb, run)
+    assert sim.wait(run, lambda view: view.state == "running")
 
 
-def test_nothing_of_a_command_can_be_played_or_exported(lab: Lab) -> None:
+def test_nothing_of_a_command_can_be_played_or_exported(sim: SimulatedLab) -> None:
     """There is no policy of ours in it."""
-    (run,) = lab.launch(spec=shell("exit 0"))
-    lab.ended(run)
+    (run,) = sim.launch(spec=shell("exit 0"), STUB_EXITS="0")
+    sim.ended(run)
     with pytest.raises(UsageError, match=r"cannot evaluate .*: it runs a command"):
-        lab.ask(lambda id_: Evaluate(id=id_, run=run))
+        sim.ask(lambda id_: Evaluate(id=id_, run=run))
     with pytest.raises(UsageError, match=r"cannot export .*: it runs a command"):
-        lab.ask(lambda id_: Export(id=id_, run=run, path="/tmp/never.zip"))
+        sim.ask(lambda id_: Export(id=id_, run=run, path="/tmp/never.zip"))
 
 
-def test_a_command_that_is_not_there_starts_nothing(lab: Lab) -> None:
+def test_a_command_that_is_not_there_starts_nothing(sim: SimulatedLab) -> None:
     """One sentence, exit code 78, and no run directory."""
     for words, sentence in (
         (("no-such-program-anywhere",), "there is no program 'no-such-program-anywhere' on the PATH"),
@@ -169,16 +170,16 @@ def test_a_command_that_is_not_there_starts_nothing(lab: Lab) -> None:
         (("/etc/passwd",), "/etc/passwd is not a program that can be started"),
     ):
         with pytest.raises(PresetError, match=sentence) as refused:
-            lab.launch(spec=a_command(*words))
+            sim.launch(spec=a_command(*words))
         assert "\n" not in str(refused.value)
-    assert lab.snapshot().runs == ()
+    assert sim.snapshot().runs == ()
 
 
-def test_a_folder_that_is_not_there_starts_nothing(lab: Lab) -> None:
+def test_a_folder_that_is_not_there_starts_nothing(sim: SimulatedLab) -> None:
     """`run.cwd` is named with its value."""
     with pytest.raises(PresetError, match=r"run\.cwd = '/nowhere/at/all' is not a folder"):
-        lab.launch(spec=shell("exit 0", cwd="/nowhere/at/all"))
-    assert lab.snapshot().runs == ()
+        sim.launch(spec=shell("exit 0", cwd="/nowhere/at/all"))
+    assert sim.snapshot().runs == ()
 
 
 def test_whose_python_folder_and_variables(lab: Lab) -> None:
@@ -217,16 +218,16 @@ def test_a_secret_is_passed_and_is_nowhere_on_disk(lab: Lab) -> None:
     assert sorted(order["withheld"]) == ["DATABASE_URL", "MY_OWN", "WANDB_API_KEY"]
 
 
-def test_a_secret_in_an_env_file_is_not_quoted_back(lab: Lab) -> None:
+def test_a_secret_in_an_env_file_is_not_quoted_back(sim: SimulatedLab) -> None:
     """A line that cannot be read is named by its number: what stands there may be a password."""
-    file = lab.root.parent / "broken.env"
+    file = sim.root.parent / "broken.env"
     file.write_text(f"A=1\n{SECRET}\n")
     with pytest.raises(PresetError, match=r"line 2 of .* is not NAME=VALUE") as refused:
-        lab.launch(spec=shell("exit 0", env_file=str(file)))
+        sim.launch(spec=shell("exit 0", env_file=str(file)))
     assert SECRET not in str(refused.value)
 
 
-def resumed(lab: Lab, run: str, *, accept: bool = False) -> OperatorReply:
+def resumed(lab: RunsRoot, run: str, *, accept: bool = False) -> OperatorReply:
     """The answer to a resume by somebody in the runs root."""
     environ = {"PATH": os.environ["PATH"]}
     return lab.ask(

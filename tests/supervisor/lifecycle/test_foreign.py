@@ -51,8 +51,9 @@ from mission_tui.supervisor.queries import adoptable as adoptable_query
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.verbs import adopt as adopt_verb
 from tests.records.test_plain_files import deep
-from tests.supervisor.conftest import Lab, stub_spec
+from tests.supervisor.conftest import Lab, RunsRoot, stub_spec
 from tests.supervisor.foreign import ForeignRoot
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 
@@ -60,6 +61,20 @@ from tests.waiting import until
 def lab(idle_lab: Lab) -> Lab:
     """A runs root that no supervisor has seen yet."""
     return idle_lab
+
+
+@pytest.fixture
+def sim(idle_sim: SimulatedLab) -> SimulatedLab:
+    """The same, on a simulated machine."""
+    return idle_sim
+
+
+@pytest.fixture
+def received(sim: SimulatedLab, tmp_path: Path, bystanders: list[subprocess.Popen[bytes]]) -> ForeignRoot:
+    """A received runs root on a simulated machine, with a run for every road."""
+    made = ForeignRoot(sim.root, tmp_path / "marks", stub_spec())
+    made.every_road([process.pid for process in bystanders])
+    return made
 
 
 @pytest.fixture
@@ -102,7 +117,7 @@ def test_looking_at_a_received_root_runs_nothing_and_shows_everything(
     assert now - before.keys() <= {lab.root / ".gitignore"}
 
 
-def adoptable(lab: Lab, *runs: str) -> tuple[Adoptable, ...]:
+def adoptable(lab: RunsRoot, *runs: str) -> tuple[Adoptable, ...]:
     """What the runs would run, as it is shown."""
     reply = lab.ask(lambda id_: GetAdoptable(id=id_, runs=runs))
     assert isinstance(reply, AdoptableReply)
@@ -128,21 +143,21 @@ ACTS: dict[str, Callable[[int, str], Request]] = {
 }
 
 
-def test_every_verb_that_acts_is_refused_with_the_way_out(lab: Lab, foreign: ForeignRoot) -> None:
+def test_every_verb_that_acts_is_refused_with_the_way_out(sim: SimulatedLab, received: ForeignRoot) -> None:
     """Whatever is asked of a foreign run, the answer names the reason and `adopt`; nothing is run or journaled."""
-    lab.start()
-    journals = {run: lab.dir(run).events.read_bytes() for run in foreign.made}
+    sim.start()
+    journals = {run: sim.dir(run).events.read_bytes() for run in received.made}
     for word, make in ACTS.items():
-        for run in foreign.made:
+        for run in received.made:
             with pytest.raises(UsageError, match=r"foreign: .*mission-tui adopt"):
-                lab.ask(partial(asking, make, run))
-            assert foreign.ran() == [], word
-    assert {run: lab.dir(run).events.read_bytes() for run in foreign.made} == journals
-    for run in foreign.made[1:]:
-        lab.ask(partial(asking, lambda id_, run: GetDetails(id=id_, run=run), run))
-        lab.ask(partial(asking, lambda id_, run: GetLog(id=id_, run=run), run))
-    lab.ask(lambda id_: GetHistory(id=id_, run=foreign.made[0], series=("rollout/ep_rew_mean",)))
-    assert lab.ask(lambda id_: Clean(id=id_)).stale == ()  # type: ignore[union-attr]
+                sim.ask(partial(asking, make, run))
+            assert received.ran() == [], word
+    assert {run: sim.dir(run).events.read_bytes() for run in received.made} == journals
+    for run in received.made[1:]:
+        sim.ask(partial(asking, lambda id_, run: GetDetails(id=id_, run=run), run))
+        sim.ask(partial(asking, lambda id_, run: GetLog(id=id_, run=run), run))
+    sim.ask(lambda id_: GetHistory(id=id_, run=received.made[0], series=("rollout/ep_rew_mean",)))
+    assert sim.ask(lambda id_: Clean(id=id_)).stale == ()  # type: ignore[union-attr]
 
 
 def test_an_adopted_run_is_like_any_other(lab: Lab, foreign: ForeignRoot) -> None:
@@ -168,117 +183,117 @@ def test_an_adopted_run_is_like_any_other(lab: Lab, foreign: ForeignRoot) -> Non
         adoptable(lab, queued)
 
 
-def test_a_copied_run_is_foreign_and_the_original_is_not(lab: Lab) -> None:
+def test_a_copied_run_is_foreign_and_the_original_is_not(sim: SimulatedLab) -> None:
     """A copy beside its original, also one that took its place, has another inode; its seal does not fit."""
-    lab.start()
-    (run,) = lab.launch(spec=stub_spec(64 * 3))
-    lab.wait(run, lambda view: view.state == "ended")
-    lab.kill_supervisor()
-    copy = lab.root / f"{run[:-4]}ffff"
-    shutil.copytree(lab.dir(run).path, copy, symlinks=True)
-    lab.start()
-    assert "foreign" not in lab.view(run).flags
-    assert "foreign" in lab.view(copy.name).flags
-    lab.kill_supervisor()
-    shutil.rmtree(lab.dir(run).path)
-    shutil.copytree(copy, lab.dir(run).path)
-    lab.start()
-    assert "it is a copy" in (lab.view(run).cause or "")
+    sim.start()
+    (run,) = sim.launch(spec=stub_spec(64 * 3))
+    sim.wait(run, lambda view: view.state == "ended")
+    sim.kill_supervisor()
+    copy = sim.root / f"{run[:-4]}ffff"
+    shutil.copytree(sim.dir(run).path, copy, symlinks=True)
+    sim.start()
+    assert "foreign" not in sim.view(run).flags
+    assert "foreign" in sim.view(copy.name).flags
+    sim.kill_supervisor()
+    shutil.rmtree(sim.dir(run).path)
+    shutil.copytree(copy, sim.dir(run).path)
+    sim.start()
+    assert "it is a copy" in (sim.view(run).cause or "")
 
 
-def test_specs_that_were_changed_since_the_launch_start_nothing(lab: Lab) -> None:
+def test_specs_that_were_changed_since_the_launch_start_nothing(sim: SimulatedLab) -> None:
     """The run stays ours, is shown as damaged with the reason, and goes on once what it says now is adopted."""
-    lab.start()
-    (run,) = lab.launch(spec=stub_spec(64 * 3))
-    lab.wait(run, lambda view: view.state == "ended")
-    spec = lab.dir(run).spec
+    sim.start()
+    (run,) = sim.launch(spec=stub_spec(64 * 3))
+    sim.wait(run, lambda view: view.state == "ended")
+    spec = sim.dir(run).spec
     spec.write_text(spec.read_text().replace("n_envs = 4", "n_envs = 8"))
     with pytest.raises(MissionError, match="was changed since it was launched") as refused:
-        lab.ask(lambda id_: Resume(id=id_, run=run, assignments=("run.total_timesteps=1000",), accept=True))
+        sim.ask(lambda id_: Resume(id=id_, run=run, assignments=("run.total_timesteps=1000",), accept=True))
     assert "foreign" not in str(refused.value)
     assert "put it back as it was, or `mission-tui adopt" in str(refused.value)
-    lab.kill_supervisor()
-    lab.start()
-    view = lab.view(run)
+    sim.kill_supervisor()
+    sim.start()
+    view = sim.view(run)
     assert ("damaged" in view.flags, "foreign" in view.flags) == (True, False)
-    (item,) = adoptable(lab, run)
+    (item,) = adoptable(sim, run)
     assert "spec.toml was changed" in item.why
     assert not item.foreign
-    lab.ask(lambda id_: Adopt(id=id_, runs=(run,), digests=(item.digest,)))
-    assert lab.view(run).n_envs == 8
+    sim.ask(lambda id_: Adopt(id=id_, runs=(run,), digests=(item.digest,)))
+    assert sim.view(run).n_envs == 8
 
 
-def test_somebody_elses_name_stands_not_in_the_way_of_ours(lab: Lab, foreign: ForeignRoot) -> None:
+def test_somebody_elses_name_stands_not_in_the_way_of_ours(sim: SimulatedLab, received: ForeignRoot) -> None:
     """A foreign run that is called like a living one of ours is not meant by that name, nor by `@last`."""
-    lab.start()
-    (run,) = lab.launch(name="queued")
-    lab.running(run)
-    assert lab.act("stop", "queued").runs == (run,)
-    ended = lab.wait(run, lambda view: view.state == "ended")
+    sim.start()
+    (run,) = sim.launch(name="queued")
+    sim.running(run)
+    assert sim.act("stop", "queued").runs == (run,)
+    ended = sim.wait(run, lambda view: view.state == "ended")
     assert ended.outcome == "stopped"
-    lab.ask(lambda id_: Remove(id=id_, runs=(run,)))
-    lab.ask(lambda id_: Remove(id=id_, runs=("queued",)))
-    assert foreign.ran() == []
+    sim.ask(lambda id_: Remove(id=id_, runs=(run,)))
+    sim.ask(lambda id_: Remove(id=id_, runs=("queued",)))
+    assert received.ran() == []
 
 
-def test_another_secret_makes_everything_foreign(lab: Lab) -> None:
+def test_another_secret_makes_everything_foreign(sim: SimulatedLab) -> None:
     """What another user, or this one on another machine, has launched is not ours although every file is the same."""
-    lab.start()
-    (run,) = lab.launch(spec=stub_spec(64 * 3))
-    lab.wait(run, lambda view: view.state == "ended")
-    lab.kill_supervisor()
-    (Path(lab.environ["XDG_STATE_HOME"]) / "mission-tui" / "seal.key").unlink()
-    lab.start()
-    assert "its seal is not yours on this machine" in (lab.view(run).cause or "")
+    sim.start()
+    (run,) = sim.launch(spec=stub_spec(64 * 3))
+    sim.wait(run, lambda view: view.state == "ended")
+    sim.kill_supervisor()
+    (Path(sim.environ["XDG_STATE_HOME"]) / "mission-tui" / "seal.key").unlink()
+    sim.start()
+    assert "its seal is not yours on this machine" in (sim.view(run).cause or "")
 
 
-def test_nothing_of_what_would_run_is_left_out_of_the_sheet(lab: Lab, foreign: ForeignRoot) -> None:
+def test_nothing_of_what_would_run_is_left_out_of_the_sheet(sim: SimulatedLab, received: ForeignRoot) -> None:
     """A command behind five thousand blanks, or between the codes of a window title, is shown with the rest."""
-    run = lab.dir(foreign.made[2])
+    run = sim.dir(received.made[2])
     order = read_launch(run.attempt(1).launch)
     assert order is not None
     hidden = "true #\x1b]0;\nrm -rf first\x07" + " " * 5000 + "; rm -rf second \u202e"
     write_launch(run.attempt(1).launch, structs.replace(order, argv=("/bin/sh", "-c", hidden)))
-    lab.start()
-    (item,) = adoptable(lab, run.id)
+    sim.start()
+    (item,) = adoptable(sim, run.id)
     (command,) = (row.value for row in item.rows if row.kind == "command")
     assert command.isprintable()
     for part in ("rm -rf first", "; rm -rf second", r"\x1b]0;\n", r"\u202e"):
         assert part in command
 
 
-def test_one_that_cannot_be_adopted_costs_no_other_anything(lab: Lab, foreign: ForeignRoot) -> None:
+def test_one_that_cannot_be_adopted_costs_no_other_anything(sim: SimulatedLab, received: ForeignRoot) -> None:
     """Without the order that counts, or with more than a person can read, a run is said and passed over."""
-    unread, large = lab.dir(foreign.made[2]), lab.dir(foreign.made[3])
+    unread, large = sim.dir(received.made[2]), sim.dir(received.made[3])
     unread.attempt(1).launch.write_text("{}")
     order = read_launch(large.attempt(1).launch)
     assert order is not None
     many = {f"V{number}": "x" * 3000 for number in range(400)}
     write_launch(large.attempt(1).launch, structs.replace(order, env=order.env | many))
-    lab.start()
-    items = {item.run: item for item in adoptable(lab)}
-    assert sorted(items) == sorted(foreign.made)
+    sim.start()
+    items = {item.run: item for item in adoptable(sim)}
+    assert sorted(items) == sorted(received.made)
     assert "its newest attempt, 1, cannot be read" in items[unread.id].why
     assert "characters to show" in items[large.id].why
     for run in (unread.id, large.id):
         assert items[run].digest == ""
         with pytest.raises(UsageError, match="has changed since it was shown"):
-            lab.ask(partial(asking, lambda id_, run: Adopt(id=id_, runs=(run,), digests=("",)), run))
-    ended = foreign.made[4]
-    lab.ask(lambda id_: Adopt(id=id_, runs=(ended,), digests=(items[ended].digest,)))
-    assert "foreign" not in lab.view(ended).flags
+            sim.ask(partial(asking, lambda id_, run: Adopt(id=id_, runs=(run,), digests=("",)), run))
+    ended = received.made[4]
+    sim.ask(lambda id_: Adopt(id=id_, runs=(ended,), digests=(items[ended].digest,)))
+    assert "foreign" not in sim.view(ended).flags
 
 
-def test_more_sheets_than_one_answer_holds_come_in_several(lab: Lab) -> None:
+def test_more_sheets_than_one_answer_holds_come_in_several(sim: SimulatedLab) -> None:
     """Ten runs with half a million characters of variables each are all shown."""
-    made = ForeignRoot(lab.root, lab.root.parent / "marks", stub_spec())
+    made = ForeignRoot(sim.root, sim.root.parent / "marks", stub_spec())
     many = {f"V{number}": "x" * 2000 for number in range(250)}
     for number in range(10):
         launch = made.run(f"wide-{number}").attempt(1).launch
         order = read_launch(launch)
         assert order is not None
         write_launch(launch, structs.replace(order, env=order.env | many))
-    lab.start()
+    sim.start()
     shown: list[str] = []
     asked: tuple[str, ...] = ()
 
@@ -286,7 +301,7 @@ def test_more_sheets_than_one_answer_holds_come_in_several(lab: Lab) -> None:
         return GetAdoptable(id=id_, runs=asked, every=True)
 
     while True:
-        reply = lab.ask(question)
+        reply = sim.ask(question)
         assert isinstance(reply, AdoptableReply)
         shown += [item.run for item in reply.items if item.digest]
         asked = reply.more
@@ -295,18 +310,18 @@ def test_more_sheets_than_one_answer_holds_come_in_several(lab: Lab) -> None:
     assert sorted(shown) == sorted(made.made)
 
 
-def test_what_its_journal_sets_is_part_of_what_was_agreed_to(lab: Lab, foreign: ForeignRoot) -> None:
+def test_what_its_journal_sets_is_part_of_what_was_agreed_to(sim: SimulatedLab, received: ForeignRoot) -> None:
     """A hook that comes into the journal after the sheet was shown is not adopted with it."""
-    run = lab.dir(foreign.made[1])
-    lab.start()
-    (item,) = adoptable(lab, run.id)
+    run = sim.dir(received.made[1])
+    sim.start()
+    (item,) = adoptable(sim, run.id)
     journal = AppendLog(run.events)
     words = ("keep.health.on_event=touch later",)
     journal.append(lambda seq: SettingsAsked(seq, time.time(), 1, words))
     journal.close()
     with pytest.raises(UsageError, match="has changed since it was shown"):
-        lab.ask(lambda id_: Adopt(id=id_, runs=(run.id,), digests=(item.digest,)))
-    assert foreign.ran() == []
+        sim.ask(lambda id_: Adopt(id=id_, runs=(run.id,), digests=(item.digest,)))
+    assert received.ran() == []
 
 
 def test_of_two_who_adopt_a_run_at_once_one_does(lab: Lab, foreign: ForeignRoot) -> None:
@@ -366,33 +381,33 @@ def test_a_run_is_closed_to_others_before_it_is_compared_and_sealed(
     assert outside.stat().st_mode & 0o777 == 0o755
 
 
-def test_folders_too_deep_for_a_name_keep_nobody_from_starting(lab: Lab) -> None:
+def test_folders_too_deep_for_a_name_keep_nobody_from_starting(sim: SimulatedLab) -> None:
     """Three thousand levels in what was being made, in the trash and in a run are removed, or their bytes counted."""
-    made = ForeignRoot(lab.root, lab.root.parent / "marks", stub_spec())
+    made = ForeignRoot(sim.root, sim.root.parent / "marks", stub_spec())
     run = made.run("deep")
     deep(run.path / "junk")
-    thrown = lab.root / ".trash" / "1000.20260101-000000-thrown-0000"
+    thrown = sim.root / ".trash" / "1000.20260101-000000-thrown-0000"
     deep(thrown / "junk")
-    half = lab.root / ".supervisor" / "making-20260101-000000-half-0000"
+    half = sim.root / ".supervisor" / "making-20260101-000000-half-0000"
     deep(half)
-    lab.start()
-    lab.ask(lambda id_: GetDetails(id=id_, run=run.id))
-    lying = lab.ask(lambda id_: GetTrash(id=id_))
+    sim.start()
+    sim.ask(lambda id_: GetDetails(id=id_, run=run.id))
+    lying = sim.ask(lambda id_: GetTrash(id=id_))
     assert isinstance(lying, RemovableReply)
     assert [item.run for item in lying.items] == ["20260101-000000-thrown-0000"]
-    lab.ask(lambda id_: Remove(id=id_, runs=(run.id,), now=True))
+    sim.ask(lambda id_: Remove(id=id_, runs=(run.id,), now=True))
     assert not run.path.exists()
-    until(lambda: not half.exists(), 20)
+    sim.until(lambda: not half.exists(), 20)
     remove_tree(thrown)
 
 
-def test_what_is_foreign_is_not_pruned_with_the_rest(lab: Lab, foreign: ForeignRoot) -> None:
+def test_what_is_foreign_is_not_pruned_with_the_rest(sim: SimulatedLab, received: ForeignRoot) -> None:
     """Old as it says it is, a received or restored run goes by its name alone."""
-    lab.start()
-    reply = lab.ask(lambda id_: Prune(id=id_, before_t=time.time() + 60, remove=True))
+    sim.start()
+    reply = sim.ask(lambda id_: Prune(id=id_, before_t=time.time() + 60, remove=True))
     assert isinstance(reply, RemovableReply)
     assert reply.items == ()
-    assert all(lab.dir(run).path.is_dir() for run in foreign.made)
+    assert all(sim.dir(run).path.is_dir() for run in received.made)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "hard link"])

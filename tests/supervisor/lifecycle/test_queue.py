@@ -18,7 +18,8 @@ from mission_tui.ipc.requests import Launch, Resume, Set
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import read_launch
 from tests.nvml import GIB, Machine, needs_gcc
-from tests.supervisor.conftest import FOREVER, REPOSITORY, Lab, stub_spec
+from tests.supervisor.conftest import FOREVER, REPOSITORY, Lab, RunsRoot, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 SLOW = "600"
@@ -32,31 +33,35 @@ def spec(device: str = "cpu", total_timesteps: int = FOREVER, **limits: int) -> 
 
 
 @pytest.fixture
-def limits(idle_lab: Lab, tmp_path: Path) -> Path:
+def limits(idle_sim: SimulatedLab, tmp_path: Path) -> Path:
     """A supervisor whose user's `limits.toml` is this file."""
-    file = tmp_path / "config" / "mission-tui" / "limits.toml"
+    return limits_of(idle_sim, tmp_path)
+
+
+def limits_of(lab: RunsRoot, folder: Path) -> Path:
+    """Start its supervisor with this file as the user's `limits.toml`."""
+    file = folder / "config" / "mission-tui" / "limits.toml"
     file.parent.mkdir(parents=True)
-    idle_lab.start(XDG_CONFIG_HOME=str(tmp_path / "config"))
+    lab.start(XDG_CONFIG_HOME=str(folder / "config"))
     return file
 
 
-def _launch_of(count: int, lab: Lab, wanted: Spec, id_: int) -> Launch:
+def _launch_of(count: int, lab: RunsRoot, wanted: Spec, id_: int) -> Launch:
     environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
     items = (LaunchItem(spec=wanted),) * count
     return Launch(id=id_, items=items, cwd=str(lab.root), python=sys.executable, environ=environ)
 
 
-def begun(lab: Lab) -> list[str]:
+def begun(lab: RunsRoot) -> list[str]:
     """Names of the runs that have begun, in the order in which they did."""
     views = [view for view in lab.snapshot().runs if view.attempt]
     return [view.name for view in sorted(views, key=lambda view: view.started_t or 0.0)]
 
 
-@pytest.mark.slow
-def test_a_launch_of_many_starts_what_fits_and_drains(idle_lab: Lab, limits: Path) -> None:
+def test_a_launch_of_many_starts_what_fits_and_drains(idle_sim: SimulatedLab, limits: Path) -> None:
     """Two at once by the user's limits, the others with the reason in their row; all train to the end by themselves."""
     limits.write_text("runs = 2\n")
-    reply = idle_lab.ask(partial(_launch_of, 5, idle_lab, spec(total_timesteps=64 * 4)))
+    reply = idle_sim.ask(partial(_launch_of, 5, idle_sim, spec(total_timesteps=64 * 4)))
     assert isinstance(reply, Launched)
     runs = [view.id for view in reply.runs]
     assert [view.state for view in reply.runs] == ["starting"] * 2 + ["queued"] * 3
@@ -67,66 +72,63 @@ def test_a_launch_of_many_starts_what_fits_and_drains(idle_lab: Lab, limits: Pat
     assert f"{reply.runs[3].name}, {reply.runs[4].name}: each {others[0]}" in reply.warnings
     most = 0
     for run in runs:
-        idle_lab.ended(run, 60)
-        most = max(most, sum(view.state not in ("queued", "ended") for view in idle_lab.snapshot().runs))
+        idle_sim.ended(run, 60)
+        most = max(most, sum(view.state not in ("queued", "ended") for view in idle_sim.snapshot().runs))
     assert most <= 2
-    assert {view.outcome for view in idle_lab.snapshot().runs} == {"finished"}
+    assert {view.outcome for view in idle_sim.snapshot().runs} == {"finished"}
 
 
-@pytest.mark.slow
-def test_an_important_run_goes_first(idle_lab: Lab, limits: Path) -> None:
+def test_an_important_run_goes_first(idle_sim: SimulatedLab, limits: Path) -> None:
     """It was launched last, and begins when the one that trains is over; limits are read again when they change."""
     limits.write_text("runs = 1\n")
-    (first,) = idle_lab.launch(spec=spec(), name="first")
-    idle_lab.launch(spec=spec(), name="plain")
-    (important,) = idle_lab.launch(spec=spec(priority=1), name="important")
-    idle_lab.act("kill", first)
-    idle_lab.wait(important, lambda view: view.attempt)
-    assert begun(idle_lab) == ["first", "important"]
+    (first,) = idle_sim.launch(spec=spec(), name="first")
+    idle_sim.launch(spec=spec(), name="plain")
+    (important,) = idle_sim.launch(spec=spec(priority=1), name="important")
+    idle_sim.act("kill", first)
+    idle_sim.wait(important, lambda view: view.attempt)
+    assert begun(idle_sim) == ["first", "important"]
     limits.write_text("runs = 2\n")
-    until(lambda: begun(idle_lab) == ["first", "important", "plain"], 20)
+    idle_sim.until(lambda: begun(idle_sim) == ["first", "important", "plain"], 20)
 
 
-@pytest.mark.slow
-def test_the_line_outlives_the_supervisor(idle_lab: Lab, limits: Path) -> None:
+def test_the_line_outlives_the_supervisor(idle_sim: SimulatedLab, limits: Path) -> None:
     """The next one keeps the order, and starts nothing that does not fit."""
     limits.write_text("runs = 1\n")
-    (first,) = idle_lab.launch(spec=spec(), name="first")
-    idle_lab.launch(spec=spec(), name="second")
-    (third,) = idle_lab.launch(spec=spec(priority=2), name="third")
-    idle_lab.kill_supervisor()
-    idle_lab.start(XDG_CONFIG_HOME=str(limits.parents[1]))
-    idle_lab.wait(third, lambda view: "limits.toml allows 1" in (view.cause or ""))
-    idle_lab.act("kill", first)
-    idle_lab.wait(third, lambda view: view.attempt)
-    assert begun(idle_lab) == ["first", "third"]
+    (first,) = idle_sim.launch(spec=spec(), name="first")
+    idle_sim.launch(spec=spec(), name="second")
+    (third,) = idle_sim.launch(spec=spec(priority=2), name="third")
+    idle_sim.kill_supervisor()
+    idle_sim.start(XDG_CONFIG_HOME=str(limits.parents[1]))
+    idle_sim.wait(third, lambda view: "limits.toml allows 1" in (view.cause or ""))
+    idle_sim.act("kill", first)
+    idle_sim.wait(third, lambda view: view.attempt)
+    assert begun(idle_sim) == ["first", "third"]
 
 
-@pytest.mark.slow
-def test_limits_that_nobody_understands_start_nothing(idle_lab: Lab, limits: Path) -> None:
+def test_limits_that_nobody_understands_start_nothing(idle_sim: SimulatedLab, limits: Path) -> None:
     """A launch is refused with file, key and the nearest name; what is queued waits with that as its reason."""
     limits.write_text("runs = 1\n")
-    (first,) = idle_lab.launch(spec=spec())
-    (second,) = idle_lab.launch(spec=spec())
+    (first,) = idle_sim.launch(spec=spec())
+    (second,) = idle_sim.launch(spec=spec())
     limits.write_text("run = 1\n")
     with pytest.raises(PresetError, match=r"limits\.toml: .*run.*runs"):
-        idle_lab.launch(spec=spec())
-    idle_lab.act("kill", first)
-    idle_lab.ended(first)
-    idle_lab.wait(second, lambda view: "waits until it is known what runs may take" in (view.cause or ""))
+        idle_sim.launch(spec=spec())
+    idle_sim.act("kill", first)
+    idle_sim.ended(first)
+    idle_sim.wait(second, lambda view: "waits until it is known what runs may take" in (view.cause or ""))
     limits.unlink()
-    idle_lab.running(second)
+    idle_sim.running(second)
 
 
-def test_what_can_never_fit_is_refused(idle_lab: Lab, limits: Path) -> None:
+def test_what_can_never_fit_is_refused(idle_sim: SimulatedLab, limits: Path) -> None:
     """It would wait for ever: nothing is made, and the numbers are said."""
     limits.write_text('ram = "100M"\n')
     with pytest.raises(PresetError, match=r"needs about \d+ MiB of memory and limits.toml gives to runs 95 MiB"):
-        idle_lab.launch(spec=spec())
-    assert idle_lab.snapshot().runs == ()
+        idle_sim.launch(spec=spec())
+    assert idle_sim.snapshot().runs == ()
 
 
-def gpu_of(lab: Lab, view: RunView) -> tuple[int | None, str]:
+def gpu_of(lab: RunsRoot, view: RunView) -> tuple[int | None, str]:
     """The number of the GPU that was chosen, and all that the trainer sees."""
     order = read_launch(lab.dir(view.id).attempt(view.attempt).launch)
     assert order is not None
@@ -175,53 +177,52 @@ def test_the_next_attempt_is_placed_anew(idle_lab: Lab, machine: Machine) -> Non
     assert gpu_of(idle_lab, idle_lab.view(run)) == (0, "GPU-a")
 
 
-@pytest.mark.slow
-def test_a_run_follows_others_however_they_end(lab: Lab) -> None:
+def test_a_run_follows_others_however_they_end(sim: SimulatedLab) -> None:
     """It waits until both have ended, also over a restart of the supervisor; the journal says how they did."""
-    first, second = lab.launch(spec=spec(), name="first") + lab.launch(spec=spec(), name="second")
+    first, second = sim.launch(spec=spec(), name="first") + sim.launch(spec=spec(), name="second")
     item = LaunchItem(spec=spec(), name="third", after=("first", second))
-    environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
-    reply = lab.ask(
-        lambda id_: Launch(id=id_, items=(item,), cwd=str(lab.root), python=sys.executable, environ=environ)
+    environ = {"PATH": sim.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    reply = sim.ask(
+        lambda id_: Launch(id=id_, items=(item,), cwd=str(sim.root), python=sys.executable, environ=environ)
     )
     assert isinstance(reply, Launched)
     third = reply.runs[0].id
-    assert lab.view(third).cause == "waits until first has ended"
-    lab.act("kill", first)
-    lab.wait(third, lambda view: view.cause == "waits until second has ended")
-    lab.kill_supervisor()
-    lab.start()
-    lab.wait(third, lambda view: view.cause == "waits until second has ended")
-    lab.act("stop", second)
-    lab.running(third)
-    (start,) = (it for it in read_all(lab.dir(third).events, FleetEvent)[0] if isinstance(it, AttemptStarting))
+    assert sim.view(third).cause == "waits until first has ended"
+    sim.act("kill", first)
+    sim.wait(third, lambda view: view.cause == "waits until second has ended")
+    sim.kill_supervisor()
+    sim.start()
+    sim.wait(third, lambda view: view.cause == "waits until second has ended")
+    sim.act("stop", second)
+    sim.running(third)
+    (start,) = (it for it in read_all(sim.dir(third).events, FleetEvent)[0] if isinstance(it, AttemptStarting))
     assert start.after == ("first killed", "second stopped")
 
 
-@pytest.mark.slow
-def test_a_run_in_line_is_moved(idle_lab: Lab, limits: Path) -> None:
+def test_a_run_in_line_is_moved(idle_sim: SimulatedLab, limits: Path) -> None:
     """By the setting that it is launched with; one that trains has no place in a line."""
     limits.write_text("runs = 1\n")
-    (first,) = idle_lab.launch(spec=spec(), name="first")
-    idle_lab.launch(spec=spec(), name="second")
-    (third,) = idle_lab.launch(spec=spec(), name="third")
-    moved = idle_lab.ask(lambda id_: Set(id=id_, run=third, assignments=("keep.limits.priority=3",)))
+    (first,) = idle_sim.launch(spec=spec(), name="first")
+    idle_sim.launch(spec=spec(), name="second")
+    (third,) = idle_sim.launch(spec=spec(), name="third")
+    moved = idle_sim.ask(lambda id_: Set(id=id_, run=third, assignments=("keep.limits.priority=3",)))
     assert isinstance(moved, Accepted)
     assert moved.notes == ("third waits with priority 3",)
     with pytest.raises(UsageError, match="first is not queued"):
-        idle_lab.ask(lambda id_: Set(id=id_, run=first, assignments=("keep.limits.priority=3",)))
+        idle_sim.ask(lambda id_: Set(id=id_, run=first, assignments=("keep.limits.priority=3",)))
     with pytest.raises(PresetError, match="1000"):
-        idle_lab.ask(lambda id_: Set(id=id_, run=third, assignments=("keep.limits.priority=3000",)))
-    idle_lab.kill_supervisor()
-    idle_lab.start(XDG_CONFIG_HOME=str(limits.parents[1]))
-    idle_lab.act("kill", first)
-    idle_lab.wait(third, lambda view: view.attempt)
-    assert begun(idle_lab) == ["first", "third"]
+        idle_sim.ask(lambda id_: Set(id=id_, run=third, assignments=("keep.limits.priority=3000",)))
+    idle_sim.kill_supervisor()
+    idle_sim.start(XDG_CONFIG_HOME=str(limits.parents[1]))
+    idle_sim.act("kill", first)
+    idle_sim.wait(third, lambda view: view.attempt)
+    assert begun(idle_sim) == ["first", "third"]
 
 
 @pytest.mark.slow
-def test_what_was_seen_of_a_run_is_believed_of_the_next(idle_lab: Lab, limits: Path) -> None:
+def test_what_was_seen_of_a_run_is_believed_of_the_next(idle_lab: Lab, tmp_path: Path) -> None:
     """The stub takes far less than the arithmetic says: once that was seen, one like it fits, and later too."""
+    limits = limits_of(idle_lab, tmp_path)
     limits.write_text('ram = "200M"\n')
     with pytest.raises(PresetError, match=r"needs about \d+ MiB of memory and limits.toml gives to runs 190 MiB"):
         idle_lab.launch(spec=spec())
@@ -238,13 +239,12 @@ def test_what_was_seen_of_a_run_is_believed_of_the_next(idle_lab: Lab, limits: P
     idle_lab.running(again)
 
 
-@pytest.mark.slow
-def test_a_run_whose_spec_was_lost_in_line_does_not_wait_for_ever(idle_lab: Lab, limits: Path) -> None:
+def test_a_run_whose_spec_was_lost_in_line_does_not_wait_for_ever(idle_sim: SimulatedLab, limits: Path) -> None:
     """What it would take is not known, so nothing holds it; it ends with the reason."""
     limits.write_text("runs = 1\n")
-    idle_lab.launch(spec=spec())
-    (second,) = idle_lab.launch(spec=spec())
-    idle_lab.kill_supervisor()
-    idle_lab.dir(second).spec.write_text("no [ spec")
-    idle_lab.start(XDG_CONFIG_HOME=str(limits.parents[1]))
-    assert idle_lab.ended(second).outcome == "failed"
+    idle_sim.launch(spec=spec())
+    (second,) = idle_sim.launch(spec=spec())
+    idle_sim.kill_supervisor()
+    idle_sim.dir(second).spec.write_text("no [ spec")
+    idle_sim.start(XDG_CONFIG_HOME=str(limits.parents[1]))
+    assert idle_sim.ended(second).outcome == "failed"

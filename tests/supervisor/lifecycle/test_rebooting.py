@@ -19,11 +19,9 @@ from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.spec_file import read_spec, write_spec
 from tests.full_disk import fill, small_disk
 from tests.rebooting import forget_boot
-from tests.rebooting import power_cut as power_cut_of
-from tests.supervisor.conftest import Lab, living, opened_lab, stub_spec
+from tests.supervisor.conftest import Lab, RunsRoot, living, opened_lab, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
-
-pytestmark = pytest.mark.slow
 
 
 def resuming(spec: Spec | None = None) -> Spec:
@@ -32,7 +30,7 @@ def resuming(spec: Spec | None = None) -> Spec:
     return structs.replace(spec, keep=structs.replace(spec.keep, on_reboot="resume"))
 
 
-def saved(lab: Lab, run: str, update: int = 2) -> str:
+def saved(lab: RunsRoot, run: str, update: int = 2) -> str:
     """A checkpoint of the run, which trains on."""
     lab.running(run, update)
     before = lab.view(run).last_checkpoint
@@ -42,24 +40,23 @@ def saved(lab: Lab, run: str, update: int = 2) -> str:
     return view.last_checkpoint
 
 
-def power_cut(lab: Lab) -> None:
+def power_cut(lab: RunsRoot) -> None:
     """Nobody of this runs root lives on, and the machine has another boot id."""
-    power_cut_of(lab.processes())
-    assert lab.supervisor is not None
-    lab.supervisor.wait(5)
+    lab.power_cut()
     forget_boot(lab.root)
 
 
-def reboot(lab: Lab) -> None:
+def reboot(lab: RunsRoot) -> None:
     """A power cut, and a supervisor after it."""
     power_cut(lab)
     lab.start()
 
 
-def events(lab: Lab, run: str) -> list[FleetEvent]:
+def events(lab: RunsRoot, run: str) -> list[FleetEvent]:
     return read_all(lab.dir(run).events, FleetEvent)[0]
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_its_last_checkpoint_and_says_so(lab: Lab) -> None:
     """Journaled as lost in the reboot and as due, then an attempt that counts it; `leave` stays lost, and says why."""
     (resumes,) = lab.launch(spec=resuming(), name="resumes")
@@ -81,45 +78,46 @@ def test_a_run_goes_on_from_its_last_checkpoint_and_says_so(lab: Lab) -> None:
     assert left.cause == "the machine was restarted while it ran"
 
 
-def test_once_also_when_the_supervisor_dies_in_between(lab: Lab) -> None:
+def test_once_also_when_the_supervisor_dies_in_between(sim: SimulatedLab) -> None:
     """What was journaled is neither decided again nor begun twice, and no attempt has a twin."""
-    (run,) = lab.launch(spec=resuming())
-    saved(lab, run)
-    reboot(lab)
-    lab.kill_supervisor()
-    lab.start()
-    lab.wait(run, lambda view: view.attempt == 2 and view.state == "running" and view.connected)
-    lab.kill_supervisor()
-    lab.start()
-    assert lab.running(run).attempt == 2
-    assert sum(isinstance(event, RestartDue) for event in events(lab, run)) == 1
+    (run,) = sim.launch(spec=resuming())
+    saved(sim, run)
+    reboot(sim)
+    sim.kill_supervisor()
+    sim.start()
+    sim.wait(run, lambda view: view.attempt == 2 and view.state == "running" and view.connected)
+    sim.kill_supervisor()
+    sim.start()
+    assert sim.running(run).attempt == 2
+    assert sum(isinstance(event, RestartDue) for event in events(sim, run)) == 1
 
 
-def test_the_oldest_goes_first(lab: Lab) -> None:
+def test_the_oldest_goes_first(sim: SimulatedLab) -> None:
     """One after the other, in the order in which they were launched."""
-    runs = [lab.launch(spec=resuming(), name=name)[0] for name in ("first", "second", "third")]
+    runs = [sim.launch(spec=resuming(), name=name)[0] for name in ("first", "second", "third")]
     for run in runs:
-        saved(lab, run)
-    reboot(lab)
+        saved(sim, run)
+    reboot(sim)
     for run in runs:
-        lab.wait(run, lambda view: view.attempt == 2)
-    begun = {run: [it.t for it in events(lab, run) if isinstance(it, AttemptStarting)][1] for run in runs}
+        sim.wait(run, lambda view: view.attempt == 2)
+    begun = {run: [it.t for it in events(sim, run) if isinstance(it, AttemptStarting)][1] for run in runs}
     assert sorted(runs, key=begun.__getitem__) == runs
 
 
-def test_what_was_stopped_or_stood_is_left(lab: Lab) -> None:
+def test_what_was_stopped_or_stood_is_left(sim: SimulatedLab) -> None:
     """Nobody asked a paused run to train; a person may still resume it."""
-    (run,) = lab.launch(spec=resuming())
-    saved(lab, run)
-    lab.act("pause", run)
-    lab.wait(run, lambda view: view.state == "paused")
-    reboot(lab)
-    assert lab.ended(run).rebooted
-    assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
-    view = lab.running(run)
+    (run,) = sim.launch(spec=resuming())
+    saved(sim, run)
+    sim.act("pause", run)
+    sim.wait(run, lambda view: view.state == "paused")
+    reboot(sim)
+    assert sim.ended(run).rebooted
+    assert isinstance(sim.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
+    view = sim.running(run)
     assert (view.attempt, view.again) == (2, ())
 
 
+@pytest.mark.slow
 def test_a_machine_that_goes_down_in_order_ended_nothing_on_request(lab: Lab) -> None:
     """SIGTERM to everybody: the run saves and stops, nobody had asked for it, and the next boot goes on from there."""
     (run,) = lab.launch(spec=resuming())
@@ -136,19 +134,19 @@ def test_a_machine_that_goes_down_in_order_ended_nothing_on_request(lab: Lab) ->
     assert [each.after for each in view.again] == ["reboot"]
 
 
-def test_what_finished_unseen_before_the_boot_has_finished(lab: Lab) -> None:
+def test_what_finished_unseen_before_the_boot_has_finished(sim: SimulatedLab) -> None:
     """Nobody was there to journal its end, and the boot had no part in it."""
-    (run,) = lab.launch(spec=resuming(stub_spec(64 * 40)))
-    lab.running(run, 3)
-    family = lab.family(run)
-    lab.kill_supervisor()
-    until(lambda: not living(family), 20)
-    forget_boot(lab.root)
-    lab.start()
-    view = lab.ended(run)
+    (run,) = sim.launch(spec=resuming(stub_spec(64 * 40)))
+    sim.running(run, 3)
+    sim.kill_supervisor()
+    sim.until(sim.dir(run).attempt(1).exit.exists, 20)
+    forget_boot(sim.root)
+    sim.start()
+    view = sim.ended(run)
     assert (view.outcome, view.rebooted, view.attempt) == ("finished", False, 1)
 
 
+@pytest.mark.slow
 def test_a_command_goes_on_by_its_resume_command(lab: Lab, tmp_path: Path) -> None:
     """It has no checkpoint that anybody knows of: its own second command is run, once."""
     began = tmp_path / "began"
@@ -163,26 +161,26 @@ def test_a_command_goes_on_by_its_resume_command(lab: Lab, tmp_path: Path) -> No
     lab.act("kill", run)
 
 
-def test_the_fourth_reboot_in_a_row_parks_it(lab: Lab) -> None:
+def test_the_fourth_reboot_in_a_row_parks_it(sim: SimulatedLab) -> None:
     """None of them after an hour of training: the machine has a trouble that no run cures."""
-    (run,) = lab.launch(spec=resuming())
-    saved(lab, run)
+    (run,) = sim.launch(spec=resuming())
+    saved(sim, run)
     for attempt in range(2, REBOOTS + 2):
-        reboot(lab)
-        lab.wait(run, lambda view, attempt=attempt: view.attempt == attempt and view.state == "running")  # type: ignore[misc]
-    reboot(lab)
-    view = lab.wait(run, lambda view: view.state == "parked")
+        reboot(sim)
+        sim.wait(run, lambda view, attempt=attempt: view.attempt == attempt and view.state == "running")  # type: ignore[misc]
+    reboot(sim)
+    view = sim.wait(run, lambda view: view.state == "parked")
     assert "restarted 4 times in a row" in (view.cause or "")
     assert [each.after for each in view.again] == ["reboot"] * REBOOTS
 
 
-def test_a_failure_after_a_reboot_is_judged_by_its_own_rule(lab: Lab) -> None:
+def test_a_failure_after_a_reboot_is_judged_by_its_own_rule(sim: SimulatedLab) -> None:
     """`keep.restart` is off: a crash of the resumed attempt ends the run."""
-    (run,) = lab.launch(spec=resuming(), STUB_CRASHES_AFTER="40")
-    saved(lab, run)
-    reboot(lab)
-    assert lab.ended(run, 20).kind == "crash"
-    assert lab.view(run).attempt == 2
+    (run,) = sim.launch(spec=resuming(), STUB_CRASHES_AFTER="40")
+    saved(sim, run)
+    reboot(sim)
+    assert sim.ended(run, 20).kind == "crash"
+    assert sim.view(run).attempt == 2
 
 
 @pytest.fixture
@@ -193,6 +191,7 @@ def crowded(tmp_path: Path) -> Iterator[Lab]:
         yield lab
 
 
+@pytest.mark.slow
 def test_it_waits_for_the_room_that_it_asks_for(crowded: Lab) -> None:
     """`keep.limits.disk_free` holds what begins by itself, with the reason, until there is as much."""
     spec = resuming()
@@ -208,22 +207,23 @@ def test_it_waits_for_the_room_that_it_asks_for(crowded: Lab) -> None:
     assert crowded.wait(run, lambda view: view.attempt == 2).state != "queued"
 
 
-def test_it_waits_for_a_machine_that_is_not_ready(lab: Lab) -> None:
+def test_it_waits_for_a_machine_that_is_not_ready(sim: SimulatedLab) -> None:
     """A driver that is not there yet right after the boot is waited for, with the reason; nothing is parked at once."""
-    (run,) = lab.launch(spec=resuming())
-    saved(lab, run)
-    power_cut(lab)
-    spec = read_spec(lab.dir(run).spec)
-    write_spec(lab.dir(run).spec, structs.replace(spec, run=structs.replace(spec.run, device="cuda:7")))
-    order = read_launch(lab.dir(run).attempt(1).launch)
+    (run,) = sim.launch(spec=resuming())
+    saved(sim, run)
+    power_cut(sim)
+    spec = read_spec(sim.dir(run).spec)
+    write_spec(sim.dir(run).spec, structs.replace(spec, run=structs.replace(spec.run, device="cuda:7")))
+    order = read_launch(sim.dir(run).attempt(1).launch)
     assert order is not None
-    lab.seals.write_order(lab.dir(run), order)
-    lab.start()
-    view = lab.wait(run, lambda view: "waits for the machine" in (view.cause or ""))
+    sim.seals.write_order(sim.dir(run), order)
+    sim.start()
+    view = sim.wait(run, lambda view: "waits for the machine" in (view.cause or ""))
     assert (view.state, view.attempt) == ("queued", 1)
-    lab.act("stop", run)
+    sim.act("stop", run)
 
 
+@pytest.mark.slow
 def test_ending_it_while_it_waits_calls_it_off(crowded: Lab) -> None:
     """`stop` means: not after this reboot either; the next supervisor knows."""
     spec = resuming()

@@ -16,7 +16,7 @@ from mission_tui.ipc.requests import Launch, Undo
 from mission_tui.records.files.append import AppendLog
 from tests.full_disk import fill, small_disk
 from tests.supervisor.conftest import REPOSITORY, Lab, opened_lab, stub_spec
-from tests.waiting import until
+from tests.supervisor.simulated_lab import SimulatedLab
 
 MIB = 1 << 20
 
@@ -67,35 +67,34 @@ def test_the_next_supervisor_holds_it_too(crowded: Lab) -> None:
 
 
 @pytest.mark.parametrize("verb", ["stop", "kill"])
-def test_ending_takes_a_run_from_the_queue(lab: Lab, verb: str) -> None:
+def test_ending_takes_a_run_from_the_queue(sim: SimulatedLab, verb: str) -> None:
     """It never began, says so, and no process of it was ever there."""
-    (run,) = lab.launch(spec=wanting(10**18))
-    lab.act(verb, run)
-    view = lab.ended(run)
+    (run,) = sim.launch(spec=wanting(10**18))
+    sim.act(verb, run)
+    view = sim.ended(run)
     assert (view.outcome, view.attempt) == ("killed", 0)
     assert "never began" in (view.cause or "")
-    assert not lab.dir(run).attempt(1).identity.exists()
+    assert not sim.dir(run).attempt(1).identity.exists()
 
 
-@pytest.mark.slow
-def test_one_that_was_stopped_unseen_does_not_begin_later(lab: Lab) -> None:
+def test_one_that_was_stopped_unseen_does_not_begin_later(sim: SimulatedLab) -> None:
     """The supervisor died between the word and the deed: the next one ends the run, though there is room now."""
-    (run,) = lab.launch(spec=wanting(10**18))
-    lab.kill_supervisor()
-    folder = lab.dir(run)
+    (run,) = sim.launch(spec=wanting(10**18))
+    sim.kill_supervisor()
+    folder = sim.dir(run)
     spec = folder.spec.read_text(encoding="utf-8")
     folder.spec.write_text(spec.replace(str(10**18), "0"), encoding="utf-8")
     events = AppendLog(folder.events)
     events.append(lambda seq: Asked(seq, 1.0, "stop", 0))
     events.close()
-    lab.start()
-    assert lab.ended(run).outcome == "killed"
+    sim.start()
+    assert sim.ended(run).outcome == "killed"
     assert not folder.attempt(1).identity.exists()
 
 
-def test_undo_of_a_queued_run_leaves_nothing(lab: Lab) -> None:
+def test_undo_of_a_queued_run_leaves_nothing(sim: SimulatedLab) -> None:
     """As of any other that was just launched."""
-    (run,) = lab.launch(spec=wanting(10**18))
-    lab.ask(lambda id_: Undo(id=id_, runs=(run,)))
-    until(lambda: not lab.dir(run).path.exists(), 10)
-    assert lab.snapshot().runs == ()
+    (run,) = sim.launch(spec=wanting(10**18))
+    sim.ask(lambda id_: Undo(id=id_, runs=(run,)))
+    sim.until(lambda: not sim.dir(run).path.exists(), 10)
+    assert sim.snapshot().runs == ()

@@ -11,7 +11,7 @@ from mission_tui.fleet.events.journal import Asked, AttemptStarting, FleetEvent,
 from mission_tui.ipc.requests import Act, Note
 from mission_tui.records.files.tail import read_all
 from mission_tui.supervisor.runs.requester import requested_by, requester, signed, word_for
-from tests.supervisor.conftest import Lab
+from tests.supervisor.simulated_lab import SimulatedLab
 
 PTS_3 = 136 << 8 | 3
 PTS_300 = 137 << 8 | 44
@@ -55,15 +55,14 @@ def test_a_client_that_is_gone_is_not_named() -> None:
         assert requester() == ""
 
 
-@pytest.mark.slow
-def test_the_journal_says_who_asked(lab: Lab) -> None:
+def test_the_journal_says_who_asked(sim: SimulatedLab) -> None:
     """Of a launch, of a note and of a stop, and of nothing that nobody asked for."""
     me = word_for(Path("/proc/self/cmdline").read_bytes().decode().rstrip("\0").split("\0"), 0)
-    (run,) = lab.launch(STUB_UPDATE_S="0.05")
-    lab.wait(run, lambda view: view.update)
-    lab.ask(lambda id_: Note(id=id_, run=run, text="hello"))
-    lab.ask(lambda id_: Act(id=id_, verb="stop", runs=(run,)))
-    lab.wait(run, lambda view: view.state == "ended")
-    by = {type(event): getattr(event, "asker", None) for event in read_all(lab.dir(run).events, FleetEvent)[0]}
+    (run,) = sim.launch(STUB_UPDATE_S="0.05")
+    sim.wait(run, lambda view: view.update)
+    sim.ask(lambda id_: Note(id=id_, run=run, text="hello"))
+    sim.ask(lambda id_: Act(id=id_, verb="stop", runs=(run,)))
+    sim.wait(run, lambda view: view.state == "ended")
+    by = {type(event): getattr(event, "asker", None) for event in read_all(sim.dir(run).events, FleetEvent)[0]}
     for kind in (RunCreated, AttemptStarting, Asked, RunNoted):
         assert (by[kind] or "").startswith(me), kind

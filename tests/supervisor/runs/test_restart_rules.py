@@ -18,7 +18,8 @@ from mission_tui.ipc.requests import Resume, Undo
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.spec_file import read_spec, read_terms
 from tests.shell import REPOSITORY
-from tests.supervisor.conftest import Lab, stub_spec
+from tests.supervisor.conftest import Lab, RunsRoot, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 
 
 def restarting(most: int, wait_s: float, also: tuple[RestartAlso, ...] = ()) -> Spec:
@@ -28,7 +29,7 @@ def restarting(most: int, wait_s: float, also: tuple[RestartAlso, ...] = ()) -> 
     return structs.replace(spec, keep=keep)
 
 
-def waiting(lab: Lab, wait_s: float = 60.0) -> str:
+def waiting(lab: RunsRoot, wait_s: float = 60.0) -> str:
     """A run that crashed and waits for its restart."""
     (run,) = lab.launch(spec=restarting(3, wait_s), STUB_CRASHES_AFTER="3")
     view = lab.wait(run, lambda view: view.restart)
@@ -52,177 +53,166 @@ def test_a_run_that_crashes_is_restarted_and_parked_after_the_last_time(lab: Lab
         lab.act("stop", run)
 
 
-@pytest.mark.slow
-def test_a_restart_goes_on_from_the_newest_checkpoint(lab: Lab) -> None:
+def test_a_restart_goes_on_from_the_newest_checkpoint(sim: SimulatedLab) -> None:
     """What was saved is not trained again."""
-    (run,) = lab.launch(spec=restarting(2, 0.5), STUB_CRASHES_AFTER="40")
-    lab.running(run, 5)
-    lab.act("checkpoint", run)
-    saved = lab.wait(run, lambda view: view.last_checkpoint).last_checkpoint
-    view = lab.wait(run, lambda view: view.attempt == 2 and view.state == "running" and view.connected, 20)
-    starts = [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptStarting)]
+    (run,) = sim.launch(spec=restarting(2, 0.5), STUB_CRASHES_AFTER="40")
+    sim.running(run, 5)
+    sim.act("checkpoint", run)
+    saved = sim.wait(run, lambda view: view.last_checkpoint).last_checkpoint
+    view = sim.wait(run, lambda view: view.attempt == 2 and view.state == "running" and view.connected, 20)
+    starts = [event for event in read_all(sim.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptStarting)]
     assert [start.checkpoint for start in starts] == [None, saved]
     assert (view.update or 0) >= 5
-    lab.act("kill", run)
+    sim.act("kill", run)
 
 
-@pytest.mark.slow
-def test_a_restart_without_a_later_checkpoint_keeps_the_terms_of_its_attempt(lab: Lab) -> None:
+def test_a_restart_without_a_later_checkpoint_keeps_the_terms_of_its_attempt(sim: SimulatedLab) -> None:
     """A branch that crashes before it saves anything begins with the same weights again."""
     spec = restarting(1, 0.5)
-    (source,) = lab.launch(spec=spec)
-    lab.running(source, 3)
-    lab.act("stop", source)
-    checkpoint = lab.ended(source).last_checkpoint
-    crashing = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "STUB_CRASHES_AFTER": "2"}
-    branched = lab.ask(
+    (source,) = sim.launch(spec=spec)
+    sim.running(source, 3)
+    sim.act("stop", source)
+    checkpoint = sim.ended(source).last_checkpoint
+    crashing = {"PATH": sim.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "STUB_CRASHES_AFTER": "2"}
+    branched = sim.ask(
         lambda id_: Resume(
             id=id_, run=source, branch=True, accept=True, cwd="/", python=sys.executable, environ=crashing
         )
     )
     assert isinstance(branched, Accepted)
     (run,) = branched.runs
-    lab.wait(run, lambda view: view.attempt == 2, 20)
+    sim.wait(run, lambda view: view.attempt == 2, 20)
     assert checkpoint is not None
-    assert read_terms(lab.dir(run).attempt(2).terms) == Terms(weights_from=checkpoint)
+    assert read_terms(sim.dir(run).attempt(2).terms) == Terms(weights_from=checkpoint)
 
 
-@pytest.mark.slow
-def test_a_crash_loop_is_parked_although_more_restarts_are_allowed(lab: Lab) -> None:
+def test_a_crash_loop_is_parked_although_more_restarts_are_allowed(sim: SimulatedLab) -> None:
     """Five deaths within ten seconds each are enough (W14)."""
-    (run,) = lab.launch(spec=restarting(100, 0.01), STUB_CRASHES_AFTER="1")
-    view = lab.wait(run, lambda view: view.state == "parked", 20)
+    (run,) = sim.launch(spec=restarting(100, 0.01), STUB_CRASHES_AFTER="1")
+    view = sim.wait(run, lambda view: view.state == "parked", 20)
     assert view.attempt == 5
     assert "failed within seconds 5 times in a row" in (view.cause or "")
 
 
-@pytest.mark.slow
-def test_a_waiting_restart_survives_the_supervisor(lab: Lab) -> None:
+def test_a_waiting_restart_survives_the_supervisor(sim: SimulatedLab) -> None:
     """It is in the journal: the next supervisor starts it when it is due, and stays for it."""
-    run = waiting(lab, 3.0)
-    lab.kill_supervisor()
-    lab.start(MISSION_TUI_IDLE_S="0.5")
-    assert lab.view(run).state == "queued"
-    lab.wait(run, lambda view: view.attempt == 2, 10)
+    run = waiting(sim, 3.0)
+    sim.kill_supervisor()
+    sim.start(MISSION_TUI_IDLE_S="0.5")
+    assert sim.view(run).state == "queued"
+    sim.wait(run, lambda view: view.attempt == 2, 10)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "state"), [("stop", "ended"), ("kill", "ended"), ("park", "parked")])
-def test_ending_a_waiting_run_calls_its_restart_off(lab: Lab, verb: str, state: str) -> None:
+def test_ending_a_waiting_run_calls_its_restart_off(sim: SimulatedLab, verb: str, state: str) -> None:
     """Accepted at once, and not forgotten by the next supervisor."""
-    run = waiting(lab)
-    assert lab.act(verb, run).runs == (run,)
-    assert lab.view(run).state == state
-    lab.kill_supervisor()
-    lab.start()
-    view = lab.view(run)
+    run = waiting(sim)
+    assert sim.act(verb, run).runs == (run,)
+    assert sim.view(run).state == state
+    sim.kill_supervisor()
+    sim.start()
+    view = sim.view(run)
     assert (view.state, view.restart, view.attempt) == (state, None, 1)
 
 
-@pytest.mark.slow
-def test_a_request_that_is_refused_calls_no_restart_off(lab: Lab) -> None:
+def test_a_request_that_is_refused_calls_no_restart_off(sim: SimulatedLab) -> None:
     """Ending a waiting run and an ended one is refused, and a refusal has done nothing to any of them."""
-    (over,) = lab.launch()
-    lab.running(over)
-    lab.act("kill", over)
-    lab.ended(over)
-    run = waiting(lab)
+    (over,) = sim.launch()
+    sim.running(over)
+    sim.act("kill", over)
+    sim.ended(over)
+    run = waiting(sim)
     for verb in ("stop", "kill", "park"):
         with pytest.raises(UsageError, match="it has ended"):
-            lab.act(verb, run, over)
-        assert lab.view(run).restart is not None
+            sim.act(verb, run, over)
+        assert sim.view(run).restart is not None
 
 
-@pytest.mark.slow
-def test_resume_and_undo_know_a_waiting_run(lab: Lab) -> None:
+def test_resume_and_undo_know_a_waiting_run(sim: SimulatedLab) -> None:
     """Undo removes it; nothing can be paused that has no process; a stop by `@live` means it too."""
-    run = waiting(lab)
+    run = waiting(sim)
     with pytest.raises(UsageError, match="waits for its restart"):
-        lab.act("pause", run)
-    assert isinstance(lab.ask(lambda id_: Undo(id=id_, runs=(run,))), Accepted)
-    assert not lab.dir(run).path.exists()
-    run = waiting(lab)
-    assert lab.act("stop", "@live").runs == (run,)
+        sim.act("pause", run)
+    assert isinstance(sim.ask(lambda id_: Undo(id=id_, runs=(run,))), Accepted)
+    assert not sim.dir(run).path.exists()
+    run = waiting(sim)
+    assert sim.act("stop", "@live").runs == (run,)
 
 
-@pytest.mark.slow
-def test_a_restart_that_does_not_fit_now_waits(idle_lab: Lab, tmp_path: Path) -> None:
+def test_a_restart_that_does_not_fit_now_waits(idle_sim: SimulatedLab, tmp_path: Path) -> None:
     """Another run took its place meanwhile: that is the reason, and it goes on when the other one is over."""
     limits = tmp_path / "config" / "mission-tui" / "limits.toml"
     limits.parent.mkdir(parents=True)
     limits.write_text("runs = 1\n")
-    idle_lab.start(XDG_CONFIG_HOME=str(tmp_path / "config"))
-    (run,) = idle_lab.launch(spec=restarting(3, 2.0), STUB_CRASHES_AFTER="3")
-    idle_lab.wait(run, lambda view: view.restart)
-    (other,) = idle_lab.launch(STUB_UPDATE_S="600")
-    view = idle_lab.wait(run, lambda view: "limits.toml allows 1 at once" in (view.cause or ""))
-    assert idle_lab.view(other).attempt == view.attempt == 1
-    idle_lab.act("kill", other)
-    idle_lab.wait(run, lambda view: view.attempt == 2)
+    idle_sim.start(XDG_CONFIG_HOME=str(tmp_path / "config"))
+    (run,) = idle_sim.launch(spec=restarting(3, 2.0), STUB_CRASHES_AFTER="3")
+    idle_sim.wait(run, lambda view: view.restart)
+    (other,) = idle_sim.launch(STUB_UPDATE_S="600")
+    view = idle_sim.wait(run, lambda view: "limits.toml allows 1 at once" in (view.cause or ""))
+    assert idle_sim.view(other).attempt == view.attempt == 1
+    idle_sim.act("kill", other)
+    idle_sim.wait(run, lambda view: view.attempt == 2)
 
 
-@pytest.mark.slow
-def test_a_resume_does_not_wait(lab: Lab) -> None:
+def test_a_resume_does_not_wait(sim: SimulatedLab) -> None:
     """A person's resume starts the next attempt at once, and counts as asked for."""
-    (run,) = lab.launch(spec=restarting(3, 60.0), STUB_CRASHES_AFTER="40")
-    lab.running(run, 2)
-    lab.act("checkpoint", run)
-    lab.wait(run, lambda view: view.restart, 15)
-    assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
-    assert lab.running(run).attempt == 2
-    starts = [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptStarting)]
+    (run,) = sim.launch(spec=restarting(3, 60.0), STUB_CRASHES_AFTER="40")
+    sim.running(run, 2)
+    sim.act("checkpoint", run)
+    sim.wait(run, lambda view: view.restart, 15)
+    assert isinstance(sim.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
+    assert sim.running(run).attempt == 2
+    starts = [event for event in read_all(sim.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptStarting)]
     assert [start.restart for start in starts] == [0, 0]
 
 
-@pytest.mark.slow
-def test_a_resume_of_a_waiting_run_asks_nothing_that_was_accepted(lab: Lab) -> None:
+def test_a_resume_of_a_waiting_run_asks_nothing_that_was_accepted(sim: SimulatedLab) -> None:
     """It goes on from where the failed attempt began, with its settings and on its terms; a further change is asked."""
-    (run,) = lab.launch(spec=restarting(3, 60.0), STUB_CRASHES_AFTER="40")
-    lab.running(run, 2)
-    lab.act("stop", run)
-    saved = lab.ended(run).last_checkpoint
+    (run,) = sim.launch(spec=restarting(3, 60.0), STUB_CRASHES_AFTER="40")
+    sim.running(run, 2)
+    sim.act("stop", run)
+    saved = sim.ended(run).last_checkpoint
     change = ("ppo.batch_size=32",)
-    crashing = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "STUB_CRASHES_AFTER": "1"}
+    crashing = {"PATH": sim.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "STUB_CRASHES_AFTER": "1"}
     who: dict[str, Any] = {"cwd": "/", "python": sys.executable, "environ": crashing}
-    accepted = lab.ask(lambda id_: Resume(id=id_, run=run, assignments=change, remedies=("reset-adam",), **who))
+    accepted = sim.ask(lambda id_: Resume(id=id_, run=run, assignments=change, remedies=("reset-adam",), **who))
     assert isinstance(accepted, Accepted)
-    terms = read_terms(lab.dir(run).attempt(2).terms)
+    terms = read_terms(sim.dir(run).attempt(2).terms)
     assert terms.fresh_optimizer
-    lab.wait(run, lambda view: view.attempt == 2 and view.restart)
-    shown = lab.ask(lambda id_: Resume(id=id_, run=run, check_only=True))
+    sim.wait(run, lambda view: view.attempt == 2 and view.restart)
+    shown = sim.ask(lambda id_: Resume(id=id_, run=run, check_only=True))
     assert isinstance(shown, VerdictReply)
     assert (shown.checkpoint, shown.accept_needed, [it.name for it in shown.verdict.changes]) == (
         saved,
         False,
         ["ppo.batch_size"],
     )
-    asked = lab.ask(lambda id_: Resume(id=id_, run=run, assignments=("env.n_envs=32",)))
+    asked = sim.ask(lambda id_: Resume(id=id_, run=run, assignments=("env.n_envs=32",)))
     assert isinstance(asked, VerdictReply)
     assert asked.accept_needed
-    assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
-    view = lab.wait(run, lambda view: view.attempt == 3)
+    assert isinstance(sim.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
+    view = sim.wait(run, lambda view: view.attempt == 3)
     assert view.origins[0].diff == ("ppo.batch_size 64 → 32",)
-    assert read_terms(lab.dir(run).attempt(3).terms) == terms
-    assert read_spec(lab.dir(run).attempt(3).spec).ppo.batch_size == 32
+    assert read_terms(sim.dir(run).attempt(3).terms) == terms
+    assert read_spec(sim.dir(run).attempt(3).spec).ppo.batch_size == 32
 
 
-def test_a_resume_of_a_waiting_run_without_a_checkpoint_begins_it_anew(lab: Lab) -> None:
+def test_a_resume_of_a_waiting_run_without_a_checkpoint_begins_it_anew(sim: SimulatedLab) -> None:
     """As its restart would, only now; with other settings it is another run, and is to be launched."""
-    run = waiting(lab)
+    run = waiting(sim)
     with pytest.raises(MissionError, match="no checkpoint to go on from"):
-        lab.ask(lambda id_: Resume(id=id_, run=run, assignments=("ppo.batch_size=32",)))
-    shown = lab.ask(lambda id_: Resume(id=id_, run=run, check_only=True))
+        sim.ask(lambda id_: Resume(id=id_, run=run, assignments=("ppo.batch_size=32",)))
+    shown = sim.ask(lambda id_: Resume(id=id_, run=run, check_only=True))
     assert isinstance(shown, VerdictReply)
-    assert (shown.verdict.grade, lab.view(run).attempt) == ("safe", 1)
-    accepted = lab.ask(lambda id_: Resume(id=id_, run=run))
+    assert (shown.verdict.grade, sim.view(run).attempt) == ("safe", 1)
+    accepted = sim.ask(lambda id_: Resume(id=id_, run=run))
     assert isinstance(accepted, Accepted)
     assert "begins anew" in accepted.notes[0]
-    assert lab.view(run).attempt == 2
+    assert sim.view(run).attempt == 2
 
 
-@pytest.mark.slow
-def test_numbers_that_are_none_are_restarted_only_on_the_users_word(lab: Lab) -> None:
+def test_numbers_that_are_none_are_restarted_only_on_the_users_word(sim: SimulatedLab) -> None:
     """`nan` ends a run although crashes are restarted; named in `also` it is restarted."""
-    plain, named = (lab.launch(spec=restarting(3, 60.0, also), STUB_DIES_AT="2")[0] for also in ((), ("nan",)))
-    assert lab.ended(plain).kind == "nan"
-    assert lab.wait(named, lambda view: view.restart).kind == "nan"
+    plain, named = (sim.launch(spec=restarting(3, 60.0, also), STUB_DIES_AT="2")[0] for also in ((), ("nan",)))
+    assert sim.ended(plain).kind == "nan"
+    assert sim.wait(named, lambda view: view.restart).kind == "nan"

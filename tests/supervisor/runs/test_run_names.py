@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -16,29 +14,17 @@ from msgspec import structs
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.spec import LaunchItem, RestartKeep
 from mission_tui.ipc.replies import OperatorReply
-from mission_tui.ipc.requests import Clone, ImportCheckpoint, Rename, Request, Resume
+from mission_tui.ipc.requests import Clone, ImportCheckpoint, Rename, Resume
 from mission_tui.supervisor.runs.registry import RunNames
 from tests.faults.foreign_zips import members, written
-from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
+from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.trainer.harness import spec_with
 
 
-def at_once(lab: Lab, *makes: Callable[[int], Request]) -> list[OperatorReply | UsageError]:
-    """The answers to requests of which each has a connection of its own; a refusal in the place of an answer."""
-
-    def asked(make: Callable[[int], Request]) -> OperatorReply | UsageError:
-        try:
-            return lab.ask(make)
-        except UsageError as refused:
-            return refused
-
-    with ThreadPoolExecutor(len(makes)) as pool:
-        return list(pool.map(asked, makes))
-
-
-def check_one_each(lab: Lab, answers: list[OperatorReply | UsageError], name: str) -> None:
+def check_one_each(lab: RunsRoot, answers: list[OperatorReply | MissionError], name: str) -> None:
     """One of `answers` made the run `name`, the others were refused because of that name, and no two runs share one."""
-    refused = [answer for answer in answers if isinstance(answer, UsageError)]
+    refused = [answer for answer in answers if isinstance(answer, MissionError)]
     assert len(refused) == len(answers) - 1
     assert all(f"the name '{name}' is taken" in str(error) for error in refused)
     live = Counter(view.name for view in lab.snapshot().runs if view.state != "ended")
@@ -46,7 +32,7 @@ def check_one_each(lab: Lab, answers: list[OperatorReply | UsageError], name: st
     assert live[name] == 1
 
 
-def a_source(lab: Lab, name: str = "source") -> str:
+def a_source(lab: RunsRoot, name: str = "source") -> str:
     """A run with a checkpoint, ended."""
     (run,) = lab.launch(name=name)
     lab.running(run, 2)
@@ -55,72 +41,70 @@ def a_source(lab: Lab, name: str = "source") -> str:
     return run
 
 
-def test_three_clones_at_once_are_one_run_of_the_name(lab: Lab) -> None:
+def test_three_clones_at_once_are_one_run_of_the_name(sim: SimulatedLab) -> None:
     """Round after round: one clone is made, the two others say whose name it is, and nothing of them stays."""
-    source = a_source(lab)
+    source = a_source(sim)
     for number in range(3):
         name = f"twin-{number}"
-        check_one_each(lab, at_once(lab, *[lambda id_: Clone(id=id_, run=source, name=name)] * 3), name)  # noqa: B023
-    assert len(lab.snapshot().runs) == 4
+        check_one_each(sim, sim.ask_at_once(*[lambda id_: Clone(id=id_, run=source, name=name)] * 3), name)  # noqa: B023
+    assert len(sim.snapshot().runs) == 4
 
 
-@pytest.mark.slow
-def test_three_branches_at_once_are_one_run_of_the_name(lab: Lab) -> None:
+def test_three_branches_at_once_are_one_run_of_the_name(sim: SimulatedLab) -> None:
     """The same for branches, which also copy a checkpoint between the check and the start."""
-    source = a_source(lab)
+    source = a_source(sim)
     for number in range(3):
         name = f"branch-{number}"
         ask = partial(Resume, run=source, branch=True, name=name)
-        check_one_each(lab, at_once(lab, *[lambda id_: ask(id=id_)] * 3), name)  # noqa: B023
-    assert len(lab.snapshot().runs) == 4
+        check_one_each(sim, sim.ask_at_once(*[lambda id_: ask(id=id_)] * 3), name)  # noqa: B023
+    assert len(sim.snapshot().runs) == 4
 
 
-@pytest.mark.slow
-def test_a_clone_a_branch_and_a_rename_at_once_share_no_name(lab: Lab) -> None:
+def test_a_clone_a_branch_and_a_rename_at_once_share_no_name(sim: SimulatedLab) -> None:
     """Whatever asks first has the name."""
-    source = a_source(lab)
-    (other,) = lab.launch(name="other")
-    lab.running(other)
+    source = a_source(sim)
+    (other,) = sim.launch(name="other")
+    sim.running(other)
     asked = (
         lambda id_: Clone(id=id_, run=source, name="same"),
         lambda id_: Resume(id=id_, run=source, branch=True, name="same"),
         lambda id_: Rename(id=id_, run="other", name="same"),
     )
-    check_one_each(lab, at_once(lab, *asked), "same")
+    check_one_each(sim, sim.ask_at_once(*asked), "same")
 
 
-def test_a_clone_that_fails_gives_its_name_back(lab: Lab) -> None:
+def test_a_clone_that_fails_gives_its_name_back(sim: SimulatedLab) -> None:
     """A clone that is refused after its name was checked leaves the name to the next one."""
-    source = a_source(lab)
+    source = a_source(sim)
     with pytest.raises(MissionError):
-        lab.ask(lambda id_: Clone(id=id_, run=source, name="free", assignments=("run.command=['/no/such/program']",)))
-    lab.ask(lambda id_: Clone(id=id_, run=source, name="free"))
-    assert "free" in {view.name for view in lab.snapshot().runs}
+        sim.ask(lambda id_: Clone(id=id_, run=source, name="free", assignments=("run.command=['/no/such/program']",)))
+    sim.ask(lambda id_: Clone(id=id_, run=source, name="free"))
+    assert "free" in {view.name for view in sim.snapshot().runs}
 
 
-def test_an_ended_run_whose_name_was_taken_resumes_under_another(lab: Lab) -> None:
+def test_an_ended_run_whose_name_was_taken_resumes_under_another(sim: SimulatedLab) -> None:
     """Another live run has the name: the refusal names that run and the command that renames this one."""
-    first = a_source(lab, "alpha")
-    (second,) = lab.launch(name="alpha")
+    first = a_source(sim, "alpha")
+    (second,) = sim.launch(name="alpha")
     with pytest.raises(UsageError, match=rf"'alpha' is taken by a live run \({second}\); `mission-tui rename {first}"):
-        lab.ask(lambda id_: Resume(id=id_, run=first))
-    assert lab.view(first).attempt == 1
-    lab.ask(lambda id_: Rename(id=id_, run=first, name="beta"))
-    lab.ask(lambda id_: Resume(id=id_, run=first))
-    assert lab.running(first).name == "beta"
+        sim.ask(lambda id_: Resume(id=id_, run=first))
+    assert sim.view(first).attempt == 1
+    sim.ask(lambda id_: Rename(id=id_, run=first, name="beta"))
+    sim.ask(lambda id_: Resume(id=id_, run=first))
+    assert sim.running(first).name == "beta"
 
 
-def test_a_run_that_waits_for_its_restart_keeps_its_name(lab: Lab) -> None:
+def test_a_run_that_waits_for_its_restart_keeps_its_name(sim: SimulatedLab) -> None:
     """It is live as long as it is to go on by itself; neither a launch nor a rename takes its name meanwhile."""
     spec = stub_spec()
     keep = structs.replace(spec.keep, restart=RestartKeep(most=3, wait_s=60.0))
-    (run,) = lab.launch(spec=structs.replace(spec, keep=keep), name="night", STUB_CRASHES_AFTER="3")
-    lab.wait(run, lambda view: view.restart)
+    (run,) = sim.launch(spec=structs.replace(spec, keep=keep), name="night", STUB_CRASHES_AFTER="3")
+    sim.wait(run, lambda view: view.restart)
     with pytest.raises(UsageError, match="'night' is taken by a live run"):
-        lab.launch(name="night")
-    (other,) = lab.launch(name="day")
+        sim.launch(name="night")
+    (other,) = sim.launch(name="day")
     with pytest.raises(UsageError, match="'night' is taken by a live run"):
-        lab.ask(lambda id_: Rename(id=id_, run=other, name="night"))
+        sim.ask(lambda id_: Rename(id=id_, run=other, name="night"))
 
 
 @pytest.mark.slow

@@ -24,26 +24,26 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import CheckpointFacts
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.verbs.apply import last_good
-from tests.supervisor.conftest import Lab, large_spec, stub_spec
-from tests.waiting import until
+from tests.supervisor.conftest import Lab, RunsRoot, large_spec, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 
 
-def apply(lab: Lab, run: str, finding: str, **flags: Any) -> OperatorReply:
+def apply(lab: RunsRoot, run: str, finding: str, **flags: Any) -> OperatorReply:
     """Ask to follow the advice of a finding."""
     return lab.ask(lambda id_: Apply(id=id_, run=run, finding=finding, **flags))
 
 
-def events(lab: Lab, run: str) -> list[FleetEvent]:
+def events(lab: RunsRoot, run: str) -> list[FleetEvent]:
     """The run's journal."""
     return read_all(lab.dir(run).events, FleetEvent)[0]
 
 
-def details(lab: Lab, run: str) -> list[str]:
+def details(lab: RunsRoot, run: str) -> list[str]:
     """What the journal says of applied advice."""
     return [it.detail for it in events(lab, run) if isinstance(it, HealthActed) and it.act == "applied"]
 
 
-def sick(lab: Lab, act: Act = "notify", deaf: bool = False, base: Spec | None = None) -> tuple[str, str, str]:
+def sick(lab: RunsRoot, act: Act = "notify", deaf: bool = False, base: Spec | None = None) -> tuple[str, str, str]:
     """A run with an early checkpoint and a finding after it, whose rule may `act`: run, finding, checkpoint."""
     spec = structs.replace(base or stub_spec(), keep=KeepSpec(health=HealthKeep(nan=NanLimits(act=act))))
     stub = {"STUB_NAN_FROM": "40", "STUB_UPDATE_S": "0.03"} | ({"STUB_DEAF": "1"} if deaf else {})
@@ -56,14 +56,14 @@ def sick(lab: Lab, act: Act = "notify", deaf: bool = False, base: Spec | None = 
     return run, finding, good
 
 
-def ended_sick(lab: Lab) -> tuple[str, str, str]:
+def ended_sick(lab: RunsRoot) -> tuple[str, str, str]:
     """The same, ended: the finding has stopped it."""
     run, finding, good = sick(lab, "stop")
     lab.ended(run)
     return run, finding, good
 
 
-def add_finding(lab: Lab, run: str, **fields: Any) -> str:
+def add_finding(lab: RunsRoot, run: str, **fields: Any) -> str:
     """Put a finding into the journal of an ended run, as a supervisor would have; its id."""
     facts: dict[str, Any] = {"first_update": 40, "last_update": 40, "severity": "warning", "advice": "do this"} | fields
     finding = Finding(id="stall-1-40", rule="stall", sentence="a stall", cause="a cause", **facts)
@@ -75,20 +75,19 @@ def add_finding(lab: Lab, run: str, **fields: Any) -> str:
     return finding.id
 
 
-@pytest.mark.slow
-def test_an_ended_run_goes_back_and_on_with_the_change(lab: Lab) -> None:
+def test_an_ended_run_goes_back_and_on_with_the_change(sim: SimulatedLab) -> None:
     """Attempt 2 starts from the checkpoint before the finding, not from the stop's, with half the learning rate."""
-    run, finding, good = ended_sick(lab)
-    assert lab.view(run).last_checkpoint != good
-    reply = apply(lab, run, finding)
+    run, finding, good = ended_sick(sim)
+    assert sim.view(run).last_checkpoint != good
+    reply = apply(sim, run, finding)
     assert isinstance(reply, Accepted)
     assert any("ppo.learning_rate" in note for note in reply.notes)
-    lab.wait(run, lambda view: view.attempt == 2)
-    start = [event for event in events(lab, run) if isinstance(event, AttemptStarting)][1]
+    sim.wait(run, lambda view: view.attempt == 2)
+    start = [event for event in events(sim, run) if isinstance(event, AttemptStarting)][1]
     assert start.checkpoint == good
-    assert read_spec(lab.dir(run).attempt(2).spec).ppo.learning_rate == pytest.approx(1.5e-4)
-    assert details(lab, run) == [f"from {good} --set ppo.learning_rate=0.00015"]
-    assert lab.view(run).findings[-1].state == "cleared"
+    assert read_spec(sim.dir(run).attempt(2).spec).ppo.learning_rate == pytest.approx(1.5e-4)
+    assert details(sim, run) == [f"from {good} --set ppo.learning_rate=0.00015"]
+    assert sim.view(run).findings[-1].state == "cleared"
 
 
 @pytest.mark.slow
@@ -106,70 +105,64 @@ def test_a_live_run_is_stopped_first(lab: Lab) -> None:
     assert [event.verb for event in events(lab, run) if isinstance(event, Asked)] == ["checkpoint", "stop"]
 
 
-@pytest.mark.slow
-def test_what_the_ending_run_claims_is_free_for_its_next_attempt(lab: Lab) -> None:
+def test_what_the_ending_run_claims_is_free_for_its_next_attempt(sim: SimulatedLab) -> None:
     """A run that wants most of the memory does not stand in its own way; one like it that has just begun does."""
     large = large_spec()
-    run, finding, _ = sick(lab, base=large)
-    (other,) = lab.launch(spec=large, STUB_UPDATE_S="600")
+    run, finding, _ = sick(sim, base=large)
+    (other,) = sim.launch(spec=large, STUB_UPDATE_S="600")
     with pytest.raises(PresetError, match="MiB are free"):
-        apply(lab, run, finding)
-    asked = apply(lab, run, finding, check_only=True)
+        apply(sim, run, finding)
+    asked = apply(sim, run, finding, check_only=True)
     assert isinstance(asked, VerdictReply)
     assert "MiB are free" in asked.not_now
-    lab.act("kill", other)
-    lab.ended(other)
-    assert isinstance(apply(lab, run, finding), Accepted)
-    lab.wait(run, lambda view: view.attempt == 2 and view.state == "running")
+    sim.act("kill", other)
+    sim.ended(other)
+    assert isinstance(apply(sim, run, finding), Accepted)
+    sim.wait(run, lambda view: view.attempt == 2 and view.state == "running")
 
 
-@pytest.mark.slow
-def test_only_the_checkpoint_that_was_agreed_to_will_do(lab: Lab) -> None:
+def test_only_the_checkpoint_that_was_agreed_to_will_do(sim: SimulatedLab) -> None:
     """Another one than the person was shown is refused, and the run trains on; the shown one is gone back to."""
-    run, finding, good = sick(lab)
+    run, finding, good = sick(sim)
     with pytest.raises(MissionError, match="has no checkpoint 000000001 from before nan any more; look again"):
-        apply(lab, run, finding, checkpoint="000000001")
-    assert lab.running(run).attempt == 1
-    shown = apply(lab, run, finding, check_only=True)
+        apply(sim, run, finding, checkpoint="000000001")
+    assert sim.running(run).attempt == 1
+    shown = apply(sim, run, finding, check_only=True)
     assert isinstance(shown, VerdictReply)
     assert shown.checkpoint == good
-    assert isinstance(apply(lab, run, finding, checkpoint=shown.checkpoint), Accepted)
+    assert isinstance(apply(sim, run, finding, checkpoint=shown.checkpoint), Accepted)
 
 
-@pytest.mark.slow
-def test_the_verdict_alone_changes_nothing(lab: Lab) -> None:
+def test_the_verdict_alone_changes_nothing(sim: SimulatedLab) -> None:
     """`check_only` on a live run: the verdict, and the run trains on."""
-    run, finding, _ = sick(lab)
-    reply = apply(lab, run, finding, check_only=True)
+    run, finding, _ = sick(sim)
+    reply = apply(sim, run, finding, check_only=True)
     assert isinstance(reply, VerdictReply)
     assert reply.verdict.changes
-    lab.running(run, (lab.view(run).update or 0) + 5)
-    assert details(lab, run) == []
+    sim.running(run, (sim.view(run).update or 0) + 5)
+    assert details(sim, run) == []
 
 
-@pytest.mark.slow
-def test_advice_that_warns_needs_a_word(lab: Lab) -> None:
+def test_advice_that_warns_needs_a_word(sim: SimulatedLab) -> None:
     """As with any resume: nothing starts without `accept`."""
-    run, _, _ = ended_sick(lab)
-    finding = add_finding(lab, run, advice_set=("env.n_envs=32",))
-    reply = apply(lab, run, finding)
+    run, _, _ = ended_sick(sim)
+    finding = add_finding(sim, run, advice_set=("env.n_envs=32",))
+    reply = apply(sim, run, finding)
     assert isinstance(reply, VerdictReply)
-    assert (reply.accept_needed, lab.view(run).attempt) == (True, 1)
-    assert isinstance(apply(lab, run, finding, accept=True), Accepted)
-    assert lab.wait(run, lambda view: view.attempt == 2).n_envs == 32
+    assert (reply.accept_needed, sim.view(run).attempt) == (True, 1)
+    assert isinstance(apply(sim, run, finding, accept=True), Accepted)
+    assert sim.wait(run, lambda view: view.attempt == 2).n_envs == 32
 
 
-@pytest.mark.slow
-def test_advice_without_a_change_goes_back(lab: Lab) -> None:
+def test_advice_without_a_change_goes_back(sim: SimulatedLab) -> None:
     """The same spec again, from before."""
-    run, _, good = ended_sick(lab)
-    assert isinstance(apply(lab, run, add_finding(lab, run)), Accepted)
-    lab.wait(run, lambda view: view.attempt == 2)
-    assert details(lab, run) == [f"from {good}"]
-    assert not lab.dir(run).attempt(2).spec.exists()
+    run, _, good = ended_sick(sim)
+    assert isinstance(apply(sim, run, add_finding(sim, run)), Accepted)
+    sim.wait(run, lambda view: view.attempt == 2)
+    assert details(sim, run) == [f"from {good}"]
+    assert not sim.dir(run).attempt(2).spec.exists()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
@@ -181,63 +174,57 @@ def test_advice_without_a_change_goes_back(lab: Lab) -> None:
         ({"first_update": 1}, "has no checkpoint from before update 1"),
     ],
 )
-def test_what_cannot_be_applied_is_refused_with_the_reason(lab: Lab, fields: dict[str, Any], sentence: str) -> None:
+def test_what_cannot_be_applied_is_refused_with_the_reason(
+    sim: SimulatedLab, fields: dict[str, Any], sentence: str
+) -> None:
     """Advice that is no setting, advice of mere information, and a finding older than every checkpoint."""
-    run, _, _ = ended_sick(lab)
-    finding = add_finding(lab, run, **fields)
+    run, _, _ = ended_sick(sim)
+    finding = add_finding(sim, run, **fields)
     with pytest.raises(MissionError, match=sentence):
-        apply(lab, run, finding)
-    assert lab.view(run).attempt == 1
+        apply(sim, run, finding)
+    assert sim.view(run).attempt == 1
 
 
-@pytest.mark.slow
-def test_an_unknown_finding_names_the_nearest(lab: Lab) -> None:
+def test_an_unknown_finding_names_the_nearest(sim: SimulatedLab) -> None:
     """A typing slip is answered with what was meant."""
-    run, finding, _ = ended_sick(lab)
+    run, finding, _ = ended_sick(sim)
     with pytest.raises(UsageError, match=f"did you mean '{finding}'"):
-        apply(lab, run, f"{finding}0")
+        apply(sim, run, f"{finding}0")
 
 
-@pytest.mark.slow
-def test_a_run_killed_on_its_way_is_not_resumed(lab: Lab) -> None:
+def test_a_run_killed_on_its_way_is_not_resumed(sim: SimulatedLab) -> None:
     """Whoever kills it means it: the journal says why it did not go on. Meanwhile a second application is refused."""
-    run, finding, _ = sick(lab, deaf=True)
-    assert isinstance(apply(lab, run, finding), Accepted)
+    run, finding, _ = sick(sim, deaf=True)
+    assert isinstance(apply(sim, run, finding), Accepted)
     with pytest.raises(UsageError, match="is ending to follow the advice"):
-        apply(lab, run, finding)
-    lab.act("kill", run)
-    lab.ended(run)
-    until(lambda: details(lab, run)[-1] == "could not go on: it was killed meanwhile")
-    assert lab.view(run).attempt == 1
+        apply(sim, run, finding)
+    sim.act("kill", run)
+    sim.ended(run)
+    sim.until(lambda: details(sim, run)[-1] == "could not go on: it was killed meanwhile")
+    assert sim.view(run).attempt == 1
 
 
-@pytest.mark.slow
-def test_a_stop_on_the_way_is_for_good(lab: Lab) -> None:
+def test_a_stop_on_the_way_is_for_good(sim: SimulatedLab) -> None:
     """Asked to stop while it ends to go on: it stays stopped."""
-    run, finding, _ = sick(lab, deaf=True)
-    apply(lab, run, finding)
-    lab.act("stop", run)
-    keeper = next(process for process in lab.family(run) if "keeper" in " ".join(process.cmdline()))
-    for child in keeper.children():
-        child.kill()
-    lab.ended(run)
-    until(lambda: details(lab, run)[-1] == "could not go on: it was asked to stop for good meanwhile")
+    run, finding, _ = sick(sim, deaf=True)
+    apply(sim, run, finding)
+    sim.act("stop", run)
+    sim.kill(sim.view(run).pids.trainer)
+    sim.ended(run)
+    sim.until(lambda: details(sim, run)[-1] == "could not go on: it was asked to stop for good meanwhile")
 
 
-@pytest.mark.slow
-def test_a_checkpoint_that_is_gone_by_then_is_said(lab: Lab) -> None:
+def test_a_checkpoint_that_is_gone_by_then_is_said(sim: SimulatedLab) -> None:
     """The run has stopped, and the journal says why it did not go on."""
-    run, finding, _ = sick(lab, deaf=True)
-    apply(lab, run, finding)
-    for folder in lab.dir(run).checkpoints.iterdir():
+    run, finding, _ = sick(sim, deaf=True)
+    apply(sim, run, finding)
+    for folder in sim.dir(run).checkpoints.iterdir():
         if folder.is_dir():
             shutil.rmtree(folder)
-    keeper = next(process for process in lab.family(run) if "keeper" in " ".join(process.cmdline()))
-    for child in keeper.children():
-        child.kill()
-    lab.ended(run)
-    until(lambda: details(lab, run)[-1].startswith("could not go on: "))
-    assert lab.view(run).attempt == 1
+    sim.kill(sim.view(run).pids.trainer)
+    sim.ended(run)
+    sim.until(lambda: details(sim, run)[-1].startswith("could not go on: "))
+    assert sim.view(run).attempt == 1
 
 
 def starting(attempt: int, checkpoint: str | None, seq: int) -> AttemptStarting:

@@ -12,18 +12,20 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.compare import Comparison
 from mission_tui.ipc.replies import ComparisonReply
 from mission_tui.ipc.requests import Compare, Set
-from tests.supervisor.conftest import Lab, stub_spec
+from tests.supervisor.conftest import Lab, RunsRoot, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 
 pytestmark = pytest.mark.slow
 
 
-def compared(lab: Lab, *runs: str, **more: Any) -> Comparison:
+def compared(lab: RunsRoot, *runs: str, **more: Any) -> Comparison:
     """What the supervisor says of them."""
     reply = lab.ask(lambda id_: Compare(id=id_, runs=runs, **more))
     assert isinstance(reply, ComparisonReply)
     return msgspec.convert(reply.comparison, Comparison)
 
 
+@pytest.mark.slow
 def test_a_live_run_is_compared_with_an_ended_one(lab: Lab) -> None:
     """By name, in the order asked for, with what was set meanwhile; a supervisor that knows neither says the same."""
     spec = stub_spec()
@@ -48,17 +50,17 @@ def test_a_live_run_is_compared_with_an_ended_one(lab: Lab) -> None:
     assert (again.settings, again.runs[1]) == (found.settings, found.runs[1])
 
 
-def test_a_damaged_row_costs_that_row(lab: Lab) -> None:
+def test_a_damaged_row_costs_that_row(sim: SimulatedLab) -> None:
     """The rest is compared; a run named twice is one, and one alone is refused."""
-    first, second = lab.launch(2, spec=stub_spec(640))
-    lab.ended(first)
-    lab.ended(second)
-    whole = compared(lab, first, second)
-    path = lab.dir(first).metrics
+    first, second = sim.launch(2, spec=stub_spec(640))
+    sim.ended(first)
+    sim.ended(second)
+    whole = compared(sim, first, second)
+    path = sim.dir(first).metrics
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:3], b"garbage\n", *lines[4:]]))
-    found = compared(lab, first, second)
+    found = compared(sim, first, second)
     assert found.runs[0].result.updates == whole.runs[0].result.updates
     assert len(found.curves[0].x) == len(whole.curves[0].x) - 1
     with pytest.raises(UsageError, match="takes 2 to 64 runs, and these are 1"):
-        compared(lab, first, first)
+        compared(sim, first, first)

@@ -16,16 +16,17 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
-from tests.supervisor.conftest import Lab, living
+from tests.supervisor.conftest import Lab, RunsRoot, living
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 
-def resume(lab: Lab, run: str) -> None:
+def resume(lab: RunsRoot, run: str) -> None:
     """Ask for a resume that must be accepted."""
     assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
 
 
-def saved(lab: Lab, workers: int = 0, update_s: float = 0.05) -> str:
+def saved(lab: RunsRoot, workers: int = 0, update_s: float = 0.05) -> str:
     """A run that trains and has a checkpoint."""
     (run,) = lab.launch(STUB_WORKERS=str(workers), STUB_UPDATE_S=str(update_s))
     lab.running(run, 2)
@@ -35,53 +36,63 @@ def saved(lab: Lab, workers: int = 0, update_s: float = 0.05) -> str:
     return run
 
 
-def parked(lab: Lab, run: str) -> None:
+def parked(lab: RunsRoot, run: str) -> None:
     lab.act("park", run)
     lab.wait(run, lambda view: view.state == "parked")
 
 
-def paused(lab: Lab, run: str) -> None:
+def paused(lab: RunsRoot, run: str) -> None:
     lab.act("pause", run)
     lab.wait(run, lambda view: view.state == "paused")
 
 
-def frozen(lab: Lab, run: str) -> None:
+def frozen(lab: RunsRoot, run: str) -> None:
     lab.act("freeze", run)
     assert lab.view(run).state == "frozen"
 
 
-def stopped(lab: Lab, run: str) -> None:
+def stopped(lab: RunsRoot, run: str) -> None:
     lab.act("stop", run)
     assert lab.ended(run).outcome == "stopped"
 
 
-def killed(lab: Lab, run: str) -> None:
+def killed(lab: RunsRoot, run: str) -> None:
     lab.act("kill", run)
     assert lab.ended(run).outcome == "killed"
 
 
-def failed(lab: Lab, run: str) -> None:
+def failed(lab: RunsRoot, run: str) -> None:
     trainer = lab.view(run).pids.trainer
     assert trainer is not None
-    os.kill(trainer, signal.SIGSEGV)
+    lab.kill(trainer, signal.SIGSEGV)
     assert lab.ended(run).kind == "crash"
 
 
-def lost(lab: Lab, run: str) -> None:
+def lost(lab: RunsRoot, run: str) -> None:
     """Everything of it is gone at once, as after a power failure."""
     pids = lab.view(run).pids
     lab.kill_supervisor()
     for pid in (pids.keeper, pids.trainer):
         assert pid is not None
-        os.kill(pid, signal.SIGKILL)
+        lab.kill(pid, signal.SIGKILL)
     lab.start()
     assert lab.ended(run).outcome == "lost"
 
 
+@pytest.mark.parametrize("road", [paused, parked, stopped, killed, failed, lost])
+def test_resume_leads_back_from(sim: SimulatedLab, road: Callable[[RunsRoot, str], None]) -> None:
+    """From each of the six it trains on, and its updates are one row each without a gap."""
+    trains_on_after(sim, road)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("road", [paused, frozen, parked, stopped, killed, failed, lost])
-def test_resume_leads_back_from(lab: Lab, road: Callable[[Lab, str], None]) -> None:
-    """From each of the seven it trains on, and its updates are one row each without a gap."""
+@pytest.mark.parametrize("road", [frozen, lost])
+def test_resume_leads_real_processes_back_from(lab: Lab, road: Callable[[RunsRoot, str], None]) -> None:
+    """The same of what only the kernel knows: processes that stand still, and processes that are gone."""
+    trains_on_after(lab, road)
+
+
+def trains_on_after(lab: RunsRoot, road: Callable[[RunsRoot, str], None]) -> None:
     run = saved(lab)
     road(lab, run)
     before = lab.view(run)
@@ -117,57 +128,53 @@ def test_a_frozen_or_paused_run_can_be_parked(lab: Lab) -> None:
         parked(lab, run)
 
 
-@pytest.mark.slow
-def test_parked_survives_the_supervisor(lab: Lab) -> None:
+def test_parked_survives_the_supervisor(sim: SimulatedLab) -> None:
     """The state is in the journal: the next supervisor shows it and can resume it."""
-    run = saved(lab)
-    parked(lab, run)
-    lab.kill_supervisor()
-    lab.start()
-    assert lab.view(run).state == "parked"
-    resume(lab, run)
-    lab.running(run)
+    run = saved(sim)
+    parked(sim, run)
+    sim.kill_supervisor()
+    sim.start()
+    assert sim.view(run).state == "parked"
+    resume(sim, run)
+    sim.running(run)
 
 
-@pytest.mark.slow
-def test_a_park_asked_before_the_supervisor_died_is_carried_on(lab: Lab) -> None:
+def test_a_park_asked_before_the_supervisor_died_is_carried_on(sim: SimulatedLab) -> None:
     """A trainer that heard nothing yet hears it from the next supervisor."""
-    (run,) = lab.launch(STUB_UPDATE_S="3")
-    lab.wait(run, lambda view: view.connected)
-    lab.act("park", run)
-    lab.kill_supervisor()
-    lab.start()
-    lab.wait(run, lambda view: view.state == "parked")
+    (run,) = sim.launch(STUB_UPDATE_S="3")
+    sim.wait(run, lambda view: view.connected)
+    sim.act("park", run)
+    sim.kill_supervisor()
+    sim.start()
+    sim.wait(run, lambda view: view.state == "parked")
 
 
-@pytest.mark.slow
-def test_what_ends_otherwise_is_not_parked(lab: Lab) -> None:
+def test_what_ends_otherwise_is_not_parked(sim: SimulatedLab) -> None:
     """A stop or kill after the park is the last word; a trainer that obeys nobody is killed and says so."""
-    run, other = lab.launch(2, STUB_DEAF="1")
+    run, other = sim.launch(2, STUB_DEAF="1")
     for deaf in (run, other):
-        lab.running(deaf)
-    lab.act("park", run, other)
-    assert lab.view(run).state == "stopping"
-    lab.act("kill", run, other)
-    assert (lab.ended(run).outcome, lab.ended(other).outcome) == ("killed", "killed")
-    run = saved(lab, update_s=0.5)
-    lab.act("park", run)
-    lab.act("stop", run)
-    view = lab.ended(run)
+        sim.running(deaf)
+    sim.act("park", run, other)
+    assert sim.view(run).state == "stopping"
+    sim.act("kill", run, other)
+    assert (sim.ended(run).outcome, sim.ended(other).outcome) == ("killed", "killed")
+    run = saved(sim, update_s=0.5)
+    sim.act("park", run)
+    sim.act("stop", run)
+    view = sim.ended(run)
     assert (view.state, view.outcome) == ("ended", "stopped")
 
 
-@pytest.mark.slow
-def test_a_kill_that_was_asked_is_carried_out_by_the_next_supervisor(lab: Lab) -> None:
+def test_a_kill_that_was_asked_is_carried_out_by_the_next_supervisor(sim: SimulatedLab) -> None:
     """The request was journaled and its signal never sent: whoever reads the journal sends it."""
-    (run,) = lab.launch()
-    lab.running(run, 2)
-    lab.kill_supervisor()
-    log = AppendLog(lab.dir(run).events)
+    (run,) = sim.launch()
+    sim.running(run, 2)
+    sim.kill_supervisor()
+    log = AppendLog(sim.dir(run).events)
     log.append(lambda seq: Asked(seq, time.time(), "kill", 1))
     log.close()
-    lab.start()
-    assert lab.ended(run).outcome == "killed"
+    sim.start()
+    assert sim.ended(run).outcome == "killed"
 
 
 def test_a_keeper_that_dies_while_it_ends_a_run_is_replaced(lab: Lab) -> None:

@@ -12,11 +12,12 @@ from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import Quote
 from tests.nvml import GIB, Machine, needs_gcc
-from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
+from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 
-def quoted(lab: Lab, *items: LaunchItem) -> Quoted:
+def quoted(lab: RunsRoot, *items: LaunchItem) -> Quoted:
     environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
     reply = lab.ask(lambda id_: Quote(id=id_, items=items, cwd=str(lab.root), python=sys.executable, environ=environ))
     assert isinstance(reply, Quoted)
@@ -71,41 +72,41 @@ def test_files_alone_foretell_the_same(lab: Lab) -> None:
     assert seen.costs[0].pace is not None
 
 
-def test_what_trained_on_another_machine_foretells_nothing(lab: Lab) -> None:
+def test_what_trained_on_another_machine_foretells_nothing(sim: SimulatedLab) -> None:
     """A runs root on a shared disk holds runs of other machines, whose speed is not this one's."""
     spec = on_cpu(stub_spec(total_timesteps=64 * 2))
-    (run,) = lab.launch(spec=spec)
-    lab.ended(run)
-    lab.dir(run).attempt(1).effective.write_text('[host]\nname = "elsewhere"\n')
-    assert quoted(lab, LaunchItem(spec=spec)).costs[0].pace is None
+    (run,) = sim.launch(spec=spec)
+    sim.ended(run)
+    sim.dir(run).attempt(1).effective.write_text('[host]\nname = "elsewhere"\n')
+    assert quoted(sim, LaunchItem(spec=spec)).costs[0].pace is None
 
 
-def test_a_quote_says_who_would_wait_and_for_what(idle_lab: Lab, tmp_path: Path) -> None:
+def test_a_quote_says_who_would_wait_and_for_what(idle_sim: SimulatedLab, tmp_path: Path) -> None:
     """The queue's own answer for all at once, and the run that has to end first."""
     limits = tmp_path / "config" / "mission-tui" / "limits.toml"
     limits.parent.mkdir(parents=True)
     limits.write_text("runs = 2\n")
-    idle_lab.start(XDG_CONFIG_HOME=str(tmp_path / "config"))
+    idle_sim.start(XDG_CONFIG_HOME=str(tmp_path / "config"))
     item = LaunchItem(spec=on_cpu())
-    waits = [cost.waits for cost in quoted(idle_lab, item, item, item).costs]
+    waits = [cost.waits for cost in quoted(idle_sim, item, item, item).costs]
     assert waits[:2] == ["", ""]
     assert waits[2] == "waits for another run's end: limits.toml allows 2 at once, and as many are live"
-    idle_lab.launch(spec=on_cpu(), name="first")
+    idle_sim.launch(spec=on_cpu(), name="first")
     follower = structs.replace(item, after=("first",))
-    assert quoted(idle_lab, follower).costs[0].waits == "waits until first has ended"
+    assert quoted(idle_sim, follower).costs[0].waits == "waits until first has ended"
 
 
-def test_what_a_launch_would_refuse_is_said(lab: Lab) -> None:
+def test_what_a_launch_would_refuse_is_said(sim: SimulatedLab) -> None:
     """A taken name, a run to follow that is not there, memory that there never is: the launch's sentence, and costs."""
-    lab.launch(spec=on_cpu(), name="taken")
-    said = quoted(lab, LaunchItem(spec=on_cpu(), name="taken"))
+    sim.launch(spec=on_cpu(), name="taken")
+    said = quoted(sim, LaunchItem(spec=on_cpu(), name="taken"))
     assert said.refused.startswith("the name 'taken' is taken by a live run")
     assert len(said.costs) == 1
-    assert "nobody" in quoted(lab, LaunchItem(spec=on_cpu(), after=("nobody",))).refused
+    assert "nobody" in quoted(sim, LaunchItem(spec=on_cpu(), after=("nobody",))).refused
     huge = structs.replace(stub_spec(), ppo=structs.replace(stub_spec().ppo, n_steps=10**8))
-    assert "of memory" in quoted(lab, LaunchItem(spec=huge)).refused
+    assert "of memory" in quoted(sim, LaunchItem(spec=huge)).refused
     never = KeepSpec(limits=LimitsKeep(cores_free=4096))
-    assert "cores_free asks for 4096" in quoted(lab, LaunchItem(spec=structs.replace(on_cpu(), keep=never))).refused
+    assert "cores_free asks for 4096" in quoted(sim, LaunchItem(spec=structs.replace(on_cpu(), keep=never))).refused
 
 
 @needs_gcc
@@ -121,11 +122,11 @@ def test_on_a_gpu_its_memory_is_part_of_the_price(idle_lab: Lab, machine: Machin
     assert quoted(idle_lab, LaunchItem(spec=on_cpu())).costs[0].vram_bytes is None
 
 
-def test_a_command_costs_its_keeper_until_it_was_seen(lab: Lab) -> None:
+def test_a_command_costs_its_keeper_until_it_was_seen(sim: SimulatedLab) -> None:
     """Nothing is known of a command but that its program is not there."""
     spec = Spec(
         preset="command", run=structs.replace(stub_spec().run, total_timesteps=None, command=("no-such-program",))
     )
-    said = quoted(lab, LaunchItem(spec=spec))
+    said = quoted(sim, LaunchItem(spec=spec))
     assert "there is no program 'no-such-program'" in said.refused
     assert said.costs[0].pace is None

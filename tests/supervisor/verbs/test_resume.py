@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import re
 import shutil
 import signal
@@ -22,15 +21,16 @@ from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.manifest import verify_checkpoint
 from mission_tui.records.runs.spec_file import read_spec, read_terms
-from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
+from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 
 
-def resume(lab: Lab, run: str, *assignments: str, **more: Any) -> OperatorReply:
+def resume(lab: RunsRoot, run: str, *assignments: str, **more: Any) -> OperatorReply:
     """Ask for a resume, without saying who asks."""
     return lab.ask(lambda id_: Resume(id=id_, run=run, assignments=assignments, **more))
 
 
-def stopped(lab: Lab) -> str:
+def stopped(lab: RunsRoot) -> str:
     """A run that was stopped after a few updates."""
     (run,) = lab.launch()
     lab.running(run, 3)
@@ -55,22 +55,23 @@ def test_a_stopped_run_goes_on_from_its_checkpoint(lab: Lab) -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_a_grave_change_waits_for_a_word(lab: Lab) -> None:
+def test_a_grave_change_waits_for_a_word(sim: SimulatedLab) -> None:
     """A warning starts nothing without `accept`; with it the change is on disk, in the journal and in the view."""
-    run = stopped(lab)
-    warned = resume(lab, run, "env.n_envs=32")
+    run = stopped(sim)
+    warned = resume(sim, run, "env.n_envs=32")
     assert isinstance(warned, VerdictReply)
     assert warned.accept_needed
-    assert lab.view(run).attempt == 1
-    assert not lab.dir(run).attempt(2).path.exists()
-    assert isinstance(resume(lab, run, "env.n_envs=32", accept=True), Accepted)
-    assert lab.wait(run, lambda view: view.attempt == 2).n_envs == 32
-    assert read_spec(lab.dir(run).attempt(2).spec).env.n_envs == 32
-    assert read_spec(lab.dir(run).spec).env.n_envs == 4
-    starts = [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptStarting)]
+    assert sim.view(run).attempt == 1
+    assert not sim.dir(run).attempt(2).path.exists()
+    assert isinstance(resume(sim, run, "env.n_envs=32", accept=True), Accepted)
+    assert sim.wait(run, lambda view: view.attempt == 2).n_envs == 32
+    assert read_spec(sim.dir(run).attempt(2).spec).env.n_envs == 32
+    assert read_spec(sim.dir(run).spec).env.n_envs == 4
+    starts = [event for event in read_all(sim.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptStarting)]
     assert "env.n_envs" in {change.name for change in starts[1].changes}
 
 
+@pytest.mark.slow
 def test_a_refused_change_starts_nothing_even_when_accepted(lab: Lab) -> None:
     """Another environment is another task."""
     run = stopped(lab)
@@ -80,104 +81,103 @@ def test_a_refused_change_starts_nothing_even_when_accepted(lab: Lab) -> None:
     assert lab.view(run).state == "ended"
 
 
-@pytest.mark.slow
-def test_what_the_machine_cannot_carry_is_refused_with_numbers(lab: Lab) -> None:
+def test_what_the_machine_cannot_carry_is_refused_with_numbers(sim: SimulatedLab) -> None:
     """A rollout beyond the memory: how much is needed and free; asked, accepted or as a branch, nothing starts."""
-    run = stopped(lab)
+    run = stopped(sim)
     words, why = (
         ("ppo.n_steps=500000000", "ppo.batch_size=64"),
         "cannot go on now: .* MiB of memory and .* MiB are free",
     )
     for how in ({"accept": True}, {"branch": True}):
         with pytest.raises(PresetError, match=why):
-            resume(lab, run, *words, **how)
-    assert (lab.view(run).attempt, len(lab.snapshot().runs)) == (1, 1)
+            resume(sim, run, *words, **how)
+    assert (sim.view(run).attempt, len(sim.snapshot().runs)) == (1, 1)
 
 
-def test_a_verdict_can_be_had_where_the_machine_lacks_room(lab: Lab) -> None:
+def test_a_verdict_can_be_had_where_the_machine_lacks_room(sim: SimulatedLab) -> None:
     """What would change is said, and beside it what is missing; of a branch, and where nothing was accepted, too."""
-    run = stopped(lab)
+    run = stopped(sim)
     words = ("ppo.n_steps=500000000", "ppo.batch_size=64")
     for how in ({"check_only": True}, {"check_only": True, "branch": True}, {}):
-        reply = resume(lab, run, *words, **how)
+        reply = resume(sim, run, *words, **how)
         assert isinstance(reply, VerdictReply)
         assert "ppo.n_steps" in {change.name for change in reply.verdict.changes}
         assert re.search(r"cannot go on now: .* MiB of memory and .* MiB are free", reply.not_now)
-    fits = resume(lab, run, "env.n_envs=32", check_only=True)
+    fits = resume(sim, run, "env.n_envs=32", check_only=True)
     assert isinstance(fits, VerdictReply)
     assert fits.not_now == ""
-    assert (lab.view(run).attempt, len(lab.snapshot().runs)) == (1, 1)
+    assert (sim.view(run).attempt, len(sim.snapshot().runs)) == (1, 1)
 
 
-def test_a_verdict_can_be_had_of_a_run_whose_name_was_taken(lab: Lab) -> None:
+def test_a_verdict_can_be_had_of_a_run_whose_name_was_taken(sim: SimulatedLab) -> None:
     """It says which run has the name; a branch does not need it."""
-    run = stopped(lab)
-    (other,) = lab.launch(name=lab.view(run).name)
-    reply, branch = (resume(lab, run, check_only=True, branch=branch) for branch in (False, True))
+    run = stopped(sim)
+    (other,) = sim.launch(name=sim.view(run).name)
+    reply, branch = (resume(sim, run, check_only=True, branch=branch) for branch in (False, True))
     assert isinstance(reply, VerdictReply)
     assert isinstance(branch, VerdictReply)
     assert f"is taken by a live run ({other})" in reply.not_now
     assert branch.not_now == ""
 
 
-def test_check_only_starts_nothing(lab: Lab) -> None:
+def test_check_only_starts_nothing(sim: SimulatedLab) -> None:
     """Asking what a resume would change is free."""
-    run = stopped(lab)
-    reply = resume(lab, run, check_only=True)
+    run = stopped(sim)
+    reply = resume(sim, run, check_only=True)
     assert isinstance(reply, VerdictReply)
-    assert (reply.verdict.grade, lab.view(run).state) == ("safe", "ended")
+    assert (reply.verdict.grade, sim.view(run).state) == ("safe", "ended")
 
 
-def test_check_only_leaves_a_paused_run_paused(lab: Lab) -> None:
+def test_check_only_leaves_a_paused_run_paused(sim: SimulatedLab) -> None:
     """Nothing would change, and it stays held until it is resumed in earnest."""
-    (run,) = lab.launch()
-    lab.running(run)
-    lab.act("pause", run)
-    held = lab.wait(run, lambda view: view.state == "paused").update
-    reply = resume(lab, run, check_only=True)
+    (run,) = sim.launch()
+    sim.running(run)
+    sim.act("pause", run)
+    held = sim.wait(run, lambda view: view.state == "paused").update
+    reply = resume(sim, run, check_only=True)
     assert isinstance(reply, VerdictReply)
-    assert (reply.verdict.grade, lab.view(run).state) == ("safe", "paused")
-    assert isinstance(resume(lab, run), Accepted)
-    lab.running(run, (held or 0) + 1)
+    assert (reply.verdict.grade, sim.view(run).state) == ("safe", "paused")
+    assert isinstance(resume(sim, run), Accepted)
+    sim.running(run, (held or 0) + 1)
 
 
-def test_a_finished_run_needs_a_larger_total(lab: Lab) -> None:
+def test_a_finished_run_needs_a_larger_total(sim: SimulatedLab) -> None:
     """Refused as it is; with a larger total it goes on to that total."""
-    (run,) = lab.launch(spec=stub_spec(64 * 3))
-    lab.ended(run)
-    refused = resume(lab, run, accept=True)
+    (run,) = sim.launch(spec=stub_spec(64 * 3))
+    sim.ended(run)
+    refused = resume(sim, run, accept=True)
     assert isinstance(refused, VerdictReply)
     assert refused.verdict.grade == "refuse"
-    assert isinstance(resume(lab, run, f"run.total_timesteps={64 * 6}", accept=True), Accepted)
-    ended = lab.wait(run, lambda view: view.state == "ended" and view.attempt == 2)
+    assert isinstance(resume(sim, run, f"run.total_timesteps={64 * 6}", accept=True), Accepted)
+    ended = sim.wait(run, lambda view: view.state == "ended" and view.attempt == 2)
     assert (ended.outcome, ended.timesteps) == ("finished", 64 * 6)
 
 
-def test_a_run_that_a_callback_finished_early_goes_on_to_its_own_total(lab: Lab) -> None:
+def test_a_run_that_a_callback_finished_early_goes_on_to_its_own_total(sim: SimulatedLab) -> None:
     """Its budget is not used up, so nothing needs to be raised."""
-    (run,) = lab.launch(spec=stub_spec(64 * 6), STUB_ENDS_AT="3")
-    assert (lab.ended(run).outcome, lab.view(run).timesteps) == ("finished", 64 * 3)
-    assert isinstance(resume(lab, run), Accepted)
-    ended = lab.wait(run, lambda view: view.state == "ended" and view.attempt == 2)
+    (run,) = sim.launch(spec=stub_spec(64 * 6), STUB_ENDS_AT="3")
+    assert (sim.ended(run).outcome, sim.view(run).timesteps) == ("finished", 64 * 3)
+    assert isinstance(resume(sim, run), Accepted)
+    ended = sim.wait(run, lambda view: view.state == "ended" and view.attempt == 2)
     assert (ended.outcome, ended.timesteps) == ("finished", 64 * 6)
 
 
-def test_a_live_run_is_not_resumed(lab: Lab) -> None:
+def test_a_live_run_is_not_resumed(sim: SimulatedLab) -> None:
     """Resuming a running run is refused and says that it runs."""
-    (run,) = lab.launch()
-    lab.running(run)
+    (run,) = sim.launch()
+    sim.running(run)
     with pytest.raises(UsageError, match="running"):
-        resume(lab, run)
+        resume(sim, run)
 
 
-def test_a_run_without_a_checkpoint_says_so(lab: Lab) -> None:
+def test_a_run_without_a_checkpoint_says_so(sim: SimulatedLab) -> None:
     """Killed before its first checkpoint, there is nothing to go on from."""
-    (run,) = lab.launch()
-    lab.running(run)
-    lab.act("kill", run)
-    lab.ended(run)
+    (run,) = sim.launch()
+    sim.running(run)
+    sim.act("kill", run)
+    sim.ended(run)
     with pytest.raises(MissionError, match="no checkpoint"):
-        resume(lab, run)
+        resume(sim, run)
 
 
 def test_a_run_whose_lease_is_held_is_not_started_twice(lab: Lab) -> None:
@@ -190,92 +190,90 @@ def test_a_run_whose_lease_is_held_is_not_started_twice(lab: Lab) -> None:
     assert isinstance(resume(lab, run), Accepted)
 
 
-@pytest.mark.slow
-def test_an_explicit_or_older_checkpoint_rewinds(lab: Lab) -> None:
+def test_an_explicit_or_older_checkpoint_rewinds(sim: SimulatedLab) -> None:
     """Resuming from the first of two checkpoints drops the rows in between from the view, not from the file."""
-    (run,) = lab.launch(STUB_UPDATE_S="0.3")
-    lab.running(run, 3)
-    lab.act("checkpoint", run)
-    first = lab.wait(run, lambda view: view.last_checkpoint).last_checkpoint
-    lab.running(run, 12)
-    lab.act("stop", run)
-    lab.ended(run)
+    (run,) = sim.launch(STUB_UPDATE_S="0.3")
+    sim.running(run, 3)
+    sim.act("checkpoint", run)
+    first = sim.wait(run, lambda view: view.last_checkpoint).last_checkpoint
+    sim.running(run, 12)
+    sim.act("stop", run)
+    sim.ended(run)
     with pytest.raises(UsageError, match="has no checkpoint"):
-        lab.ask(lambda id_: Resume(id=id_, run=run, checkpoint="7"))
-    lab.ask(lambda id_: Resume(id=id_, run=run, checkpoint=first))
-    view = lab.wait(run, lambda view: view.attempt == 2 and view.state == "running")
+        sim.ask(lambda id_: Resume(id=id_, run=run, checkpoint="7"))
+    sim.ask(lambda id_: Resume(id=id_, run=run, checkpoint=first))
+    view = sim.wait(run, lambda view: view.attempt == 2 and view.state == "running")
     assert (view.timesteps or 0) < 12 * 64
     assert view.pids.trainer is not None
-    os.kill(view.pids.trainer, signal.SIGKILL)
-    lab.ended(run)
+    sim.kill(view.pids.trainer, signal.SIGKILL)
+    sim.ended(run)
 
 
-def starts(lab: Lab, run: str) -> list[AttemptStarting]:
+def starts(lab: RunsRoot, run: str) -> list[AttemptStarting]:
     """The attempts that the run's journal says were started."""
     return [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptStarting)]
 
 
-def test_a_remedy_that_answers_every_warning_needs_no_further_word(lab: Lab) -> None:
+def test_a_remedy_that_answers_every_warning_needs_no_further_word(sim: SimulatedLab) -> None:
     """Half the minibatch with `reset-adam`: it goes on, on terms that are on disk and in the journal."""
-    run = stopped(lab)
-    warned = resume(lab, run, "ppo.batch_size=32")
+    run = stopped(sim)
+    warned = resume(sim, run, "ppo.batch_size=32")
     assert isinstance(warned, VerdictReply)
     (change,) = warned.verdict.changes
     assert "reset-adam" in {remedy.name for remedy in change.remedies}
-    assert isinstance(resume(lab, run, "ppo.batch_size=32", remedies=("reset-adam",)), Accepted)
-    lab.wait(run, lambda view: view.attempt == 2)
+    assert isinstance(resume(sim, run, "ppo.batch_size=32", remedies=("reset-adam",)), Accepted)
+    sim.wait(run, lambda view: view.attempt == 2)
     expected = Terms(fresh_optimizer=True, warm_up_updates=10)
-    assert read_terms(lab.dir(run).attempt(2).terms) == expected
-    last = starts(lab, run)[-1]
+    assert read_terms(sim.dir(run).attempt(2).terms) == expected
+    last = starts(sim, run)[-1]
     assert last.terms == expected
     assert [(it.grade, it.remedies) for it in last.changes] == [("note", ())]
-    origin = lab.view(run).origins[0]
+    origin = sim.view(run).origins[0]
     assert (origin.kind, origin.diff) == ("resumed", ("ppo.batch_size 64 → 32",))
 
 
-def test_a_remedy_by_words_changes_the_spec(lab: Lab) -> None:
+def test_a_remedy_by_words_changes_the_spec(sim: SimulatedLab) -> None:
     """`nearest` makes an impossible request possible; nothing is left to be accepted then."""
-    run = stopped(lab)
-    refused = resume(lab, run, "ppo.batch_size=1000", accept=True)
+    run = stopped(sim)
+    refused = resume(sim, run, "ppo.batch_size=1000", accept=True)
     assert isinstance(refused, VerdictReply)
     assert (refused.verdict.grade, refused.accept_needed) == ("refuse", False)
-    assert isinstance(resume(lab, run, "ppo.batch_size=1000", remedies=("nearest",)), Accepted)
-    lab.wait(run, lambda view: view.attempt == 2)
-    assert read_terms(lab.dir(run).attempt(2).terms) == Terms()
+    assert isinstance(resume(sim, run, "ppo.batch_size=1000", remedies=("nearest",)), Accepted)
+    sim.wait(run, lambda view: view.attempt == 2)
+    assert read_terms(sim.dir(run).attempt(2).terms) == Terms()
 
 
-def test_an_unknown_remedy_starts_nothing(lab: Lab) -> None:
+def test_an_unknown_remedy_starts_nothing(sim: SimulatedLab) -> None:
     """It is refused with what is offered."""
-    run = stopped(lab)
+    run = stopped(sim)
     with pytest.raises(UsageError, match="no remedy 'hope' is offered"):
-        resume(lab, run, "ppo.batch_size=32", remedies=("hope",), accept=True)
-    assert lab.view(run).attempt == 1
+        resume(sim, run, "ppo.batch_size=32", remedies=("hope",), accept=True)
+    assert sim.view(run).attempt == 1
 
 
-def test_a_refusal_needs_its_own_name(lab: Lab) -> None:
+def test_a_refusal_needs_its_own_name(sim: SimulatedLab) -> None:
     """`accept` does not carry a normalizer that appears; its override does, and is journaled."""
-    run = stopped(lab)
+    run = stopped(sim)
     words = ("env.normalize=true",)
-    assert isinstance(resume(lab, run, *words, accept=True), VerdictReply)
-    warned = resume(lab, run, *words, overrides=("env.normalize",))
+    assert isinstance(resume(sim, run, *words, accept=True), VerdictReply)
+    warned = resume(sim, run, *words, overrides=("env.normalize",))
     assert isinstance(warned, VerdictReply)
     assert (warned.verdict.grade, warned.accept_needed) == ("warn", True)
-    assert isinstance(resume(lab, run, *words, overrides=("env.normalize",), accept=True), Accepted)
-    lab.wait(run, lambda view: view.attempt == 2)
-    assert starts(lab, run)[-1].terms == Terms(overridden=("env.normalize",), fresh_normalizer=True)
+    assert isinstance(resume(sim, run, *words, overrides=("env.normalize",), accept=True), Accepted)
+    sim.wait(run, lambda view: view.attempt == 2)
+    assert starts(sim, run)[-1].terms == Terms(overridden=("env.normalize",), fresh_normalizer=True)
 
 
-@pytest.mark.slow
-def test_an_older_checkpoint_is_judged_by_the_spec_it_was_made_under(lab: Lab) -> None:
+def test_an_older_checkpoint_is_judged_by_the_spec_it_was_made_under(sim: SimulatedLab) -> None:
     """Attempt 2 ran with half the minibatch; going back to attempt 1's checkpoint is a change again."""
-    run = stopped(lab)
-    first, before = lab.view(run).last_checkpoint, lab.view(run).update or 0
-    assert isinstance(resume(lab, run, "ppo.batch_size=32", accept=True), Accepted)
-    lab.wait(run, lambda view: view.attempt == 2 and (view.update or 0) > before + 2)
-    lab.act("stop", run)
-    lab.ended(run)
+    run = stopped(sim)
+    first, before = sim.view(run).last_checkpoint, sim.view(run).update or 0
+    assert isinstance(resume(sim, run, "ppo.batch_size=32", accept=True), Accepted)
+    sim.wait(run, lambda view: view.attempt == 2 and (view.update or 0) > before + 2)
+    sim.act("stop", run)
+    sim.ended(run)
     for checkpoint, told in ((None, []), (first, [("ppo.batch_size", "64", "32")])):
-        again = resume(lab, run, check_only=True, checkpoint=checkpoint)
+        again = resume(sim, run, check_only=True, checkpoint=checkpoint)
         assert isinstance(again, VerdictReply)
         assert [(it.name, it.was, it.now) for it in again.verdict.changes] == told
 
@@ -310,61 +308,58 @@ def test_going_back_to_an_older_mission_brings_its_rules_back(lab: Lab) -> None:
     assert rules(run) == "old"
 
 
-@pytest.mark.timeout(60)
-def test_rules_that_were_edited_since_are_neither_trained_on_nor_branched_from(lab: Lab) -> None:
+def test_rules_that_were_edited_since_are_neither_trained_on_nor_branched_from(sim: SimulatedLab) -> None:
     """The refusal names the file and nothing starts; put back, it goes on."""
-    (run,) = lab.launch(spec=structs.replace(stub_spec(), env=EnvSpec(id="MissionGym-v0", config="standard", n_envs=4)))
-    lab.running(run, 2)
-    lab.act("stop", run)
-    lab.ended(run)
-    world = lab.dir(run).snapshot / "world.toml"
+    (run,) = sim.launch(spec=structs.replace(stub_spec(), env=EnvSpec(id="MissionGym-v0", config="standard", n_envs=4)))
+    sim.running(run, 2)
+    sim.act("stop", run)
+    sim.ended(run)
+    world = sim.dir(run).snapshot / "world.toml"
     was = world.read_bytes()
     world.write_bytes(was + b"# other\n")
     for branch in (False, True):
         with pytest.raises(MissionError, match=re.escape(str(world))):
-            resume(lab, run, branch=branch)
-    assert (lab.view(run).attempt, len(lab.snapshot().runs)) == (1, 1)
+            resume(sim, run, branch=branch)
+    assert (sim.view(run).attempt, len(sim.snapshot().runs)) == (1, 1)
     world.write_bytes(was)
-    assert isinstance(resume(lab, run), Accepted)
+    assert isinstance(resume(sim, run), Accepted)
 
 
-@pytest.mark.slow
-def test_a_branch_is_a_new_run_with_the_checkpoint_it_began_with(lab: Lab) -> None:
+def test_a_branch_is_a_new_run_with_the_checkpoint_it_began_with(sim: SimulatedLab) -> None:
     """The source stays as it is, even with a change that no resume could make; the new one says where it is from."""
-    run = stopped(lab)
-    shown = resume(lab, run, "ppo.net_arch=[8]", branch=True, check_only=True)
+    run = stopped(sim)
+    shown = resume(sim, run, "ppo.net_arch=[8]", branch=True, check_only=True)
     assert isinstance(shown, VerdictReply)
     assert shown.accept_needed
-    made = resume(lab, run, "ppo.net_arch=[8]", branch=True, name="smaller")
+    made = resume(sim, run, "ppo.net_arch=[8]", branch=True, name="smaller")
     assert isinstance(made, Accepted)
     (new,) = made.runs
-    view = lab.running(new, 2)
-    assert (view.name, view.attempt, lab.view(run).attempt) == ("smaller", 1, 1)
-    checkpoint = lab.view(run).last_checkpoint
+    view = sim.running(new, 2)
+    assert (view.name, view.attempt, sim.view(run).attempt) == ("smaller", 1, 1)
+    checkpoint = sim.view(run).last_checkpoint
     assert checkpoint is not None
-    assert verify_checkpoint(lab.dir(new).origin / checkpoint).run == run
-    assert read_terms(lab.dir(new).attempt(1).terms) == Terms(weights_from=checkpoint)
+    assert verify_checkpoint(sim.dir(new).origin / checkpoint).run == run
+    assert read_terms(sim.dir(new).attempt(1).terms) == Terms(weights_from=checkpoint)
     (origin,) = view.origins
     assert (origin.kind, origin.run, origin.checkpoint) == ("branch", run, checkpoint)
     assert origin.diff == ("ppo.net_arch not set → 8",)
-    created = read_all(lab.dir(new).events, FleetEvent)[0][0]
+    created = read_all(sim.dir(new).events, FleetEvent)[0][0]
     assert isinstance(created, RunCreated)
     assert created.origin == origin
-    assert read_spec(lab.dir(new).spec).run.seed != read_spec(lab.dir(run).spec).run.seed
+    assert read_spec(sim.dir(new).spec).run.seed != read_spec(sim.dir(run).spec).run.seed
 
 
-@pytest.mark.slow
-def test_a_live_run_can_be_branched_from(lab: Lab) -> None:
+def test_a_live_run_can_be_branched_from(sim: SimulatedLab) -> None:
     """Its newest checkpoint is copied while it trains on; a contradiction makes nothing."""
-    (run,) = lab.launch()
-    lab.running(run, 3)
+    (run,) = sim.launch()
+    sim.running(run, 3)
     with pytest.raises(MissionError, match="no checkpoint yet"):
-        resume(lab, run, branch=True)
-    lab.act("checkpoint", run)
-    lab.wait(run, lambda view: view.last_checkpoint)
+        resume(sim, run, branch=True)
+    sim.act("checkpoint", run)
+    sim.wait(run, lambda view: view.last_checkpoint)
     with pytest.raises(UsageError, match="larger than the rollout"):
-        resume(lab, run, "ppo.batch_size=1000", branch=True)
-    made = resume(lab, run, branch=True)
+        resume(sim, run, "ppo.batch_size=1000", branch=True)
+    made = resume(sim, run, branch=True)
     assert isinstance(made, Accepted)
-    lab.running(made.runs[0], 1)
-    assert lab.view(run).state == "running"
+    sim.running(made.runs[0], 1)
+    assert sim.view(run).state == "running"

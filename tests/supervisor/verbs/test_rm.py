@@ -14,30 +14,31 @@ from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.replies import Accepted, Evaluated, Launched, RemovableReply
 from mission_tui.ipc.requests import Evaluate, GetTrash, Launch, Remove, Rename, Restore
 from mission_tui.records.runs.trash import trash_dir, tree_bytes
-from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
+from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 
-def over(lab: Lab, name: str | None = None) -> str:
+def over(lab: RunsRoot, name: str | None = None) -> str:
     """A run that has ended."""
     (run,) = lab.launch(spec=stub_spec(64), name=name)
     lab.ended(run)
     return run
 
 
-def remove(lab: Lab, *runs: str, now: bool = False) -> tuple[str, ...]:
+def remove(lab: RunsRoot, *runs: str, now: bool = False) -> tuple[str, ...]:
     reply = lab.ask(lambda id_: Remove(id=id_, runs=runs, now=now))
     assert isinstance(reply, Accepted)
     return reply.runs
 
 
-def restore(lab: Lab, *runs: str) -> tuple[str, ...]:
+def restore(lab: RunsRoot, *runs: str) -> tuple[str, ...]:
     reply = lab.ask(lambda id_: Restore(id=id_, runs=runs))
     assert isinstance(reply, Accepted)
     return reply.runs
 
 
-def in_trash(lab: Lab) -> list[tuple[str, str]]:
+def in_trash(lab: RunsRoot) -> list[tuple[str, str]]:
     reply = lab.ask(lambda id_: GetTrash(id=id_))
     assert isinstance(reply, RemovableReply)
     return [(item.run, item.name) for item in reply.items]
@@ -58,48 +59,47 @@ def test_an_ended_run_goes_and_comes_back_as_it_was(lab: Lab) -> None:
     assert (tree_bytes(lab.dir(run).path), in_trash(lab)) == (size, [])
 
 
-def test_a_live_run_is_refused_by_name_and_nothing_goes(lab: Lab) -> None:
+def test_a_live_run_is_refused_by_name_and_nothing_goes(sim: SimulatedLab) -> None:
     """Also the ended one of the same request stays."""
-    run = over(lab)
-    (live,) = lab.launch(name="alive")
-    lab.running(live)
+    run = over(sim)
+    (live,) = sim.launch(name="alive")
+    sim.running(live)
     with pytest.raises(UsageError, match="cannot remove alive: it is running; stop or kill it first"):
-        remove(lab, run, live)
-    assert {view.id for view in lab.snapshot().runs} == {run, live}
+        remove(sim, run, live)
+    assert {view.id for view in sim.snapshot().runs} == {run, live}
 
 
-def test_now_frees_the_bytes_also_of_what_lies_in_the_trash(lab: Lab) -> None:
+def test_now_frees_the_bytes_also_of_what_lies_in_the_trash(sim: SimulatedLab) -> None:
     """Nothing is left of either, and nothing can be taken back."""
-    first, second = over(lab, "first"), over(lab, "second")
-    remove(lab, first)
-    assert set(remove(lab, first, second, now=True)) == {first, second}
-    assert list(trash_dir(lab.root).iterdir()) == []
+    first, second = over(sim, "first"), over(sim, "second")
+    remove(sim, first)
+    assert set(remove(sim, first, second, now=True)) == {first, second}
+    assert list(trash_dir(sim.root).iterdir()) == []
     with pytest.raises(UsageError, match="the trash is empty"):
-        restore(lab, first)
+        restore(sim, first)
 
 
-@pytest.mark.slow
-def test_what_lay_there_for_a_day_is_purged(idle_lab: Lab) -> None:
+def test_what_lay_there_for_a_day_is_purged(idle_sim: SimulatedLab) -> None:
     """By the next supervisor too; what is younger stays."""
-    idle_lab.start()
-    old, young = over(idle_lab, "old"), over(idle_lab, "young")
-    remove(idle_lab, old, young)
-    idle_lab.kill_supervisor()
-    aged = trash_dir(idle_lab.root) / f"{int(time.time()) - 86500}.{old}"
-    _lying(idle_lab, old).rename(aged)
-    idle_lab.start()
-    until(lambda: not aged.exists(), 10, "the old one is purged")
-    assert in_trash(idle_lab) == [(young, "young")]
-    assert list(trash_dir(idle_lab.root).glob("[0-9]*")) == [_lying(idle_lab, young)]
+    idle_sim.start()
+    old, young = over(idle_sim, "old"), over(idle_sim, "young")
+    remove(idle_sim, old, young)
+    idle_sim.kill_supervisor()
+    aged = trash_dir(idle_sim.root) / f"{int(time.time()) - 86500}.{old}"
+    _lying(idle_sim, old).rename(aged)
+    idle_sim.start()
+    idle_sim.until(lambda: not aged.exists(), 10, "the old one is purged")
+    assert in_trash(idle_sim) == [(young, "young")]
+    assert list(trash_dir(idle_sim.root).glob("[0-9]*")) == [_lying(idle_sim, young)]
 
 
-def test_the_trash_knows_a_run_by_its_newest_name(lab: Lab) -> None:
+def test_the_trash_knows_a_run_by_its_newest_name(sim: SimulatedLab) -> None:
     """One that was renamed is listed, and taken back, by what it was called last."""
-    run = over(lab, "first")
-    lab.ask(lambda id_: Rename(id=id_, run=run, name="second"))
-    remove(lab, run)
-    assert in_trash(lab) == [(run, "second")]
-    assert restore(lab, "second") == (run,)
+    run = over(sim, "first")
+    sim.ask(lambda id_: Rename(id=id_, run=run, name="second"))
+    remove(sim, run)
+    assert in_trash(sim) == [(run, "second")]
+    assert restore(sim, "second") == (run,)
 
 
 def test_a_run_that_is_being_evaluated_stays(lab: Lab, tmp_path: Path) -> None:
@@ -132,6 +132,6 @@ def test_a_run_that_is_being_evaluated_stays(lab: Lab, tmp_path: Path) -> None:
     assert remove(lab, run) == (run,)
 
 
-def _lying(lab: Lab, run: str) -> Path:
+def _lying(lab: RunsRoot, run: str) -> Path:
     (path,) = trash_dir(lab.root).glob(f"[0-9]*.{run}")
     return path

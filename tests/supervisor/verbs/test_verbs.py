@@ -32,11 +32,12 @@ from mission_tui.ipc.requests import (
     Watch,
 )
 from mission_tui.records.runs.code_files import check_rules
-from tests.supervisor.conftest import REPOSITORY, Lab, large_spec, living, stub_spec
+from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, large_spec, living, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 
-def run_folders(lab: Lab) -> list[str]:
+def run_folders(lab: RunsRoot) -> list[str]:
     """Names of everything in the runs root that is not the supervisor's."""
     return sorted(path.name for path in lab.root.iterdir() if not path.name.startswith("."))
 
@@ -54,14 +55,14 @@ def test_an_unknown_environment_is_refused_before_anything_is_made(lab: Lab) -> 
     assert run_folders(lab) == []
 
 
-def test_a_machine_that_is_too_small_refuses_with_numbers(lab: Lab) -> None:
+def test_a_machine_that_is_too_small_refuses_with_numbers(sim: SimulatedLab) -> None:
     """A rollout buffer beyond the memory: exit code 78 and how much is needed."""
     with pytest.raises(PresetError, match="MiB"):
-        lab.launch(spec=env_spec(n_envs=200_000_000))
-    assert run_folders(lab) == []
+        sim.launch(spec=env_spec(n_envs=200_000_000))
+    assert run_folders(sim) == []
 
 
-def warnings_of(lab: Lab, count: int, **run: object) -> tuple[str, ...]:
+def warnings_of(lab: RunsRoot, count: int, **run: object) -> tuple[str, ...]:
     """What a launch of `count` runs is warned of."""
     spec = stub_spec()
     item = LaunchItem(spec=structs.replace(spec, run=structs.replace(spec.run, **run)))
@@ -73,30 +74,29 @@ def warnings_of(lab: Lab, count: int, **run: object) -> tuple[str, ...]:
     return reply.warnings
 
 
-@pytest.mark.slow
-def test_runs_that_are_live_count_for_the_next(lab: Lab) -> None:
+def test_runs_that_are_live_count_for_the_next(sim: SimulatedLab) -> None:
     """As many runs as cores start without a word; one more is told how many are live, and one that is paused is not."""
     cores = len(os.sched_getaffinity(0))
-    assert not [word for word in warnings_of(lab, cores) if "cores busy" in word]
-    (warning,) = (word for word in warnings_of(lab, 1) if "cores busy" in word)
+    assert not [word for word in warnings_of(sim, cores) if "cores busy" in word]
+    (warning,) = (word for word in warnings_of(sim, 1) if "cores busy" in word)
     assert f"{cores + 1} runs at once, {cores} of them live already" in warning
-    for view in lab.snapshot().runs:
-        lab.running(view.id)
-        lab.act("pause", view.id)
-        lab.wait(view.id, lambda v: v.state == "paused")
-    assert not [word for word in warnings_of(lab, 1) if "cores busy" in word]
+    for view in sim.snapshot().runs:
+        sim.running(view.id)
+        sim.act("pause", view.id)
+        sim.wait(view.id, lambda v: v.state == "paused")
+    assert not [word for word in warnings_of(sim, 1) if "cores busy" in word]
 
 
-def test_memory_that_live_runs_will_still_take_is_not_free(lab: Lab) -> None:
+def test_memory_that_live_runs_will_still_take_is_not_free(sim: SimulatedLab) -> None:
     """A run that wants most of the memory has taken none yet: a second one like it waits, or is refused."""
     large = large_spec()
-    lab.launch(spec=large, STUB_UPDATE_S="600")
-    (second,) = lab.launch(spec=large)
-    assert re.match(r"waits for \d+\.\d GiB of memory: .* not reserved for other runs", lab.view(second).cause or "")
+    sim.launch(spec=large, STUB_UPDATE_S="600")
+    (second,) = sim.launch(spec=large)
+    assert re.match(r"waits for \d+\.\d GiB of memory: .* not reserved for other runs", sim.view(second).cause or "")
     at_once = structs.replace(large, keep=KeepSpec(limits=LimitsKeep(queue=False)))
     with pytest.raises(PresetError, match=r"stub waits behind .*; with keep.limits.queue = true it is queued"):
-        lab.launch(spec=at_once)
-    assert len(run_folders(lab)) == 2
+        sim.launch(spec=at_once)
+    assert len(run_folders(sim)) == 2
 
 
 def test_a_kill_is_heard_where_a_script_started_the_supervisor_in_its_background(idle_lab: Lab) -> None:
@@ -112,32 +112,32 @@ def test_a_kill_is_heard_where_a_script_started_the_supervisor_in_its_background
         assert idle_lab.ended(run, 10).outcome == "killed"
 
 
-def test_a_name_means_one_live_run(lab: Lab) -> None:
+def test_a_name_means_one_live_run(sim: SimulatedLab) -> None:
     """A live run's name is taken; twice in one request is refused with nothing made; free again after the end."""
-    (run,) = lab.launch(name="alpha")
+    (run,) = sim.launch(name="alpha")
     with pytest.raises(UsageError, match="taken"):
-        lab.launch(name="alpha")
+        sim.launch(name="alpha")
     with pytest.raises(UsageError, match="two runs of one launch"):
-        lab.launch(2, name="beta")
+        sim.launch(2, name="beta")
     with pytest.raises(UsageError, match="cannot be used"):
-        lab.launch(name="../beta")
-    assert run_folders(lab) == [run]
-    lab.act("kill", "alpha")
-    lab.ended(run)
-    (again,) = lab.launch(name="alpha")
-    assert lab.view(again).name == "alpha"
+        sim.launch(name="../beta")
+    assert run_folders(sim) == [run]
+    sim.act("kill", "alpha")
+    sim.ended(run)
+    (again,) = sim.launch(name="alpha")
+    assert sim.view(again).name == "alpha"
 
 
-def test_what_cannot_be_a_group_is_refused_by_the_supervisor_too(lab: Lab) -> None:
+def test_what_cannot_be_a_group_is_refused_by_the_supervisor_too(sim: SimulatedLab) -> None:
     """Whichever client sends it, also for a quote; nothing is made."""
     items = (LaunchItem(spec=stub_spec(), group="-other"),)
-    who: dict[str, Any] = {"cwd": str(lab.root), "python": sys.executable, "environ": {"PATH": lab.environ["PATH"]}}
+    who: dict[str, Any] = {"cwd": str(sim.root), "python": sys.executable, "environ": {"PATH": sim.environ["PATH"]}}
     with pytest.raises(UsageError, match="group name '-other' cannot be used"):
-        lab.ask(lambda id_: Launch(id=id_, items=items, **who))
-    quoted = lab.ask(lambda id_: Quote(id=id_, items=items, **who))
+        sim.ask(lambda id_: Launch(id=id_, items=items, **who))
+    quoted = sim.ask(lambda id_: Quote(id=id_, items=items, **who))
     assert isinstance(quoted, Quoted)
     assert "group name '-other' cannot be used" in quoted.refused
-    assert run_folders(lab) == []
+    assert run_folders(sim) == []
 
 
 def test_a_launch_that_cannot_be_written_leaves_nothing(lab: Lab) -> None:
@@ -153,14 +153,14 @@ def test_a_launch_that_cannot_be_written_leaves_nothing(lab: Lab) -> None:
     assert lab.snapshot().runs == ()
 
 
-def test_the_rules_of_a_mission_are_kept_with_the_run(lab: Lab) -> None:
+def test_the_rules_of_a_mission_are_kept_with_the_run(sim: SimulatedLab) -> None:
     """MissionGym's four rule files are copied into the run's snapshot as they were at launch, with their digests."""
-    (run,) = lab.launch(spec=env_spec(id="MissionGym-v0", config="demo"))
-    kept = sorted(path.name for path in lab.dir(run).snapshot.iterdir())
+    (run,) = sim.launch(spec=env_spec(id="MissionGym-v0", config="demo"))
+    kept = sorted(path.name for path in sim.dir(run).snapshot.iterdir())
     assert kept == ["SHA256SUMS", "rewards.toml", "rules.toml", "units.toml", "world.toml"]
-    check_rules(lab.dir(run).snapshot)
+    check_rules(sim.dir(run).snapshot)
     source = REPOSITORY / "mission_tui" / "envs" / "missions" / "demo" / "world.toml"
-    assert (lab.dir(run).snapshot / "world.toml").read_bytes() == source.read_bytes()
+    assert (sim.dir(run).snapshot / "world.toml").read_bytes() == source.read_bytes()
 
 
 def test_an_interpreter_that_does_not_exist_ends_the_run_with_a_cause(lab: Lab) -> None:
@@ -195,91 +195,90 @@ def test_undo_in_the_same_moment_leaves_nothing_either(lab: Lab) -> None:
     until(lambda: len(lab.processes()) == 1, 5, "only the supervisor is left")
 
 
-def test_undo_is_for_fresh_launches_only(lab: Lab) -> None:
+def test_undo_is_for_fresh_launches_only(sim: SimulatedLab) -> None:
     """A run that this supervisor did not launch just now is not undone."""
-    (run,) = lab.launch()
-    lab.running(run)
-    lab.kill_supervisor()
-    lab.start()
+    (run,) = sim.launch()
+    sim.running(run)
+    sim.kill_supervisor()
+    sim.start()
     with pytest.raises(UsageError, match="cannot undo"):
-        lab.ask(lambda id_: Undo(id=id_, runs=(run,)))
-    assert lab.view(run).state == "running"
+        sim.ask(lambda id_: Undo(id=id_, runs=(run,)))
+    assert sim.view(run).state == "running"
 
 
-def test_details_tell_attempts_and_checkpoints(lab: Lab) -> None:
+def test_details_tell_attempts_and_checkpoints(sim: SimulatedLab) -> None:
     """Spec, attempts with outcome and start, checkpoints by name."""
-    (run,) = lab.launch(spec=stub_spec(64 * 3))
-    lab.ended(run)
-    reply = lab.ask(lambda id_: GetDetails(id=id_, run=run))
+    (run,) = sim.launch(spec=stub_spec(64 * 3))
+    sim.ended(run)
+    reply = sim.ask(lambda id_: GetDetails(id=id_, run=run))
     assert isinstance(reply, DetailsReply)
     assert reply.spec.preset == "stub"
     assert [(a.attempt, a.outcome, a.from_timesteps) for a in reply.attempts] == [(1, "finished", 0)]
     assert [(c.name, c.timesteps) for c in reply.checkpoints] == [("000000192", 192)]
 
 
-def test_history_of_an_ended_run_is_read_from_its_file(lab: Lab) -> None:
+def test_history_of_an_ended_run_is_read_from_its_file(sim: SimulatedLab) -> None:
     """A fresh supervisor serves all updates of a run that ended long ago."""
-    (run,) = lab.launch(spec=stub_spec(64 * 100), STUB_UPDATE_S="0.001")
-    lab.ended(run)
-    lab.kill_supervisor()
-    lab.start()
+    (run,) = sim.launch(spec=stub_spec(64 * 100), STUB_UPDATE_S="0.001")
+    sim.ended(run)
+    sim.kill_supervisor()
+    sim.start()
     series = ("rollout/ep_rew_mean", "unheard/of")
-    reply = lab.ask(lambda id_: GetHistory(id=id_, run=run, series=series, points=2000))
+    reply = sim.ask(lambda id_: GetHistory(id=id_, run=run, series=series, points=2000))
     assert isinstance(reply, HistoryReply)
     assert reply.updates == tuple(range(1, 101))
     assert reply.low["rollout/ep_rew_mean"][9] == pytest.approx(1.0)
     assert set(reply.low["unheard/of"]) == {None}
 
 
-def test_log_serves_stretches_and_disarms_them(lab: Lab) -> None:
+def test_log_serves_stretches_and_disarms_them(sim: SimulatedLab) -> None:
     """The end without an offset, a stretch with one; escapes are gone, lines and indentation stay."""
-    (run,) = lab.launch(spec=stub_spec(64))
-    lab.ended(run)
-    lab.dir(run).attempt(1).output.write_bytes("first\n    \x1b[31mred\x1b[0m é\nlast".encode())
-    reply = lab.ask(lambda id_: GetLog(id=id_, run=run))
+    (run,) = sim.launch(spec=stub_spec(64))
+    sim.ended(run)
+    sim.dir(run).attempt(1).output.write_bytes("first\n    \x1b[31mred\x1b[0m é\nlast".encode())
+    reply = sim.ask(lambda id_: GetLog(id=id_, run=run))
     assert isinstance(reply, LogReply)
     assert (reply.text, reply.start, reply.end, reply.size) == ("first\n    red é\nlast", 0, 30, 30)
-    tail = lab.ask(lambda id_: GetLog(id=id_, run=run, limit=4))
+    tail = sim.ask(lambda id_: GetLog(id=id_, run=run, limit=4))
     assert isinstance(tail, LogReply)
     assert (tail.text, tail.start) == ("last", 26)
-    cut = lab.ask(lambda id_: GetLog(id=id_, run=run, offset=20, limit=4))
+    cut = sim.ask(lambda id_: GetLog(id=id_, run=run, offset=20, limit=4))
     assert isinstance(cut, LogReply)
-    rest = lab.ask(lambda id_: GetLog(id=id_, run=run, offset=cut.end, limit=99))
+    rest = sim.ask(lambda id_: GetLog(id=id_, run=run, offset=cut.end, limit=99))
     assert isinstance(rest, LogReply)
     assert "�" not in cut.text + rest.text
     with pytest.raises(UsageError, match="no attempt 5"):
-        lab.ask(lambda id_: GetLog(id=id_, run=run, attempt=5))
+        sim.ask(lambda id_: GetLog(id=id_, run=run, attempt=5))
 
 
-def test_more_ended_runs_than_a_snapshot_holds_come_by_page(lab: Lab) -> None:
+def test_more_ended_runs_than_a_snapshot_holds_come_by_page(sim: SimulatedLab) -> None:
     """`ended` pages through ended runs, newest first."""
-    runs = [lab.launch(spec=stub_spec(64))[0] for _ in range(3)]
+    runs = [sim.launch(spec=stub_spec(64))[0] for _ in range(3)]
     for run in runs:
-        lab.ended(run)
-    page = lab.ask(lambda id_: GetEnded(id=id_, offset=1, limit=1))
+        sim.ended(run)
+    page = sim.ask(lambda id_: GetEnded(id=id_, offset=1, limit=1))
     assert isinstance(page, EndedReply)
     assert page.total == 3
     assert len(page.runs) == 1
 
 
-def test_evaluating_without_a_checkpoint_is_refused(lab: Lab) -> None:
+def test_evaluating_without_a_checkpoint_is_refused(sim: SimulatedLab) -> None:
     """There is nothing to play with yet, and the sentence says what helps."""
-    (run,) = lab.launch()
-    lab.running(run)
+    (run,) = sim.launch()
+    sim.running(run)
     with pytest.raises(UsageError, match="checkpoint"):
-        lab.ask(lambda id_: Evaluate(id=id_, run=run))
+        sim.ask(lambda id_: Evaluate(id=id_, run=run))
 
 
-@pytest.mark.slow
-def test_a_health_finding_is_shown_and_journaled_once(lab: Lab) -> None:
+def test_a_health_finding_is_shown_and_journaled_once(sim: SimulatedLab) -> None:
     """Persistent KL far outside the trust region opens one finding, also across a restart of the supervisor."""
-    (run,) = lab.launch(STUB_KL="0.5", STUB_UPDATE_S="0.01")
-    view = lab.wait(run, lambda view: any(finding.rule == "kl-persistent" for finding in view.findings))
-    lab.kill_supervisor()
-    lab.start()
-    lab.running(run, (view.update or 0) + 5)
-    journal = lab.dir(run).events.read_text()
-    opened = [f.id for f in lab.view(run).findings if f.rule == "kl-persistent"]
+    (run,) = sim.launch(STUB_KL="0.5", STUB_UPDATE_S="0.01")
+    view = sim.wait(run, lambda view: any(finding.rule == "kl-persistent" for finding in view.findings))
+    sim.kill_supervisor()
+    sim.start()
+    sim.running(run, (view.update or 0) + 5)
+    journal = sim.dir(run).events.read_text()
+    opened = [f.id for f in sim.view(run).findings if f.rule == "kl-persistent"]
     assert len(opened) == 1
     assert journal.count(f'"{opened[0]}"') <= 2, "opened, and perhaps raised to critical"
 

@@ -39,7 +39,8 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.watching import notifying
 from tests.missing import search_path_without
-from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
+from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 DOCUMENT = REPOSITORY / "docs" / "run-directory.md"
@@ -55,62 +56,61 @@ def nan_may(act: Act) -> Spec:
     return spec_of(HealthKeep(nan=NanLimits(act=act)))
 
 
-def events(lab: Lab, run: str) -> list[FleetEvent]:
+def events(lab: RunsRoot, run: str) -> list[FleetEvent]:
     """The run's journal."""
     return read_all(lab.dir(run).events, FleetEvent)[0]
 
 
-def acts(lab: Lab, run: str) -> list[str]:
+def acts(lab: RunsRoot, run: str) -> list[str]:
     """What was done because of findings, in order."""
     return [event.act for event in events(lab, run) if isinstance(event, HealthActed)]
 
 
-def asked(lab: Lab, run: str) -> list[str]:
+def asked(lab: RunsRoot, run: str) -> list[str]:
     """What was asked of the run."""
     return [event.verb for event in events(lab, run) if isinstance(event, Asked)]
 
 
-def details(lab: Lab, run: str) -> list[str]:
+def details(lab: RunsRoot, run: str) -> list[str]:
     """What came of what was done."""
     return [event.detail for event in events(lab, run) if isinstance(event, HealthActed)]
 
 
-def test_by_default_a_finding_changes_nothing_for_the_trainer(lab: Lab) -> None:
+def test_by_default_a_finding_changes_nothing_for_the_trainer(sim: SimulatedLab) -> None:
     """`notify`: the finding is shown, the run goes on, and nobody is asked anything."""
-    (run,) = lab.launch(spec=nan_may("notify"), STUB_NAN_FROM="5")
-    lab.wait(run, lambda view: view.findings)
-    lab.running(run, 10)
-    assert (acts(lab, run), asked(lab, run)) == ([], [])
+    (run,) = sim.launch(spec=nan_may("notify"), STUB_NAN_FROM="5")
+    sim.wait(run, lambda view: view.findings)
+    sim.running(run, 10)
+    assert (acts(sim, run), asked(sim, run)) == ([], [])
 
 
-def test_a_critical_finding_may_take_a_checkpoint(lab: Lab) -> None:
+def test_a_critical_finding_may_take_a_checkpoint(sim: SimulatedLab) -> None:
     """`checkpoint`: saved with the reason, journaled with the finding, and the run goes on."""
-    (run,) = lab.launch(spec=nan_may("checkpoint"), STUB_NAN_FROM="5")
-    lab.wait(run, lambda view: view.last_checkpoint)
-    saves = [it for it in read_all(lab.dir(run).metrics, MetricRecord)[0] if isinstance(it, CheckpointSaved)]
+    (run,) = sim.launch(spec=nan_may("checkpoint"), STUB_NAN_FROM="5")
+    sim.wait(run, lambda view: view.last_checkpoint)
+    saves = [it for it in read_all(sim.dir(run).metrics, MetricRecord)[0] if isinstance(it, CheckpointSaved)]
     assert [save.reason for save in saves] == ["finding"]
-    acted = [event for event in events(lab, run) if isinstance(event, HealthActed)]
+    acted = [event for event in events(sim, run) if isinstance(event, HealthActed)]
     assert [(event.finding, event.act) for event in acted] == [("nan-1-5", "checkpoint")]
-    lab.running(run, saves[0].update + 3)
+    sim.running(run, saves[0].update + 3)
 
 
-@pytest.mark.slow
-def test_a_critical_finding_may_pause(lab: Lab) -> None:
+def test_a_critical_finding_may_pause(sim: SimulatedLab) -> None:
     """`pause`: a checkpoint first, then the trainer waits; a person lets it go on."""
-    (run,) = lab.launch(spec=nan_may("pause"), STUB_NAN_FROM="5")
-    view = lab.wait(run, lambda view: view.state == "paused")
+    (run,) = sim.launch(spec=nan_may("pause"), STUB_NAN_FROM="5")
+    view = sim.wait(run, lambda view: view.state == "paused")
     assert view.last_checkpoint is not None
-    assert acts(lab, run) == ["checkpoint", "pause"]
-    assert asked(lab, run) == ["checkpoint", "pause"]
-    lab.ask(lambda id_: Resume(id=id_, run=run))
-    lab.running(run, (view.update or 0) + 2)
+    assert acts(sim, run) == ["checkpoint", "pause"]
+    assert asked(sim, run) == ["checkpoint", "pause"]
+    sim.ask(lambda id_: Resume(id=id_, run=run))
+    sim.running(run, (view.update or 0) + 2)
 
 
-def test_a_critical_finding_may_stop(lab: Lab) -> None:
+def test_a_critical_finding_may_stop(sim: SimulatedLab) -> None:
     """`stop`: saved and ended, and the cause names the finding, since no person asked."""
-    (run,) = lab.launch(spec=nan_may("stop"), STUB_NAN_FROM="5")
-    view = lab.ended(run)
-    assert (view.outcome, acts(lab, run), asked(lab, run)) == ("stopped", ["stop"], ["stop"])
+    (run,) = sim.launch(spec=nan_may("stop"), STUB_NAN_FROM="5")
+    view = sim.ended(run)
+    assert (view.outcome, acts(sim, run), asked(sim, run)) == ("stopped", ["stop"], ["stop"])
     assert "nan-1-5" in (view.cause or "")
 
 
@@ -128,48 +128,45 @@ def test_what_an_open_finding_would_go_back_to_is_kept(lab: Lab) -> None:
     until(lambda: log.read_text().count(f"keeps {good}\n") == 2)
 
 
-@pytest.mark.slow
-def test_a_trainer_without_a_link_is_stopped_too(lab: Lab) -> None:
+def test_a_trainer_without_a_link_is_stopped_too(sim: SimulatedLab) -> None:
     """The keeper is asked when the trainer does not listen on telemetry."""
-    (run,) = lab.launch(spec=nan_may("stop"), STUB_MUTE="1", STUB_NAN_FROM="5")
-    assert lab.ended(run).outcome == "stopped"
-    assert acts(lab, run) == ["stop"]
+    (run,) = sim.launch(spec=nan_may("stop"), STUB_MUTE="1", STUB_NAN_FROM="5")
+    assert sim.ended(run).outcome == "stopped"
+    assert acts(sim, run) == ["stop"]
 
 
-def test_a_trainer_that_ended_by_itself_is_asked_nothing(lab: Lab) -> None:
+def test_a_trainer_that_ended_by_itself_is_asked_nothing(sim: SimulatedLab) -> None:
     """The shipped limit of `nan` is stop; the trainer stops before it saves, and only the finding is left to say so."""
-    (run,) = lab.launch(STUB_DIES_AT="5")
-    view = lab.ended(run)
+    (run,) = sim.launch(STUB_DIES_AT="5")
+    view = sim.ended(run)
     assert (view.outcome, view.kind) == ("failed", "nan")
     assert [finding.rule for finding in view.findings] == ["nan"]
-    assert (acts(lab, run), asked(lab, run)) == ([], [])
+    assert (acts(sim, run), asked(sim, run)) == ([], [])
 
 
-@pytest.mark.slow
-def test_a_warning_never_does_more_than_notify(lab: Lab) -> None:
+def test_a_warning_never_does_more_than_notify(sim: SimulatedLab) -> None:
     """Persistent KL of a run that improves is a warning: the run goes on although the rule may stop it."""
     limits = HealthKeep(kl_persistent=KlPersistentLimits(act="stop"))
-    (run,) = lab.launch(spec=spec_of(limits), STUB_KL="0.5", STUB_UPDATE_S="0.01")
-    view = lab.wait(run, lambda view: view.findings)
+    (run,) = sim.launch(spec=spec_of(limits), STUB_KL="0.5", STUB_UPDATE_S="0.01")
+    view = sim.wait(run, lambda view: view.findings)
     assert view.findings[0].severity == "warning"
-    lab.running(run, (view.update or 0) + 10)
-    assert (acts(lab, run), asked(lab, run)) == ([], [])
+    sim.running(run, (view.update or 0) + 10)
+    assert (acts(sim, run), asked(sim, run)) == ([], [])
 
 
-@pytest.mark.slow
-def test_a_silenced_rule_does_nothing(lab: Lab) -> None:
+def test_a_silenced_rule_does_nothing(sim: SimulatedLab) -> None:
     """What opens while its rule is silenced causes nothing, also after the silence was taken back."""
-    (run,) = lab.launch(spec=nan_may("stop"), STUB_NAN_FROM="40", STUB_UPDATE_S="0.02")
-    lab.running(run)
-    reply = lab.ask(lambda id_: Mark(id=id_, run=run, mark="silenced", rule="nan"))
+    (run,) = sim.launch(spec=nan_may("stop"), STUB_NAN_FROM="40", STUB_UPDATE_S="0.02")
+    sim.running(run)
+    reply = sim.ask(lambda id_: Mark(id=id_, run=run, mark="silenced", rule="nan"))
     assert isinstance(reply, Accepted)
-    view = lab.wait(run, lambda view: view.findings)
+    view = sim.wait(run, lambda view: view.findings)
     assert view.findings[0].state == "silenced"
-    lab.ask(lambda id_: Mark(id=id_, run=run, mark="open", rule="nan"))
-    lab.kill_supervisor()
-    lab.start()
-    lab.running(run, (view.update or 0) + 10)
-    assert (acts(lab, run), asked(lab, run)) == ([], [])
+    sim.ask(lambda id_: Mark(id=id_, run=run, mark="open", rule="nan"))
+    sim.kill_supervisor()
+    sim.start()
+    sim.running(run, (view.update or 0) + 10)
+    assert (acts(sim, run), asked(sim, run)) == ([], [])
 
 
 @pytest.mark.slow
@@ -187,21 +184,20 @@ def test_nothing_is_done_twice_by_the_next_supervisor(lab: Lab, tmp_path: Path) 
     assert told.read_text() == "x\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "stub", "done"), [("checkpoint", {}, "checkpoint"), ("pause", {"STUB_MUTE": "1"}, "pause")]
 )
-def test_what_a_crash_prevented_is_made_up_for(lab: Lab, act: Act, stub: dict[str, str], done: str) -> None:
+def test_what_a_crash_prevented_is_made_up_for(sim: SimulatedLab, act: Act, stub: dict[str, str], done: str) -> None:
     """The finding was journaled, what it causes was not: the next supervisor does it, with or without a link."""
-    (run,) = lab.launch(1, spec=nan_may(act), name=None, STUB_NAN_FROM="5", **stub)
-    until(lambda: done in acts(lab, run))
-    lab.kill_supervisor()
-    journal = lab.dir(run).events
+    (run,) = sim.launch(1, spec=nan_may(act), name=None, STUB_NAN_FROM="5", **stub)
+    sim.until(lambda: done in acts(sim, run))
+    sim.kill_supervisor()
+    journal = sim.dir(run).events
     lines = journal.read_text().splitlines(keepends=True)
     opened = next(i for i, line in enumerate(lines) if '"finding"' in line)
     journal.write_text("".join(lines[: opened + 1]))
-    lab.start()
-    until(lambda: acts(lab, run) == [done])
+    sim.start()
+    sim.until(lambda: acts(sim, run) == [done])
 
 
 def test_the_command_hears_of_findings_and_of_the_end(lab: Lab, tmp_path: Path) -> None:
