@@ -68,7 +68,7 @@ def check_locks(folder: Path) -> None:
             fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with suppress(BlockingIOError):
                 fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                raise UsageError(f"{where} gives one lock to two holders; {_ELSEWHERE}")
+                raise UsageError(f"{where} lets two processes hold the same lock; {_ELSEWHERE}")
         except OSError as error:
             if error.errno in _NO_LOCKS:
                 raise UsageError(f"{where} has no locks ({error.strerror}); {_ELSEWHERE}") from error

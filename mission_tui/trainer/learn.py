@@ -211,8 +211,8 @@ class Training:
             self.record.failed(CHECKPOINT, str(error))
             if reason != "stop" or not left:
                 raise
-            complain(f"the last boundary could not be saved: {error}")
-            self.unsaved = f"its last boundary was not saved: {error}; {left}"
+            complain(f"the last checkpoint could not be saved: {error}")
+            self.unsaved = f"its last checkpoint was not saved: {error}; {left}"
             return None
 
     def _extra(self) -> dict[str, Any]:

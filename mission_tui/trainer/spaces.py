@@ -106,7 +106,8 @@ def _action_refusal(actions: spaces.Space[Any], ppo: PpoSpec) -> str | None:
         case spaces.Box() | spaces.Discrete() | spaces.MultiDiscrete() | spaces.MultiBinary():
             pass
         case _:
-            return f"its actions {short(actions)} are none of Box, Discrete, MultiDiscrete and MultiBinary"
+            taken = "Box, Discrete, MultiDiscrete and MultiBinary"
+            return f"its actions {short(actions)} are not supported; PPO takes {taken}"
     if ppo.use_sde and not isinstance(actions, spaces.Box):
         return f"ppo.use_sde needs continuous actions, and these are {short(actions)}"
     return None

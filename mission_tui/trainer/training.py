@@ -139,11 +139,11 @@ class Job:
             return self.training.save("end")
         except (MissionError, RuntimeError, MemoryError) as error:
             # RuntimeError: after a fault of the GPU its memory cannot be read any more.
-            complain(f"the last boundary could not be saved: {error}")
-            self.record.failed(CHECKPOINT, f"the last boundary could not be saved: {error}")
+            complain(f"the last checkpoint could not be saved: {error}")
+            self.record.failed(CHECKPOINT, f"the last checkpoint could not be saved: {error}")
             training = self.training
             left = training.checkpoints.newest_in_words(training.progress.update)
-            training.unsaved = f"its last boundary was not saved: {error}" + (f"; {left}" if left else "")
+            training.unsaved = f"its last checkpoint was not saved: {error}" + (f"; {left}" if left else "")
             return self.checkpoint
 
     def close(self) -> None:
@@ -265,4 +265,4 @@ def _why_engine(spec: Spec) -> str:
 def _why_threads(spec: Spec) -> str:
     if spec.run.threads is not None:
         return "as the preset says"
-    return "one for every run, whoever joins: none waits for another, and a seed repeats its numbers"
+    return "one for each run: runs do not wait for each other, and a seed repeats its numbers"

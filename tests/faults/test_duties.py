@@ -149,7 +149,7 @@ def test_d2_a_stop_whose_last_save_failed_says_so_and_names_the_older_checkpoint
         view = lab.wait(run, lambda view: view.state in ("ended", "parked"), 60)
     assert view.outcome == "stopped"
     assert view.last_checkpoint == saved
-    assert "its last boundary was not saved: cannot save checkpoint" in (view.cause or "")
+    assert "its last checkpoint was not saved: cannot save checkpoint" in (view.cause or "")
     assert f"the newest checkpoint is {saved}, " in (view.cause or "")
     assert "saved and ended" not in (view.cause or "")
 

@@ -19,11 +19,11 @@ def test_kept_rules_pass_and_changed_ones_are_named(tmp_path: Path) -> None:
     write_rules(folder, RULES)
     check_rules(folder)
     (folder / "rules.toml").write_bytes(RULES["rules.toml"] + b"#")
-    with pytest.raises(DamagedError, match=r"snapshot/rules\.toml is not what the run was trained by"):
+    with pytest.raises(DamagedError, match=r"snapshot/rules\.toml has changed since the run was trained"):
         check_rules(folder)
     write_rules(folder, RULES)
     (folder / "world.toml").unlink()
-    with pytest.raises(DamagedError, match=r"world\.toml is not what"):
+    with pytest.raises(DamagedError, match=r"world\.toml has changed"):
         check_rules(folder)
     (folder / "SHA256SUMS").write_text("nonsense\n")
     with pytest.raises(DamagedError, match="SHA256SUMS is damaged"):

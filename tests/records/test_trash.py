@@ -53,7 +53,7 @@ def test_a_taken_place_is_not_overwritten(tmp_path: Path) -> None:
     run = made(tmp_path)
     item = move_to_trash(tmp_path, run)
     run.path.mkdir()
-    with pytest.raises(UsageError, match="bears its name"):
+    with pytest.raises(UsageError, match="of that name is already there"):
         restore_from_trash(tmp_path, item)
     assert trashed(tmp_path) == [item]
 

@@ -118,7 +118,9 @@ def newest_undamaged(checkpoints: Path) -> Manifest | None:
             # Once more: a live run may have replaced it meanwhile.
             verify_checkpoint(checkpoints / name)
         except CheckpointError as error:
-            rest = f"{verified.name} is the newest that is whole" if verified is not None else "no other is whole"
+            rest = (
+                f"{verified.name} is the newest undamaged one" if verified is not None else "there is no undamaged one"
+            )
             raise CheckpointError(f"{error}; {rest}") from error
     return verified
 

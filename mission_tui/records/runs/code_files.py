@@ -88,23 +88,25 @@ def check_rules(folder: Path, sealed: str | None = None) -> None:
     """
     if sealed is not None and rules_digest(folder) != sealed:
         raise DamagedError(
-            f"{folder / SUMS} is not what the run was trained by any more: its rules are not known any more"
+            f"{folder / SUMS} has changed since the run was trained, so the rules that it was trained with are unknown"
         )
     try:
         text = read_plain(folder / SUMS, FILE_BYTES).decode("ascii")
     except FileNotFoundError:
         return  # no rules, or those of a run from before they were kept with digests
     except (OSError, UnicodeDecodeError) as error:
-        raise DamagedError(f"{folder / SUMS} cannot be read ({error}): its rules are not known any more") from None
+        raise DamagedError(
+            f"{folder / SUMS} cannot be read ({error}), so the rules that the run was trained with are unknown"
+        ) from None
     for line in text.splitlines():
         match = _LINE.fullmatch(line)
         if match is None:
-            raise DamagedError(f"{folder / SUMS} is damaged: its rules are not known any more")
+            raise DamagedError(f"{folder / SUMS} is damaged, so the rules that the run was trained with are unknown")
         digest, name = match.groups()
         if _digest(folder / name) != digest:
             raise DamagedError(
-                f"{folder / name} is not what the run was trained by any more; put the file back as it was (SHA-256 "
-                f"{digest[:12]}...): nothing is played or trained by other rules"
+                f"{folder / name} has changed since the run was trained; put the file back as it was (SHA-256 "
+                f"{digest[:12]}...): nothing is played or trained with other rules"
             )
 
 

@@ -82,7 +82,7 @@ def restore_from_trash(root: Path, item: Trashed) -> Path:
     run = RunDir(root / item.run)
     place = run.path if item.checkpoint is None else run.checkpoints / item.checkpoint
     if place.exists() or not place.parent.is_dir():
-        why = "something bears its name" if place.exists() else f"{place.parent} is gone"
+        why = "something of that name is already there" if place.exists() else f"{place.parent} is gone"
         raise UsageError(f"{item.path} cannot be put back to {place}: {why}")
     with storing(place, "put back"):
         item.path.rename(place)

@@ -83,7 +83,7 @@ class _Reader:
         module, name = self.stack[-2:]
         # Said as text, tuples of one another would fill the memory.
         if not (isinstance(module, str) and isinstance(name, str)):
-            raise PickledError("it names something by no words")
+            raise PickledError("it names a class by something that is not text")
         self.stack[-2:] = [Named(module, name)]
 
     def made(self) -> None:

@@ -49,7 +49,7 @@ def read_yaml(text: str) -> object:
     lines = _Lines([(indent, line) for indent, line in said if line and line[0] != "#" and line not in ("---", "...")])
     value = _block(lines, -1) if lines.lines else None
     if lines.at < len(lines.lines):
-        raise YamlError(f"there is something behind its end: {lines.lines[lines.at][1][:60]!r}")
+        raise YamlError(f"there is text after its end: {lines.lines[lines.at][1][:60]!r}")
     return value
 
 
@@ -154,7 +154,7 @@ def _flow(text: str) -> object:
     tokens = [match["mark"] or match["text"].strip() for match in _FLOW.finditer(text)]
     value, rest = _flow_value(tokens, 0, 0)
     if rest != len(tokens):
-        raise YamlError(f"{text[:40]!r} has something behind its closing bracket")
+        raise YamlError(f"{text[:40]!r} has text after its closing bracket")
     return value
 
 

@@ -157,7 +157,7 @@ class _Watch:
 
 def _how(code: int) -> str:
     if code >= 0:
-        return f"left with exit code {code}"
+        return f"ended with exit code {code}"
     with suppress(ValueError):
         return f"was killed by {signal.Signals(-code).name}"
     return f"was killed by signal {-code}"

@@ -101,7 +101,7 @@ class Follower:
     def _say_files(self, files: Sequence[Path]) -> None:
         """Write down which logs are read: what the run's settings came to, for everyone who looks at it."""
         shown = [str(path) for path in files[:_SHOWN]] + ([f"and {len(files) - _SHOWN} more"] if files[_SHOWN:] else [])
-        why = "the logs that its own processes write; of those that tell of updates one at a time"
+        why = "the logs that its own processes write; where several report updates, only one of them"
         table = {"run": {"follow": shown}, "reasons": {"run": {"follow": why}}}
         write_atomic(self._files.effective, tomli_w.dumps(table).encode())
         self._print(f"reading {', '.join(shown)}")

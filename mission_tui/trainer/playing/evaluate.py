@@ -122,7 +122,7 @@ def subject(run_dir: RunDir, checkpoint: str) -> tuple[Loaded, Spec, Path]:
     rules = rules_of(run_dir, manifest.attempt)
     check_rules(rules, manifest.extra.get(RULES))
     if _winning(trained.env, rules) is not None and not (rules / "rules.toml").is_file():
-        raise DamagedError(f"{rules / 'rules.toml'} is gone, and today's rules may be others: nothing was played")
+        raise DamagedError(f"{rules / 'rules.toml'} is gone, and today's rules may differ: nothing was played")
     return loaded, trained, rules
 
 
@@ -184,11 +184,13 @@ def _check_spec(manifest: Manifest, file: Path) -> None:
     try:
         found = hashlib.sha256(read_plain(file, LARGEST_BYTES)).hexdigest()
     except OSError as error:
-        raise DamagedError(f"{file} cannot be read: {error.strerror}; it says what the run was trained by") from error
+        raise DamagedError(
+            f"{file} cannot be read: {error.strerror}; it holds the settings that the run was trained with"
+        ) from error
     if found != manifest.spec_sha256:
         raise DamagedError(
             f"{file} is not what checkpoint {manifest.name} was trained by any more; put it back as it was (SHA-256 "
-            f"{manifest.spec_sha256[:12]}...): nothing is played by other settings"
+            f"{manifest.spec_sha256[:12]}...): nothing is played with other settings"
         )
 
 

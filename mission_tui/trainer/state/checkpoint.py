@@ -205,8 +205,8 @@ class Checkpoints:
             prune(self._run_dir.checkpoints, self._keep.last, self._protected.union(kept))
         except StorageError as error:
             # What was saved is saved; an old checkpoint too many is no reason to end a training.
-            complain(f"old checkpoints stay: {error}")
-            self._record.failed(RETENTION, f"old checkpoints stay: {error}")
+            complain(f"old checkpoints could not be removed: {error}")
+            self._record.failed(RETENTION, f"old checkpoints could not be removed: {error}")
 
 
 def seconds_in_words(seconds: float) -> str:

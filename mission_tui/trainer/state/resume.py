@@ -171,11 +171,12 @@ def probe(model: PPO, boundary: Boundary, spec: Spec, snapshot: Path | None, *, 
         played = _played(model, spec, snapshot)
     except _TooLongError:
         complain(
-            f"no return is known before training goes on: {PROBE_EPISODES} episodes took over {PROBE_LIMIT_S:.0f} s"
+            "the return before training could not be measured: "
+            f"{PROBE_EPISODES} episodes took over {PROBE_LIMIT_S:.0f} s"
         )
         return before
     except Exception as error:  # noqa: BLE001 - an environment is foreign code; if it ails, the training will end of it
-        complain(f"no return is known before training goes on: {raised_by(error)}")
+        complain(f"the return before training could not be measured: {raised_by(error)}")
         return before
     finally:
         restore_random(generators, model.device, model.action_space)

@@ -45,7 +45,7 @@ class OomKills:
 def exit_reason(code: int, meanwhile: OomKills) -> str:
     """What "env worker 3" did. `code` is as `Popen` gives it, `meanwhile` since the worker began."""
     if code >= 0:
-        return f"left with exit code {code} (os._exit)" if code else "left with exit code 0 unasked"
+        return f"ended with exit code {code} (os._exit)" if code else "ended with exit code 0 without being asked to"
     name = _name(-code)
     if -code != signal.SIGKILL:
         return f"died ({name})"

@@ -56,12 +56,12 @@ def test_no_older_checkpoint_is_taken_for_a_damaged_one(lab: Lab) -> None:
     for file in sorted((checkpoints / only.name).iterdir()):
         whole = file.read_bytes()
         file.write_bytes(whole[:-1])
-        with pytest.raises(MissionError, match=rf"{only.name} .*{file.name}.*; 000000001 is the newest that is whole"):
+        with pytest.raises(MissionError, match=rf"{only.name} .*{file.name}.*; 000000001 is the newest undamaged one"):
             lab.ask(lambda id_: Evaluate(id=id_, run=run))
         file.write_bytes(whole)
     (checkpoints / older.name / "manifest.json").unlink()
     (checkpoints / only.name / "manifest.json").write_bytes(b"")
-    with pytest.raises(MissionError, match="no other is whole"):
+    with pytest.raises(MissionError, match="there is no undamaged one"):
         lab.ask(lambda id_: Evaluate(id=id_, run=run, checkpoint="latest"))
     assert not lab.dir(run).evaluations.exists()
 

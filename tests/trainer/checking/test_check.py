@@ -84,8 +84,8 @@ def test_a_good_spec_passes_every_step_and_is_measured(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("import ctypes\nctypes.string_at(0)", "was killed by SIGSEGV, at {mine}:2"),
-        ("import os\nos._exit(3)", "left with exit code 3 without a word"),
-        ("import sys\nsys.exit('no licence')", "left with exit code 1; it last said: no licence"),
+        ("import os\nos._exit(3)", "ended with exit code 3 without a word"),
+        ("import sys\nsys.exit('no licence')", "ended with exit code 1; it last said: no licence"),
         ("while True:\n    pass", "did not come back within 3 s, at {mine}:"),
         ("import broken_native", "broken_native"),
         ("import ctypes\nctypes.CDLL('libnot_here.so.7')", "libnot_here.so.7: cannot open shared object file"),

@@ -177,7 +177,7 @@ def test_what_is_installed_is_not_called_missing(env: dict[str, Any], said: str)
 @pytest.mark.parametrize(
     ("observations", "actions", "ppo", "sentence"),
     [
-        (spaces.Discrete(4), spaces.Tuple([spaces.Discrete(2)]), {}, "none of Box, Discrete"),
+        (spaces.Discrete(4), spaces.Tuple([spaces.Discrete(2)]), {}, "PPO takes Box, Discrete"),
         (spaces.Discrete(4), spaces.MultiBinary([2, 2]), {}, "several dimensions"),
         (spaces.Discrete(4), spaces.Box(-float("inf"), float("inf"), (2,)), {}, "finite bounds"),
         (spaces.Dict({"a": spaces.Discrete(2)}), spaces.Discrete(2), {}, "MultiInputPolicy"),

@@ -152,16 +152,16 @@ def test_missions_are_played_by_the_runs_own_rules(tmp_path: Path, capfd: pytest
         whole = file.read_bytes()
         for damage in (whole[:-1], whole + b"\n", whole.replace(b"0", b"1", 1), b""):
             file.write_bytes(damage)
-            assert f"{file.name} is not what the run was trained by" in refused(run_dir, name, capfd)
+            assert f"{file.name} has changed since the run was trained" in refused(run_dir, name, capfd)
         file.unlink()
-        assert f"{file.name} is not what the run was trained by" in refused(run_dir, name, capfd)
+        assert f"{file.name} has changed since the run was trained" in refused(run_dir, name, capfd)
         file.write_bytes(whole)
     rules.write_text(text)
     write_rules(run_dir.snapshot, {file.name: file.read_bytes() for file in run_dir.snapshot.glob("*.toml")})
-    assert "SHA256SUMS is not what the run was trained by" in refused(run_dir, name, capfd)
+    assert "SHA256SUMS has changed since the run was trained" in refused(run_dir, name, capfd)
     rules.write_text(own)
     sums.unlink()
-    assert "SHA256SUMS is not what the run was trained by" in refused(run_dir, name, capfd)
+    assert "SHA256SUMS has changed since the run was trained" in refused(run_dir, name, capfd)
     sums.write_bytes(digests)
     assert evaluated(run_dir, name, capfd, "--episodes", "2", "--policy", "random")["outcomes"] == {"timeout": 2}
 
@@ -177,7 +177,7 @@ def test_rules_from_before_checkpoints_named_them(tmp_path: Path, capfd: pytest.
     assert name is not None
     assert evaluated(run_dir, name, capfd, "--episodes", "1", "--policy", "random")["episodes"] == 1
     shutil.rmtree(run_dir.snapshot)
-    assert "rules.toml is gone, and today's rules may be others" in refused(run_dir, name, capfd)
+    assert "rules.toml is gone, and today's rules may differ" in refused(run_dir, name, capfd)
 
 
 class Lengths(gymnasium.Env[Any, Any]):

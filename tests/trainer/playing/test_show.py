@@ -46,7 +46,7 @@ def test_it_is_the_episode_that_an_evaluation_plays(tmp_path: Path, capfd: pytes
     assert list(played["outcomes"]) == [result["outcome"]]
     (run_dir.snapshot / "rules.toml").write_bytes(b"edited")
     code, lines = shown(capfd, str(run_dir.path), "--checkpoint", name)
-    assert (code, "is not what the run was trained by any more" in lines[-1]["error"]) == (1, True)
+    assert (code, "has changed since the run was trained" in lines[-1]["error"]) == (1, True)
 
 
 def test_an_environment_that_draws_nothing_is_refused_by_its_modes(

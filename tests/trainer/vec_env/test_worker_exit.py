@@ -39,8 +39,8 @@ with obedient() as vec:
 @pytest.mark.parametrize(
     ("code", "meanwhile", "sentence"),
     [
-        (7, NONE, "left with exit code 7 (os._exit)"),
-        (0, NONE, "left with exit code 0 unasked"),
+        (7, NONE, "ended with exit code 7 (os._exit)"),
+        (0, NONE, "ended with exit code 0 without being asked to"),
         (-11, NONE, "died (SIGSEGV, signal 11)"),
         (-11, OomKills(1, 1), "died (SIGSEGV, signal 11)"),
         (-9, NONE, "was killed (SIGKILL, signal 9)"),

@@ -94,7 +94,7 @@ def test_a_worker_that_leaves_is_named_with_how_and_where() -> None:
     """`os._exit` in a step is told apart from an exception; every later call says the same at once."""
     with obedient() as vec:
         for _ in range(2):
-            with pytest.raises(EnvError, match=r"of 2 .*left with exit code 7 .*in environment 1; it said nothing"):
+            with pytest.raises(EnvError, match=r"of 2 .*ended with exit code 7 .*in environment 1; it said nothing"):
                 vec.step(act(LEAVE, 1))
 
 
