@@ -37,6 +37,7 @@ class Played(msgspec.Struct, frozen=True):
     mean: float | str
     std: float | str
     episodes: int
+    won: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

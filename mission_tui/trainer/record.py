@@ -176,7 +176,7 @@ class Record:
         """The checkpoint that was saved after `update` was played."""
         self._write(
             lambda seq: EvaluationDone(
-                seq, self._attempt, update, timesteps, time.time(), played.mean, played.std, played.episodes
+                seq, self._attempt, update, timesteps, time.time(), played.mean, played.std, played.episodes, played.won
             )
         )
 

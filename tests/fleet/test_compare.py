@@ -121,10 +121,14 @@ def test_a_run_that_stands_still_has_no_length() -> None:
 
 
 def test_evaluations_can_be_compared_instead() -> None:
-    """Their means stand at the timesteps of their update."""
+    """Their means, and the share won where that is known, stand at the timesteps of their update."""
     played = EvaluationDone(seq=9, attempt=1, update=2, timesteps=2 * STEPS, t=0.0, mean=8.0, std=1.0, episodes=5)
     trace = trace_of([*rows([1.0, 2.0]), played], "eval/mean_reward")
     assert (list(trace.timesteps), list(trace.values)) == ([2 * STEPS], [8.0])
+    assert trace_of([*rows([1.0, 2.0]), played], "eval/success_rate").values == []
+    won = trace_of([*rows([1.0, 2.0]), structs.replace(played, won=0.25)], "eval/success_rate")
+    assert (list(won.timesteps), list(won.values)) == ([2 * STEPS], [0.25])
+    assert "eval/success_rate" in won.tags
 
 
 def test_what_nobody_timed_takes_as_long_as_its_speed_says() -> None:

@@ -75,6 +75,21 @@ def test_an_evaluation_that_is_played_makes_a_failed_one_good() -> None:
     assert [each.duty for each in store.view(RUN).failed_duties] == ["x"]
 
 
+def test_the_newest_evaluation_stays_in_sight_while_the_training_goes_on() -> None:
+    """It ends after later updates: its place on the curve is the update that it played, its value the newest known."""
+    played = EvaluationDone(5, 1, 1, STEPS, 110.0, 1.5, 0.0, 20, 0.25)
+    store = running(update(1), update(2), update(3), played)
+    metrics = store.view(RUN).metrics
+    assert (metrics["eval/mean_reward"], metrics["eval/success_rate"]) == (1.5, 0.25)
+    columns = store.run(RUN).metrics.columns
+    assert columns.tail("eval/success_rate", 9) == (0.25, None, None)
+    store.apply(RUN, AttemptStarting(9, 120.0, 2))
+    store.apply(RUN, TrainingStarted(6, 2, 121.0, from_update=1, from_timesteps=STEPS))
+    assert store.view(RUN).metrics["eval/success_rate"] == 0.25
+    store.apply(RUN, TrainingStarted(7, 3, 122.0, from_update=0))
+    assert "eval/success_rate" not in store.view(RUN).metrics
+
+
 def test_states_follow_the_events() -> None:
     """Queued, starting, running, paused, running, stopping, ended, and starting again on resume."""
     events, records = stopped_and_resumed()

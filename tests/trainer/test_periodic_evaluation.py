@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -101,6 +102,22 @@ def test_a_stop_waits_for_no_evaluation(tmp_path: Path) -> None:
     ran = run_attempt(run_dir, hook=stop_at_the_end)
     assert ran.ended().how == "finished"
     assert [it for it in ran.records() if isinstance(it, EvaluationDone)] == []
+
+
+def test_the_share_won_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the process writes of winning comes with its return; of an environment without winning it is not known."""
+    player = tmp_path / "player"
+    monkeypatch.setattr(sys, "executable", str(player))
+    for won in (0.75, None):
+        result = json.dumps({"checkpoint": "000000100", "mean": 1.5, "std": 0.5, "episodes": 4, "won": won})
+        player.write_text(f'#!/bin/sh\nwhile [ "$1" != --out ]; do shift; done\necho \'{result}\' > "$2"\n')
+        player.chmod(0o755)
+        run_dir = RunDir(tmp_path / str(won))
+        run_dir.evaluations.mkdir(parents=True)
+        evaluating = Evaluating(run_dir, EvaluateSpec(every=100), 0)
+        evaluating.begin("000000100", 1, 100)
+        done = until(evaluating.take, 40, "it is over")
+        assert (done[0], done[1], done[2].mean, done[2].won) == (1, 100, 1.5, won)
 
 
 def test_an_evaluation_that_fails_ends_no_training(

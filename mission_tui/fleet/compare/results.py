@@ -17,15 +17,22 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from mission_tui.fleet.events.findings import Severity
-from mission_tui.fleet.events.metrics import RETURN, EvaluationDone, MetricRecord, UpdateDone, counted_records, number
+from mission_tui.fleet.events.metrics import (
+    RETURN,
+    EvaluationDone,
+    MetricRecord,
+    UpdateDone,
+    counted_records,
+    number,
+)
 from mission_tui.fleet.events.provenance import Provenance
+from mission_tui.fleet.history.metrics_state import evaluated
 from mission_tui.fleet.history.series import OWN
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import RunView
 
 MEASURES = ("best", "final", "area", "threshold_timesteps", "threshold_s", "steps_per_s", "peak_rss_bytes")
 """What of a result is summed up over seeds."""
-EVALUATION = "eval/mean_reward"
 
 Axis = Literal["step", "time"]
 POINTS = 300
@@ -94,8 +101,9 @@ def trace_of(records: Iterable[MetricRecord], tag: str = RETURN) -> Trace:
             tags.update(record.metrics)
             value = getattr(record, tag) if tag in OWN else number(record.metrics.get(tag))
         else:
-            tags.add(EVALUATION)
-            value = number(record.mean) if tag == EVALUATION else None
+            said = evaluated(record)
+            tags.update(said)
+            value = number(said.get(tag))
         # A script may count its steps as it likes; what goes back on the axis cannot be drawn over it.
         onward = not timesteps or record.timesteps >= timesteps[-1]
         if value is not None and math.isfinite(value) and onward:

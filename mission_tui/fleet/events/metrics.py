@@ -16,6 +16,8 @@ from mission_tui.fleet.ranges import Bytes, Count, Rate, Seconds, UnixTime
 
 RETURN = "rollout/ep_rew_mean"
 """SB3's tag of the mean return of the newest episodes, which everything about learning is about."""
+EVAL_RETURN, EVAL_SUCCESS = "eval/mean_reward", "eval/success_rate"
+"""What periodic evaluations come to, by the names that SB3's `EvalCallback` gives it."""
 
 Metric = float | Annotated[str, Meta(pattern="^(nan|-?inf)$")]
 
@@ -147,7 +149,10 @@ class DutyFailed(Struct, frozen=True, tag="duty_failed", tag_field="kind", omit_
 
 
 class EvaluationDone(Struct, frozen=True, tag="evaluation", tag_field="kind", omit_defaults=True):
-    """A periodic evaluation of the policy at `timesteps`."""
+    """A periodic evaluation of the policy at `timesteps`.
+
+    `won` is the share of its episodes that were won; None where the environment knows no winning.
+    """
 
     seq: Count
     attempt: Count
@@ -157,6 +162,7 @@ class EvaluationDone(Struct, frozen=True, tag="evaluation", tag_field="kind", om
     mean: Metric
     std: Metric
     episodes: Count
+    won: float | None = None
 
 
 class SettingsChanged(Struct, frozen=True, tag="set", tag_field="kind", omit_defaults=True):

@@ -6,6 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from mission_tui.fleet.events.metrics import (
+    EVAL_RETURN,
+    EVAL_SUCCESS,
     CheckpointSaved,
     EvaluationDone,
     Metric,
@@ -36,8 +38,8 @@ class MetricsState:
     """What `metrics.jsonl` says. `complete` is false while only the end of the file was read.
 
     `total_timesteps` are those that a command last said it means to reach. `saved_t` is when (unix s) `checkpoint` was
-    saved, `evaluated_t` when a periodic evaluation last was done. `view_parts` is what a view made of the rows up to a
-    `seq`, kept for the next view.
+    saved, `evaluated_t` when a periodic evaluation last was done, `evaluation` the newest that counts. `view_parts` is
+    what a view made of the rows up to a `seq`, kept for the next view.
     """
 
     seq: int = 0
@@ -48,6 +50,7 @@ class MetricsState:
     checkpoint: str | None = None
     saved_t: float | None = None
     evaluated_t: float | None = None
+    evaluation: EvaluationDone | None = None
     total_timesteps: int | None = None
     columns: Columns = field(default_factory=Columns)
     sets: list[SettingsChanged] = field(default_factory=list)
@@ -70,6 +73,8 @@ def fold_record(metrics: MetricsState, record: MetricRecord) -> None:
                 metrics.sets = [each for each in metrics.sets if each.update <= record.from_update]
                 kept = [entry for entry in metrics.outcomes if entry[0] <= record.from_update]
                 metrics.outcomes = deque(kept, maxlen=POINTS)
+                if metrics.evaluation is not None and metrics.evaluation.update > record.from_update:
+                    metrics.evaluation = None
         case UpdateDone():
             if metrics.row is None or record.update > metrics.row.update:
                 metrics.row = record
@@ -80,12 +85,18 @@ def fold_record(metrics: MetricsState, record: MetricRecord) -> None:
         case SettingsChanged():
             metrics.sets.append(record)
         case EvaluationDone():
-            metrics.columns.annotate(record.update, "eval/mean_reward", record.mean)
-            metrics.evaluated_t = record.t
+            for tag, value in evaluated(record).items():
+                metrics.columns.annotate(record.update, tag, value)
+            metrics.evaluated_t, metrics.evaluation = record.t, record
         case CheckpointSaved():
             metrics.checkpoint, metrics.saved_t = record.name, record.t
         case TrainingEnded():
             metrics.checkpoint = record.checkpoint or metrics.checkpoint
+
+
+def evaluated(record: EvaluationDone) -> dict[str, Metric]:
+    """What an evaluation came to, by the tags of its curves."""
+    return {EVAL_RETURN: record.mean} | ({} if record.won is None else {EVAL_SUCCESS: record.won})
 
 
 def phase_before(row: UpdateDone, moment: float) -> PhaseSeen:

@@ -135,9 +135,13 @@ class Columns:
         self._counts.put(index, row.episodes)
 
     def annotate(self, update: int, name: str, metric: Metric) -> None:
-        """Add a value to the row of `update`, if that is the last one: it was measured after the update."""
-        if self._updates and self._updates[-1] == update:
-            self._put(len(self) - 1, name, number(metric))
+        """Add a value to the row of `update`, which others may have followed while it was measured.
+
+        A row that is not there any more gets none.
+        """
+        row = bisect_left(self._updates, update)
+        if row < len(self) and self._updates[row] == update:
+            self._put(row, name, number(metric))
 
     def last_row(self, attempt: int, seq: int) -> UpdateDone | None:
         """The last row as the record it was, without its episodes, with 7 significant digits; None without rows."""

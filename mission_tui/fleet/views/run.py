@@ -10,12 +10,12 @@ from msgspec import structs
 
 from mission_tui.fleet.events.findings import CHECKPOINT, EVALUATION, GRAVITY, RETENTION, FailedDuty, Finding
 from mission_tui.fleet.events.journal import ENDING, RestartDue, RunFrozen
-from mission_tui.fleet.events.metrics import Metric, UpdateDone, spoken
+from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.events.outcome import Failed, outcome_word
 from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS
 from mission_tui.fleet.history.journal_state import JournalState
-from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts
+from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts, evaluated
 from mission_tui.fleet.history.run import RunHistory, setting_changes
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
@@ -122,7 +122,7 @@ def _drawn(metrics: MetricsState) -> ViewParts:
     """Rows come every few seconds and views four times a second; most of what a view costs follows from the rows."""
     if metrics.view_parts is None or metrics.view_parts[0] != metrics.seq:
         series = {name: tuple(_brief(value) for value in metrics.columns.tail(name, POINTS)) for name in SERIES}
-        metrics.view_parts = metrics.seq, ViewParts(_metrics(metrics.row), _outcomes(metrics), series)
+        metrics.view_parts = metrics.seq, ViewParts(_metrics(metrics), _outcomes(metrics), series)
     return metrics.view_parts[1]
 
 
@@ -161,10 +161,12 @@ def _eta_s(run: RunHistory) -> float | None:
     return round(max(0, total - metrics.row.timesteps) / statistics.median(paces), 1)
 
 
-def _metrics(row: UpdateDone | None) -> dict[str, Metric]:
-    if row is None:
+def _metrics(metrics: MetricsState) -> dict[str, Metric]:
+    """Of the newest update, and of the newest evaluation, which ends some updates after the one that it played."""
+    if metrics.row is None:
         return {}
-    return {clean(name, 80): value for name, value in list(row.metrics.items())[:SHOWN_METRICS]}
+    played = {} if metrics.evaluation is None else evaluated(metrics.evaluation)
+    return {clean(name, 80): value for name, value in list((played | metrics.row.metrics).items())[:SHOWN_METRICS]}
 
 
 def _outcomes(metrics: MetricsState) -> dict[str, int]:

@@ -25,6 +25,7 @@ PHASE_SERIES = ("rollout_s", "update_s")
 _FIRST = (
     "rollout/ep_rew_mean",
     "rollout/ep_len_mean",
+    "eval/success_rate",
     "train/approx_kl",
     "train/clip_fraction",
     "policy/entropy_ratio",

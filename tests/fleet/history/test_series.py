@@ -112,11 +112,15 @@ def test_keeping_the_last_rows_keeps_their_nans() -> None:
 
 
 def test_a_value_measured_after_an_update_joins_its_row() -> None:
-    """An evaluation belongs to the last row, and to no other."""
-    made = columns(0.1, 0.2)
-    made.annotate(2, "eval/mean_reward", 7.0)
+    """An evaluation belongs to the row that was played, however many came meanwhile; a row that has gone gets none."""
+    made = columns(0.1, 0.2, 0.3)
+    made.annotate(3, "eval/mean_reward", 7.0)
     made.annotate(1, "eval/mean_reward", 8.0)
-    assert made.tail("eval/mean_reward", 60) == (None, 7.0)
+    assert made.tail("eval/mean_reward", 60) == (8.0, None, 7.0)
+    made.keep_last(1)
+    made.annotate(2, "eval/mean_reward", 9.0)
+    made.annotate(4, "eval/mean_reward", 9.0)
+    assert made.tail("eval/mean_reward", 60) == (7.0,)
 
 
 def test_steps_between_two_moments_are_those_of_its_updates_and_parts_of_them() -> None:
