@@ -7,13 +7,14 @@ Gymnasium is imported inside the functions, so that a preflight that has the id 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import MissionError, PresetError, install_words, nearest, raised_by
+from mission_tui.fleet.specs.env_ids import PLAIN_PACKAGES, package_of, today
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, parse_part
 from mission_tui.trainer.named_classes import check_kwargs, find_named, import_named
 
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from mission_tui.envs.mission import Rules
 
 
-_EXTRA_NAMESPACES = {"ALE": "ale_py"}
 _POOL = "envpool"
+_GONE = "_raise_mujoco_py_error"
+"""What Gymnasium registers in place of MuJoCo's v2 and v3, which it has given away: making one raises."""
 
 
 def gym_id(env_id: str) -> str:
@@ -40,7 +42,7 @@ def gym_id(env_id: str) -> str:
 def find_env(env: EnvSpec) -> RegisteredEnv:
     """The registered environment after importing `env.imports` and the module in front of a ``module:id``.
 
-    Raises `PresetError` naming the key and, for an unknown id, the nearest known one.
+    Raises `PresetError` naming the key and, for an id that is not made here, what stands for it today or is nearest.
     """
     import gymnasium
 
@@ -53,10 +55,13 @@ def find_env(env: EnvSpec) -> RegisteredEnv:
         raise PresetError(f"env.id '{env.id}' needs the `fast-envs` extra; {install_words('fast-envs')}")
     if module:
         import_named(module, "env.id")
+    known = gymnasium.registry
+    if (it := known.get(name)) is not None and _is_gone(it):
+        raise PresetError(_unknown(env.id, name, known))
     try:
         return gymnasium.spec(name)
     except gymnasium.error.Error as error:
-        raise PresetError(_unknown(env.id, name, list(gymnasium.registry))) from error
+        raise PresetError(_unknown(env.id, name, known)) from error
 
 
 def env_kwargs(env: EnvSpec, snapshot: Path | None) -> dict[str, Any]:
@@ -142,14 +147,22 @@ def _is_mission(env: EnvSpec) -> bool:
     return env.id.rpartition(":")[2] == MISSION_GYM
 
 
-def _unknown(env_id: str, name: str, known: list[str]) -> str:
-    namespace = name.partition("/")[0]
-    package = _EXTRA_NAMESPACES.get(namespace)
-    if package is not None and not any(other.startswith(f"{namespace}/") for other in known):
-        line = f'env.imports = ["{package}"] in the preset'
+def _is_gone(registered: RegisteredEnv) -> bool:
+    return getattr(registered.entry_point, "__name__", "") == _GONE
+
+
+def _unknown(env_id: str, name: str, registry: Mapping[str, RegisteredEnv]) -> str:
+    known = [other for other, registered in registry.items() if not _is_gone(registered)]
+    package = package_of(name)
+    if package is not None and not any(package_of(other) == package for other in known):
+        line = f'env.imports = ["{package}"] in the preset (--set \'env.imports=["{package}"]\')'
         if importlib.util.find_spec(package) is not None:
             return f"env.id '{env_id}' is registered by {package}: write {line}"
+        if package in PLAIN_PACKAGES:
+            return f"env.id '{env_id}' needs {package}; pip install {package}, and {line}"
         return f"env.id '{env_id}' needs the `envs` extra; {install_words('envs')}, and {line}"
+    if (said := today(name, known)) is not None:
+        return f"env.id '{env_id}' is not made by the Gymnasium that is installed; {said}"
     return f"env.id '{env_id}' is not a registered environment{nearest(name, known)}"
 
 

@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mission_tui.errors import PresetError, install_words, nearest
+from mission_tui.fleet.specs.env_ids import PLAIN_PACKAGES
 from mission_tui.fleet.specs.spec import Algo
 
 _EXTRA_MODULES = {"ale_py": "envs", "cv2": "envs", "Box2D": "envs", "mujoco": "envs", "pygame": "envs"}
+_EXTRA_MODULES |= {"sb3_contrib": "contrib"}
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 CONTRIB = "sb3-contrib"
 
@@ -36,7 +38,11 @@ def import_named(module: str, key: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        extra = _EXTRA_MODULES.get(module) if error.name == module else None
+        top = module.partition(".")[0]
+        missing = top if importlib.util.find_spec(top) is None else ""
+        if missing in PLAIN_PACKAGES:
+            raise PresetError(f"{key}: module '{module}' is not installed; pip install {missing}") from error
+        extra = _EXTRA_MODULES.get(missing)
         if extra is None:
             raise PresetError(f"{key}: module '{module}' cannot be imported: {error}{_near(module, error)}") from error
         said = f"{key}: module '{module}' needs the `{extra}` extra; {install_words(extra)}"

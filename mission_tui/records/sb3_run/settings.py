@@ -15,13 +15,14 @@ from typing import Any
 
 from mission_tui.errors import CheckpointError, PresetError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone
+from mission_tui.fleet.specs.env_ids import package_of
 from mission_tui.fleet.specs.spec import PpoSpec, Schedule
 from mission_tui.records.logs.log import settings_in
 from mission_tui.records.sb3_run.folder import Sb3Folder
 from mission_tui.records.sb3_run.normalizer_file import normalize_of
 from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
 from mission_tui.records.sb3_run.zip_file import settings_of_zip, tables_of_zip
-from mission_tui.records.sb3_run.zoo_settings import arguments_table, tables_of_zoo
+from mission_tui.records.sb3_run.zoo_settings import arguments_table, atari_packages, tables_of_zoo
 
 Tables = dict[str, dict[str, Any]]
 _YAML_CHARACTERS = 1 << 20
@@ -87,6 +88,9 @@ def _complete(
     if "normalize" not in env and folder.statistics:
         # Its moments are of use to weights alone.
         env["normalize"] = normalize_of(folder.statistics[-1]) if zips else True
+    if (package := package_of(str(env.get("id")))) is not None:
+        # The zoo imports it without a word in its settings.
+        env["imports"] = list(dict.fromkeys((*env.get("imports", ()), package, *atari_packages(env))))
 
 
 def _fit_minibatch(env: Mapping[str, Any], ppo: dict[str, Any], notes: list[str]) -> None:

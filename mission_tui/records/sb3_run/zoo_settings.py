@@ -20,6 +20,8 @@ _ALGORITHMS = {"ppo": "ppo", "ppo_lstm": "recurrent_ppo"}
 _SILENT = frozenset(["verbose", "tensorboard_log", "device", "seed"])
 _NORMALIZE = {"norm_obs": "obs", "norm_reward": "reward", "clip_obs": "clip_obs", "clip_reward": "clip_reward"}
 _ATARI = "stable_baselines3.common.atari_wrappers.AtariWrapper"
+_OUR_ATARI = "mission_tui.envs.atari:AtariWrapper"
+"""The same without torch in the workers."""
 
 
 def tables_of_zoo(said: object, where: str, notes: list[str]) -> Tables:
@@ -82,6 +84,12 @@ def arguments_table(said: object, where: str, notes: list[str]) -> Tables:
         notes.append(f"{where}: it went on from {str(words['trained_agent'])[:80]}, which is not part of it")
     ppo = {} if algo == "ppo" else {"algo": _ALGORITHMS[algo]}
     return {"env": env, "ppo": ppo, "run": run}
+
+
+def atari_packages(env: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the wrapper of Atari's games, if it is one of the table's, needs besides them."""
+    named = [it["cls"] if isinstance(it, Mapping) else it for it in env.get("wrappers", ())]
+    return ("cv2",) if _OUR_ATARI in named else ()
 
 
 def called(text: str) -> object:
@@ -178,7 +186,6 @@ def _wrappers(value: object, where: str, notes: list[str]) -> list[Any]:
         if not module:
             notes.append(f"{where}: env_wrapper {str(name)[:60]} is not taken over")
             continue
-        # The same without torch in the workers.
-        named = "mission_tui.envs.atari:AtariWrapper" if name == _ATARI else f"{module}:{cls}"
+        named = _OUR_ATARI if name == _ATARI else f"{module}:{cls}"
         wrappers.append({"cls": named, "kwargs": kwargs} if isinstance(kwargs, dict) and kwargs else named)
     return wrappers

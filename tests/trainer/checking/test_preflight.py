@@ -159,6 +159,44 @@ def test_a_missing_extra_is_named(env_id: str, package: str, tmp_path: Path) -> 
     assert f"needs the `envs` extra; {install_words('envs')}" in answer["error"]
 
 
+@pytest.mark.parametrize(
+    ("env_id", "said"),
+    [
+        ("HalfCheetah-v3", "'HalfCheetah-v4' is the same task today: --set env.id=HalfCheetah-v4"),
+        ("LunarLander-v2", "'LunarLander-v3' is the same task today: --set env.id=LunarLander-v3"),
+        ("Ant-v3", "'Ant-v4' is the nearest (--set env.id=Ant-v4): the 84 contact forces that Ant-v3 observed"),
+    ],
+)
+def test_an_old_id_is_answered_with_the_one_that_works_today(env_id: str, said: str) -> None:
+    """Ids of published agents that Gymnasium dropped, or keeps in its list and cannot make."""
+    code, answer, _ = preflight({"preset": "p", "env": {"id": env_id}})
+    assert code == 78
+    assert f"env.id '{env_id}' is not made by the Gymnasium that is installed; {said}" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({"id": "PongNoFrameskip-v4"}, f"needs the `envs` extra; {install_words('envs')}, and env.imports = "),
+        ({"id": "AntBulletEnv-v0"}, "needs pybullet_envs_gymnasium; pip install pybullet_envs_gymnasium, and env.imp"),
+        (
+            {"id": "AntBulletEnv-v0", "imports": ["pybullet_envs_gymnasium"]},
+            "env.imports: module 'pybullet_envs_gymnasium' is not installed; pip install pybullet_envs_gymnasium",
+        ),
+        (
+            {"id": "Pendulum-v1", "wrappers": ["sb3_contrib.common.wrappers:TimeFeatureWrapper"]},
+            f"module 'sb3_contrib.common.wrappers' needs the `contrib` extra; {install_words('contrib')}",
+        ),
+    ],
+)
+def test_the_package_of_a_published_task_is_named(env: dict[str, Any], said: str, tmp_path: Path) -> None:
+    """The line that installs it and the one that imports it, for the tasks of published agents."""
+    without = search_path_without(("ale_py", "pybullet_envs_gymnasium", "sb3_contrib"), tmp_path / "path")
+    code, answer, _ = preflight({"preset": "p", "env": env}, without)
+    assert code == 78
+    assert said in answer["error"]
+
+
 @pytest.mark.skipif(find_spec("ale_py") is None, reason="the `envs` extra is not installed")
 @pytest.mark.parametrize(
     ("env", "said"),
