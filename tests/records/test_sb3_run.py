@@ -15,7 +15,7 @@ from mission_tui.errors import CheckpointError, MissionError, UsageError
 from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.records.sb3_run import find_folder, find_settings, rows_of, updates_in_table
+from mission_tui.records.sb3_run import find_folder, find_settings, rows_of, trained_to, updates_in_table
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
 
@@ -156,6 +156,24 @@ def test_monitors_alone_make_updates(tmp_path: Path) -> None:
     assert find_settings(folder, (), zips=False).tables["env"] == {"id": "CartPole-v1", "n_envs": 2}
 
 
+def test_monitors_go_on_to_the_steps_of_their_model(tmp_path: Path) -> None:
+    """Steps after the last episode that ended are in no monitor; the model counted them, so the run has finished."""
+    (tmp_path / "monitor.csv").write_text(MONITOR + "".join(f"1.0,90,{90.0 * (k + 1)}\n" for k in range(3)))
+    rows = rows_of(find_folder(tmp_path), (), 100)
+    assert [row.timesteps for row in rows] == [100, 200, 270]
+    longer = trained_to(rows, 450, 100)
+    assert [(row.update, row.timesteps, row.episodes.n) for row in longer] == [
+        (1, 100, 1),
+        (2, 200, 1),
+        (3, 300, 1),
+        (4, 400, 0),
+        (5, 450, 0),
+    ]
+    assert [row.seq for row in longer] == [1, 2, 3, 4, 5]
+    assert longer[-1].metrics == rows[-1].metrics
+    assert trained_to(rows, 270, 100) == trained_to(rows, 0, 100) == trained_to(rows, 10**12, 100) == rows
+
+
 def test_a_minibatch_larger_than_the_rollout_is_taken_over_as_sb3_runs_it(tmp_path: Path) -> None:
     """The published agent for MountainCarContinuous has rollouts of 8 and minibatches of 256: one of 8, and a note."""
     (tmp_path / "config.yml").write_text(
@@ -190,6 +208,39 @@ def test_a_folder_that_is_no_run_or_says_no_environment_is_refused(tmp_path: Pat
     with pytest.raises(MissionError, match=r"nothing in it says on which environment .*--set env.id="):
         find_settings(folder, updates, zips=False)
     assert "id" not in find_settings(folder, updates, zips=False, env=False).tables["env"]
+
+
+def test_what_the_zoo_imports_by_itself_is_imported(tmp_path: Path) -> None:
+    """Its settings name no package for Atari's games and PyBullet's tasks; without one, no id of theirs is known."""
+    folder = tmp_path / "PongNoFrameskip-v4_1"
+    folder.mkdir()
+    (folder / "progress.csv").write_text(PROGRESS)
+    (folder / "config.yml").write_text("env_wrapper:\n- stable_baselines3.common.atari_wrappers.AtariWrapper\n")
+    assert find_settings(find_folder(folder), (), zips=False).tables["env"]["imports"] == ["ale_py", "cv2"]
+    folder = folder.rename(tmp_path / "AntBulletEnv-v0_1")
+    (folder / "config.yml").write_text("normalize: true\n")
+    assert find_settings(find_folder(folder), (), zips=False).tables["env"]["imports"] == ["pybullet_envs_gymnasium"]
+    folder = folder.rename(tmp_path / "CartPole-v1_1")
+    assert "imports" not in find_settings(find_folder(folder), (), zips=False).tables["env"]
+
+
+def test_whoever_names_a_neighbour_of_a_run_is_told_its_folder(tmp_path: Path) -> None:
+    """The published repository, its folder `ppo`, the inner folder of settings, the zip: each names the run."""
+    run = tmp_path / "agents" / "ppo" / "CartPole-v1_1"
+    (run / "CartPole-v1").mkdir(parents=True)
+    (run.parent / "Pendulum-v1_1").mkdir()
+    for folder in (run, run.parent / "Pendulum-v1_1"):
+        (folder / "0.monitor.csv").write_text(MONITOR)
+    (run / "CartPole-v1.zip").write_bytes(b"")
+    for path, named in (
+        (tmp_path / "agents", f"name one of its runs: {run} (2 are there)"),
+        (run.parent, f"name one of its runs: {run} (2 are there)"),
+        (run / "CartPole-v1", f"its parent does: {run}"),
+        (run / "CartPole-v1.zip", f"name the one with progress.csv or monitor.csv of a run: {run}"),
+    ):
+        with pytest.raises(UsageError) as refused:
+            find_folder(path)
+        assert str(refused.value).endswith(named)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the outside logs are not at {DATA}")

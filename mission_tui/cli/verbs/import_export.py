@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -132,14 +133,17 @@ def _preset_name(folder: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder).strip("-._")[:64] or "imported"
 
 
-@click.command("import-checkpoint")
+@click.command(
+    "import-checkpoint",
+    epilog="Example: mission-tui import-checkpoint model.zip --preset cartpole --trust; then evaluate @last. A folder "
+    "of SB3 or its zoo, as in rl-trained-agents, is for import-run: its settings and vecnormalize.pkl come along.",
+)
 @click.argument("file", metavar="FILE.zip", type=click.Path(path_type=Path))
 @click.option(
     "--preset",
-    required=True,
     metavar="PRESET",
     shell_complete=complete_presets,
-    help="What it was trained on: environment, network, settings.",
+    help="What it was trained on: environment, network, settings. Required.",
 )
 @click.option("--name", help="Name of the run.")
 @click.option("--trust", is_flag=True, help="You know who made the file; only tensors and numbers are read.")
@@ -149,7 +153,7 @@ def _preset_name(folder: str) -> str:
 def import_checkpoint_command(
     session: Session,
     file: Path,
-    preset: str,
+    preset: str | None,
     name: str | None,
     trust: bool,
     assignments: tuple[str, ...],
@@ -159,9 +163,33 @@ def import_checkpoint_command(
     from mission_tui.ipc.requests import ImportCheckpoint
 
     path = session.cwd / file
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; take: mission-tui import-run {shlex.quote(str(file))} --trust")
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
+    beside = _beside(path)
+    if preset is None:
+        raise UsageError(
+            f"say with --preset on what {path.name} was trained (environment, network, settings)"
+            + (f"; or {beside}" if beside else "")
+        )
+    if beside:
+        print_error(f"only {path.name} is taken; {beside}")
     item, origin = planned_one(session, LaunchWish((preset,), 1, name, assignments), "a file"), session.origin
     with session.connect() as connection:
         reply = connection.ask(lambda id_: ImportCheckpoint(id=id_, path=str(path), item=item, trusted=trust, **origin))
     print_accepted(reply, as_json)
+
+
+def _beside(model: Path) -> str:
+    """What lies beside `model` that belongs to it, and how all of it is taken over; empty where nothing does."""
+    from mission_tui.records.sb3_run import find_folder
+
+    try:
+        folder = find_folder(model.parent)
+    except UsageError:
+        return ""
+    kept = [path.name for path in (folder.settings, folder.statistics_of(model)) if path is not None]
+    if not kept:
+        return ""
+    return f"its {' and '.join(kept)} come along with: mission-tui import-run {shlex.quote(str(model.parent))} --trust"

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from msgspec import structs
@@ -66,7 +67,8 @@ def find_folder(path: Path) -> Sb3Folder:
 
 def _found(path: Path) -> Sb3Folder:
     if not path.is_dir():
-        raise UsageError(f"{path} is not a folder; name the one with progress.csv or monitor.csv of a run")
+        near = f": {path.parent}" if path.is_file() and _has_log(path.parent) else ""
+        raise UsageError(f"{path} is not a folder; name the one with progress.csv or monitor.csv of a run{near}")
     if (path / "spec.toml").is_file() and (path / "events.jsonl").is_file():
         raise UsageError(f"{path} is a run of mission-tui already; move it into the runs root to see it there")
     inside = _files(path)
@@ -78,7 +80,7 @@ def _found(path: Path) -> Sb3Folder:
     if table is None and not monitors and not events:
         raise UsageError(
             f"{path} holds no log of a training (progress.csv, progress.json, monitor.csv, TensorBoard events); "
-            "import-checkpoint takes a zip alone"
+            f"{_where_else(path) or 'import-checkpoint takes a zip alone'}"
         )
     return Sb3Folder(
         path=path,
@@ -91,6 +93,26 @@ def _found(path: Path) -> Sb3Folder:
         arguments=_first(inside, deeper, "args.yml"),
         played=_first(inside, deeper, "evaluations.npz"),
     )
+
+
+def _where_else(path: Path) -> str:
+    """Which folders around `path` are the run, or runs, that it was meant to name; empty where there is none."""
+    if _has_log(path.parent):
+        return f"its parent does: {path.parent}"
+    for depth in ("*", "*/*"):
+        runs = [it for it in sorted(islice(path.glob(depth), _MOST_FILES)) if _has_log(it)]
+        if runs:
+            others = f" ({len(runs)} are there)" if len(runs) > 1 else ""
+            return f"name one of its runs: {runs[0]}{others}"
+    return ""
+
+
+def _has_log(path: Path) -> bool:
+    try:
+        names = [it.name for it in islice(path.iterdir(), _MOST_FILES)] if path.is_dir() else []
+    except OSError:
+        return False
+    return any(name in _TABLES or name.endswith(_MONITOR) for name in names)
 
 
 def _files(path: Path) -> list[Path]:
@@ -152,6 +174,21 @@ def rows_of(
     if not rows:
         raise LogError(f"{folder.path}: tells of no update and no episode yet")
     return rows
+
+
+def trained_to(rows: Sequence[UpdateDone], steps: int, rollout: int) -> tuple[UpdateDone, ...]:
+    """The monitors' `rows` up to the `steps` of a model of theirs: what came after the last episode that ended.
+
+    As they are where that would be more than `MOST_ROWS`.
+    """
+    last = rows[-1]
+    if not last.timesteps < steps <= rollout * MOST_ROWS:
+        return tuple(rows)
+    later = [
+        structs.replace(last, seq=number, update=number, timesteps=min(number * rollout, steps), episodes=sample_of(()))
+        for number in range(last.update + 1, math.ceil(steps / rollout) + 1)
+    ]
+    return (*rows[:-1], structs.replace(last, timesteps=min(last.update * rollout, steps)), *later)
 
 
 def _counted_on(updates: Sequence[UpdateDone]) -> list[UpdateDone]:

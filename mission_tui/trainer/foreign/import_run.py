@@ -37,7 +37,8 @@ from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.sb3_run import Sb3Folder, find_folder, rows_of, updates_in_table
+from mission_tui.records.sb3_run import Sb3Folder, find_folder, rows_of, trained_to, updates_in_table
+from mission_tui.records.sb3_run.zip_file import settings_of_zip
 from mission_tui.trainer.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.process import cap_threads, lower_priority
 
@@ -60,10 +61,13 @@ class _Import:
     spec: Spec
     raw: bytes
     notes: list[str] = field(default_factory=list)
+    of_monitors: bool = False
+    """Whether the rows are those of the monitors, which know of no step after the last episode that ended."""
 
     def rows(self) -> tuple[UpdateDone, ...]:
         table, damage = updates_in_table(self.folder)
         self.notes += damage
+        self.of_monitors = not table
         return rows_of(self.folder, table, rollout_size(self.spec), self.spec.ppo.stats_window_size)
 
 
@@ -86,7 +90,9 @@ def _import(parsed: argparse.Namespace, say: Say) -> None:
     raw = sys.stdin.buffer.read()
     work = _Import(find_folder(parsed.folder), parsed.run, RunDir(parsed.run_dir), asked_spec(raw), raw)
     rows = work.rows()
-    newest = _models(work, rows) if parsed.models and work.folder.zips else None
+    newest = None
+    if parsed.models and work.folder.zips:
+        newest, rows = _models(work, rows)
     played = evaluations_of(work.folder.played, rows, work.notes)
     records = _records_of(rows, played, work.spec.run.total_timesteps, newest, _written_t(work.folder))
     _write(work.into.metrics, records)
@@ -101,8 +107,8 @@ def _import(parsed: argparse.Namespace, say: Say) -> None:
     say({"result": result})
 
 
-def _models(work: _Import, rows: Sequence[UpdateDone]) -> str:
-    """Each model of the folder that can be read as a checkpoint; the name of the newest.
+def _models(work: _Import, rows: tuple[UpdateDone, ...]) -> tuple[str, tuple[UpdateDone, ...]]:
+    """Each model of the folder that can be read as a checkpoint; the name of the newest, and the rows up to it.
 
     Raises `CheckpointError` when there is none; one that cannot be read beside others is left out, and named.
     """
@@ -120,6 +126,8 @@ def _models(work: _Import, rows: Sequence[UpdateDone]) -> str:
         model = model_for(work.spec, vec)
         largest = max(work.folder.zips, key=lambda path: path.stat().st_size)
         confine(largest, work.into.checkpoints, sum(len(encode_line(row)) for row in rows))
+        if work.of_monitors:
+            rows = trained_to(rows, _most_steps(work.folder.zips), rollout_size(work.spec))
         for path in work.folder.zips:
             try:
                 _save_model(work, path, model, rows, saved)
@@ -131,7 +139,16 @@ def _models(work: _Import, rows: Sequence[UpdateDone]) -> str:
     if not saved:
         raise refused[0]
     work.notes += [f"left out: {error}" for error in refused]
-    return saved[max(saved)][0]
+    return saved[max(saved)][0], rows
+
+
+def _most_steps(zips: Sequence[Path]) -> int:
+    """The steps of the model that has trained longest, as its JSON says; 0 where none can be read."""
+    said = []
+    for path in zips:
+        with suppress(CheckpointError):
+            said.append(settings_of_zip(path).get("num_timesteps"))
+    return max((it for it in said if type(it) is int and it <= _MOST_STEPS), default=0)
 
 
 def _save_model(
