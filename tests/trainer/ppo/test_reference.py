@@ -42,6 +42,7 @@ CASES: dict[str, dict[str, Any]] = {
     "bonus for switches": {"env": "BinaryWalk-v0", "ent_coef": 0.01},
     "long minibatches": {"env": "CartPole-v1", "n_steps": 128, "batch_size": 512},
     "truncated minibatch": {"env": "CartPole-v1", "batch_size": 48},
+    "smaller than a minibatch": {"env": "MountainCarContinuous-v0", "n_steps": 8, "batch_size": 256, "use_sde": True},
     "schedules": {"env": "CartPole-v1", "learning_rate": LinearSchedule(1e-3, 0.0, 1.0), "normalize_advantage": False},
     "several heads": {"env": "MultiWalk-v0"},
     "switches": {"env": "BinaryWalk-v0"},
