@@ -17,7 +17,7 @@ import pytest
 from tests.shell import REPOSITORY, Shell
 from tests.trainer.zoo_folder import write_zoo_folder
 
-pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(300)]
 
 RECIPE = REPOSITORY / "docs" / "recipes" / "rl-zoo.md"
 CARTPOLE = {"n_steps": 32, "batch_size": 256, "gae_lambda": 0.8, "gamma": 0.98, "n_epochs": 20, "ent_coef": 0.0}
@@ -40,22 +40,22 @@ def test_three_commands_lead_to_an_evaluated_run_that_trains_on(fleet: Shell) ->
     assert folder.relative_to(fleet.cwd) == Path("rl-trained-agents/ppo/CartPole-v1_1")
     steps = commands()
     assert [words[0] for words in steps] == ["import-run", "evaluate", "resume"]
-    imported = fleet(*steps[0], timeout_s=60)
+    imported = fleet(*steps[0], timeout_s=120)
     assert imported.returncode == 0, imported.stderr
-    played = fleet.json(*steps[1], timeout_s=60)
+    played = fleet.json(*steps[1], timeout_s=120)
     error = math.hypot(statistics.stdev(theirs) / math.sqrt(len(theirs)), played["std"] / math.sqrt(played["episodes"]))
     assert abs(played["mean"] - statistics.fmean(theirs)) <= 4 * error + 1e-9
     (view,) = fleet.views()
     assert (view["state"], view["outcome"], view["timesteps"]) == ("ended", "finished", 10_240)
     total = next(word for word in steps[2] if word.startswith("run.total_timesteps="))
     words = [word.replace(total, "run.total_timesteps=12288") for word in steps[2]]
-    resumed = fleet(*words, timeout_s=60)
+    resumed = fleet(*words, timeout_s=120)
     assert resumed.returncode == 0, resumed.stderr
-    waited = fleet("wait", "@last", timeout_s=90)
+    waited = fleet("wait", "@last", timeout_s=120)
     assert waited.returncode == 0, waited.stderr
     (view,) = fleet.views()
     assert (view["outcome"], view["timesteps"]) == ("finished", 12_288)
-    again = fleet.json("evaluate", "@last", "--episodes", "40", timeout_s=60)
+    again = fleet.json("evaluate", "@last", "--episodes", "40", timeout_s=120)
     assert again["mean"] >= 0.7 * played["mean"]
 
 
@@ -79,11 +79,11 @@ def test_what_a_newcomer_types_instead_is_answered_with_the_command(fleet: Shell
         done = fleet(*words)
         assert done.returncode == 2, done.stderr
         assert said in done.stderr
-    refused = fleet("import-run", str(folder), "--trust", timeout_s=60)
+    refused = fleet("import-run", str(folder), "--trust", timeout_s=120)
     assert refused.returncode != 0
     advised = re.search(r"--set (\S+)", refused.stderr)
     assert advised is not None, refused.stderr
-    imported = fleet("import-run", str(folder), "--trust", "--set", advised[1], "--json", timeout_s=60)
+    imported = fleet("import-run", str(folder), "--trust", "--set", advised[1], "--json", timeout_s=120)
     assert imported.returncode == 0, imported.stderr
     (run,) = json.loads(imported.stdout)["runs"]
-    assert fleet.json("evaluate", run["id"], "--episodes", "2", timeout_s=60)["episodes"] == 2
+    assert fleet.json("evaluate", run["id"], "--episodes", "2", timeout_s=120)["episodes"] == 2
