@@ -12,6 +12,7 @@ from stable_baselines3.common.utils import LinearSchedule
 from mission_tui.fleet.events.metrics import number
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TelemetryMessage
 from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import PROBES, new_run, order_in, phases, run_attempt, spec_with, stop_in
 
 
@@ -70,11 +71,18 @@ def test_schedules_follow_progress(tmp_path: Path) -> None:
 
 
 def test_a_timed_run_ends_within_one_update(tmp_path: Path) -> None:
-    """A budget of seconds ends the run at the first boundary after it."""
-    spec = spec_with(run={"total_timesteps": None, "duration_s": 0.5})
+    """A budget of seconds ends the run at the first boundary after it, by the trained time and not by the clock."""
+    budget_s, schedule = 0.5, {"start": 1e-3, "end": 0.0}
+    spec = spec_with(run={"total_timesteps": None, "duration_s": budget_s}, ppo={"learning_rate": schedule})
     ran = run_attempt(new_run(tmp_path / "run", spec))
-    started, last_but_one = ran.started().t, ran.updates()[-2]
-    assert last_but_one.t - started < 0.5 <= ran.ended().t - started
+    # A row's learning rate says how much of the budget was trained when its update began.
+    rates = [(row, number(row.metrics["train/learning_rate"])) for row in ran.updates()]
+    trained_s = [budget_s * (1.0 - rate / 1e-3) + row.update_s for row, rate in rates if rate is not None]
+    assert len(trained_s) == len(ran.updates())
+    assert all(seconds < budget_s for seconds in trained_s[:-1])
+    saved = load_checkpoint(ran.run_dir.checkpoints / (ran.ended().checkpoint or ""))
+    assert saved.boundary.trained_s >= budget_s
+    assert saved.boundary.update == len(trained_s)
     assert ran.ended().how == "finished"
 
 
