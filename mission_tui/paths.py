@@ -25,8 +25,6 @@ except ImportError:
 
 
 _SHOWN_CHARACTERS = 80
-GPU_DRIVER = Path("/dev/nvidiactl")
-"""There while NVIDIA's driver is."""
 
 
 def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Path:
@@ -63,6 +61,11 @@ def lent_dir(environ: Mapping[str, str], packages: str) -> Path:
 def preferences_path(environ: Mapping[str, str]) -> Path:
     """The file of what this user chose about the look of the screen."""
     return _state_dir(environ) / "screen.json"
+
+
+def used_roots_dir(environ: Mapping[str, str]) -> Path:
+    """The folder in which is noted when runs ended at which runs root, and when this user looked at it."""
+    return _state_dir(environ) / "roots"
 
 
 def seal_keys(environ: Mapping[str, str]) -> tuple[Path, Path]:

@@ -62,10 +62,10 @@ def _estimated(items: Sequence[LaunchItem]) -> Quoted:
     """From the settings alone: there is no runs root yet, or it cannot be read."""
     from mission_tui.fleet.capacity.cost import estimated_cost
     from mission_tui.fleet.specs.consistency import cautions
+    from mission_tui.gpu_driver import has_gpu
     from mission_tui.ipc.replies import Quoted
-    from mission_tui.paths import GPU_DRIVER
 
-    cores, driver = len(os.sched_getaffinity(0)), GPU_DRIVER.exists()
+    cores, driver = len(os.sched_getaffinity(0)), has_gpu()
     costs = tuple(estimated_cost(item.spec, cores, driver=driver) for item in items)
     warnings = dict.fromkeys(f"{it.spec.preset}: {caution}" for it in items for caution in cautions(it.spec))
     return Quoted(re=0, costs=costs, decided=False, warnings=tuple(warnings))

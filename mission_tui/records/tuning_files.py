@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from mission_tui import __version__
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun, TuneRecord
+from mission_tui.gpu_driver import ask_driver, may_be_here
 from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
@@ -69,11 +70,15 @@ def versions_here() -> dict[str, str]:
 
 
 def host_fingerprint() -> dict[str, str]:
-    """By name, only what can be found out: `host`, `cores`, `cpu`, `gpus`. Asks no driver, so it cannot hang."""
+    """By name, only what can be found out: `host`, `cores`, `cpu`, `gpus`. A driver is asked only where the kernel's
+    own files do not name its GPUs (WSL2), and not for longer than some seconds.
+    """
     found = {"host": socket.gethostname(), "cores": str(len(os.sched_getaffinity(0)))}
     if cpu := _first(_MODEL, Path("/proc/cpuinfo")):
         found["cpu"] = cpu
     gpus = [_first(_GPU, path) for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))]
+    if not gpus and may_be_here():
+        gpus = list(ask_driver().gpus)
     if gpus:
         found["gpus"] = ", ".join(gpu or "unknown" for gpu in gpus)
     return found

@@ -149,3 +149,4 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **mig
     *mig = (void *)(place + 1);
     return ask("mighandle", place, 0, 0, 0) ? 6 : 0;
 }
+int nvmlSystemGetDriverVersion(char *text, unsigned size) { int code = ask("version", -1, 0, 0, 0); snprintf(text, size, "%d.82.07", DRIVER); return code; }

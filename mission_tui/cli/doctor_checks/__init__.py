@@ -1,6 +1,7 @@
 """What `doctor` looks at: each check says what it found, and what would help where it matters.
 
-A check never fails because of what it finds, leaves nothing running, and loads neither torch nor a driver library.
+A check never fails because of what it finds, leaves nothing running, and loads neither torch nor a driver library:
+NVML is asked by a process of its own.
 """
 
 from __future__ import annotations
@@ -33,8 +34,7 @@ def all_checks(session: Session) -> list[Check]:
     return [
         *installation.software_checks(),
         *machine.machine_checks(session.root),
-        *machine.gpu_checks(),
-        *machine.mps_checks(session.environ),
+        *machine.gpu_checks(session.environ),
         *installation.place_checks(session),
         *installation.upgrade_checks(session),
         *installation.login_checks(),

@@ -1,8 +1,7 @@
 """Cores, memory, disk and GPU: what trainings will share, and whether NVIDIA's Multi-Process Service shares the GPU.
 
-Driver and CUDA are asked of the kernel module's own file and of torch's version file: loading either library could
-hang, or cost a second. MPS is looked for in the file system alone; nothing is written to its pipes, and it is never
-started.
+The driver is asked through NVML in a process of its own, which may hang, and CUDA of torch's version file: loading
+torch costs a second. MPS is looked for in the file system alone; nothing is written to its pipes, and nobody starts it.
 """
 
 from __future__ import annotations
@@ -18,11 +17,14 @@ from pathlib import Path
 from mission_tui.cli.doctor_checks import Check
 from mission_tui.control_groups import group_memory
 from mission_tui.fleet.views.machine_sharing import START, STOP, Mps
+from mission_tui.gpu_driver import Driver, ask_driver
 from mission_tui.present.numbers import size
 
 RAM_LOW_BYTES = 2 << 30
 DISK_LOW_BYTES = 5 << 30
 DRIVER_FILE = Path("/proc/driver/nvidia/version")
+WSL = Path("/dev/dxg")
+"""There in WSL2, for GPUs of any maker."""
 OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
 """Oldest driver branch per CUDA major (CUDA Toolkit release notes, table of minor version compatibility)."""
 PROGRAM = "nvidia-cuda-mps-control"
@@ -75,21 +77,44 @@ def _disk(root: Path) -> Check:
     return Check("disk", "ok", detail)
 
 
-def gpu_checks() -> list[Check]:
-    """One check: the pair of driver and torch build on this machine."""
-    return [judge_driver(_driver(), _torch_cuda())]
+def gpu_checks(environ: Mapping[str, str]) -> list[Check]:
+    """The pair of driver and torch build on this machine; and where there is a GPU to share, MPS."""
+    driver = ask_driver()
+    sharing = [judge_mps(find_mps(environ))] if driver.gpus else []
+    return [judge_gpus(driver, _loaded_module(), _torch_cuda()), *sharing]
+
+
+def judge_gpus(driver: Driver, module: str | None, cuda: str | None) -> Check:
+    """What NVML says, the kernel module's release (None: no such file, as in WSL2), and torch's CUDA version `cuda`."""
+    if driver.gpus or (driver.version and not driver.why):
+        if not driver.gpus:
+            advice = "a container is given GPUs when it is started; else `nvidia-smi -L` lists what the driver sees"
+            return Check("gpu", "warn", f"driver {driver.version} lists no GPU: trainings use the CPU", advice)
+        return judge_driver(driver.version or module, cuda)
+    if driver.absent and module is None:
+        advice = (
+            "in WSL2 it comes from Windows: install NVIDIA's driver there, then `wsl --shutdown`"
+            if WSL.exists()
+            else ""
+        )
+        return Check("gpu", "note", "no NVIDIA driver is loaded: trainings use the CPU", advice)
+    loaded = f"driver {module} is loaded, but " if module is not None else ""
+    advice = "compare with `nvidia-smi`; after an upgrade of the driver restart the machine"
+    if driver.absent:
+        advice = "install the driver's libraries here (a container gets them from the NVIDIA Container Toolkit)"
+    return Check("gpu", "warn", f"{loaded}NVML cannot be asked: {driver.why}; trainings may use the CPU", advice)
 
 
 def judge_driver(driver: str | None, cuda: str | None) -> Check:
-    """What driver release `driver` and CUDA version `cuda` of torch (None: absent) mean together."""
+    """What driver release `driver` (None: not known) and CUDA version `cuda` of torch (None: absent) mean together."""
     if driver is None:
-        return Check("gpu", "note", "no NVIDIA driver is loaded: trainings use the CPU")
+        return Check("gpu", "note", "the driver does not say its release")
     if cuda is None:
         advice = "to use the GPU install a CUDA build of torch: pip install --force-reinstall torch"
         return Check("gpu", "warn", f"driver {driver}, but torch was built without CUDA", advice)
     detail = f"driver {driver}, torch built for CUDA {cuda}"
-    oldest = OLDEST_DRIVER.get(int(cuda.split(".")[0]))
-    if oldest is not None and int(driver.split(".")[0]) < oldest:
+    oldest, branch = OLDEST_DRIVER.get(int(cuda.split(".")[0])), driver.split(".")[0]
+    if oldest is not None and branch.isdecimal() and int(branch) < oldest:
         advice = (
             f"the driver is too old: CUDA {cuda} needs release {oldest} or newer; update it, or install an older torch"
         )
@@ -97,8 +122,8 @@ def judge_driver(driver: str | None, cuda: str | None) -> Check:
     return Check("gpu", "ok", detail)
 
 
-def _driver() -> str | None:
-    """The loaded driver's release, such as `580.82.07`."""
+def _loaded_module() -> str | None:
+    """The release of the driver's kernel module, such as `580.82.07`, as its own file says it."""
     try:
         text = DRIVER_FILE.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -125,11 +150,6 @@ def _torch_cuda() -> str | None:
             case _:
                 continue
     return None
-
-
-def mps_checks(environ: Mapping[str, str]) -> list[Check]:
-    """One check where there is a driver; none where no GPU could be shared."""
-    return [judge_mps(find_mps(environ))] if DRIVER_FILE.exists() else []
 
 
 def find_mps(environ: Mapping[str, str]) -> Mps:

@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pynvml
@@ -58,8 +59,24 @@ Failed = dict[str, str]
 """What could not be asked, and why: by the word for it, such as `power`."""
 
 
+WSL_LIBRARY = Path("/usr/lib/wsl/lib/libnvidia-ml.so.1")
+"""Where WSL2 mounts the library of the driver in Windows; not every distribution has it on the loader's path."""
+ABSENT = _known("NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded")
+"""There is no driver, or no library to ask it with."""
+
+
 def connect() -> None:
     """Begin with NVML, by the older name where the driver has only that. Raises `pynvml.NVMLError`."""
+    try:
+        _init()
+    except _known("NVMLError_LibraryNotFound"):
+        if not WSL_LIBRARY.is_file():
+            raise
+        pynvml.nvmlLib = ctypes.CDLL(str(WSL_LIBRARY))
+        _init()
+
+
+def _init() -> None:
     try:
         pynvml.nvmlInit()
     except _NOT_THERE:
@@ -91,7 +108,7 @@ def busy_percent(handle: Any, failed: Failed) -> float | None:
 
 def uuid_of(handle: Any, failed: Failed, before: str) -> str:
     """The UUID; `before` where it cannot be told."""
-    return _text(_ask(failed, "uuid", handle, "nvmlDeviceGetUUID")) or before
+    return text_of(_ask(failed, "uuid", handle, "nvmlDeviceGetUUID")) or before
 
 
 def instances_of(handle: Any, failed: Failed | None = None) -> list[int] | None:
@@ -129,7 +146,7 @@ def facts_of(handle: Any, before: GpuSample, parent: str = "") -> GpuSample:
     uuid = uuid_of(handle, failed, before.uuid)
     return GpuSample(
         uuid=uuid,
-        name=_text(_ask(failed, "name", handle, "nvmlDeviceGetName")) or before.name,
+        name=text_of(_ask(failed, "name", handle, "nvmlDeviceGetName")) or before.name,
         memory_used=None if memory is None or memory.used > memory.total else int(memory.used),
         memory_total=None if memory is None else int(memory.total),
         power_w=_within(None if power_mw is None else power_mw / 1000.0, MOST_W),
@@ -148,7 +165,7 @@ def _within(value: float | None, most: float) -> float | None:
     return value if value is not None and 0 <= value <= most else None
 
 
-def _text(said: Any) -> str:
+def text_of(said: Any) -> str:
     """Text of a driver, which need not be UTF-8."""
     return said.decode("utf-8", "replace") if isinstance(said, bytes) else "" if said is None else str(said)
 

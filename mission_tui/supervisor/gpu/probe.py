@@ -55,7 +55,7 @@ def main() -> int:
                 break
     except BrokenPipeError:
         pass
-    except Exception as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the last line
+    except BaseException as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the last line
         why = "no memory was left" if isinstance(error, MemoryError) else reason_of(error)
         return _say(out, ProbeLine(note=f"{why}{_remedy(error)}", failed=True))
     return 0

@@ -19,7 +19,7 @@ import msgspec
 from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, WINDOW_S, Cell, CellHistory, merged
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import GpuMeters, Utilisation
-from mission_tui.paths import GPU_DRIVER
+from mission_tui.gpu_driver import may_be_here
 from mission_tui.supervisor.gpu.line import GpuSample, ProbeLine
 from mission_tui.supervisor.host.children import Child, start_child
 
@@ -84,8 +84,8 @@ class GpuWatch:
         self.names: dict[str, str] = {}
 
     def present(self) -> bool:
-        """Whether there is a GPU, as far as is known: before the first word of a probe, whether there is a driver."""
-        return bool(self.gpus) or (not self.note and GPU_DRIVER.exists())
+        """Whether there is a GPU, as far as is known: before a probe's first word, whether it is worth waiting for."""
+        return bool(self.gpus) or (not self.note and (bool(self.names) or may_be_here()))
 
     def tick(self, wanted: bool) -> None:
         """Once a second: start, stop or give up the probe."""

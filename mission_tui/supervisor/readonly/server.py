@@ -23,6 +23,7 @@ from mission_tui.fleet.capacity.reference_runs import Peaks
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.gpu_driver import has_gpu
 from mission_tui.ipc.local_asyncio import asyncio
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, Quoted, SnapshotReply, StripReply
 from mission_tui.ipc.requests import (
@@ -40,7 +41,6 @@ from mission_tui.ipc.requests import (
 )
 from mission_tui.ipc.roots import live_roots
 from mission_tui.ipc.server import Session, serve_link
-from mission_tui.paths import GPU_DRIVER
 from mission_tui.plain_files import open_plain
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
@@ -218,7 +218,7 @@ def main() -> int:
 
 def quote_from_files(runs: ReadonlyFleet, request: Quote) -> Quoted:
     """The costs of every item; it is not `decided` whether any of them would begin, or be refused."""
-    peaks, driver = Peaks(), GPU_DRIVER.exists()
+    peaks, driver = Peaks(), has_gpu()
     for run in _ended(runs):
         if run.journal.peak is not None and run.spec is not None:
             peaks.add(run.spec, run.journal.peak, run.journal.ended_t or 0.0)
