@@ -45,6 +45,19 @@ async def test_settings_are_changed_after_seeing_what_they_do() -> None:
         await stage.until(lambda: any("from its next update on" in toast for toast in stage.toasts()))
 
 
+async def test_a_queued_run_is_changed_before_it_begins() -> None:
+    """`S`: any of its settings, and the words speak of its start; a command's too, which cannot be set later."""
+    waiting = structs.replace(LIVE[0], state="queued", phase=None, can=())
+    async with staged(a_fleet((waiting,))) as stage:
+        await typed(stage, "S", "keep.limits.runs=8")
+        await stage.until(lambda: isinstance(stage.screen, VerdictScreen))
+        await stage.shows("Change heavy-3f9a before it begins?")
+        await stage.shows("It keeps its place in the queue, and begins with them.")
+        await stage.press("y")
+        await stage.until(lambda: any("keep.limits.runs=8 when it begins" in toast for toast in stage.toasts()))
+        assert [it.accept for it in stage.client.asked_for(Set)] == [False, True]
+
+
 async def test_what_a_finding_advises_is_set_without_going_back() -> None:
     """`A`: its words are judged and shown, and set after a yes; without a finding, or without settings in it, it says
     so."""

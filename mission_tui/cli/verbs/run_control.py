@@ -110,16 +110,18 @@ def resume_command(
 @json_option
 @pass_session
 def set_command(session: Session, run: str, assignments: tuple[str, ...], accept: bool, as_json: bool) -> int:
-    """Change settings of a run while it trains.
+    """Change settings of a run while it trains or waits.
 
-    They take effect with its next update, and later attempts keep them.
+    They take effect with its next update, and later attempts keep them. A queued run begins with them.
 
-    Learning rate, clip range, ent_coef, vf_coef, target_kl, n_epochs, max_grad_norm, batch_size and total_timesteps.
-    If that would do harm, nothing is changed (exit 2), and a verdict lists what and why.
+    While it trains: learning rate, clip range, ent_coef, vf_coef, target_kl, n_epochs, max_grad_norm, batch_size
+    and total_timesteps. If that would do harm, nothing is changed (exit 2), and a verdict lists what and why.
+    While it waits: all but what the launch settled, such as its program, folder and environment.
 
     \b
     mission-tui set @last ppo.learning_rate=1e-4
     mission-tui set heavy-3f9a ppo.clip_range=0.1 ppo.target_kl=0.01 --accept
+    mission-tui set waiting keep.limits.runs=8
     """
     from mission_tui.ipc.requests import Set
 

@@ -33,6 +33,7 @@ KEY_BYTES = 32
 MACHINE_ID = Path("/etc/machine-id")
 MOST_ORDER_BYTES = 4 << 20
 _NO_MAC = b"0" * 64
+_NOTHING: Mapping[Path, bytes] = {}
 _BLOCK = 64
 """Of SHA-256, as HMAC (RFC 2104) pads its key."""
 
@@ -78,14 +79,18 @@ class Seals:
                 key = _make_key(spare)
         return cls(key)
 
-    def write_order(self, run: RunDir, order: LaunchOrder, name: str = "") -> None:
-        """Write and seal `order`, whose specs are on disk. `name` is the run's where its folder has another one yet.
+    def write_order(
+        self, run: RunDir, order: LaunchOrder, name: str = "", coming: Mapping[Path, bytes] = _NOTHING
+    ) -> None:
+        """Write and seal `order`, whose specs are on disk, or `coming` there next. `name` is the run's where its folder
+        has another one yet.
 
         Raises `StorageError`.
         """
         folder = run.attempt(order.attempt)
         with storing(folder.launch):
             files = _digests(run, order.attempt)
+            files |= {str(path.relative_to(run.path)): _digest(raw) for path, raw in coming.items()}
             seal = Seal(run=name or run.id, place=place_of(run.path), files=files, mac=_NO_MAC.decode())
         document = launch_document(structs.replace(order, seal=seal))
         before, _, after = document.rpartition(_NO_MAC)

@@ -18,8 +18,13 @@ from mission_tui.records.runs.layout import RunDir
 
 
 def write_spec(path: Path, spec: Spec) -> None:
-    """Make `path` hold `spec`, atomically. Fields that are None are left out, because TOML has no null."""
-    write_atomic(path, tomli_w.dumps(as_tables(spec)).encode())
+    """Make `path` hold `spec`, atomically."""
+    write_atomic(path, spec_document(spec))
+
+
+def spec_document(spec: Spec) -> bytes:
+    """`spec` as it is written down. Fields that are None are left out, because TOML has no null."""
+    return tomli_w.dumps(as_tables(spec)).encode()
 
 
 def read_spec(path: Path) -> Spec:

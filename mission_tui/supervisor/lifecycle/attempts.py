@@ -31,6 +31,7 @@ from mission_tui.supervisor.host.process_files import descendants
 from mission_tui.supervisor.launchers.caller import Caller, with_script_python
 from mission_tui.supervisor.lifecycle.capacity import with_placement
 from mission_tui.supervisor.lifecycle.outcome import abandon, finish, sweep
+from mission_tui.supervisor.lifecycle.queued_settings import as_set
 from mission_tui.supervisor.lifecycle.run_queue import ends_of_others, must_wait
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import damaged
@@ -111,7 +112,7 @@ def begin(
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
     try:
-        order, placement = with_placement(core, run, order)
+        order, placement = with_placement(core, run, as_set(core, run, order))
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return

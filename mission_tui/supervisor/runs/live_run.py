@@ -90,6 +90,8 @@ class LiveRun:
     """In how many looks in a row its trainer was stopped without a request."""
     turn: Callable[[], None] | None = None
     """Begins a run that is queued."""
+    order: LaunchOrder | None = None
+    """What it begins with then."""
     gpu: str = ""
     """The GPU (UUID) that its turn came with, until it begins there."""
     escalation: asyncio.TimerHandle | None = None
@@ -134,11 +136,15 @@ class LiveRun:
 
     def enqueue(self, order: LaunchOrder, turn: Callable[[], None]) -> None:
         """Wait in the queue; `turn` begins the run."""
-        self.turn, self.visible_gpus = turn, order.env.get(VISIBLE)
+        self.turn, self.order, self.visible_gpus = turn, order, order.env.get(VISIBLE)
+
+    def respecify(self, spec: Spec) -> None:
+        """Its spec was changed before it began."""
+        self.spec = spec
 
     def leave_queue(self, gpu: str = "") -> None:
         """It waits no more: it begins, on `gpu` where the queue chose one, or never will."""
-        self.turn, self.gpu = None, gpu
+        self.turn, self.order, self.gpu = None, None, gpu
 
     def take_gpu(self) -> str:
         """The GPU that the queue chose for the attempt that begins now; empty for none, and for the attempts after."""

@@ -179,17 +179,19 @@ def newest_attempt(found: RunOnDisk) -> int:
 
 def read_specs(found: RunOnDisk, sealed: Mapping[str, bytes] | None = None) -> tuple[Spec | None, Spec | None]:
     """What the newest attempt began with, and that with what was set while it trained; None for what cannot be read.
+    A run that never began is going to begin with what was set while it waited.
 
     `sealed` is what was read of them when the run's seal was checked. What is wrong with them is added to the run's
     damage.
     """
-    attempt = max((event.attempt for event in found.events if isinstance(event, AttemptStarting)), default=1)
-    spec = None
+    attempt = max((event.attempt for event in found.events if isinstance(event, AttemptStarting)), default=0)
+    begun, attempt, spec = attempt > 0, max(1, attempt), None
     try:
         spec = _sealed_spec(found.dir, attempt, sealed or {}) or read_attempt_spec(found.dir, attempt)
     except (MissionError, OSError) as error:
         found.damage["spec.toml"] = str(error)
-    return spec, _as_set(spec, attempt, found)
+    now = _as_set(spec, attempt, found)
+    return spec if begun else now, now
 
 
 def _sealed_spec(run: RunDir, attempt: int, sealed: Mapping[str, bytes]) -> Spec | None:
@@ -247,7 +249,9 @@ def read_short_summary(run_dir: RunDir) -> RunOnDisk | None:
 
 
 def _as_set(spec: Spec | None, attempt: int, found: RunOnDisk) -> Spec | None:
-    sets = [event for event in found.events if isinstance(event, SettingsAsked) and event.attempt == attempt]
+    # Those of number 0 came while it waited; the first attempt's own spec has them already.
+    numbers = (0, 1) if attempt == 1 else (attempt,)
+    sets = [event for event in found.events if isinstance(event, SettingsAsked) and event.attempt in numbers]
     if spec is None:
         return None
     try:

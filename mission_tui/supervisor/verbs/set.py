@@ -1,4 +1,5 @@
-"""Set: other settings for a run that trains, judged like those of a resume and taken over at its next update boundary.
+"""Set: other settings for a run that trains, judged like those of a resume and taken over at its next update boundary;
+for one that waits in the queue those that it begins with.
 
 What was accepted is journaled before the trainer hears of it, so that it holds for every later attempt whatever happens
 in between; the trainer's own record says since when it is in effect.
@@ -21,41 +22,53 @@ from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Set
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.supervisor.lifecycle.further_attempts import clipped_share, without_remedies
+from mission_tui.supervisor.lifecycle.queued_settings import PRIORITY, proposed, set_queued
 from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.targets import check_seen
 
-PRIORITY = "keep.limits.priority"
 
-
-async def set_(runs: Runs, request: Set) -> Accepted | VerdictReply:
+async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
     """Set them. A verdict comes back instead when it was asked for, refuses, or warns and was not accepted.
 
     Raises `MissionError` for a run that does not train and for a setting that cannot be changed while one does.
     """
-    run_id = resolve_run(runs, request.run)
+    run_id = resolve_run(core, request.run)
     if all(word.partition("=")[0].strip() == PRIORITY for word in request.assignments):
-        return _moved(runs, run_id, request)
-    check_seen(runs, run_id, "set that of")
-    live, was = _training(runs, run_id)
+        return _moved(core, run_id, request)
+    check_seen(core, run_id, "set that of")
+    if (waiting := core.live.get(run_id)) is not None and waiting.turn is not None:
+        return await _set_queued(core, waiting, request)
+    live, was = _training(core, run_id)
     check_live(was, request.assignments)
     now = draft_change(was, request.assignments)
-    row = runs.store.run(run_id).metrics.row
-    facts = ResumeFacts(0 if row is None else row.timesteps, grad_clipped_share=clipped_share(runs, run_id))
+    row = core.store.run(run_id).metrics.row
+    facts = ResumeFacts(0 if row is None else row.timesteps, grad_clipped_share=clipped_share(core, run_id))
     verdict = _in_words(judge_resume(was, now, facts))
     grade = verdict.grade
     if request.check_only or grade == "refuse" or (grade == "warn" and not request.accept):
         return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=grade == "warn")
     if not verdict.changes:
-        return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(runs, run_id)} has these settings already",))
+        return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(core, run_id)} has these settings already",))
     words = request.assignments
     asked = partial(SettingsAsked, attempt=live.attempt, assignments=words, changes=without_remedies(verdict))
-    event = runs.record_request(live, lambda seq, t: asked(seq, t, total_timesteps=now.run.total_timesteps))
-    runs.store.replace_spec(run_id, now)
+    event = core.record_request(live, lambda seq, t: asked(seq, t, total_timesteps=now.run.total_timesteps))
+    core.store.replace_spec(run_id, now)
     live.send(Order("set", number=event.seq, assignments=words))
     notes = tuple(f"{it.name}: {it.was} -> {it.now} from the next update on: {it.why}" for it in verdict.changes)
     return Accepted(re=request.id, runs=(run_id,), notes=notes)
+
+
+async def _set_queued(core: Core, run: LiveRun, request: Set) -> Accepted | VerdictReply:
+    """Nothing was learned yet that a change could harm, so that it is only shown where that is asked for."""
+    _, verdict = proposed(core, run, request.assignments)
+    if request.check_only:
+        return VerdictReply(re=request.id, run=run.id, verdict=verdict, accept_needed=False)
+    if not verdict.changes:
+        return Accepted(re=request.id, runs=(run.id,), notes=(f"{_name(core, run.id)} has these settings already",))
+    return Accepted(re=request.id, runs=(run.id,), notes=await set_queued(core, run, request.assignments))
 
 
 def _moved(runs: Runs, run_id: str, request: Set) -> Accepted:
@@ -79,12 +92,6 @@ def _training(runs: Runs, run_id: str) -> tuple[LiveRun, Spec]:
     if live is None or known.state == "stopping":
         state = "stopping" if live is not None else "not training"
         raise UsageError(f"{_name(runs, run_id)} is {state}; `resume --set` goes on with other settings")
-    if live.turn is not None:
-        name = _name(runs, run_id)
-        raise UsageError(
-            f"{name} is queued, and of a queued run only {PRIORITY} can be set: `clone {name} --set ...` queues it "
-            f"with other settings, then `kill {name}` takes this one from the queue"
-        )
     if known.spec is None:
         raise MissionError(f"the spec of {_name(runs, run_id)} cannot be read, so what a change does is not known")
     if live.link is None:

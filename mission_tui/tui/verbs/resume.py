@@ -23,6 +23,7 @@ from mission_tui.tui.verbs.orders import Verb, fitting, no_finding
 
 _HELP_TO_RESUME = "KEY=VALUE, several with spaces between. Nothing starts yet: what each change does is shown first."
 _KEYS = ", ".join(LIVE_KEYS)
+_HELP_TO_SET_QUEUED = "KEY=VALUE, several with spaces between. What they change is shown first."
 _HELP_TO_SET = f"KEY=VALUE, several with spaces between: {_KEYS}. What they do is shown first."
 
 
@@ -122,13 +123,14 @@ async def _ask_to_resume(
 async def set_(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Ask which, show what they do, and set them once that is agreed to."""
     for view in _settable(app_context, runs):
-        title = f"Change settings of {view.name} while it trains"
+        title = f"Change settings of {view.name} {_when(view)}"
 
         async def judge(said: str, view: RunView = view) -> None:
             app_context.expect_sheet()
             await _set(app_context, view, settings_in(said))
 
-        make = partial(LineInputScreen, title, _HELP_TO_SET, "shows what they do", "ppo.learning_rate=1e-4")
+        help_ = _HELP_TO_SET if view.state != "queued" else _HELP_TO_SET_QUEUED
+        make = partial(LineInputScreen, title, help_, "shows what they do", "ppo.learning_rate=1e-4")
         await typed(app_context, make, judge)
 
 
@@ -148,15 +150,22 @@ def _settable(app_context: AppContext, runs: tuple[RunView, ...]) -> tuple[RunVi
     """The first of `runs`, if it can take settings now; else says why not, before anything is typed."""
     fit = fitting(app_context, "set", runs[:1])
     for view in fit:
-        if why := refusal(view.can, "apply"):
+        if view.state != "queued" and (why := refusal(view.can, "apply")):
             app_context.toast(f"cannot set anything of {view.name}: {why}", "warning")
             return ()
     return fit
 
 
+def _when(view: RunView) -> str:
+    return "before it begins" if view.state == "queued" else "while it trains"
+
+
 async def _set(app_context: AppContext, view: RunView, words: tuple[str, ...]) -> None:
     lasting = "From the next update on, marked on the curves; health rules start afresh. A resume keeps it."
-    proposal = Proposal(f"Change {view.name} while it trains?", (f"asked: {' '.join(words)}", lasting), "set it")
+    since = "from its next update on"
+    if view.state == "queued":
+        lasting, since = "It keeps its place in the queue, and begins with them.", "when it begins"
+    proposal = Proposal(f"Change {view.name} {_when(view)}?", (f"asked: {' '.join(words)}", lasting), "set it")
 
     def ask(agreed: VerdictReply | None) -> Awaitable[Accepted | VerdictReply]:
         accept = agreed is not None
@@ -166,7 +175,7 @@ async def _set(app_context: AppContext, view: RunView, words: tuple[str, ...]) -
 
     same = f"{view.name} has these settings already"
     if await _confirmed(app_context, view, ask, lambda _: proposal, "cannot train like this", same):
-        app_context.toast(f"{view.name} trains with {' '.join(words)} from its next update on")
+        app_context.toast(f"{view.name} trains with {' '.join(words)} {since}")
 
 
 async def apply(app_context: AppContext, runs: tuple[RunView, ...]) -> None:

@@ -7,18 +7,16 @@ import signal
 import time
 
 import pytest
-from msgspec import structs
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.journal import FleetEvent, SettingsAsked
 from mission_tui.fleet.events.metrics import MetricRecord, SettingsChanged
-from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep
 from mission_tui.ipc.replies import Accepted, DetailsReply, HistoryReply, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import GetDetails, GetHistory, Resume, Set
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.spec_file import read_spec
-from tests.supervisor.conftest import Lab, RunsRoot, stub_spec
+from tests.supervisor.conftest import Lab, RunsRoot
 from tests.supervisor.simulated_lab import SimulatedLab
 
 
@@ -106,15 +104,6 @@ def test_only_a_run_that_trains_can_be_set(sim: SimulatedLab) -> None:
     sim.ended(run)
     with pytest.raises(UsageError, match="resume --set"):
         set_(sim, run, "ppo.learning_rate=1e-4")
-
-
-def test_a_queued_run_is_set_by_a_clone(sim: SimulatedLab) -> None:
-    """It has no trainer yet, so "try again" would be no help: the way to other settings is named."""
-    spec = stub_spec()
-    (run,) = sim.launch(spec=structs.replace(spec, keep=KeepSpec(limits=LimitsKeep(disk_free=10**18))), name="waiting")
-    with pytest.raises(UsageError, match=r"waiting is queued.*`clone waiting --set.*`kill waiting`"):
-        sim.ask(lambda id_: Set(id=id_, run=run, assignments=("keep.limits.runs=8",)))
-    sim.ask(lambda id_: Set(id=id_, run=run, assignments=("keep.limits.priority=3",)))
 
 
 def test_a_new_budget_is_the_runs_budget(sim: SimulatedLab) -> None:
