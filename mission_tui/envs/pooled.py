@@ -89,15 +89,41 @@ class PooledBatch(VectorEnv[Any, Any, Any]):
         self.single_observation_space, self.single_action_space = self._pool.observations, self._pool.actions
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
+        self._observations: Any = None
+        """Those that were given last."""
 
     def reset(self, *, seed: Seeds = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode in every lane; `options` are not used."""
-        observations, _ = self._pool.reset(seed, self.np_random)
-        return observations, {}
+        """Begin an episode in every lane.
+
+        `options["reset_mask"]`, an array of `num_envs` booleans, leaves lanes whose entry is false where they are.
+        Raises `ValueError` for a mask of another form, and for one with a seed: a pool's seeds are given when it is
+        made.
+        """
+        mask = np.ones(self.num_envs, dtype=np.bool_) if options is None else self._mask(options)
+        if mask.all():
+            self._observations, _ = self._pool.reset(seed, self.np_random)
+            return self._observations, {}
+        if seed is not None:
+            raise ValueError("envpool seeds all environments or none: reset those of a reset_mask without a seed")
+        if self._observations is None:
+            raise gymnasium.error.ResetNeeded("reset all environments before those of a reset_mask")
+        lanes = np.flatnonzero(mask).astype(np.int32)
+        self._observations = _put(self._observations, *self._pool.reset_lanes(lanes))
+        return self._observations, {}
+
+    def _mask(self, options: dict[str, Any]) -> NDArray[np.bool_]:
+        mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, dtype=np.bool_)))
+        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
+            raise ValueError(
+                f"options['reset_mask'] must hold {self.num_envs} booleans, at least one of them true, found "
+                f"{mask.dtype} of shape {mask.shape}"
+            )
+        return mask
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """One step of every lane; `final_obs` and `final_info` are those of lanes that ended, which stand anew."""
         observations, rewards, terminated, truncated, infos = self._pool.step(actions)
+        self._observations = observations
         ended = terminated | truncated
         if not ended.any():
             return observations, rewards, terminated, truncated, {}
@@ -107,6 +133,7 @@ class PooledBatch(VectorEnv[Any, Any, Any]):
         own = {key: values for key, values in infos.items() if key not in _POOLS_OWN}
         final_info = own | {f"_{key}": ended for key in own}
         observations = _put(observations, *self._pool.reset_lanes(np.flatnonzero(ended).astype(np.int32)))
+        self._observations = observations
         return observations, rewards, terminated, truncated, {"final_obs": finals, "final_info": final_info}
 
     def close_extras(self, **kwargs: Any) -> None:
