@@ -107,7 +107,11 @@ there. The others are further healthy runs.
 
 `checkpoint-age` has no place in the score: it judges no learning, but what a crash would cost. It warns where a
 checkpoint could not be saved, or where training since the newest one passes twice its interval
-(`keep.checkpoint.every_s`); it is critical after three failures in a row, or three intervals."""
+(`keep.checkpoint.every_s`); it is critical after three failures in a row, or three intervals.
+
+Nor has `thread-contention`: it judges the machine and not the learning. It warns where the threads of a command wait
+for a core more than 40 % of the time that they want to compute, for half a minute, while others keep cores busy, unless
+its speed is known not to have fallen. No row has that: `findings --replay` takes it from the journal."""
 
 STRICT = """`epochs-40-pendulum-s4` counts as healthy because its last quarter came back into its twin's band, although
 in between its KL reached 13 and its return fell by 700: the test of harm was fixed before and stays."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mission_tui.cli.errors import print_error
@@ -49,7 +49,7 @@ def launch_price(session: Session, items: Sequence[LaunchItem]) -> Quoted:
     except MissionError as error:
         if session.root.exists():
             print_error(f"the cost is estimated from the settings only: {error}")
-        return _estimated(items)
+        return _estimated(items, session.environ)
 
 
 def _asked(session: Session, connection: Connection, items: Sequence[LaunchItem]) -> Quoted:
@@ -58,17 +58,19 @@ def _asked(session: Session, connection: Connection, items: Sequence[LaunchItem]
     return connection.ask(lambda id_: Quote(id=id_, items=tuple(items), **session.origin))
 
 
-def _estimated(items: Sequence[LaunchItem]) -> Quoted:
+def _estimated(items: Sequence[LaunchItem], environ: Mapping[str, str]) -> Quoted:
     """From the settings alone: there is no runs root yet, or it cannot be read."""
     from mission_tui.fleet.capacity.cost import estimated_cost
-    from mission_tui.fleet.specs.consistency import cautions
+    from mission_tui.fleet.specs.consistency import cautions, default_threads
     from mission_tui.gpu_driver import has_gpu
     from mission_tui.ipc.replies import Quoted
 
     cores, driver = len(os.sched_getaffinity(0)), has_gpu()
     costs = tuple(estimated_cost(item.spec, cores, driver=driver) for item in items)
-    warnings = dict.fromkeys(f"{it.spec.preset}: {caution}" for it in items for caution in cautions(it.spec))
-    return Quoted(re=0, costs=costs, decided=False, warnings=tuple(warnings))
+    specs = [item.spec for item in items]
+    warnings = [f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec)]
+    warnings += default_threads(specs, environ, cores, round(os.getloadavg()[0]))
+    return Quoted(re=0, costs=costs, decided=False, warnings=tuple(dict.fromkeys(warnings)))
 
 
 def price_facts(items: Sequence[LaunchItem], quoted: Quoted) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMonitor
+from mission_tui.supervisor.watching.command_threads import CommandThreads
 from mission_tui.supervisor.watching.metrics_feed import LATE_S, follow, judge_silence, read_news
 from mission_tui.supervisor.watching.surroundings import OtherPrograms, OtherRoots
 from mission_tui.supervisor.watching.usage import RunSizes, UsageMeter
@@ -38,6 +39,7 @@ from mission_tui.supervisor.watching.usage import RunSizes, UsageMeter
 TICK_S = 1.0
 PIDS_TICKS = 3
 USAGE_TICKS = 2
+THREADS_TICKS = 5
 STALE_TICKS = 30
 RESERVE_TICKS = 10
 GROUND_TICKS = 2
@@ -75,6 +77,7 @@ class Clock:
         self._queue = RunQueue(core)
         self._sizes = RunSizes(core)
         self._usage = UsageMeter(core, core.machine)
+        self._threads = CommandThreads(core)
         self._others = OtherPrograms(core, core.machine)
         core.machine.survey = self._others.survey
         self._purger = TrashPurger(core)
@@ -111,6 +114,8 @@ class Clock:
                 self._note_failed(run, error)
         if self._beats % USAGE_TICKS == 0:
             attempt("usage meters", lambda: self._usage.sample(time.monotonic(), attended=attended), None)
+        if self._beats % THREADS_TICKS == 0:
+            attempt("threads of commands", lambda: self._threads.poll(time.monotonic(), time.time()), None)
         attempt("other programs", lambda: self._others.poll(attended=attended), None)
         attempt("company", self._co_running.poll, None)
         attempt("gains", lambda: self._gain_monitor.poll(time.time()), None)

@@ -83,6 +83,8 @@ def crowded(snapshot: FleetSnapshot) -> Iterator[str]:
         return
     for view in running:
         usage = view.usage
+        if any(it.rule == "thread-contention" and it.state == "open" for it in view.findings):
+            continue  # its own finding says more
         # Of a command no environments are known.
         if not view.n_envs and usage is not None and usage.threads - usage.processes >= host.cores:
             yield (

@@ -23,6 +23,7 @@ from mission_tui.fleet.events.journal import (
     RunThawed,
 )
 from mission_tui.fleet.events.metrics import MetricRecord
+from mission_tui.fleet.health import thread_contention
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.judge import HealthJudge, judge_of
 from mission_tui.fleet.specs.spec import Spec
@@ -32,11 +33,15 @@ _OF_AN_ATTEMPT = RunPaused | RunResumed | RunFrozen | RunThawed | ClockStepped
 
 @dataclass(slots=True)
 class _Attempt:
-    """What the files say of one attempt; `lived_t` is until when (unix time) its trainer is known to have lived."""
+    """What the files say of one attempt; `lived_t` is until when (unix time) its trainer is known to have lived.
+
+    `seen` are findings of what the machine did, which no row shows: they are as they were journaled.
+    """
 
     records: list[MetricRecord] = field(default_factory=list)
     breaks: list[tuple[float, Break]] = field(default_factory=list)
     lived_t: float = 0.0
+    seen: dict[str, Finding] = field(default_factory=dict)
 
 
 def replay(
@@ -74,7 +79,7 @@ def _judged(judge: HealthJudge, told: _Attempt, *, over: bool) -> Iterable[Findi
     if over:
         judge.close()
     known |= {finding.id: finding for finding in judge.findings}
-    return known.values()
+    return (known | told.seen).values()
 
 
 def _sorted(records: Iterable[MetricRecord], events: Iterable[FleetEvent]) -> dict[int, _Attempt]:
@@ -91,6 +96,9 @@ def _sorted(records: Iterable[MetricRecord], events: Iterable[FleetEvent]) -> di
             if event.finding.rule == Hang.id and event.finding.state != "cleared":
                 # Until then and not until it was journaled: who caught up on a silence says so long after it.
                 now.lived_t = max(now.lived_t, math.nextafter(event.finding.first_t or event.t, math.inf))
+            elif event.finding.rule == thread_contention.ID:
+                # Another attempt closes those of the one before it.
+                attempts.get(event.finding.attempt, now).seen[event.finding.id] = event.finding
         elif not isinstance(event, _OF_AN_ATTEMPT) or event.attempt == number:
             now.breaks += declared_breaks(event)
     return attempts

@@ -117,6 +117,8 @@ def _values(
     for choice in choices:
         if choice.lower().startswith(begun.lower()):
             yield Completion(choice, start)
+    if key == "run.threads" and not begun and spec is not None and spec.run.command is not None:
+        yield Completion("1", start, "else torch and NumPy start one for every core")
     now = None if spec is None or begun else _flat(msgspec.to_builtins(spec)).get(key)
     if isinstance(now, int | float) and not isinstance(now, bool):
         yield Completion(repr(now), start, "as it is now")

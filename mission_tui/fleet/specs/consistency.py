@@ -6,7 +6,7 @@ think.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mission_tui.errors import nearest
@@ -22,6 +22,9 @@ LARGEST_ROLLOUT = 2**31 - 1
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?", re.ASCII)
 TRAINERS_OWN = ("duration_s", "device", "auto_scale", "engine", "precision", "compile", "tf32", "callbacks")
 """Fields of `run` that only the built-in trainer obeys."""
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""By which the libraries below torch and NumPy are told how many threads to use."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OURS = "MISSION_TUI_"
@@ -64,6 +67,25 @@ def _of_training(spec: Spec) -> Iterator[Violation]:
 def cautions(spec: Spec) -> tuple[str, ...]:
     """Sentences about a valid `spec` that a person should read before launching it."""
     return tuple(_cautions(spec)) if spec.run.command is None else ()
+
+
+def default_threads(specs: Sequence[Spec], environ: Mapping[str, str], cores: int, busy: int) -> Iterator[str]:
+    """A warning for each Python command of `specs` that says no number of threads, where `busy` of the `cores`
+    are taken or come to be: torch and NumPy then start a thread for every core, and these wait for each other.
+    """
+    others = busy + len(specs) - 1
+    for spec in specs:
+        if not any(
+            word.rpartition("/")[2].startswith("python") or word.endswith(".py") for word in spec.run.command or ()
+        ):
+            continue
+        said = spec.run.threads is not None or any(name in environ or name in spec.run.env for name in THREAD_VARIABLES)
+        if not said and others > 0:
+            yield (
+                f"{spec.preset}: its command does not say how many threads to use, so torch and NumPy start {cores}, "
+                f"one for each core, beside {others} busy core{'' if others == 1 else 's'}: such a script can run "
+                "20 times slower; --set run.threads=1 (or OMP_NUM_THREADS=1 before the command) gives it one"
+            )
 
 
 def _budget(spec: Spec) -> Iterator[Violation]:

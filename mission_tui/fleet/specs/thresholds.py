@@ -280,6 +280,20 @@ class CheckpointAgeLimits(RuleLimits, frozen=True, kw_only=True):
     critical_times: Above = 3.0
 
 
+class ThreadContentionLimits(RuleLimits, frozen=True, kw_only=True):
+    """Of a command: share of the time that its threads wait for a core, in `needed` of the last `window` looks of 5 s.
+
+    Only while others keep `others` cores busy, and where its speed is not known to be above `slow` of what it had.
+    """
+
+    waiting: Share = 0.4
+    leave: Share = 0.3
+    others: Above = 0.5
+    slow: Share = 0.6
+    needed: Count = 5
+    window: Count = 8
+
+
 class PlateauLimits(RuleLimits, frozen=True, kw_only=True):
     """No better return within `updates` updates; information only."""
 
@@ -334,6 +348,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     checkpoint_age: CheckpointAgeLimits = CheckpointAgeLimits()
     plateau: PlateauLimits = PlateauLimits()
     resume_probe: ResumeProbeLimits = ResumeProbeLimits()
+    thread_contention: ThreadContentionLimits = ThreadContentionLimits()
 
 
 class HealthKeep(Limits, frozen=True, kw_only=True, rename=_written):

@@ -20,6 +20,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KIB = 1024
 _LARGEST, _DIGITS = 4096, 32
 _MOST_DESCENDANTS = 1024
+_MOST_THREADS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,23 @@ def rss_bytes(pid: int) -> int | None:
 def written_bytes(pid: int) -> int | None:
     """Bytes that it caused to be sent to disks since it began; what lies in memory only (tmpfs) is none."""
     return _counted(f"/proc/{pid}/io", b"\nwrite_bytes:")
+
+
+def thread_times(pid: int) -> dict[int, tuple[int, int]]:
+    """By thread the nanoseconds that it ran, and that it waited for a core; empty where the kernel does not count them.
+
+    A tenth of a millisecond for eight threads.
+    """
+    try:
+        names = os.listdir(f"/proc/{pid}/task")[:_MOST_THREADS]  # noqa: PTH208 - half the price
+    except OSError:
+        return {}
+    times: dict[int, tuple[int, int]] = {}
+    for name in names:
+        with suppress(OSError):
+            ran, waited, *_ = _read(f"/proc/{pid}/task/{name}/schedstat").split() or (b"0", b"0")
+            times[int(name)] = (int(ran), int(waited))
+    return times
 
 
 def open_files(pid: int) -> int | None:

@@ -7,9 +7,10 @@ speak the messages of `ipc/telemetry_messages.py`; without it that is `mission_t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
+from mission_tui.fleet.specs.consistency import THREAD_VARIABLES
 from mission_tui.fleet.specs.secrecy import is_harmless
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.paths import socket_dir
@@ -19,7 +20,6 @@ from mission_tui.supervisor.launchers.caller import OURS, Caller, program, with_
 from mission_tui.supervisor.launchers.interpreter import as_module
 
 OUTPUT_CAP_BYTES = 64 << 20
-_LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def attempt_order(
@@ -74,30 +74,13 @@ def trainer_environ(spec: Spec) -> dict[str, str]:
     return said | _threads(spec.run.threads or 1)
 
 
-def default_threads(specs: Sequence[Spec], environ: Mapping[str, str], cores: int, busy: int) -> Iterator[str]:
-    """A warning for each Python command of `specs` that says no number of threads, where `busy` of the `cores`
-    are taken or come to be: torch and NumPy then start a thread for every core, and these wait for each other.
-    """
-    others = busy + len(specs) - 1
-    for spec in specs:
-        if not any(Path(word).name.startswith("python") or word.endswith(".py") for word in spec.run.command or ()):
-            continue
-        said = spec.run.threads is not None or any(name in environ or name in spec.run.env for name in _LIBRARIES)
-        if not said and others > 0:
-            yield (
-                f"{spec.preset}: its command does not say how many threads to use, so torch and NumPy start {cores}, "
-                f"one for each core, beside {others} busy core{'' if others == 1 else 's'}: such a script can run "
-                "20 times slower; --set run.threads=1 (or OMP_NUM_THREADS=1 before the command) gives it one"
-            )
-
-
 def _trainer(spec: Spec, caller: Caller) -> tuple[tuple[str, ...], Caller]:
     trainer = os.environ.get("MISSION_TUI_TRAINER", "mission_tui.trainer")
     return ((caller.python, trainer), caller) if os.sep in trainer else as_module(spec, caller, trainer)
 
 
 def _threads(count: int) -> dict[str, str]:
-    return dict.fromkeys(_LIBRARIES, str(count)) | {"OMP_WAIT_POLICY": "PASSIVE"}
+    return dict.fromkeys(THREAD_VARIABLES, str(count)) | {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
 def withheld_names(env: Mapping[str, str], caller: Caller, spec: Spec) -> tuple[str, ...]:

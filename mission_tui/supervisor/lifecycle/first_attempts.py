@@ -26,14 +26,14 @@ from mission_tui.fleet.capacity.headroom import QueuedRun
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.launch_plan import check_names
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
-from mission_tui.fleet.specs.consistency import cautions
+from mission_tui.fleet.specs.consistency import cautions, default_threads
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.code_files import check_rules, kept_rules
 from mission_tui.records.runs.layout import STAMP_CHARACTERS, RunDir, new_run_id
 from mission_tui.supervisor.launchers.caller import VISIBLE, Caller, absolute_paths, check_program, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
-from mission_tui.supervisor.launchers.order import attempt_order, default_threads
+from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine, claims_of, coming_claims, headroom_now, queued_run
 from mission_tui.supervisor.lifecycle.run_queue import queued_runs

@@ -21,7 +21,7 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.capacity.cost import estimated_cost
 from mission_tui.fleet.capacity.reference_runs import Peaks
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.fleet.specs.consistency import cautions
+from mission_tui.fleet.specs.consistency import cautions, default_threads
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.gpu_driver import has_gpu
 from mission_tui.ipc.local_asyncio import asyncio
@@ -228,8 +228,9 @@ def quote_from_files(runs: ReadonlyFleet, request: Quote) -> Quoted:
         estimated_cost(spec, cores, peaks.of(spec), pace, driver=driver)
         for spec, pace in zip(specs, estimate_paces(runs, specs), strict=True)
     )
-    warnings = dict.fromkeys(f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec))
-    return Quoted(re=request.id, costs=costs, decided=False, warnings=tuple(warnings))
+    warnings = [f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec)]
+    warnings += default_threads(specs, request.environ, cores, round(os.getloadavg()[0]))
+    return Quoted(re=request.id, costs=costs, decided=False, warnings=tuple(dict.fromkeys(warnings)))
 
 
 def _ended(runs: ReadonlyFleet) -> Iterator[RunHistory]:

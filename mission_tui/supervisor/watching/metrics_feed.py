@@ -106,7 +106,7 @@ def judge_silence(core: Core, run: LiveRun, now: float) -> None:
         return
     _report_breaks(core, run)
     for finding in run.judge.silence(now):
-        _journal(core, run, finding)
+        record_finding(core, run, finding)
 
 
 def _journal_failure(core: Core, run: LiveRun, record: MetricRecord) -> None:
@@ -134,7 +134,7 @@ def _judge(core: Core, run: LiveRun, slice_s: float = SLICE_S) -> None:
     until = time.monotonic() + slice_s
     while run.unjudged:
         for finding in run.judge_next():
-            _journal(core, run, finding)
+            record_finding(core, run, finding)
         if time.monotonic() > until:
             run.judge_later(PAUSE_S, partial(_judge, core, run))
             return
@@ -146,7 +146,8 @@ def _report_breaks(core: Core, run: LiveRun) -> None:
     run.report_breaks(core.store.run(run.id).journal.breaks)
 
 
-def _journal(core: Core, run: LiveRun, finding: Finding) -> None:
+def record_finding(core: Core, run: LiveRun, finding: Finding) -> None:
+    """Journal how an incident stands now, unless that is known, and do what may be done about it."""
     if is_news(finding, core.store.run(run.id).journal.findings.get(finding.id)):
         core.record_observed(run, lambda seq, t: FindingChanged(seq, t, finding))
         react(core, run, finding)

@@ -28,6 +28,7 @@ _SHORT_RULES: Mapping[str, str] = {
     "grad-norm": "gradient",
     "reward-oscillation": "swings",
     "throughput": "slow",
+    "thread-contention": "threads",
     "nan": "NaN",
 }
 _RANK = {"critical": 0, "warning": 1, "info": 2}

@@ -36,6 +36,14 @@ def test_keys_complete_by_beginnings_parts_and_letters(typed: str, first: str) -
     assert texts(typed)[0] == first
 
 
+def test_a_command_is_offered_one_thread() -> None:
+    """Which it would not have by itself; our own trainings have it anyway."""
+    command = Spec(preset="p", run=RunSpec(command=("python", "train.py")))
+    (offer,) = complete("run.threads=", command)
+    assert (offer.text, offer.detail) == ("1", "else torch and NumPy start one for every core")
+    assert texts("run.threads=") == []
+
+
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [

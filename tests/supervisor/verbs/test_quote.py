@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, LimitsKeep, Spec
+from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, LimitsKeep, RunSpec, Spec
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import Quote
@@ -48,6 +48,22 @@ def test_a_quote_foretells_from_what_was_seen_here(lab: Lab) -> None:
     assert differing.pace is not None
     assert differing.pace.differs == ("ppo.n_steps 16",)
     assert [view.id for view in lab.snapshot().runs] == [run]
+
+
+def test_scripts_that_start_a_thread_for_every_core_are_warned_of(lab: Lab) -> None:
+    """In the words of a launch, so also on the form of the screen, which asks the same; also without a supervisor."""
+    script = Spec(preset="command", run=RunSpec(command=(sys.executable, "train.py")))
+    items = (LaunchItem(spec=script), LaunchItem(spec=script))
+    (lab.root / "train.py").touch()
+    (said,) = quoted(lab, *items).warnings
+    assert "torch and NumPy start" in said
+    assert "--set run.threads=1" in said
+    one = structs.replace(script, run=structs.replace(script.run, threads=1))
+    assert quoted(lab, LaunchItem(spec=one), LaunchItem(spec=one)).warnings == ()
+    lab.kill_supervisor()
+    with Connection.connect_readonly(lab.root) as files:
+        alone = files.ask(lambda id_: Quote(id=id_, items=items, cwd=str(lab.root), python=sys.executable, environ={}))
+    assert any("torch and NumPy start" in warning for warning in alone.warnings)
 
 
 def test_files_alone_foretell_the_same(lab: Lab) -> None:

@@ -1,0 +1,77 @@
+"""A command whose threads wait for each other is found from what the kernel says of them, and is over with that."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.health.thread_contention import ID
+from mission_tui.fleet.specs.spec import KeepSpec, RunSpec, Spec
+from mission_tui.fleet.specs.thresholds import HealthKeep, ThreadContentionLimits
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.supervisor.host.process_files import thread_times
+from tests.supervisor.conftest import Lab
+
+CORES = len(os.sched_getaffinity(0))
+# The hash leaves the interpreter to others while it computes, as torch's operations do.
+BUSY = """
+import hashlib, sys, threading
+def spin():
+    while True:
+        hashlib.pbkdf2_hmac("sha256", b"word", b"salt", 100_000)
+threads = [threading.Thread(target=spin, daemon=True) for _ in range(int(sys.argv[1]))]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+QUICK = KeepSpec(health=HealthKeep(thread_contention=ThreadContentionLimits(needed=2, window=2)))
+
+
+@pytest.fixture
+def neighbour() -> Iterator[subprocess.Popen[bytes]]:
+    """Somebody else's program that keeps every core busy, for as long as the test wants it."""
+    with subprocess.Popen([sys.executable, "-c", BUSY, str(CORES)]) as process:
+        yield process
+        process.kill()
+
+
+def contention(view: RunView) -> list[Finding]:
+    return [finding for finding in view.findings if finding.rule == ID]
+
+
+def script(threads: int) -> Spec:
+    return Spec(preset="command", run=RunSpec(command=(sys.executable, "-c", BUSY, str(threads))), keep=QUICK)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_threads_that_wait_for_cores_are_a_finding_until_they_have_them(
+    lab: Lab, neighbour: subprocess.Popen[bytes]
+) -> None:
+    """Named with the setting that helps, once; one of a single thread beside it is not blamed."""
+    (many,) = lab.launch(spec=script(2 * CORES), name="many")
+    (single,) = lab.launch(spec=script(1), name="single")
+    (found,) = contention(lab.wait(many, contention, 90))
+    assert (found.severity, found.state, found.advice_set) == ("warning", "open", ("run.threads=1",))
+    assert f" of {CORES} cores with others at work" in found.sentence
+    assert contention(lab.view(single)) == []
+    neighbour.kill()
+    lab.act("kill", single)
+    over = lab.wait(many, lambda view: contention(view)[-1].state == "cleared", 90)
+    assert len(contention(over)) == 1
+
+
+def test_the_kernel_tells_of_each_thread_how_long_it_waited() -> None:
+    """This process has one at least; one that is gone has none."""
+    times = thread_times(os.getpid())
+    assert os.getpid() in times
+    ran_ns, waited_ns = times[os.getpid()]
+    assert ran_ns > 0
+    assert waited_ns >= 0
+    assert thread_times(2**22 + 1) == {}
