@@ -73,6 +73,7 @@ def snapshots(session: Session) -> Iterator[FleetSnapshot]:
 def until_ended(session: Session, runs: Sequence[str], seen: Seen) -> tuple[RunView, ...]:
     """Wait until each of `runs` (ids) has ended; `seen(views, t)` is called for each snapshot."""
     from mission_tui.ipc.framing import ConnectionLostError
+    from mission_tui.records.used_roots import note_look
 
     for snapshot in snapshots(session):
         known = {view.id: view for view in snapshot.runs}
@@ -86,6 +87,8 @@ def until_ended(session: Session, runs: Sequence[str], seen: Seen) -> tuple[RunV
         except ConnectionLostError:
             continue
         if all(view.state in OVER for view in views):
+            if sys.stderr.isatty():  # a person waited, and knows of them now
+                note_look(session.root, session.environ)
             return views
     raise AssertionError("snapshots end only with an error")
 

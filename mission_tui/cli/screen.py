@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,13 +79,28 @@ def _show(session: Session, greeting: str, replay_t: float | None = None) -> Ses
         lambda name, assignments: _specs(session, name, assignments),
         readonly=session.readonly or session.received,
         last_seen_t=seen.read(),
-        remember=seen.write,
+        remember=partial(_remember, session, seen.write),
         greeting=greeting,
         from_files=session.received or (session.readonly and not (session.is_ours and session.is_supervised)),
         save_preset=lambda saving, replace: save_preset(session, saving, replace=replace),
         habits=habits.read(),
         keep=habits.write,
+        elsewhere=lambda: _elsewhere(session),
     )
+
+
+def _remember(session: Session, seen: Callable[[float], None], t: float) -> None:
+    """For the next screen of this runs root, and for those of others."""
+    from mission_tui.records.used_roots import note_look
+
+    seen(t)
+    note_look(session.root, session.environ)
+
+
+def _elsewhere(session: Session) -> list[str]:
+    from mission_tui.records.used_roots import ended_elsewhere
+
+    return [ended.sentence for ended in ended_elsewhere(session.root, session.environ)]
 
 
 def _choices(session: Session) -> tuple[PresetChoice, ...]:

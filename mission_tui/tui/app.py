@@ -64,6 +64,7 @@ class MissionApp(HostApp, inherit_bindings=False):
         greeting: str = "",
         preferences: Preferences = _NONE_YET,
         save_preset: SavePreset = save_nothing,
+        elsewhere: Callable[[], Sequence[str]] = tuple,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -83,6 +84,7 @@ class MissionApp(HostApp, inherit_bindings=False):
             last_seen_t=last_seen_t,
             preferences=preferences,
             save_preset=save_preset,
+            elsewhere=elsewhere,
             clock=clock,
         )
         self._flow = Flow(self, clock)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -62,6 +62,7 @@ def run(
     save_preset: SavePreset = save_nothing,
     habits: Mapping[str, object] = _NONE_YET,
     keep: Callable[[Mapping[str, object]], None] = lambda _changes: None,
+    elsewhere: Callable[[], Sequence[str]] = tuple,
 ) -> SessionResult:
     """Show the screen of the runs root, with `greeting` on it, until the person leaves; then say how many runs go on.
 
@@ -69,7 +70,8 @@ def run(
 
     `remember` is called now and then, and at the end, with the time (unix s) up to which the fleet was seen; `keep`
     with changed settings of the look by name, None for a default. Both may block. `habits` is the stored table of such
-    settings; values in it that make no sense are ignored.
+    settings; values in it that make no sense are ignored. `elsewhere` is called once, after the first picture, and says
+    in sentences what ended at other runs roots.
 
     Raises `UsageError` when there is no terminal that could show it.
     """
@@ -99,6 +101,7 @@ def run(
             save_preset=save_preset,
             habits=habits,
             keep=keep,
+            elsewhere=elsewhere,
         )
     finally:
         gc.enable()

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from rich.console import ConsoleDimensions
@@ -44,6 +44,7 @@ def show(
     save_preset: SavePreset,
     habits: Mapping[str, object],
     keep: Keep,
+    elsewhere: Callable[[], Sequence[str]],
 ) -> SessionResult:
     """The screen of what `client` sees, until it is left or the terminal ends."""
 
@@ -58,6 +59,7 @@ def show(
             greeting=greeting,
             save_preset=save_preset,
             preferences=preferences_in(habits),
+            elsewhere=elsewhere,
         )
         return await play(app, client, remember, keep)
 

@@ -129,6 +129,7 @@ class SnapshotArrivals:
         import mission_tui.tui.verbs  # noqa: F401 - loaded here so that the first key finds it
 
         self._app_context.start(self._app_context.read_presets())
+        self._app_context.start(self._app_context.learn_elsewhere())
 
 
 def _alert(app_context: AppContext, app: App[Any], news: Sequence[News]) -> None:

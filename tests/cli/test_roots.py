@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from mission_tui.paths import socket_dir, used_roots_dir
 from tests.e2e.terminal import Terminal
 from tests.shell import Shell, opened
 from tests.waiting import until
@@ -38,6 +42,35 @@ def test_paths_and_status_name_the_other_live_roots(quick: Shell, other: Shell) 
     assert "theirs" in quick("status", "--all-roots").stdout
     other("supervisor", "stop", "--with-runs")
     assert named["root"] not in [each["root"] for each in quick.json("paths")["elsewhere"]]
+
+
+@pytest.mark.slow
+def test_status_on_a_terminal_names_roots_in_which_runs_ended(quick: Shell, other: Shell) -> None:
+    """Until somebody looks there; what goes to a pipe or a program is left as it is."""
+    done = other("kill", "theirs")
+    assert done.returncode == 0
+    noted = used_roots_dir(other.environ) / f"{socket_dir(other.root).name}.ends"
+    until(noted.is_file, 20, "the end is noted")
+    said = f"1 run ended in {other.root} since you last looked: mission-tui --runs-dir {other.root}"
+    assert said in on_terminal(quick, "status")
+    assert said not in quick("status").stderr
+    assert f"ended in {other.root}" not in on_terminal(other, "status")
+    assert said not in on_terminal(quick, "status")
+
+
+def on_terminal(shell: Shell, *words: str) -> str:
+    """What the command says on stderr where that is a terminal, in one line."""
+    reader, terminal = pty.openpty()
+    os.set_blocking(reader, False)
+    with shell.start(*words, stderr=terminal) as process:
+        process.communicate(timeout=60)
+    os.close(terminal)
+    said = b""
+    with suppress(OSError):
+        while piece := os.read(reader, 65536):
+            said += piece
+    os.close(reader)
+    return " ".join(said.decode().split())
 
 
 def test_all_roots_is_asked_for_alone(quick: Shell) -> None:

@@ -117,6 +117,21 @@ async def test_it_stands_below_the_meters_until_esc(size: tuple[int, int]) -> No
         assert stage.lines()[2].strip() != ""
 
 
+async def test_what_ended_at_other_roots_stands_there_too() -> None:
+    """Beside what happened here, and alone; it is looked up after the first picture, and Esc gives the rows back."""
+    said = "2 runs ended in /data/night since you last looked: mission-tui --runs-dir /data/night"
+    async with staged(a_fleet((LIVE[0],)), elsewhere=lambda: [said], size=(120, 30)) as stage:
+        await stage.shows(said)
+        assert "w all of it" not in stage.text()
+        await stage.press("escape")
+        await stage.until(lambda: "/data/night" not in stage.text())
+    async with staged(a_fleet((LIVE[0],)), last_seen_t=NOW - 6000, elsewhere=lambda: [said]) as stage:
+        await come_back(stage, *LIVE, *ENDED)
+        await stage.shows("2 ended (1 failed), 1 finding")
+        await stage.shows("2 runs ended in /data/night")
+        await stage.shows("w all of it  Esc close")
+
+
 async def test_w_tells_it_run_by_run() -> None:
     """In order of time, with the cause of each end and the best return; also after the lines were closed."""
     again = (AutoRestart(NOW - 3000, "failure"), AutoRestart(NOW - 2000, "reboot"))

@@ -52,8 +52,20 @@ def status_command(
         from mission_tui.cli.errors import print_error
 
         print_error(f"also live: {', '.join(busy)}: `mission-tui status --all-roots` shows them too")
+    if not as_json and sys.stderr.isatty():
+        _say_elsewhere(session)
     if watch:
         _follow(session, runs, as_json)
+
+
+def _say_elsewhere(session: Session) -> None:
+    """For a person: what ended at other runs roots since they looked there; this one they have looked at now."""
+    from mission_tui.cli.errors import print_error
+    from mission_tui.records.used_roots import ended_elsewhere, note_look
+
+    for ended in ended_elsewhere(session.root, session.environ):
+        print_error(ended.sentence)
+    note_look(session.root, session.environ)
 
 
 def _show_provenance(session: Session, runs: tuple[str, ...], as_json: bool) -> None:

@@ -21,6 +21,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import OtherProgram
 from mission_tui.ipc.roots import live_roots, write_live_count
 from mission_tui.procfs import process_ids
+from mission_tui.records.used_roots import note_ends
 from mission_tui.supervisor.host.process_files import ProcessStat, read_stat, vram_of
 from mission_tui.supervisor.runs.machine_state import MachineState
 from mission_tui.supervisor.runs.registry import Runs
@@ -194,12 +195,15 @@ class OtherRoots:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._told: int | None = None
+        self._lived: frozenset[str] = frozenset()
+        self._noting: asyncio.Task[None] | None = None
         self._beats = 0
         self._looking: asyncio.Task[None] | None = None
 
     def poll(self, *, attended: bool) -> None:
         """Write down how many runs live or wait here, when that changed; find other roots while a client watches."""
-        live = len(self._runs.store.live_ids())
+        self._note_ends()
+        live = len(self._lived)
         if live != self._told:
             try:
                 write_live_count(self._runs.root, live)
@@ -210,6 +214,16 @@ class OtherRoots:
             self._looking = asyncio.create_task(self._see(), name="elsewhere")
             self._runs.duties.follow("search for other roots", self._looking)
         self._beats = self._beats + 1 if attended else 0
+
+    def _note_ends(self) -> None:
+        """What ended since the last beat: who looks at another runs root is told of it."""
+        store = self._runs.store
+        before, self._lived = self._lived, frozenset(store.live_ids())
+        over = [run_id for run_id in before - self._lived if run_id in store]
+        ended = [t for run_id in over if (t := store.run(run_id).journal.ended_t) is not None]
+        if ended:
+            self._noting = asyncio.create_task(asyncio.to_thread(note_ends, self._runs.root, ended, os.environ))
+            self._runs.duties.follow("noting ends for other roots", self._noting)
 
     def forget(self) -> None:
         """The socket folder was made again: nothing is written in it yet."""

@@ -111,7 +111,8 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         self.query_one(Meters).update(self.snapshot, self._app_context.banner)
         self.query_one(ReplayLine).update(self.snapshot, self._app_context.replay_seek.step)
         back = self._app_context.coming_back
-        self.query_one(AwayLines).update(back.away if back.shown else None, back.best, width)
+        away, elsewhere = (back.away, back.elsewhere) if back.shown else (None, ())
+        self.query_one(AwayLines).update(away, back.best, width, elsewhere)
         self.query_one(Timeline).update(self.snapshot, timeline_rows(width, height))
         if self._share_rows(Size(width, height)) and self.is_mounted:
             # Drawn now, they would be drawn for sizes that they are about to lose.

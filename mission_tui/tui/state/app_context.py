@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
 from msgspec import Struct
@@ -97,7 +97,8 @@ class AppContext:
     began. After `expect_sheet` keys wait for what the next answer shows. `first_answer` is set by the first
     snapshot, or when it is known that none comes.
 
-    Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at.
+    Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at. `elsewhere` says
+    in sentences what ended at other runs roots.
     """
 
     def __init__(
@@ -113,9 +114,11 @@ class AppContext:
         last_seen_t: float | None = None,
         preferences: Preferences = _NONE_YET,
         save_preset: SavePreset = save_nothing,
+        elsewhere: Callable[[], Sequence[str]] = tuple,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
+        self._elsewhere = elsewhere
         self._client = client
         self.load_presets = load_presets
         self.resolve = resolve
@@ -231,6 +234,12 @@ class AppContext:
         """Load the presets in a thread, because a folder on a network disk may take its time."""
         self.presets = await asyncio.to_thread(self.load_presets)
         self.redraw()
+
+    async def learn_elsewhere(self) -> None:
+        """Know what ended at other runs roots, looked up in a thread: a file server may hang."""
+        self.coming_back.elsewhere = tuple(await asyncio.to_thread(self._elsewhere))
+        if self.coming_back.elsewhere:
+            self.redraw()
 
     def started(self, runs: tuple[str, ...], sentence: str, warnings: Iterable[str] = ()) -> None:
         """Say what was started; `u` takes back `runs`, and the first is chosen, because the next key is for it."""

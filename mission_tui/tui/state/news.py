@@ -194,6 +194,8 @@ class ReturnNotice:
         self._came_t: float | None = None
         self.away: Away | None = None
         self.best: dict[str, tuple[float, int]] = {}
+        self.elsewhere: tuple[str, ...] = ()
+        """What ended at other runs roots, a sentence each."""
         self.shown = True
 
     def update(self, snapshot: FleetSnapshot) -> bool:
@@ -206,5 +208,5 @@ class ReturnNotice:
 
     def close(self) -> bool:
         """It was read; false when there was nothing to close."""
-        was, self.shown = self.shown and self.away is not None, False
+        was, self.shown = self.shown and (self.away is not None or bool(self.elsewhere)), False
         return was

@@ -19,7 +19,8 @@ from mission_tui.tui.widgets.lines import Lines
 _LEAST_BAR = 8
 _MOST_BAR = 80
 _BLANK: Part = (" ", colours.INK)
-_HINT = "w all of it  Esc close"
+_HINT, _HINT_ELSEWHERE = "w all of it  Esc close", "Esc close"
+_MOST_ELSEWHERE = 2
 _MOST_SENTENCE = 2
 _LONGEST_NAME = 20
 
@@ -95,10 +96,13 @@ class AwayLines(Lines):
         self.rows = 0
         self._away: Away | None = None
         self._best: Mapping[str, tuple[float, int]] = {}
+        self._elsewhere: tuple[str, ...] = ()
 
-    def update(self, away: Away | None, best: Mapping[str, tuple[float, int]], width: int) -> None:
-        """Show `away` in `width` cells, with the best returns that are known by now."""
-        self._away, self._best = away, dict(best)
+    def update(
+        self, away: Away | None, best: Mapping[str, tuple[float, int]], width: int, elsewhere: tuple[str, ...] = ()
+    ) -> None:
+        """Show `away` in `width` cells, with the best returns that are known by now, and what ended `elsewhere`."""
+        self._away, self._best, self._elsewhere = away, dict(best), elsewhere
         self.rows = len(self._lines(width))
         if self.display != (self.rows > 0):
             self.display = self.rows > 0
@@ -110,26 +114,33 @@ class AwayLines(Lines):
         self.show(self._lines(self.size.width))
 
     def _lines(self, width: int) -> list[Strip]:
-        if self._away is None or width < 2:
+        if (self._away is None and not self._elsewhere) or width < 2:
             return []
-        said = wrap(self._away.sentence, width - 2)[:_MOST_SENTENCE]
+        sentences = () if self._away is None else (self._away.sentence,)
+        told = (*sentences, *map(literal, self._elsewhere[:_MOST_ELSEWHERE]))
+        said = [text for sentence in told for text in wrap(sentence, width - 2)[:_MOST_SENTENCE]]
         strips = [line([(f" {text}", colours.WARN)], width) for text in said]
-        best = self._best_parts(width - cell_len(_HINT) - 4)
-        gap = width - 2 - sum(cell_len(text) for text, _ in best) - cell_len(_HINT)
+        best = self._best_parts(width - cell_len(self._hint) - 4)
+        gap = width - 2 - sum(cell_len(text) for text, _ in best) - cell_len(self._hint)
         return [
             *strips,
-            line([(" ", colours.INK), *best, (" " * max(1, gap), colours.INK), (_HINT, colours.QUIET)], width),
+            line([(" ", colours.INK), *best, (" " * max(1, gap), colours.INK), (self._hint, colours.QUIET)], width),
         ]
+
+    @property
+    def _hint(self) -> str:
+        return _HINT if self._away is not None else _HINT_ELSEWHERE
 
     def on_click(self, event: events.Click) -> None:
         """A click on a hint presses its key."""
-        begin = self.size.width - 1 - cell_len(_HINT)
-        if event.y == self.rows - 1 and (key := key_at(_HINT, event.x - begin)) is not None:
+        begin = self.size.width - 1 - cell_len(self._hint)
+        if event.y == self.rows - 1 and (key := key_at(self._hint, event.x - begin)) is not None:
             self.app.simulate_key(key)
 
     def _best_parts(self, room: int) -> list[Part]:
         """`best return cart-9a10 500  heavy-3f9a 12.4`, as many as fit."""
-        assert self._away is not None
+        if self._away is None:
+            return []
         parts: list[Part] = [("best return", colours.QUIET)]
         for view in self._away.worth_a_look:
             if view.id not in self._best:
