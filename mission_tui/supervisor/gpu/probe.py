@@ -231,7 +231,7 @@ def _say(out: int, line: ProbeLine) -> int:
     return 0
 
 
-def _remedy(error: Exception) -> str:
+def _remedy(error: BaseException) -> str:
     """What helps against `error`: after an upgrade under a running driver only a restart does."""
     mismatch = isinstance(error, pynvml.NVMLError_LibRmVersionMismatch)
     return "; restart the machine to use its new driver" if mismatch else ""

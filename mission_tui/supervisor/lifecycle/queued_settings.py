@@ -45,7 +45,7 @@ def proposed(core: Core, run: LiveRun, words: Sequence[str]) -> tuple[Spec, Resu
     name, was, order = core.name_of(run.id), core.store.run(run.id).spec, run.order
     if was is None or order is None:
         raise PresetError(f"the spec of {name} cannot be read, so nothing can be changed in it")
-    for assignment in (expand(words) or [()])[0]:
+    for assignment in next(iter(expand(words)), []):
         if (key := assignment.key) in SETTLED or key.rpartition(".")[0] in SETTLED:
             raise UsageError(
                 f"{key} was settled when {name} was launched: `clone {name} --set {key}=...` queues it with another, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.journal import AttemptStarting, FindingChanged, RunCreated
+from mission_tui.fleet.events.journal import AttemptStarting, FindingChanged, FleetEvent, RunCreated
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.health.thread_contention import ID, ProcessLook, ThreadContention, ThreadLook
 from mission_tui.fleet.specs.spec import RunSpec, Spec
@@ -86,5 +86,9 @@ def test_judging_again_keeps_what_no_row_shows() -> None:
     found = Finding(
         f"{ID}-1-0", ID, "warning", 0, 0, words.sentence, words.cause, words.advice, words.advice_set, first_t=5.0
     )
-    events = [RunCreated(1, 1.0, name="a", preset="command"), AttemptStarting(2, 2.0, 1), FindingChanged(3, 5.0, found)]
+    events: list[FleetEvent] = [
+        RunCreated(1, 1.0, name="a", preset="command"),
+        AttemptStarting(2, 2.0, 1),
+        FindingChanged(3, 5.0, found),
+    ]
     assert replay({1: SCRIPT}, [], events) == (found,)

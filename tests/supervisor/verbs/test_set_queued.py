@@ -17,27 +17,28 @@ from mission_tui.ipc.requests import GetDetails, Set
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec, spec_document
-from tests.supervisor.conftest import Lab, stub_spec
+from tests.supervisor.conftest import Lab, RunsRoot, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 
 NEVER = KeepSpec(limits=LimitsKeep(disk_free=10**18))
 NOW = "keep.limits.disk_free=1"
 
 
-def waiting(lab: Lab, spec: Spec | None = None) -> str:
+def waiting(lab: RunsRoot, spec: Spec | None = None) -> str:
     """A run that waits for a disk that nobody has."""
     (run,) = lab.launch(spec=structs.replace(spec or stub_spec(), keep=NEVER), name="waiting")
     lab.wait(run, lambda view: view.state == "queued")
     return run
 
 
-def set_(lab: Lab, run: str, *words: str, check_only: bool = False) -> Accepted | VerdictReply:
+def set_(lab: RunsRoot, run: str, *words: str, check_only: bool = False) -> Accepted | VerdictReply:
     """Ask for it."""
     reply = lab.ask(lambda id_: Set(id=id_, run=run, assignments=words, check_only=check_only))
     assert isinstance(reply, Accepted | VerdictReply)
     return reply
 
 
-def spec_of(lab: Lab, run: str) -> Spec:
+def spec_of(lab: RunsRoot, run: str) -> Spec:
     """As everyone sees it."""
     details = lab.ask(lambda id_: GetDetails(id=id_, run=run))
     assert isinstance(details, DetailsReply)
@@ -133,19 +134,19 @@ def test_threads_of_a_command_are_set_in_its_environment(lab: Lab) -> None:
         ("run.launcher=slurm", "settled when waiting was launched"),
     ],
 )
-def test_what_a_launch_would_refuse_is_refused(lab: Lab, word: str, said: str) -> None:
+def test_what_a_launch_would_refuse_is_refused(sim: SimulatedLab, word: str, said: str) -> None:
     """Nothing is changed, not even by the words beside it; what cannot be set says how it is had."""
-    run = waiting(lab)
+    run = waiting(sim)
     with pytest.raises(MissionError, match=said):
-        set_(lab, run, "ppo.ent_coef=0.01", word)
-    assert spec_of(lab, run).ppo.ent_coef == 0.0
-    assert isinstance(same := set_(lab, run, "ppo.ent_coef=0.0"), Accepted)
+        set_(sim, run, "ppo.ent_coef=0.01", word)
+    assert spec_of(sim, run).ppo.ent_coef == 0.0
+    assert isinstance(same := set_(sim, run, "ppo.ent_coef=0.0"), Accepted)
     assert "has these settings already" in same.notes[0]
 
 
 @pytest.mark.parametrize("verb", ["pause", "freeze", "checkpoint"])
-def test_a_queued_run_is_queued_and_not_a_trainer_that_does_not_answer(lab: Lab, verb: str) -> None:
+def test_a_queued_run_is_queued_and_not_a_trainer_that_does_not_answer(sim: SimulatedLab, verb: str) -> None:
     """What it cannot take yet is refused with its state: "not connected; try again" would help nobody."""
-    run = waiting(lab)
+    run = waiting(sim)
     with pytest.raises(UsageError, match=re.escape(f"cannot {verb} waiting: it is queued")):
-        lab.act(verb, run)
+        sim.act(verb, run)
