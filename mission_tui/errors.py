@@ -43,6 +43,10 @@ class NoSupervisorError(MissionError):
     exit_code = EX_UNAVAILABLE
 
 
+class StoppedSupervisorError(NoSupervisorError):
+    """Somebody stopped the supervisor on purpose: it is started again when a person asks for that."""
+
+
 class ProtocolError(MissionError):
     """The other side of a socket said something malformed, too large or of another version."""
 

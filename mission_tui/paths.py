@@ -25,6 +25,8 @@ except ImportError:
 
 
 _SHOWN_CHARACTERS = 80
+STOPPED = "stopped"
+"""In the supervisor's folder: it ended because somebody asked it to, and screens that are open leave it at that."""
 
 
 def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Path:

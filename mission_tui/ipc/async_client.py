@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import cast
 
 from mission_tui import __version__
-from mission_tui.errors import MissionError, NoSupervisorError
+from mission_tui.errors import MissionError, NoSupervisorError, StoppedSupervisorError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.client import decode_reply, refusal, request_line, welcomed
 from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineReader
 from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply
 from mission_tui.ipc.requests import PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
-from mission_tui.ipc.start import ensure_supervisor, start_readonly_server
+from mission_tui.ipc.start import ensure_supervisor, start_readonly_server, was_stopped
 from mission_tui.paths import socket_dir
 
 RECEIVE_BYTES = 1 << 18
@@ -47,6 +47,7 @@ class AsyncConnection:
         self._replay_t = replay_t
         self._link: _Link | None = None
         self._connecting = asyncio.Lock()
+        self._may_wake = True
         self._retry_s = 0.0
 
     @property
@@ -82,6 +83,10 @@ class AsyncConnection:
                 if isinstance(reply, SnapshotReply):
                     yield reply.snapshot
 
+    def wake(self) -> None:
+        """Start a supervisor that was stopped on request with the next question, as the first question does."""
+        self._may_wake = True
+
     async def close(self) -> None:
         """Let go of the supervisor; whoever still waits for it gets `ConnectionLostError`."""
         if self._link is not None:
@@ -94,7 +99,7 @@ class AsyncConnection:
             await asyncio.sleep(self._retry_s)
             self._retry_s = min(LAST_RETRY_S, 2 * self._retry_s or FIRST_RETRY_S)
             self._link = await self._open()
-            self._retry_s = 0.0
+            self._retry_s, self._may_wake = 0.0, False
             return self._link
 
     async def _open(self) -> _Link:
@@ -106,6 +111,10 @@ class AsyncConnection:
         except (OSError, ConnectionLostError) as error:
             if not self._start:
                 raise NoSupervisorError(f"no supervisor runs for {self._root}") from error
+            if not self._may_wake and await asyncio.to_thread(was_stopped, self._root):
+                raise StoppedSupervisorError(
+                    f"no supervisor runs for {self._root}: it was stopped on request"
+                ) from error
         await asyncio.to_thread(ensure_supervisor, self._root)
         try:
             return await _Link.open(path)

@@ -22,7 +22,7 @@ from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.captured import is_text
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
-from mission_tui.paths import socket_dir
+from mission_tui.paths import STOPPED, socket_dir
 from mission_tui.plain_files import make_folder, open_fresh, open_plain, open_to_append, open_to_lock
 
 SUPERVISOR = "mission_tui.supervisor"
@@ -37,6 +37,11 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 def operator_socket(root: Path) -> Path:
     """Where the supervisor of `root` answers clients."""
     return socket_dir(root) / OPERATOR_SOCKET
+
+
+def was_stopped(root: Path) -> bool:
+    """Whether the last supervisor of the runs root ended because somebody asked it to."""
+    return (root / ".supervisor" / STOPPED).exists()
 
 
 def ensure_supervisor(root: Path, timeout_s: float = 5.0) -> None:

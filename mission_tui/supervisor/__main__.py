@@ -20,6 +20,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from mission_tui.ipc.roots import name_root, unname_root
 from mission_tui.ipc.server import serve_operator
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET, prepare_socket_dir
 from mission_tui.ipc.telemetry_server import serve_telemetry
-from mission_tui.paths import socket_dir
+from mission_tui.paths import STOPPED, socket_dir
 from mission_tui.plain_files import make_folder, open_fresh, open_to_lock
 from mission_tui.records.files.storage import storing
 from mission_tui.records.root_checks import check_locks, check_private
@@ -43,7 +44,7 @@ from mission_tui.supervisor.launchers.caller import drop_run_markers
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle.adoption import load_waiting, taking_in
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
-from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.core import ON_REQUEST, Core
 from mission_tui.supervisor.runs.run_directory import half_made, sweep_up
 from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.watching.meter_history import Instruments
@@ -99,6 +100,12 @@ def _ignore_in_git(path: Path) -> None:
             os.close(descriptor)
 
 
+def _mark_stopped(path: Path) -> None:
+    """Have open screens leave it at that; a disk that takes nothing costs only this."""
+    with suppress(OSError):
+        os.close(open_fresh(path))
+
+
 def _lock_path(root: Path) -> Path:
     return supervisor_dir(root) / "lock"
 
@@ -127,7 +134,11 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
     duties.begin(
         "reading", _read_all(core, dispatcher, listeners, duties, partial(still_ours, _lock_path(root), lock), limits)
     )
+    with suppress(OSError):
+        (supervisor_dir(root) / STOPPED).unlink()
     why = await core.leaving
+    if why == ON_REQUEST:
+        _mark_stopped(supervisor_dir(root) / STOPPED)
     log.info("supervisor %d leaves: %s", os.getpid(), why)
     duties.end()
     for listener in listeners:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError
+from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError, StoppedSupervisorError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.requests import AnsweredBy, GoTo
@@ -18,7 +18,8 @@ from mission_tui.ipc.requests import AnsweredBy, GoTo
 Answer = TypeVar("Answer")
 Question = TypeVar("Question")
 Found = TypeVar("Found")
-Lost = Callable[[str, bool], None]
+Loss = Literal["gone", "stopped", "refuses"]
+Lost = Callable[[str, Loss], None]
 _FIRST_WAIT_S = 0.25
 _LONGEST_WAIT_S = 2.0
 STEPS = (("1s", 1.0), ("10s", 10.0), ("1m", 60.0), ("10m", 600.0), ("1h", 3600.0), ("6h", 21600.0), ("1d", 86400.0))
@@ -36,24 +37,32 @@ class FleetClient(Protocol):
     def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncIterator[Answer | Progress]:
         """Progress of a long request, and at the end its answer."""
 
+    def wake(self) -> None:
+        """From now on a supervisor that was stopped on request is started again."""
+
     async def close(self) -> None:
         """Let go of the supervisor."""
 
 
 async def follow(client: FleetClient, arrived: Callable[[FleetSnapshot], None], lost: Lost) -> None:
-    """Follow until cancelled. `lost` gets the reason each time the link ends or cannot be made, and whether there is
-    nobody: one that is there and takes no word from us is of another version.
+    """Follow until cancelled. `lost` gets the reason each time the link ends or cannot be made, and what that means:
+    one that is there and takes no word from us is of another version.
     """
     wait_s = _FIRST_WAIT_S
     while True:
-        why, nobody = "it ended", True
+        why = "it ended"
+        loss: Loss = "gone"
         try:
             async for snapshot in client.watch():
                 wait_s = _FIRST_WAIT_S
                 arrived(snapshot)
         except MissionError as error:
-            why, nobody = str(error), isinstance(error, NoSupervisorError | ProtocolError)
-        lost(why, nobody)
+            why = str(error)
+            if isinstance(error, StoppedSupervisorError):
+                loss = "stopped"
+            elif not isinstance(error, NoSupervisorError | ProtocolError):
+                loss = "refuses"
+        lost(why, loss)
         await asyncio.sleep(wait_s)
         wait_s = min(_LONGEST_WAIT_S, wait_s * 1.6)
 

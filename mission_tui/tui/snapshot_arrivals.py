@@ -18,6 +18,7 @@ from mission_tui.fleet.events.metrics import RETURN, number
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.requests import GetHistory
+from mission_tui.tui.client import Loss
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.news import News, StaleNews, desktop_note, sentences
@@ -66,11 +67,13 @@ class SnapshotArrivals:
         if self._timer is None:
             self._draw_in(max(self.pace.due(self._app_context.clock()), self._flow.rest_s()))
 
-    def lost(self, why: str, nobody: bool) -> None:
-        """With `nobody` the supervisor is gone, or never came; else there is one that refuses this screen."""
+    def lost(self, why: str, loss: Loss) -> None:
+        """The supervisor is gone or never came, was stopped on purpose, or there is one that refuses this screen."""
         state = "supervisor gone, reconnecting; runs go on"
-        if not nobody:
+        if loss == "refuses":
             state = "the supervisor refuses this screen: leave with q and start mission-tui again; runs go on"
+        elif loss == "stopped":
+            state = "the supervisor was stopped on request: F5 starts it again; runs go on"
         elif self._newest is None:
             state = "no supervisor yet, trying again"
         self._app_context.banner = f"{state} ({why})"

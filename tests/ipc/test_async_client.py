@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.errors import NoSupervisorError, PresetError
+from mission_tui.errors import NoSupervisorError, PresetError, StoppedSupervisorError
 from mission_tui.ipc.async_client import AsyncConnection
 from mission_tui.ipc.framing import ConnectionLostError, encode
 from mission_tui.ipc.replies import Accepted, Evaluated, Progress, Refused, SnapshotReply
 from mission_tui.ipc.requests import Act, Evaluate, GetEnded, GetSnapshot
+from mission_tui.paths import STOPPED
 from tests.ipc.serving import operator_path, served, snapshot, until
 
 
@@ -151,3 +152,33 @@ async def test_a_server_that_talks_nonsense_is_an_error(tmp_path: Path) -> None:
             for words in ("full up", "answered a hello with Accepted", "not a message of this protocol"):
                 with pytest.raises(Exception, match=words):
                     await connection.ask(lambda id_: GetSnapshot(id=id_))
+
+
+async def test_a_supervisor_that_was_stopped_is_not_started_in_passing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that had one leaves it at that until it is woken; the first question of another one starts it."""
+    started: list[Path] = []
+    monkeypatch.setattr("mission_tui.ipc.async_client.ensure_supervisor", started.append)
+    connection = AsyncConnection(tmp_path)
+    async with served(tmp_path):
+        await connection.ask(lambda id_: GetSnapshot(id=id_))
+    (tmp_path / ".supervisor").mkdir(exist_ok=True)
+    (tmp_path / ".supervisor" / STOPPED).touch()
+    with pytest.raises(StoppedSupervisorError, match="stopped on request"):
+        await until_refused(connection)
+    assert started == []
+    connection.wake()
+    for asked in (connection, AsyncConnection(tmp_path)):
+        with pytest.raises(NoSupervisorError, match="does not answer"):
+            await asked.ask(lambda id_: GetSnapshot(id=id_))
+    assert started == [tmp_path, tmp_path]
+
+
+async def until_refused(connection: AsyncConnection) -> None:
+    """Ask until the loss of the link is known."""
+    for _ in range(3):
+        try:
+            await connection.ask(lambda id_: GetSnapshot(id=id_))
+        except ConnectionLostError:
+            continue

@@ -99,6 +99,10 @@ class FakeClient:
             raise MissionError(answer.message)
         yield cast("Answer", answer)
 
+    def wake(self) -> None:
+        """As F5 does."""
+        self.gone = False
+
     async def close(self) -> None:
         """Nothing to let go of."""
 

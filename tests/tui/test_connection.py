@@ -50,7 +50,7 @@ async def test_a_supervisor_of_another_version_is_not_called_gone() -> None:
     """It is there and refuses: the banner says so, all of it, with what helps, and keeps to the terminal's width."""
     async with staged() as stage:
         why = "this supervisor (2.0) speaks protocol 2, the client (1.0) 1: use one version of mission-tui for both"
-        stage.app.arrivals.lost(why, False)
+        stage.app.arrivals.lost(why, "refuses")
         await stage.still()
         said = " ".join(" ".join(line.split()) for line in stage.lines()[1:5])
         assert "▲ the supervisor refuses this screen: leave with q and start mission-tui again" in said
@@ -124,3 +124,13 @@ async def test_a_picture_that_is_due_when_the_program_ends_is_not_drawn() -> Non
     async with staged() as stage:
         await stage.press("q")
     stage.app.arrivals._draw()
+
+
+async def test_a_supervisor_that_was_stopped_stays_stopped_until_f5() -> None:
+    """The banner says who did what, and the key that starts it again."""
+    async with staged() as stage:
+        stage.app.arrivals.lost("no supervisor runs for /home/ada/lab/runs: it was stopped on request", "stopped")
+        await stage.shows("the supervisor was stopped on request: F5 starts it again; runs go on")
+        stage.client.gone = True
+        await stage.press("f5")
+        await stage.until(lambda: "refreshed" in stage.toasts())

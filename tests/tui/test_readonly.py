@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.ipc.requests import Act, Clean, Evaluate, Launch, Resume, Undo
+from mission_tui.ipc.requests import Act, Clean, Evaluate, GetUpgrades, Launch, Resume, Undo
 from mission_tui.tui.actions import ACTIONS, offered
 from tests.tui.fleets import a_fleet
 from tests.tui.stage import staged
@@ -57,3 +57,12 @@ def test_looking_is_offered() -> None:
     names = {action.name for action in offered("fleet", readonly=True)}
     assert {"open", "log", "details", "filter", "copy", "help", "leave"} <= names
     assert not names & {"launch", "stop", "kill", "clean", "new"}
+
+
+async def test_what_only_looks_ends_in_no_error() -> None:
+    """F5 reads the snapshot again, and asks nobody about packages; `c` compares."""
+    async with staged(readonly=True) as stage:
+        await stage.press("f5")
+        await stage.until(lambda: "refreshed" in stage.toasts())
+        assert not stage.client.asked_for(GetUpgrades)
+        assert all(told.severity == "information" for told in stage.app._notifications)

@@ -162,3 +162,13 @@ async def test_what_was_found_then_does_not_ring_now() -> None:
         ill = structs.replace(fleet.runs[0], findings=(nan,))
         await stage.arrive(structs.replace(fleet, runs=(ill, *fleet.runs[1:])))
         assert stage.toasts() == []
+
+
+async def test_what_has_no_meaning_in_the_past_is_said_and_not_asked() -> None:
+    """F5 and `c` open nothing and show no error."""
+    async with replaying() as stage:
+        for key, said in (("f5", "a replay does not change by itself"), ("c", "runs are compared as they are now")):
+            await stage.press(key)
+            await stage.until(lambda said=said: any(said in toast for toast in stage.toasts()))  # type: ignore[misc]
+            assert all(told.severity == "information" for told in stage.app._notifications)
+            assert len(stage.app.screen_stack) == 1

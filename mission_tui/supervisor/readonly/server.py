@@ -27,6 +27,7 @@ from mission_tui.gpu_driver import has_gpu
 from mission_tui.ipc.local_asyncio import asyncio
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, Quoted, SnapshotReply, StripReply
 from mission_tui.ipc.requests import (
+    Compare,
     GetAdoptable,
     GetDetails,
     GetEnded,
@@ -46,7 +47,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.queries.adoptable import adoptable
 from mission_tui.supervisor.queries.details import details
-from mission_tui.supervisor.queries.history import history, strip_of
+from mission_tui.supervisor.queries.history import compare, history, strip_of
 from mission_tui.supervisor.queries.log import log
 from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
 from mission_tui.supervisor.readonly.fleet import ReadonlyFleet
@@ -139,6 +140,8 @@ class ReadonlyServer:
                 return StripReply(re=request.id, strip=strip_of(tracks, runs.store, request, time.time()))
             case GetLog():
                 return await log(runs, request)
+            case Compare():
+                return await compare(runs, request)
             case GetEnded():
                 return ended_page(runs, request)
             case GetNamed():

@@ -23,6 +23,9 @@ from mission_tui.supervisor.runs.machine_state import MachineState
 from mission_tui.supervisor.runs.registry import Runs, hold_reserve
 from mission_tui.supervisor.runs.variables import Variables
 
+ON_REQUEST = "asked to"
+"""Why this process leaves where a person asked for that."""
+
 
 class FleetReading:
     """How far the start is: `unread` directories are still being read, and `whole` is set once none is."""

@@ -15,7 +15,7 @@ from mission_tui.ipc.requests import Act, Shutdown
 from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order
 from mission_tui.supervisor.ending.freezing import freeze_run
 from mission_tui.supervisor.ending.ladder import kill_now, stop_gracefully
-from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.core import ON_REQUEST, Core
 from mission_tui.supervisor.runs.live_run import AskedCheckpoint, LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.restart_rules import call_off_restarts, waiting_for_restart
@@ -167,6 +167,6 @@ async def shutdown(core: Core, request: Shutdown) -> Accepted:
                 core.record_verb(run, "stop")
                 stop_gracefully(core, run)
         await asyncio.gather(*(run.gone.wait() for run in runs))
-    core.request_exit("asked to")
+    core.request_exit(ON_REQUEST)
     notes = tuple(unseen) if request.with_runs or not runs else (f"{len(runs)} runs go on",)
     return Accepted(re=request.id, runs=tuple(run.id for run in runs) if request.with_runs else (), notes=notes)

@@ -8,7 +8,6 @@ import asyncio
 import os
 import subprocess
 from collections.abc import Mapping
-from functools import partial
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.time_words import BACK_S, parse_moment
@@ -17,7 +16,7 @@ from mission_tui.ipc.requests import GetSnapshot, GetUpgrades
 from mission_tui.tui.drawing.strips import home_relative
 from mission_tui.tui.screens.info_sheets import AwayScreen, EvaluationScreen, HelpScreen
 from mission_tui.tui.screens.picker import Picker
-from mission_tui.tui.screens.questions import LineInputScreen, typed
+from mission_tui.tui.screens.questions import ask_line
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.verbs.orders import Verb
 from mission_tui.tui.widgets.choices import Choice
@@ -30,6 +29,9 @@ _LABEL = 28
 
 async def compare(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Open the comparison, or say why there is none."""
+    if app_context.snapshot is not None and app_context.snapshot.replay is not None:
+        app_context.toast("runs are compared as they are now: H goes back to now, then c")
+        return
     # Statistics and curves are needed here alone.
     from mission_tui.fleet.compare import MOST
     from mission_tui.tui.screens.compare import CompareScreen
@@ -87,11 +89,17 @@ async def help_(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
 
 
 async def refresh(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
-    """Read all of it again."""
+    """Read all of it again. In a replay there is nothing that could have changed."""
+    if app_context.snapshot is not None and app_context.snapshot.replay is not None:
+        app_context.toast("a replay does not change by itself: , and . move through time, H goes back to now")
+        return
+    app_context.wake()
     await app_context.read_presets()
     reply = await app_context.ask(lambda id_: GetSnapshot(id=id_))
     app_context.arrived(reply.snapshot)
     app_context.toast("refreshed", seconds=2.0)
+    if app_context.readonly:
+        return  # which packages were upgraded is for whoever resumes those runs
     # Last, because it asks each interpreter, which takes a moment.
     found = await app_context.ask(lambda id_: GetUpgrades(id=id_))
     for one in found.upgrades:
@@ -201,7 +209,7 @@ async def go_to(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
             if app_context.snapshot is not None and app_context.snapshot.replay is not None:
                 app_context.replay_seek.seek(parse_moment(word, app_context.snapshot.replay.until))
 
-        await typed(app_context, partial(LineInputScreen, "Go to", _HELP, "goes there", "03:12"), there)
+        await ask_line(app_context, "Go to", _HELP, "goes there", "03:12", there)
 
 
 def _replaying(app_context: AppContext) -> bool:
