@@ -7,13 +7,14 @@ from textual.strip import Strip
 
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.processes import EnvWorkers, LateWorker, Pids, Placement, SlowWorker, Usage
+from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.fleet.views.snapshot import HeldResources
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.drawing.glyphs import to_ascii
 from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.screens.info_sheets import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
-from mission_tui.tui.sections.config import config, settings
+from mission_tui.tui.sections.config import Other, config, difference, settings
 from mission_tui.tui.sections.episodes import episodes, stacked
 from mission_tui.tui.sections.health import health
 from mission_tui.tui.sections.tabs import learn
@@ -276,3 +277,18 @@ def test_nothing_of_an_ended_run_is_now() -> None:
     assert "updates 1,204-1,403, to its last update" in over
     assert "so far" not in over
     assert "so far" in text(health(a_run("a", findings=(KL_FINDING,)), None, 80, NOW))
+
+
+def test_a_schedule_is_one_setting() -> None:
+    """`0.001 → 0 linear`, and it differs from a constant that runs with the same value now."""
+    spec = a_spec()
+    falling = structs.replace(spec, ppo=structs.replace(spec.ppo, learning_rate=Schedule(start=0.001)))
+    constant = structs.replace(spec, ppo=structs.replace(spec.ppo, learning_rate=0.001))
+    effective = {"ppo": {"learning_rate": 0.001}}
+    rows = {name: (asked, ran) for name, asked, ran, _ in settings(falling, effective)}
+    assert rows["ppo.learning_rate"] == ("0.001 → 0 linear", "0.001")
+    assert not any(name.startswith("ppo.learning_rate.") for name in rows)
+    shown = structs.replace(details(1, LIVE[0]), spec=falling, effective=effective)
+    text = "\n".join(strip.text for strip in difference(shown, Other("b", constant, effective, run=True), 100))
+    assert "ppo.learning_rate" in text
+    assert "0.001 → 0 linear" in text

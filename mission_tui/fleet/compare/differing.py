@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from mission_tui.fleet.compare.results import Side
 from mission_tui.fleet.events.provenance import Provenance
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import Spec, schedule_words
 from mission_tui.fleet.text import clean
 
 _WORDS_ONLY = ("preset", "description")
@@ -87,6 +87,8 @@ def _settings(side: Side) -> dict[str, Any]:
 
 def _flatten(name: str, value: Any, flat: dict[str, Any]) -> None:
     match value:
+        case dict() if (schedule := schedule_words(value)) is not None:
+            flat[name] = schedule
         case dict():
             for key, item in value.items():
                 _flatten(f"{name}.{clean(str(key), 60)}", item, flat)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, ValidationError, convert, field
 
 from mission_tui.fleet.specs.thresholds import HealthKeep
 
@@ -77,6 +77,16 @@ class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     start: NonNegative
     end: NonNegative = 0.0
     kind: Literal["linear"] = "linear"
+
+
+def schedule_words(value: object) -> str | None:
+    """``0.001 → 0 linear`` for a schedule, or the table that one is written as; None for all else."""
+    if isinstance(value, Mapping) and value.keys() == {"start", "end", "kind"}:
+        try:
+            value = convert(value, Schedule)
+        except ValidationError:
+            return None
+    return f"{value.start:g} → {value.end:g} {value.kind}" if isinstance(value, Schedule) else None
 
 
 class Normalize(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.fleet.specs.preset import as_tables
-from mission_tui.fleet.specs.spec import Spec, part_words
+from mission_tui.fleet.specs.spec import Schedule, Spec, part_words, schedule_words
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
@@ -73,7 +73,9 @@ def _rank(name: str) -> tuple[int, str]:
 
 
 def _flat(prefix: str, value: object) -> Iterator[tuple[str, object]]:
-    if isinstance(value, Mapping) and value:
+    if (schedule := schedule_words(value)) is not None:
+        yield prefix, schedule
+    elif isinstance(value, Mapping) and value:
         for key, inner in value.items():
             yield from _flat(f"{prefix}.{key}" if prefix else str(key), inner)
     elif value not in ({}, [], ()):
@@ -152,10 +154,17 @@ def _values(details: DetailsReply, other: Other) -> tuple[dict[str, str], dict[s
     """What was asked for; against a run what really runs, where that is known of both."""
     assert other.spec is not None
     sides = [_both(details.spec, details.effective), _both(other.spec, other.effective)]
+    schedules = {
+        f"ppo.{name}"
+        for spec in (details.spec, other.spec)
+        for name in spec.ppo.__struct_fields__
+        if isinstance(getattr(spec.ppo, name), Schedule)
+    }
     known: list[dict[str, str]] = [{}, {}]
     for name in dict.fromkeys(name for side in sides for name in side):
         pairs = [side.get(name, (None, None)) for side in sides]
-        ran = all(value is not None for _, value in pairs)
+        # What runs of a schedule is its value at one moment, which may be that of a constant.
+        ran = all(value is not None for _, value in pairs) and name not in schedules
         for into, (asked, effective) in zip(known, pairs, strict=True):
             value = effective if ran or (asked is None and other.run) else asked
             if value is not None:
