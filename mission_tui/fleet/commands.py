@@ -310,6 +310,11 @@ def objection(name: str, can: tuple[str, ...], state: RunState) -> str | None:
     return COMMANDS[name].why_not.get(state, f"it is {state}")
 
 
+def is_done_already(name: str, view: RunView) -> bool:
+    """Whether the run does already what the command asks; one that parks can still be stopped for good."""
+    return view.state in COMMANDS[name].already and not (name == "stop" and view.parking)
+
+
 def is_applicable(name: str, view: RunView, finding: Finding | None = None) -> bool:
     """Whether the command would do something to `view`; `finding` is the one that keys for findings would apply to.
 
@@ -321,7 +326,7 @@ def is_applicable(name: str, view: RunView, finding: Finding | None = None) -> b
     foreign = "foreign" in view.flags
     if name == "adopt" or (foreign and command.ours):
         return foreign and name == "adopt"
-    if objection(name, view.can, view.state) is not None or view.state in command.already:
+    if objection(name, view.can, view.state) is not None or is_done_already(name, view):
         return False
     if command.on_finding:
         return _helps(name, finding)

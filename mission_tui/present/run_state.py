@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 
 _PHASES_SHOWN = ("rollout", "update", "saving")
 
 
 def state_word(view: RunView) -> str:
-    """One word: the outcome of an ended run, the phase of a running one unless it is to pause, else the state."""
+    """One word: the outcome of an ended run, the phase of a running one unless it is to pause, else the state; of
+    one that stops to be resumed later `parking`.
+    """
     if view.state == "ended":
         return view.outcome or "ended"
     if view.pausing:
         return "pausing"
+    if view.parking:
+        return "parking"
     if view.state == "running" and view.phase in _PHASES_SHOWN:
         return view.phase
     if view.restart is not None:
         return "restarts"
     return view.state
+
+
+_WHILE_IT_LIVES = frozenset({"throughput", "hang", "checkpoint-age"})
+"""Rules about a process at work: of a run that is over they say nothing that could still be mended."""
+
+
+def asks_for_action(view: RunView) -> tuple[Finding, ...]:
+    """The findings that somebody should look at, as lists and comparisons count them: open ones, information left out,
+    and of a run that is over not those about its process.
+    """
+    over = view.state in OVER
+    return tuple(
+        finding
+        for finding in view.findings
+        if finding.state == "open" and finding.severity != "info" and not (over and finding.rule in _WHILE_IT_LIVES)
+    )
 
 
 def share_done(view: RunView) -> float | None:

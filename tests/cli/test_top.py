@@ -149,3 +149,9 @@ def test_the_series_of_a_run_is_csv(quick: Shell) -> None:
     assert max(shares) > 50.0
     assert any(row["what"] == "host" and 0.0 <= float(row["cpu_percent"]) <= 100.0 for row in rows)
     assert quick("top", "--csv", "--json").returncode == 2
+
+
+def test_the_state_is_the_word_of_the_screen() -> None:
+    """A run that is asked to pause is `pausing` in every table, whatever its phase."""
+    (row,) = usage_table((structs.replace(using("calm", 12.0), pausing=True),)).rows
+    assert row[2] == "pausing"

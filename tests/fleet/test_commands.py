@@ -6,7 +6,7 @@ from typing import get_args
 
 from msgspec import structs
 
-from mission_tui.fleet.commands import CATALOGUE, is_applicable, objection, refusal
+from mission_tui.fleet.commands import CATALOGUE, is_applicable, is_done_already, objection, refusal
 from mission_tui.fleet.events.journal import ActVerb
 from mission_tui.fleet.events.outcome import RunState
 from tests.tui.fleets import KL_FINDING, LIVE, ended
@@ -70,3 +70,12 @@ def test_names_keys_and_words_are_used_once() -> None:
         assert len(each) == len(set(each))
     keys = [key for row in CATALOGUE for key in row.keys]
     assert len(keys) == len(set(keys))
+
+
+def test_a_run_that_parks_can_still_be_stopped_for_good() -> None:
+    """It would come back otherwise. One that stops already is left at that; the supervisor asks the same."""
+    parking = structs.replace(LIVE[0], state="stopping", parking=True)
+    assert is_applicable("stop", parking)
+    assert not is_done_already("stop", parking)
+    assert is_done_already("stop", structs.replace(parking, parking=False))
+    assert objection("stop", parking.can, "stopping") is None

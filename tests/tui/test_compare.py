@@ -37,7 +37,7 @@ async def test_marked_runs_are_shown_beside_each_other(size: tuple[int, int]) ->
         await stage.shows("ppo.gamma")
         (request,) = stage.client.asked_for(Compare)
         assert request.runs == (LIVE[0].id, LIVE[1].id)
-        for text in ("compare 2 runs  ", "to 200", "2 warn", "0.99", "1 seed of each setting: no interval"):
+        for text in ("compare 2 runs  ", "to 200", "0/2 open", "0.99", "1 seed of each setting: no interval"):
             await stage.shows(text)
         plot = stage.lines()[1 : size[1] // 3]
         assert any("\u2800" < character < "\u28ff" for row in plot for character in row)
@@ -132,3 +132,12 @@ def test_no_figure_of_a_comparison_is_ever_cut(width: int) -> None:
     assert [line.split()[0] for line in lines[1:]] == list("ABCDEF")
     assert not any("…" in word for line in lines for word in line.split()[2:])
     assert all("best" in lines[0] and len(line) == width for line in lines)
+
+
+async def test_findings_are_counted_as_the_list_counts_them() -> None:
+    """Those that are open now, of every incident of the whole run."""
+    async with staged(size=(120, 40)) as stage:
+        answer(stage, a_side(LIVE[0], 7, 2.0), a_side(LIVE[1], 7, 3.0))
+        await stage.press("space", "space", "c")
+        await stage.shows("1/2 open")
+        assert "0/2 open" in stage.text()

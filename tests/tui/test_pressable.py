@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+from msgspec import structs
+
 from mission_tui.tui.drawing.strips import key_at
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.screens.run import RunScreen
+from tests.tui.fleets import LIVE, a_fleet
 from tests.tui.stage import Stage, staged
 
 
@@ -40,3 +46,12 @@ async def test_the_mouse_alone_asks_answers_and_goes_back() -> None:
         await stage.until(lambda: isinstance(stage.screen, FleetScreen))
         await _click(stage, "? help")
         await stage.shows("take back a start or a removal")
+
+
+@pytest.mark.parametrize("state", ["paused", "frozen"])
+async def test_a_run_that_stands_says_how_it_goes_on(state: Any) -> None:
+    """At 80 columns too, and where no toast covers it: at the left."""
+    standing = structs.replace(LIVE[0], state=state, phase=None)
+    async with staged(a_fleet((standing,))) as stage:
+        assert stage.lines()[-1].startswith(" r resume  1 demo")
+        assert stage.lines()[-1].count("r resume") == 1

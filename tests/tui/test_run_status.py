@@ -176,3 +176,18 @@ def test_an_ended_run_says_what_happened_and_what_is_left() -> None:
     """One sentence with outcome, kind, cause, age, length and last checkpoint."""
     said = run_status.headline(ended("a", 5, "failed", kind="oom", cause="out of memory", last_checkpoint=None), NOW)
     assert said == "failed (oom): out of memory; 5m ago after 11m40;  no checkpoint"
+
+
+def test_what_is_over_is_not_slow() -> None:
+    """A finding about its process says nothing of a finished run that could be mended; one about learning does."""
+    slow = structs.replace(KL_FINDING, rule="throughput")
+    assert run_status.badge(a_run("quick", findings=(slow,)))[0] == "▲ slow"
+    done = ended("quick", 5, findings=(slow,))
+    assert run_status.badge(done)[0] == "ok ·"
+    assert run_status.headline_finding(done) is None
+    assert run_status.badge(ended("quick", 5, findings=(slow, KL_FINDING)))[0] == "▲ KL"
+
+
+def test_a_run_that_parks_says_so() -> None:
+    """`stopping` would be for good."""
+    assert state_word(structs.replace(LIVE[0], state="stopping", parking=True)) == "parking"

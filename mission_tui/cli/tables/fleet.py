@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView
 
-from mission_tui.present.run_state import share_done, state_word
+from mission_tui.present.run_state import asks_for_action, share_done, state_word
 
 _FULL_PERCENT = 90.0
 
@@ -100,7 +100,7 @@ def _remark(view: RunView, now: float) -> str:
         left = duration(max(0.0, view.restart.due_t - now))
         return f"restarts in {left} ({view.restart.number} of {view.restart.most}): {view.cause}"
     # They come worst first.
-    asking = [it.sentence for it in view.findings if it.state == "open" and it.severity != "info"]
+    asking = [it.sentence for it in asks_for_action(view)]
     flags = ", ".join(flag for flag in view.flags if flag != "failed-duty")
     # A failed checkpoint has a finding that explains it; one of the two is enough.
     has_finding = any(it.rule == "checkpoint-age" and it.state == "open" for it in view.findings)

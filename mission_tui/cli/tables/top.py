@@ -12,6 +12,7 @@ from mission_tui.fleet.events.processes import worker_sentences
 from mission_tui.fleet.strips.attribution import Attribution, attribute, duty_sentence
 from mission_tui.fleet.views.machine_sharing import share_of
 from mission_tui.present.numbers import DASH, count, in_unit, size
+from mission_tui.present.run_state import state_word
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -99,7 +100,7 @@ def _cells(view: RunView, usage: Usage) -> dict[str, str]:
     return {
         "run": view.id,
         "name": view.name,
-        "state": view.phase if view.state == "running" and view.phase else view.state,
+        "state": state_word(view),
         "CPU": in_unit(usage.cpu_percent, "%"),
         "memory": size(usage.rss_bytes),
         "share": size(usage.pss_bytes),

@@ -43,6 +43,7 @@ def view_of(run: RunHistory) -> RunView:
         state=run.state,
         created_t=journal.created_t,
         pausing=run.state in ("starting", "running") and "pause" in journal.asked,
+        parking=run.state == "stopping" and journal.asked & ENDING == {"park"},
         group=journal.group,
         description=_description(spec),
         outcome=cast("Word", outcome_word(outcome)) if outcome else None,

@@ -178,8 +178,9 @@ class RunView(Struct, frozen=True, kw_only=True):
     the last attempts that began by themselves; `rebooted`: the run ended because the machine was restarted. `workers`
     says how the env workers are of a run that has any. `placed` is the GPU that was chosen for its newest attempt, if
     there was a choice. `payoff` is what it brought when it last joined the others, or left them. `pausing`: it
-    was asked to pause, and will at its next update. `failed_duties` are what its newest attempt should have done, or
-    should have been done for it, and has not been made good since. `checkpoint_t`: when `last_checkpoint` was saved.
+    was asked to pause, and will at its next update; `parking`: it saves and ends to be resumed later. `failed_duties`
+    are what its newest attempt should have done, or should have been done for it, and has not been made good since.
+    `checkpoint_t`: when `last_checkpoint` was saved.
     """
 
     id: str
@@ -189,6 +190,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     state: RunState
     created_t: float
     pausing: bool = False
+    parking: bool = False
     group: str | None = None
     description: str = ""
     outcome: Literal["finished", "stopped", "killed", "failed", "lost"] | None = None

@@ -21,6 +21,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import ComparisonReply
 from mission_tui.ipc.requests import Compare
 from mission_tui.present import numbers
+from mission_tui.present.run_state import asks_for_action
 from mission_tui.tui.actions import Move
 from mission_tui.tui.client import LatestQuery
 from mission_tui.tui.drawing import colours
@@ -35,7 +36,8 @@ from mission_tui.tui.widgets.lines import ScrollLines
 _AROUND, _LEAST_CHART = 2, 8
 _HINT = "t steps or time  ↑↓ scroll  F5 again  Esc back"
 _NAME, _VALUE, _NAMED_FROM = 22, 11, 70
-_FINDINGS: Mapping[Severity, str] = {"critical": "crit", "warning": "warn", "info": "info"}
+_COUNTED: tuple[Severity, ...] = ("critical", "warning")
+"""Information asks for nothing, and is counted nowhere."""
 
 _WORDS = frozenset({"run", "measure", "findings", "verdict"})
 
@@ -90,7 +92,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
         if self._found is not None:
             chart = self.query_one(ComparisonChart)
             chart.display = any(len(curve.x) > 1 for curve in (*self._found.curves, *self._found.bands))
-            chart.styles.height = self._chart_rows(len(comparison(self._found, self.size.width)))
+            chart.styles.height = self._chart_rows(len(comparison(self._found, self.size.width, self._open_now())))
             chart.draw_comparison(self._found)
         for widget in self.query(ScrollLines):
             widget.redraw()
@@ -121,7 +123,12 @@ class CompareScreen(Screen[None], inherit_bindings=False):
     def _lines(self, width: int) -> list[Strip]:
         if self._trouble:
             return [line([(f" {self._trouble}", colours.ALARM)], width)]
-        return comparison(self._found, width) if self._found is not None else []
+        return comparison(self._found, width, self._open_now()) if self._found is not None else []
+
+    def _open_now(self) -> dict[str, int]:
+        """How many findings of each run ask for action, as its row in the list counts them."""
+        views = {view.id: self._app_context.view(view.id) or view for view in self._runs}
+        return {run: len(asks_for_action(view)) for run, view in views.items()}
 
     def action_scroll_to(self, how: Move) -> None:
         """Scroll the tables."""
@@ -149,9 +156,9 @@ def _span(found: Comparison) -> str:
     return f"  area up to {say(found.span[1])}"
 
 
-def comparison(found: Comparison, width: int) -> list[Strip]:
-    """The lines for `width` cells."""
-    strips = _results(found, width)
+def comparison(found: Comparison, width: int, open_now: Mapping[str, int] | None = None) -> list[Strip]:
+    """The lines for `width` cells; `open_now` findings of each run, by its id, ask for action."""
+    strips = _results(found, width, open_now or {})
     for note in found.notes:
         first, *more = wrap(note, width - 4)
         strips.append(line([("  ! ", colours.WARN), (first, colours.INK)], width))
@@ -198,7 +205,7 @@ def _hue(found: Comparison, place: int) -> Style:
     return Style(color=HUES[found.runs[place].cohort % len(HUES)], bold=True)
 
 
-def _results(found: Comparison, width: int) -> list[Strip]:
+def _results(found: Comparison, width: int, open_now: Mapping[str, int]) -> list[Strip]:
     heads = [("run", 0), ("seed", 3), ("best", 0), ("final", 1), ("area", 4)]
     heads += [(f"to {numbers.reading(found.threshold)}", 2), ("in", 5)] if found.threshold is not None else []
     heads += [("st/s", 3), ("memory", 6), ("findings", 2)]
@@ -210,14 +217,18 @@ def _results(found: Comparison, width: int) -> list[Strip]:
         cells += [numbers.reading(value) for value in (result.best, result.final, result.area)]
         if found.threshold is not None:
             cells += [numbers.compact(result.threshold_timesteps), numbers.duration(result.threshold_s)]
-        cells += [numbers.rate(result.steps_per_s), numbers.size(result.peak_rss_bytes), _findings(result)]
+        cells += [numbers.rate(result.steps_per_s), numbers.size(result.peak_rss_bytes)]
+        cells += [_findings(result, open_now.get(run.id))]
         rows.append(_Facts(letter(place), _hue(found, place), tuple(cells)))
     return _table(heads, rows, width)
 
 
-def _findings(result: Result) -> str:
-    said = [f"{result.findings[kind]} {word}" for kind, word in _FINDINGS.items() if result.findings.get(kind)]
-    return " ".join(said) or "none"
+def _findings(result: Result, open_now: int | None) -> str:
+    """`1/4 open`: as many as the list counts, of every incident of the whole run."""
+    number = sum(result.findings.get(kind, 0) for kind in _COUNTED)
+    if open_now is None or not number:
+        return str(number or "none")
+    return f"{open_now}/{number} open"
 
 
 def _seeds(found: Comparison, width: int) -> list[Strip]:

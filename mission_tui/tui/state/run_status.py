@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rich.style import Style
 
@@ -10,7 +10,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
-from mission_tui.present.run_state import state_word
+from mission_tui.present.run_state import asks_for_action, state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
 
@@ -59,19 +59,22 @@ def update_share(view: RunView) -> float | None:
 
 def open_findings(view: RunView) -> tuple[Finding, ...]:
     """Findings that nobody has dealt with, worst first, newest first among equals."""
-    asking = (finding for finding in view.findings if finding.state == "open")
-    return tuple(sorted(asking, key=lambda finding: (_RANK[finding.severity], -finding.last_update)))
+    return _worst_first(finding for finding in view.findings if finding.state == "open")
+
+
+def _worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=lambda finding: (_RANK[finding.severity], -finding.last_update)))
 
 
 def alarms(view: RunView) -> tuple[Finding, ...]:
-    """Open findings that need action, worst first; information does not."""
-    return tuple(finding for finding in open_findings(view) if finding.severity != "info")
+    """Open findings that need action, worst first, newest first among equals."""
+    return _worst_first(asks_for_action(view))
 
 
 def headline_finding(view: RunView) -> Finding | None:
     """The finding to show where there is room for one; information only of a run that trains."""
-    worst = next(iter(open_findings(view)), None)
-    return worst if worst is None or worst.severity != "info" or view.state == "running" else None
+    shown = alarms(view) or (open_findings(view) if view.state == "running" else ())
+    return next(iter(shown), None)
 
 
 def severity_shape(finding: Finding) -> str:

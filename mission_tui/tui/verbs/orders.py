@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, cast
 
-from mission_tui.fleet.commands import CATALOGUE, COMMANDS, objection, refusal
+from mission_tui.fleet.commands import CATALOGUE, is_done_already, objection, refusal
 from mission_tui.fleet.events.journal import ActVerb
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act
@@ -65,8 +65,7 @@ def able(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tuple[R
 
 def fitting(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
     """The runs in a state in which `verb` means something; says so when there is none."""
-    already = COMMANDS[verb].already
-    fit = tuple(it for it in runs if it.state not in already and objection(verb, it.can, it.state) is None)
+    fit = tuple(it for it in runs if not is_done_already(verb, it) and objection(verb, it.can, it.state) is None)
     if not fit and runs:
         one = runs[0]
         app_context.toast(

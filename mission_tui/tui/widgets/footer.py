@@ -12,13 +12,14 @@ from rich.style import Style
 from mission_tui.fleet.commands import is_applicable
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import Action, Place, key_label, offered
+from mission_tui.tui.actions import BY_NAME, Action, Place, key_label, offered
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line, literal
 from mission_tui.tui.state.presets import PresetChoice, by_key
 from mission_tui.tui.widgets.lines import Lines
 
 _ON_FINDINGS = frozenset({"apply", "acknowledge", "silence"})
+_STANDS = frozenset({"paused", "frozen", "parked"})
 
 
 class Hint(Struct, frozen=True):
@@ -47,11 +48,15 @@ def hints(
 ) -> list[Hint]:
     """The hints of a place: undo while it works, then starting, then what fits the chosen run, then looking.
 
+    A run that stands still goes on with one key, which comes before all of them: a toast covers what is at the right.
     `finding` is the one that keys for findings would apply to; on a run's own screen they then stay longest.
     """
     shown: list[Hint] = []
     if undoable and not readonly:
         shown.append(Hint("u", "undo", "app.do('undo')", -1, "undo"))
+    if chosen is not None and not readonly and (chosen.state in _STANDS or chosen.pausing):
+        going_on = BY_NAME["resume"]
+        shown.append(Hint(key_label(going_on.keys[0]), going_on.label, going_on.call, -1, "going on"))
     if place == "fleet" and not readonly:
         for key, preset in by_key(presets).items():
             shown.append(Hint(key, literal(preset.label), f"app.launch({key!r})", 0, "presets"))
@@ -59,6 +64,7 @@ def hints(
         Hint(key_label(action.keys[0]), action.label, action.call, _rank(action, place), action.group)
         for action in offered(place, readonly=readonly)
         if action.hint is not None
+        and all(action.call != hint.call for hint in shown)
         and (action.needs == "none" or (chosen and is_applicable(action.name, chosen, finding)))
     ]
 
