@@ -124,9 +124,9 @@ def test_what_a_logarithm_cannot_show_is_counted_and_said() -> None:
     assert (curve.hidden, curve.broken, len(curve.shown)) == (2, 1, 2)
     settings = ChartSettings(log=True)
     text = said(a_content(settings, a_history(LOSS, (1.0, 0.0, -2.0, "nan", 10.0))), 120)
-    assert "2 points not above 0 are not shown" in text
-    assert "1 points are nan or inf" in text
-    assert "not above" not in said(a_content(ChartSettings(), a_history(LOSS, (1.0, 0.0))))
+    assert "2 points at or below 0 left out" in text
+    assert "1 point nan or inf left out" in text
+    assert "left out" not in said(a_content(ChartSettings(), a_history(LOSS, (1.0, 0.0))))
 
 
 def test_nothing_positive_leaves_an_empty_logarithmic_chart_that_says_why() -> None:
@@ -134,7 +134,15 @@ def test_nothing_positive_leaves_an_empty_logarithmic_chart_that_says_why() -> N
     content = a_content(ChartSettings(log=True), a_history(LOSS, (-1.0, -2.0)))
     assert content.scene is not None
     assert content.scene.reach is None
-    assert "2 points not above 0" in said(content, 120)
+    assert "2 points at or below 0" in said(content, 120)
+
+
+def test_what_is_left_out_is_said_whole_on_a_narrow_screen() -> None:
+    """It takes a line of its own where the title leaves no room; `17 points no` would be the end of it."""
+    settings = ChartSettings(log=True)
+    content = a_content(settings, a_history(LOSS, (1.0, *[0.0] * 17, 10.0)))
+    for width in (48, 60, 80):
+        assert "17 points at or below 0 left out" in said(content, width)
 
 
 def test_curves_of_one_size_share_an_axis_and_others_do_not() -> None:

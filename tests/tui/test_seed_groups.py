@@ -117,3 +117,18 @@ def test_the_state_of_a_large_group_is_never_cut() -> None:
     over = [ended(f"wide-{number}", 5, outcome) for number, outcome in enumerate(("finished", "failed"))]
     assert state(SeedGroup(tuple(over)), 0.0, 8)[0] == "ended"
     assert state(SeedGroup((*over, queued("wide-9"))), 0.0, 8)[0] == "queued"
+
+
+async def test_living_seeds_in_panes_are_folded_too() -> None:
+    """`f` makes them one row below the panes of the others, and panes again."""
+    async with staged(a_fleet((LIVE[0], *SEEDS)), (160, 50)) as stage:
+        await stage.press("down", "f")
+        await stage.shows("wide x3")
+        assert "wide-1 " not in stage.text()
+        assert stage.toasts() == []
+        await stage.press("p")
+        await stage.until(lambda: stage.client.asked_for(Act))
+        assert set(stage.client.asked_for(Act)[0].runs) == {view.id for view in SEEDS}
+        await stage.press("f")
+        await stage.shows("wide-1 ")
+        assert "wide x3" not in stage.text()

@@ -113,3 +113,17 @@ async def test_sixteen_live_runs_scroll_as_panes() -> None:
         await stage.shows("more live runs: move on to see them")
         await stage.press("end")
         await stage.shows("> run-0015")
+
+
+@pytest.mark.parametrize("size", [(36, 8), (20, 5), (30, 3)])
+async def test_no_screen_is_blank_without_a_word(size: tuple[int, int]) -> None:
+    """Where a chart has no room, that is said; so is it of the list."""
+    async with staged(size=size) as stage:
+        assert "too small:" in stage.text()
+        assert "10" in stage.text()
+        await stage.pilot.resize_terminal(80, 24)
+        await stage.shows("heavy-3f9a")
+        await stage.press("enter")
+        await stage.pilot.resize_terminal(*size)
+        await stage.still()
+        assert "no room" in stage.text() or "enough" in stage.text() or size[1] < 6

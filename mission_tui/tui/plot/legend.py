@@ -27,7 +27,7 @@ _AWAY = "Esc", "screen.back"
 def legend(content: Content, width: int) -> list[Strip]:
     """One metric as a title; several as items, as many lines as they need; and below where the crosshair is."""
     if len(content.entries) == 1:
-        rows = [_title(content, content.entries[0])]
+        rows = _wrapped(list(_title(content, content.entries[0])), width)
         if content.entries[0].curve is not None and not _drawn(content):
             rows += [[(f" {text}", colours.QUIET)] for text in wrap(content.empty, width - 2)]
     else:
@@ -43,12 +43,17 @@ def _drawn(content: Content) -> bool:
     return content.scene is not None and content.scene.reach is not None
 
 
-def _title(content: Content, entry: Entry) -> list[Part]:
+def _title(content: Content, entry: Entry) -> Iterator[list[Part]]:
+    """What stays together on a line: the name, the newest value, and what has no place on the chart."""
     parts: list[Part] = [(f" {metric_title(entry.tag)}", colours.BOLD)]
     if entry.curve is None:
-        return [*parts, (f": {content.trouble or 'asking…'}", colours.QUIET)]
+        yield [*parts, (f": {content.trouble or 'asking…'}", colours.QUIET)]
+        return
     parts.append((f" over {content.over}" if _drawn(content) else ": fewer than two points so far", colours.QUIET))
-    return [*parts, *content.limits, ("  ", colours.INK), *_missing(entry), *_newest(content, entry)]
+    yield [*parts, *content.limits]
+    yield [("  ", colours.INK), *_newest(content, entry)]
+    if missing := _missing(entry):
+        yield [("  ", colours.INK), *missing]
 
 
 def _newest(content: Content, entry: Entry) -> list[Part]:
@@ -63,10 +68,14 @@ def _missing(entry: Entry) -> list[Part]:
     """What has no place on the chart: said, because a gap is easily overlooked."""
     curve, said = entry.curve, []
     if curve is not None and curve.hidden:
-        said.append(f" {curve.hidden} points not above 0 are not shown")
+        said.append(f" {_points(curve.hidden)} at or below 0 left out")
     if curve is not None and curve.broken:
-        said.append(f" {curve.broken} points are nan or inf")
+        said.append(f" {_points(curve.broken)} nan or inf left out")
     return [(text, colours.WARN) for text in said]
+
+
+def _points(number: int) -> str:
+    return f"{number} point{'s' * (number != 1)}"
 
 
 def _item(content: Content, entry: Entry, width: int) -> list[Part]:

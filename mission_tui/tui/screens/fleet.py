@@ -17,7 +17,7 @@ from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.strips import Part, line
+from mission_tui.tui.drawing.strips import Part, line, wrap
 from mission_tui.tui.screens.arrangement import (
     LEAST_HEIGHT,
     LEAST_WIDTH,
@@ -215,7 +215,11 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
     def action_fold(self) -> None:
         """A group of seeds run by run, or as one row."""
         if not self.view_state.fold():
-            self._app_context.toast("no runs here differ only in their seed: launch PRESET --seeds 3 makes some")
+            view = self.view_state.view
+            name = view.name if view is not None else "them"
+            self._app_context.toast(
+                f"no runs beside {name} differ only in their seed: launch PRESET --seeds 3 makes some"
+            )
         self.redraw()
 
     def action_open(self, tab: str) -> None:
@@ -270,7 +274,8 @@ def _note(app_context: AppContext, view_state: FleetViewState) -> str:
 
 
 def _too_small(width: int) -> list[Strip]:
-    return [line([(f"too small: {LEAST_WIDTH}x{LEAST_HEIGHT} at least", colours.WARN)], width)]
+    said = f"too small: {LEAST_WIDTH}x{LEAST_HEIGHT} at least"
+    return [line([(text, colours.WARN)], width) for text in wrap(said, max(1, width))]
 
 
 def _give_rows(widget: Widget, rows: int) -> None:

@@ -21,7 +21,8 @@ RUN_TABS = ("learn", "health", "config", "machine", "episodes", "journal", "chec
 class FleetViewState(Struct):
     """Mutable; changed by keys and settled against every snapshot. An `awaited` run is chosen once it is listed.
 
-    `chosen` is the id of a row: a run's, or that of a group of seeds. `opened` are groups that are shown run by run.
+    `chosen` is the id of a row: a run's, or that of a group of seeds. `opened` are groups that are shown run by run,
+    `folded` those that are one row even where each living run would have a pane.
     """
 
     chosen: str | None = None
@@ -34,6 +35,7 @@ class FleetViewState(Struct):
     maximised: bool = False
     in_detail: bool = False
     opened: set[str] = field(default_factory=set)
+    folded: set[str] = field(default_factory=set)
     roster: Roster = field(default_factory=Roster)
     _index: int = 0
 
@@ -44,7 +46,9 @@ class FleetViewState(Struct):
 
     def take_snapshot(self, snapshot: FleetSnapshot, *, live_apart: bool = True) -> None:
         """Take over `snapshot`: list it again, keep the choice, forget marks of runs that are gone."""
-        self.roster = list_rows(snapshot, self.pattern, self.sort, opened=self.opened, live_apart=live_apart)
+        self.roster = list_rows(
+            snapshot, self.pattern, self.sort, opened=self.opened, folded=self.folded, live_apart=live_apart
+        )
         rows = self.roster.rows
         known = {view.id for view in snapshot.runs}
         self.marked &= known
@@ -85,12 +89,15 @@ class FleetViewState(Struct):
         row = self.row
         if isinstance(row, SeedGroup):
             self.opened.add(row.id)
+            self.folded.discard(row.id)
             self.chosen = leader(row).id
             return True
         group = seed_groups(self.roster.runs).get(group_key(row)) if row is not None else None
-        if group is None or group.id not in self.opened:
+        if group is None:
             return False
         self.opened.discard(group.id)
+        self.folded.add(group.id)
+        self.awaited = group.id
         return True
 
     def choose(self, index: int) -> None:

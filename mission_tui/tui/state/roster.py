@@ -61,12 +61,13 @@ def list_rows(
     sort: str = "age",
     *,
     opened: Collection[str] = (),
+    folded: Collection[str] = (),
     live_apart: bool = True,
 ) -> Roster:
     """The runs of `snapshot` that `pattern` finds, each part ordered by `sort` (one of `SORTS`).
 
     Runs that differ by their seed alone are one row, but for groups whose id is in `opened`; with `live_apart` (there
-    are panes for them) also while one of them lives.
+    are panes for them) also while one of them lives, unless it is in `folded`: then it comes first below the panes.
     """
     found = list(snapshot.runs)
     if pattern is not None:
@@ -76,14 +77,18 @@ def list_rows(
     closed = {
         key: group
         for key, group in seed_groups(found).items()
-        if group.id not in opened and not (live_apart and group.live)
+        if group.id in folded or (group.id not in opened and not (live_apart and group.live))
     }
     rows: dict[str, Row] = {}
     for view in found:
         row = closed.get(group_key(view), view)
         rows.setdefault(row.id, row)
     live = [row for row in rows.values() if any(view.state in ALIVE for view in members(row))]
-    return Roster(tuple(live), tuple(row for row in rows.values() if row not in live))
+    rest = [row for row in rows.values() if row not in live]
+    if live_apart:
+        rest = [*(row for row in live if isinstance(row, SeedGroup)), *rest]
+        live = [row for row in live if isinstance(row, RunView)]
+    return Roster(tuple(live), tuple(rest))
 
 
 def _searched(view: RunView) -> str:

@@ -14,6 +14,7 @@ from textual.message import Message
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import faint, hue
+from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
 from mission_tui.tui.plot.content import Content
 from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, numbers_beside
@@ -32,6 +33,7 @@ HUES = (_P.live, _P.warn, _P.good, _P.paused, _P.key, _P.alarm, _P.bold)
 """A colour for each setting of a comparison, in order; a curve's letter names it without colours."""
 BAND = "░"
 _BEHIND, _DRAWN = 1, 2
+_NO_ROOM = "no room for a chart: make the terminal larger, or z hides the rest"
 _INSIDE, _APART, _PLACES = 0.97, 0.04, 8
 Paint = Callable[[Canvas, Scale, Frame], None]
 
@@ -77,7 +79,7 @@ class Chart(Lines):
         sides = [it.side for it in scene.sided]
         frame = frame_for(width, height - len(above) - len(below), scene.reach, sides)
         if not frame.roomy:
-            self.show(above)
+            self.show([*above, *(line([(f" {text}", colours.WARN)], width) for text in wrap(_NO_ROOM, width - 1))])
             return
         # The crosshair moves as often as a key repeats, and painting curves is work.
         if self._painted is None or self._painted[0] is not scene or self._painted[1] != frame:
