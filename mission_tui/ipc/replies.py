@@ -69,7 +69,7 @@ class Accepted(Reply, frozen=True, kw_only=True, tag="accepted"):
 
     `checkpoints` say what came of orders for them, where that was waited for; `damaged` names the newer checkpoints
     that a resume passed over. Of one run that goes on from its `checkpoint`: the `remedies` that were taken, as
-    NAME:FIELD, and in `warnings` what the machine lacks for it.
+    NAME:FIELD. `warnings` are those of the notes that no verdict has shown before, such as what the machine lacks.
     """
 
     runs: tuple[str, ...]

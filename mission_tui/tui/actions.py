@@ -27,7 +27,8 @@ Move = Literal["up", "down", "first", "last", "page_up", "page_down", "left", "r
 class Action(Struct, frozen=True):
     """`call` is the Textual action; `needs` says which runs it applies to; `changes` hides it from a read-only screen.
 
-    `menu` puts it into the `x` menu and the palette; `hint` into the footer, where a smaller number stays longer.
+    `menu` puts it into the `x` menu and the palette; `hint` into the footer, where a smaller number stays longer. What
+    is typed after one with `sheet` is not for the present screen.
     """
 
     group: Group
@@ -145,7 +146,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("look", "coarser", (")",), "coarser", "in a replay: larger steps", "app.do('coarser')", menu=False),
     Action("look", "go to", ("g",), "go to", "in a replay: type a time", "app.do('go to')", menu=False, sheet=True),
     Action("look", "shell", ("!",), "shell", "open a shell in the run's folder; exit returns", "app.do('shell')",
-           needs="run", changes=True),
+           needs="run", changes=True, sheet=True),
     Action("look", "copy", ("y",), "copy id", "the run's id to the clipboard", "app.do('copy')", needs="marked"),
     _move("up", ("up", "k"), "one up", "screen.move('up')"),
     _move("down", ("down", "j"), "one down", "screen.move('down')"),
@@ -163,7 +164,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("screen", "palette", (":", "ctrl+p"), "commands", "find an action, preset or run by typing",
            "app.do('palette')", menu=False, sheet=True),
     Action("screen", "command", (";",), "command line", "any verb of mission-tui with its options; shows its output",
-           "app.do('command')", changes=True),
+           "app.do('command')", changes=True, sheet=True),
     Action("screen", "faster", ("+",), "faster", "redraw more often, up to four times a second", "app.pace(1)"),
     Action("screen", "slower", ("-",), "slower", "redraw less often", "app.pace(-1)"),
     Action("screen", "bell", ("b",), "bell", "ring for a new critical finding, or stay quiet", "app.do('bell')"),
@@ -172,7 +173,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("screen", "redraw", ("ctrl+l",), "redraw", "paint the whole screen again", "app.redraw"),
     Action("screen", "elsewhere", ("W",), "elsewhere", "go to another live runs root of yours", "app.do('elsewhere')",
            sheet=True),
-    Action("screen", "suspend", ("ctrl+z",), "suspend", "back to the shell; fg returns", "app.do('suspend')"),
+    Action("screen", "suspend", ("ctrl+z",), "suspend", "back to the shell; fg returns", "app.do('suspend')",
+           sheet=True),
     Action("screen", "leave", ("q",), "leave", "leave the screen; all runs go on", "app.leave"),
 )
 # fmt: on

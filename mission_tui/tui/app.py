@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rich.console import RenderableType
@@ -162,9 +162,13 @@ class MissionApp(HostApp, inherit_bindings=False):
         """Draw again what does not come with a snapshot."""
         self.arrivals.redraw_screens()
 
-    def expect_sheet(self) -> int:
-        """Keep keys for a sheet that is to come."""
-        return self.typed.expect()
+    def keep_keys(self, work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
+        """Keep keys for what `work` shows."""
+        return self.typed.keep_for(work)
+
+    def forget_keys(self) -> None:
+        """Drop the keys that are kept."""
+        self.typed.forget()
 
     def show_error(self, error: Exception) -> None:
         """Over everything, and the session goes on."""
@@ -206,8 +210,9 @@ class MissionApp(HostApp, inherit_bindings=False):
             if action.sheet:
                 # Earlier toasts would cover the lower edge of the sheet, where its keys are.
                 self.app_context.clear()
-                self.typed.expect()
-            self.app_context.start(self.typed.until_over(work) if action.sheet else work)
+                self.app_context.carry_out(work)
+            else:
+                self.app_context.start(work)
 
     def action_launch(self, key: str) -> None:
         """Hold a launch key until it is clear that it was no paste and no held key."""

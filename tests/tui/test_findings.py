@@ -192,12 +192,13 @@ async def test_advice_is_applied_after_the_changes_were_seen() -> None:
 
 
 async def test_an_ended_run_is_not_said_to_be_stopped() -> None:
-    """The question fits what will happen, and a note of the supervisor is told."""
+    """The question fits what will happen. What was agreed to is not told again, what the machine lacks is."""
     run = a_run("sick-11c0", state="ended", outcome="failed", kind="nan", phase=None, findings=(NAN_FINDING,))
 
     def answer(request: Apply) -> Accepted | VerdictReply:
         if request.accept:
-            return Accepted(re=request.id, runs=(RUN,), notes=("goes on from 011",))
+            changed, lacks = "ppo.learning_rate: 0.1 -> 0.05: smaller steps", "2 runs need 3 cores"
+            return Accepted(re=request.id, runs=(RUN,), notes=(changed, lacks), warnings=(lacks,))
         return VerdictReply(re=request.id, run=RUN, verdict=ResumeVerdict("safe"), accept_needed=False)
 
     async with staged(a_fleet((run,))) as stage:
@@ -206,7 +207,8 @@ async def test_an_ended_run_is_not_said_to_be_stopped() -> None:
         await stage.shows("Go on with sick-11c0 as advised?")
         assert "stopped" not in stage.text()
         await stage.press("y")
-        await stage.until(lambda: "goes on from 011" in stage.toasts())
+        await stage.until(lambda: "2 runs need 3 cores" in stage.toasts())
+        assert not any("smaller steps" in toast for toast in stage.toasts())
 
 
 async def test_a_refused_advice_can_only_be_read() -> None:

@@ -67,11 +67,12 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     if live is None:
         start_attempt(core, run_id, plan)
         core.record_observed_of(run_id, partial(_applied, finding, _words(finding, plan)))
-        return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *room.warnings))
+        return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *room.warnings), warnings=room.warnings)
     _check(core, run_id, finding)
     _end_first(core, live, finding, plan)
     stops = f"it stops first, then goes on from {plan.checkpoint.name}"
-    return Accepted(re=request.id, runs=(run_id,), notes=(stops, *plan.notes, *room.warnings))
+    notes = (stops, *plan.notes, *room.warnings)
+    return Accepted(re=request.id, runs=(run_id,), notes=notes, warnings=room.warnings)
 
 
 def _check(runs: Runs, run_id: str, finding: Finding) -> None:

@@ -188,7 +188,8 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
     )
     lost = tuple(change.why for change in damaged_changes(checkpoint, damaged))
     passed_over = tuple(each.name for each in damaged)
-    return Accepted(re=request.id, runs=(made,), notes=(note, *lost, *room.warnings), damaged=passed_over)
+    notes, warnings = (note, *lost, *room.warnings), (*lost, *room.warnings)
+    return Accepted(re=request.id, runs=(made,), notes=notes, damaged=passed_over, warnings=warnings)
 
 
 async def _make_branch(core: Core, source_id: str, request: Resume, plan: Plan) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from rich.style import Style
 from textual.strip import Strip
@@ -18,7 +17,7 @@ from mission_tui.ipc.requests import Check
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, wrap
-from mission_tui.tui.screens.questions import ConfirmScreen, LineInputScreen, typed
+from mission_tui.tui.screens.questions import ConfirmScreen, ask_line
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.presets import PresetChoice
@@ -141,9 +140,5 @@ async def save_preset(app_context: AppContext, preset: PresetChoice, words: Sequ
         app_context.toast(f"{saved.name} is saved as {saved.path}")
         names.append(saved.name)
 
-    await typed(
-        app_context,
-        partial(LineInputScreen, f"Save {preset.name} with these changes", _HELP, "saves it", "calm 5"),
-        save,
-    )
+    await ask_line(app_context, f"Save {preset.name} with these changes", _HELP, "saves it", "calm 5", save)
     return names[0] if names else None

@@ -19,10 +19,15 @@ from mission_tui.present import numbers
 from mission_tui.process_name import short_name
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, rendered, words, wrap
-from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
 
 _MOST = 16
+_NOTICED_S = 0.3
+"""For so long an answer may take before a person wonders."""
+
+Attempt = Callable[[str], Awaitable[None]]
+"""Does what a line says, or raises the `MissionError` for which it cannot."""
 
 
 class ConfirmScreen(Sheet[bool]):
@@ -92,25 +97,38 @@ class LeftoversScreen(Sheet[bool]):
             self.dismiss(True)
 
 
-class LineInputScreen(Sheet[str]):
-    """Dismissed with what was typed; `about` says what that may be, `enter` what Enter does with it.
+class LineInputScreen(Sheet[bool]):
+    """A line that is corrected until it is accepted: `attempt` gets it, and what that refuses stands above it.
 
-    `trouble` is why `text`, which was typed before, was refused: it is then corrected, and not typed anew.
+    `about` says what it may be, `enter` what Enter does with it. It stays open meanwhile, so that keys typed ahead are
+    for this line. Dismissed with True once it was accepted. An empty line is attempted only if `empty` says something.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "turn_away", "back", priority=True)]
 
-    def __init__(self, title: str, about: str, enter: str, placeholder: str, text: str = "", trouble: str = "") -> None:
-        super().__init__(title, f"Enter {enter}   Esc back")
-        self._about = about
-        self._placeholder = placeholder
-        self._text = text
-        self._trouble = trouble
+    def __init__(
+        self,
+        app_context: AppContext,
+        title: str,
+        about: str,
+        enter: str,
+        placeholder: str,
+        attempt: Attempt,
+        text: str = "",
+        *,
+        empty: bool = False,
+    ) -> None:
+        self._keys = f"Enter {enter}   Esc back"
+        super().__init__(title, self._keys)
+        self._app_context, self._attempt = app_context, attempt
+        self._about, self._placeholder, self._text, self._empty = about, placeholder, text, empty
+        self._trouble = ""
+        self._trying = False
 
     def content(self) -> ComposeResult:
         """The line to type into, above what it is for."""
         # A whole text is typed over, a line that was only begun is gone on with.
-        whole = not self._text.endswith(" ") and not self._trouble
+        whole = not self._text.endswith(" ")
         yield Input(self._text, placeholder=self._placeholder, compact=True, max_length=1000, select_on_focus=whole)
         yield from super().content()
 
@@ -123,36 +141,60 @@ class LineInputScreen(Sheet[str]):
         """Ready for typing."""
         self.query_one(Input).focus()
 
+    def on_screen_suspend(self) -> None:
+        """What the attempt asks stands over the screen below, not beside this line, which is seen again if refused."""
+        self.query_one("#sheet").visible = False
+
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip())
+        said = event.value.strip()
+        if not (said or self._empty):
+            self.dismiss(False)
+        elif not self._trying:
+            self._app_context.carry_out(self._try(said))
+
+    async def _try(self, said: str) -> None:
+        self._trying = True
+        slow = self.set_timer(_NOTICED_S, lambda: self.hint("the supervisor has not answered yet   Esc back"))
+        try:
+            await self._attempt(said)
+        except MissionError as error:
+            if not still_open(self):
+                raise
+            self._refused(error)
+        else:
+            if self.is_current:
+                self.dismiss(True)
+        finally:
+            slow.stop()
+
+    def _refused(self, error: MissionError) -> None:
+        self._trouble, self._trying = str(error), False
+        self.hint(self._keys)
+        self.refill()
+        box = self.query_one(Input)
+        box.select_on_focus = False  # what was refused is corrected, not typed over
+        self.query_one("#sheet").visible = True
+        self.set_focus(box)
+
+
+async def ask_line(
+    app_context: AppContext,
+    title: str,
+    about: str,
+    enter: str,
+    placeholder: str,
+    attempt: Attempt,
+    text: str = "",
+    *,
+    empty: bool = False,
+) -> bool:
+    """Whether a line was typed that `attempt` accepted; see `LineInputScreen`."""
+    screen = LineInputScreen(app_context, title, about, enter, placeholder, attempt, text, empty=empty)
+    accepted: bool | None = await app_context.ask_user(screen)
+    return bool(accepted)
 
 
 def settings_in(text: str) -> tuple[str, ...]:
     """The ``KEY=VALUE`` words of a line, also where `--set` was typed before them."""
     return tuple(word.removeprefix("--set=") for word in text.split() if word != "--set")
-
-
-async def typed(
-    app_context: AppContext,
-    make: Callable[[str, str], LineInputScreen],
-    attempt: Callable[[str], Awaitable[None]],
-    text: str = "",
-    *,
-    empty: bool = False,
-) -> None:
-    """Ask for a line, begun as `text`, and `attempt` it; what is refused is asked again with the reason beside it.
-
-    `make` takes the text and the reason. An empty line is attempted only if `empty` is something to say.
-    """
-    trouble = ""
-    while True:
-        said = await app_context.ask_user(make(text, trouble))
-        if said is None or not (said or empty):
-            return
-        try:
-            await attempt(said)
-        except MissionError as error:
-            text, trouble = said, str(error)
-        else:
-            return

@@ -198,7 +198,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         if what == "copy":
             copy_lines(self._app_context, *lines_of(self, self._tab))
         elif what == "turn" and self._tab == "config":
-            self._app_context.start(self._diff_target.turn(self._view))
+            self._app_context.carry_out(self._diff_target.turn(self._view))
         elif self._tab != "log":
             self._app_context.toast("this key is for the log: l shows it")
         elif what == "turn":

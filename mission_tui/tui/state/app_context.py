@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from msgspec import Struct
 from textual.app import App
@@ -27,6 +27,9 @@ from mission_tui.tui.state.news import CriticalFindings, ReturnNotice
 from mission_tui.tui.state.preferences import ChartSettings, Preferences, Shares
 from mission_tui.tui.state.presets import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
 from mission_tui.tui.state.timeline import Zoom
+
+if TYPE_CHECKING:
+    from mission_tui.tui.state.launch_draft import Draft
 
 Answer = TypeVar("Answer")
 Severity = Literal["information", "warning", "error"]
@@ -69,8 +72,12 @@ class HostApp(App[int], inherit_bindings=False):
         """Draw again what does not come with a snapshot."""
         raise NotImplementedError
 
-    def expect_sheet(self) -> int:
-        """From now on keys are for a sheet that is to come."""
+    def keep_keys(self, work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
+        """`work`, during which no key acts on the present screen: they are for what it lays over that."""
+        raise NotImplementedError
+
+    def forget_keys(self) -> None:
+        """Drop the keys that are kept."""
         raise NotImplementedError
 
     def await_run(self, run_id: str) -> None:
@@ -93,8 +100,8 @@ class HostApp(App[int], inherit_bindings=False):
 class AppContext:
     """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `undo_stack` `u` takes
     back, `zoom` how far back the strip goes, `chart` how charts of runs are drawn, `shares` how screens are split,
-    `machine_sort` and `log_folds` what the next machine screen and log take up; `preferences` is what was found when it
-    began. After `expect_sheet` keys wait for what the next answer shows. `first_answer` is set by the first
+    `machine_sort` and `log_folds` what the next machine screen and log take up, `kept_form` (a preset and its fields)
+    what the next launch form does; `preferences` is what was found when it began. `first_answer` is set by the first
     snapshot, or when it is known that none comes.
 
     Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at. `elsewhere` says
@@ -140,13 +147,17 @@ class AppContext:
         self.shares = Shares(preferences.shares)
         self.machine_sort, self.log_folds = preferences.machine_sort, preferences.log_folds
         self.undo_stack: list[UndoableAction] = []
+        self.kept_form: tuple[str, Draft] | None = None
         self.replay_seek = ReplaySeek(self)
-        self.expect_sheet = app.expect_sheet
         self.first_answer = asyncio.Event()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Carry out `work` beside the screen. A `MissionError` becomes a toast, anything else a modal."""
         self._app.run_worker(self._guarded(work), exit_on_error=False)
+
+    def carry_out(self, work: Coroutine[Any, Any, None]) -> None:
+        """`start` something that shows a screen or an answer: what is typed until then waits for that."""
+        self.start(self._app.keep_keys(work))
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -159,6 +170,10 @@ class AppContext:
     async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
         """The supervisor's answer. Raises the `MissionError` that a refusal or a lost link stands for."""
         return await self._client.ask(make)
+
+    def wake(self) -> None:
+        """Have the supervisor started again, if somebody stopped it."""
+        self._client.wake()
 
     def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncIterator[Answer | Progress]:
         """Progress of a long request, then its answer; raises like `ask`."""
@@ -206,7 +221,11 @@ class AppContext:
         self._app.leave_for(root, replay_t)
 
     def suspend(self, meanwhile: Callable[[], object] | None = None) -> None:
-        """Give the terminal back to the shell and stop; or lend it for as long as `meanwhile` takes."""
+        """Give the terminal back to the shell and stop; or lend it for as long as `meanwhile` takes.
+
+        What was typed for the shell before it was there is dropped.
+        """
+        self._app.forget_keys()
         if meanwhile is None:
             self._app.action_suspend_process()
         else:

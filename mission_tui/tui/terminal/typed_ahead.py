@@ -1,28 +1,42 @@
-"""Keeps keys that were pressed after the one that opens a screen until that screen can take them.
+"""Passes keys on one at a time, and keeps those that are for a screen which is still to come.
 
-A key travels from the program through the screen and back to the bindings, and a sheet takes some turns of the loop, or
-an answer of the supervisor, until it is there. Whatever comes meanwhile never acts on the screen below. Launch keys are
-held until they are surely neither a paste nor a key held down.
+A key travels from the program to the widget with the focus, outwards through the screen, and back to the bindings;
+what it does there may send further messages the same way. Letters take effect in the widget, Enter and Ctrl-U on the
+way back: of a burst, as a slow line sends it, each key waits until the one before has done all that it does. A sheet
+takes some turns of the loop, or an answer of the supervisor, until it is there; what comes meanwhile never acts on the
+screen below. Launch keys are held until they are surely neither a paste nor a key held down.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
-from weakref import WeakSet, ref
+from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from textual.app import App
 from textual.events import Key
+from textual.message_pump import MessagePump
 from textual.screen import Screen
 
 HOLD_S = 2.0
-"""Keys are kept this long for a sheet that does not come, and then dropped: they were meant for that sheet."""
-_MOST = 64
+"""Keys are kept this long for a sheet or an answer that does not come, and then dropped: they were meant for that."""
+_LOST_S = 2.0
+"""After so long a key is taken to be done: a widget that was removed with the key in its queue tells nobody."""
 
 Pass = Callable[[Key], Awaitable[None]]
 WINDOW_S = 0.15
 _MOST_AT_ONCE = 2
+
+
+class _Sent(NamedTuple):
+    """A key on its way: the screen it went through, whether a widget had the focus there, and when (monotonic s)."""
+
+    event: Key
+    screen: Screen[Any]
+    focused: bool
+    t: float
 
 
 class TypedAhead:
@@ -30,43 +44,56 @@ class TypedAhead:
 
     def __init__(self, app: App[Any], go: Pass, dropped: Callable[[int], None]) -> None:
         self._app, self._go, self._dropped = app, go, dropped
-        self._on_the_way: deque[tuple[int, Key, ref[Screen[Any]]]] = deque(maxlen=_MOST)
-        self._kept: list[tuple[int, Key]] = []
+        self._waiting: deque[Key] = deque()
+        self._sent: _Sent | None = None
         self._coming: WeakSet[Screen[Any]] = WeakSet()
         self._asked_on: Screen[Any] | None = None
-        self._request = self._number = 0
+        self._works: dict[int, Screen[Any]] = {}
+        self._request = self._wait = 0
 
     async def take(self, event: Key) -> None:
-        """Let a key through, or keep it while a screen is on its way."""
-        number, screen = self._arrived(event)
-        if self._keeping:
-            self._kept.append((number, event))
-        elif event.is_forwarded and (screen is not None and (screen is not self._app.screen or self._app.focused)):
-            # It was sent through a screen that was closed meanwhile, or before the line that has the focus had it.
-            await self._go(_again(event))
+        """Take a key from the terminal, or one that comes back because no widget had a use for it."""
+        if not event.is_forwarded:
+            self._waiting.append(event)
+            await self._pass_on()
+        elif self._keeping or self._strayed(event):
+            self._waiting.appendleft(Key(event.key, event.character))
+            await self._pass_on()
         else:
             await self._go(event)
 
-    async def until_over(self, work: Coroutine[Any, Any, None]) -> None:
-        """Carry out `work`, for whose sheet keys are kept since `expect`."""
-        request = self._request
+    def keep_for(self, work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
+        """`work`, to be carried out beside the screen; from now until it is over, keys never act on the present screen.
+
+        They are for the screens that it lays over this one, and for this one once it is over.
+        """
+        self._request += 1
+        self._works[self._request] = self._app.screen
+        self._await_on(self._app.screen)
+        return self._until_over(self._request, work)
+
+    async def _until_over(self, request: int, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         finally:
-            self._close(request)
+            self._works.pop(request, None)
+            if self._asked_on is not None and self._asked_on not in self._works.values():
+                self._asked_on = None
+                self._app.call_later(self._pass_on)
 
-    def expect(self) -> int:
-        """From now on keys are for a sheet that is to come over the present screen. Gives what `give_up` takes."""
-        self._request += 1
-        self._asked_on = self._app.screen
-        request = self._request
-        self._app.set_timer(HOLD_S, lambda: self._expire(request))
-        return request
+    def forget(self) -> None:
+        """Drop what is kept: it was meant for something that was no screen."""
+        lost = len(self._waiting)
+        self._waiting.clear()
+        if lost:
+            self._dropped(lost)
 
     def changed(self, screen: Screen[Any]) -> None:
-        """Another screen lies on top: what was expected is here as soon as it can take keys."""
-        self._asked_on = None
+        """Another screen lies on top. It gets what is kept as soon as it can take keys and no work is done over it."""
         self._coming.add(screen)
+        self._asked_on = None
+        if screen in self._works.values():
+            self._await_on(screen)
 
         def ready() -> None:
             # A line takes the focus by a message to the program, which was sent when the screen was mounted.
@@ -79,43 +106,58 @@ class TypedAhead:
         screen = self._app.screen
         return screen is self._asked_on or screen in self._coming
 
-    def _arrived(self, event: Key) -> tuple[int, Screen[Any] | None]:
-        """The place of the key in the order of pressing, and the screen through which it was sent."""
-        for entry in self._on_the_way:
-            if entry[1] is event:
-                self._on_the_way.remove(entry)
-                return entry[0], entry[2]()
-        self._number += 1
-        if not event.is_forwarded and self._app.focused is None and not self._keeping:
-            self._on_the_way.append((self._number, event, ref(self._app.screen)))
-        return self._number, None
+    def _strayed(self, event: Key) -> bool:
+        """Whether `event` went through a screen that was left meanwhile, or before a line there took the focus."""
+        sent = self._sent
+        if sent is None or sent.event is not event:
+            return False
+        return sent.screen is not self._app.screen or (not sent.focused and self._app.focused is not None)
+
+    async def _pass_on(self) -> None:
+        """Send the next key, unless one is on its way or keys are kept."""
+        if self._sent is not None and time.monotonic() - self._sent.t > _LOST_S:
+            self._sent = None
+        if self._waiting and self._sent is None and not self._keeping:
+            focused, screen = self._app.focused, self._app.screen
+            self._sent = sent = _Sent(self._waiting.popleft(), screen, focused is not None, time.monotonic())
+            begin = focused or screen
+            try:
+                await self._go(sent.event)
+            finally:
+                # Once outwards behind the key, and again behind the messages that it made its widget send.
+                _follow(begin, self._app, lambda: _follow(begin, self._app, lambda: self._done(sent)))
+
+    async def _done(self, sent: _Sent) -> None:
+        if self._sent is sent:
+            self._sent = None
+            await self._pass_on()
 
     async def _ready(self, screen: Screen[Any]) -> None:
         self._coming.discard(screen)
-        await self._release()
+        await self._pass_on()
 
-    def _close(self, request: int) -> None:
-        if request == self._request and self._asked_on is not None:
-            self._asked_on = None
-            self._app.call_later(self._release)
+    def _await_on(self, screen: Screen[Any]) -> None:
+        self._asked_on = screen
+        self._wait += 1
+        wait = self._wait
 
-    def _expire(self, request: int) -> None:
-        if request == self._request and self._asked_on is not None:
-            self._asked_on = None
-            lost, self._kept = len(self._kept), []
-            if lost:
-                self._dropped(lost)
+        def expire() -> None:
+            if wait == self._wait and self._asked_on is screen:
+                self._asked_on = None
+                self._works = {request: base for request, base in self._works.items() if base is not screen}
+                self.forget()
 
-    async def _release(self) -> None:
-        """What was kept goes its way, in the order of pressing; what it opens keeps the rest in turn."""
-        while self._kept and not self._keeping:
-            self._kept.sort(key=lambda entry: entry[0])
-            _, event = self._kept.pop(0)
-            await self._go(_again(event))
+        self._app.set_timer(HOLD_S, expire)
 
 
-def _again(event: Key) -> Key:
-    return Key(event.key, event.character)
+def _follow(node: MessagePump | None, app: App[Any], then: Callable[[], object]) -> None:
+    """Call `then` when `node`, and everything around it up to `app`, has done what it has to do by now."""
+    while node is not None and node is not app:
+        around = node._parent
+        if node.call_later(_follow, around, app, then):
+            return
+        node = around
+    app.call_later(then)
 
 
 class LaunchGate:

@@ -7,7 +7,6 @@ for the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from mission_tui.errors import NoSupervisorError, ProtocolError
 from mission_tui.fleet.events.journal import Mark as MarkWord
@@ -26,7 +25,7 @@ from mission_tui.ipc.requests import (
     Restore,
     Undo,
 )
-from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen, LineInputScreen, typed
+from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen, ask_line
 from mission_tui.tui.state.app_context import AppContext, UndoableAction
 from mission_tui.tui.verbs.orders import Verb, fitting, names, no_finding
 
@@ -47,23 +46,20 @@ async def label(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         reply = await app_context.ask(lambda id_: Label(id=id_, run=view.id, add=add, remove=remove))
         app_context.toast(reply.notes[0] if reply.notes else f"labels of {view.name}: {' '.join(words)}")
 
-    title = f"Labels of {view.name}"
-    await typed(app_context, partial(LineInputScreen, title, about, "changes them", "+paper -draft"), put)
+    await ask_line(app_context, f"Labels of {view.name}", about, "changes them", "+paper -draft", put)
 
 
 async def rename(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Ask for the name; an empty one leaves it."""
     view = runs[0]
-    title = f"Rename {view.name}"
 
     async def call(name: str) -> None:
         if name != view.name:
             await app_context.ask(lambda id_: Rename(id=id_, run=view.id, name=name))
             app_context.toast(f"{view.name} is now called {name}")
 
-    await typed(
-        app_context, partial(LineInputScreen, title, _HELP_TO_RENAME, "renames it", "baseline"), call, view.name
-    )
+    title = f"Rename {view.name}"
+    await ask_line(app_context, title, _HELP_TO_RENAME, "renames it", "baseline", call, view.name)
 
 
 async def note(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
@@ -74,8 +70,8 @@ async def note(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         await app_context.ask(lambda id_: Note(id=id_, run=view.id, text=text))
         app_context.toast(f"note written for {view.name}")
 
-    make = partial(LineInputScreen, f"Note about {view.name}", _HELP_TO_NOTE, "writes it", "baseline for the paper")
-    await typed(app_context, make, write)
+    title = f"Note about {view.name}"
+    await ask_line(app_context, title, _HELP_TO_NOTE, "writes it", "baseline for the paper", write)
 
 
 async def adopt(app_context: AppContext, runs: tuple[RunView, ...]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from functools import partial
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.commands import CATALOGUE, is_applicable
@@ -16,7 +15,7 @@ from mission_tui.present.run_state import state_word
 from mission_tui.tui.actions import key_label, offered
 from mission_tui.tui.screens.info_sheets import OutputScreen
 from mission_tui.tui.screens.picker import Picker
-from mission_tui.tui.screens.questions import LineInputScreen, typed
+from mission_tui.tui.screens.questions import ask_line
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.verbs.launch import ask_first, launch
@@ -69,18 +68,19 @@ async def command(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
 async def type_command(app_context: AppContext, begun: str) -> None:
     """Ask for the line that begins so, and carry it out."""
 
-    async def carry_out(said: str) -> None:
+    words: list[str] = []
+
+    async def split(said: str) -> None:
         try:
-            words = shlex.split(said)
+            words[:] = shlex.split(said)
         except ValueError as error:
             raise UsageError(f"the line is not complete: {str(error).lower()}") from error
         if words[:1] == ["mission-tui"]:
             del words[0]
-        if words and app_context.snapshot is not None:
-            app_context.open(OutputScreen(app_context, words, app_context.snapshot.runs_root))
 
-    make = partial(LineInputScreen, "mission-tui", _HELP, "carries it out", "metrics --help")
-    await typed(app_context, make, carry_out, begun)
+    await ask_line(app_context, "mission-tui", _HELP, "carries it out", "metrics --help", split, begun)
+    if words and app_context.snapshot is not None:
+        app_context.open(OutputScreen(app_context, words, app_context.snapshot.runs_root))
 
 
 async def actions(app_context: AppContext, runs: tuple[RunView, ...]) -> None:

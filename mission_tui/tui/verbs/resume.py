@@ -5,7 +5,6 @@ resumes as it advises. What each change does is shown first.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 
 from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError
 from mission_tui.fleet.commands import refusal
@@ -16,7 +15,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply, Resume, Set
 from mission_tui.present import numbers
-from mission_tui.tui.screens.questions import LineInputScreen, settings_in, typed
+from mission_tui.tui.screens.questions import ask_line, settings_in
 from mission_tui.tui.screens.verdict import Choice, Proposal, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.verbs.orders import Verb, fitting, no_finding
@@ -32,7 +31,7 @@ async def resume(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     for view in runs:
         try:
             reply: Accepted | VerdictReply | None = await _ask_to_resume(app_context, view.id)
-            if isinstance(reply, VerdictReply):
+            if agreed := isinstance(reply, VerdictReply):
                 reply = await _agreed(app_context, view, reply)
         except (NoSupervisorError, ProtocolError):
             raise
@@ -41,7 +40,7 @@ async def resume(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
             app_context.toast(str(error), "error")
         else:
             if isinstance(reply, Accepted):
-                _tell(app_context, view, reply)
+                _tell(app_context, view, reply, reply.warnings if agreed else reply.notes)
 
 
 async def resume_with(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
@@ -55,24 +54,23 @@ async def resume_with(app_context: AppContext, runs: tuple[RunView, ...]) -> Non
 
     async def judge(said: str) -> None:
         words = settings_in(said)
-        app_context.expect_sheet()
         reply = await _ask_to_resume(app_context, view.id, words=words, check_only=True)
         agreed = reply if isinstance(reply, Accepted) else await _agreed(app_context, view, reply, words)
         if agreed is not None:
-            _tell(app_context, view, agreed)
+            _tell(app_context, view, agreed, agreed.warnings)
 
     title = f"Resume {view.name} with other settings"
-    await typed(
-        app_context, partial(LineInputScreen, title, _HELP_TO_RESUME, "shows what they do", "env.n_envs=64"), judge
-    )
+    await ask_line(app_context, title, _HELP_TO_RESUME, "shows what they do", "env.n_envs=64", judge)
 
 
-def _tell(app_context: AppContext, view: RunView, reply: Accepted) -> None:
+def _tell(app_context: AppContext, view: RunView, reply: Accepted, news: tuple[str, ...]) -> None:
+    """Say that it was accepted, and of `news` each; what somebody has just agreed to is none."""
     if reply.runs != (view.id,):
-        app_context.started(reply.runs, "; ".join(reply.notes))
+        first, *_ = reply.notes
+        app_context.started(reply.runs, first, reply.warnings)
         return
     app_context.toast(f"resume accepted for {view.name}")
-    app_context.warn(reply.notes)
+    app_context.warn(news)
 
 
 async def _agreed(
@@ -85,8 +83,6 @@ async def _agreed(
         if picked is None:
             return None
         choice = picked
-        if not choice.agreed:
-            app_context.expect_sheet()
         reply = await _ask_to_resume(
             app_context, view.id, choice, words, accept=choice.agreed, check_only=not choice.agreed
         )
@@ -126,12 +122,10 @@ async def set_(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         title = f"Change settings of {view.name} {_when(view)}"
 
         async def judge(said: str, view: RunView = view) -> None:
-            app_context.expect_sheet()
             await _set(app_context, view, settings_in(said))
 
         help_ = _HELP_TO_SET if view.state != "queued" else _HELP_TO_SET_QUEUED
-        make = partial(LineInputScreen, title, help_, "shows what they do", "ppo.learning_rate=1e-4")
-        await typed(app_context, make, judge)
+        await ask_line(app_context, title, help_, "shows what they do", "ppo.learning_rate=1e-4", judge)
 
 
 async def set_advice(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
@@ -203,7 +197,7 @@ async def apply(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     )
     if done is not None:
         app_context.toast(f"the advice of {finding.rule} is applied to {view.name}")
-        app_context.warn(done.notes)
+        app_context.warn(done.warnings)
 
 
 async def _confirmed(
