@@ -389,3 +389,53 @@ def test_who_waits_is_said_with_the_queues_own_words() -> None:
     assert "all 3 at once: 2.1G of memory, 3 cores" in said(COST, waits, waits)
     assert "begins" not in said(COST, refused="no")
     assert said(COST, warnings=("slow",)).endswith("▲ slow")
+
+
+@pytest.mark.slow
+async def test_a_filled_form_that_is_left_is_there_again() -> None:
+    """Escape by mistake costs nothing: `n` brings every field back, and Ctrl-N empties them."""
+    async with staged() as stage:
+        await opened(stage)
+        await stage.press("down", "tab", *"ppo.n_steps=512", "tab", *"night", "escape")
+        await stage.until(lambda: any("n brings it back" in toast for toast in stage.toasts()))
+        await stage.press("n")
+        await stage.shows("New run, as you left it")
+        await stage.shows("rollout 32 x 512 = 16,384")
+        preset, name = stage.screen.query_one(Presets).current, stage.screen.query_one("#form-name", Input).value
+        assert (preset and preset.value, name) == ("fast", "night")
+        await stage.press("ctrl+n", "escape", "n")
+        await stage.shows("rollout 32 x 256 = 8,192")
+        assert "as you left it" not in stage.text()
+
+
+@pytest.mark.slow
+async def test_a_launch_that_is_refused_leaves_the_form_to_be_mended() -> None:
+    """The toast says so; once it is launched the next form is empty."""
+    async with staged() as stage:
+        stage.client.answers[Launch] = lambda it: Refused(re=it.id, message="the name night is taken")
+        await opened(stage)
+        await to(stage, "form-name")
+        await stage.press(*"night", "ctrl+s")
+        await stage.until(lambda: any("taken; the form is kept: n brings it back" in toast for toast in stage.toasts()))
+        del stage.client.answers[Launch]
+        await stage.press("n")
+        await stage.shows("New run, as you left it")
+        await stage.press("ctrl+s")
+        await stage.until(lambda: len(stage.client.asked_for(Launch)) == 2)
+        assert stage.client.asked_for(Launch)[-1].items[0].name == "night"
+        await stage.until(lambda: stage.app.app_context.kept_form is None)
+
+
+async def test_the_list_says_what_enter_starts_and_letters_search() -> None:
+    """Enter starts the preset under the cursor, Tab fills in first; letters that no preset has are not taken."""
+    async with staged() as stage:
+        await opened(stage)
+        await stage.shows("Enter starts demo as below  Tab fills in first  letters search")
+        await stage.press(*"bex")
+        await stage.shows("Enter starts beast as below  Tab fills in first  search: be")
+        await stage.press("backspace", "backspace", *"deep")
+        await stage.shows("Enter starts trio as below")
+        assert stage.screen.query_one(Presets).sought == "deep"
+        await stage.press("up")
+        await stage.shows("Enter starts beast as below  Tab fills in first  letters search")
+        assert not stage.client.asked_for(Launch)

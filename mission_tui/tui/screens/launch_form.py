@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -15,6 +16,7 @@ from textual.strip import Strip
 from textual.widgets import Input, Static, TextArea
 
 from mission_tui.fleet.specs.spec import LaunchItem
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.screens.form_sheets import SmokeScreen, save_preset
 from mission_tui.tui.screens.sheet import Sheet, still_open
@@ -28,22 +30,26 @@ from mission_tui.tui.widgets.form_fields import Changes, Field, Presets, Selecto
 from mission_tui.tui.widgets.lines import ScrollLines
 
 _HINT = "Ctrl-S start  Ctrl-T try  Ctrl-O save  Tab next  Esc back"
+_HINT_KEPT = "Ctrl-S start  Ctrl-T try  Ctrl-O save  Ctrl-N empty  Esc back"
+_WIDE = 110
 _AGAIN_S = 5.0
 _NAME = r"[A-Za-z0-9._-]*"
-_SETTINGS = "#form-seeds, #form-first-seed, #form-priority"
-"""The lines of the form that are part of a preset."""
 
 
 class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
-    """Dismissed with the items to launch; as long as something is wrong it says what, and cannot be submitted."""
+    """Dismissed with the items to launch; as long as something is wrong it says what, and cannot be submitted.
+
+    What was typed is kept until it was launched or emptied, so that no key throws it away: the next form begins so.
+    """
 
     CSS_PATH: ClassVar = ["sheet.tcss", "launch_form.tcss"]
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 - as Textual
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (_WIDE, "-wide")]  # noqa: RUF012 - as Textual
     BINDINGS: ClassVar[list[BindingType]] = [
         # Without priority they come through the field, after what was typed before them.
         Binding("ctrl+s", "submit", "start"),
         Binding("ctrl+t", "try", "try"),
         Binding("ctrl+o", "save", "save as preset"),
+        Binding("ctrl+n", "empty", "empty every field"),
         Binding("tab", "next", "complete, or next field"),
         Binding("shift+tab", "app.focus_previous", "previous field"),
         Binding("down", "other(1)", "another offer"),
@@ -54,8 +60,10 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     ]
 
     def __init__(self, app_context: AppContext, chosen: str | None = None) -> None:
-        super().__init__("New run", _HINT)
-        self._chosen = chosen
+        kept = app_context.kept_form if chosen is None else None
+        self._keys = _HINT_KEPT if kept else _HINT
+        super().__init__("New run, as you left it" if kept else "New run", self._keys)
+        self._chosen, self._begun = kept or (chosen, Draft())
         self._app_context = app_context
         self._presets = _usable(app_context)
         self._preview = LaunchPreview(app_context, self._preview_changed)
@@ -92,8 +100,10 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         yield ScrollLines(self.lines, id="sheet-lines")
 
     def on_mount(self) -> None:
-        """Begin at the presets."""
+        """Begin at the presets, with what was kept."""
         self.query_one(Presets).focus()
+        if self._begun != Draft():
+            self._fill(self._begun)
         self.watch(self, "focused", self._offer, init=False)
         self.set_interval(_AGAIN_S, self._preview.requote)
         if self._chosen is not None:
@@ -153,13 +163,17 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     def lines(self, width: int) -> list[Strip]:
         """What is wrong, or the numbers that will run and what they cost."""
         sentences = self._preview.sentences()
+        preset = self._preset
+        if preset is not None and preset.description and width < _WIDE:
+            # Beside the keys of the list it has room only on a wide screen.
+            sentences.insert(0, (preset.description, colours.QUIET))
         return [line([(text, style)], width) for sentence, style in sentences for text in wrap(sentence, width)]
 
     def refill(self) -> None:
         """The lines have changed; the hint says whether there are more than are seen."""
         super().refill()
         more = self.query_one("#sheet-lines", ScrollLines).place
-        self.hint(f"{_HINT}  PgDn more" if more else _HINT)
+        self.hint(f"{self._keys}  PgDn more" if more else self._keys)
 
     def _offer(self) -> None:
         field, snapshot = self.focused, self._app_context.snapshot
@@ -169,7 +183,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         found = offers(id_, typed, self._preview.spec, snapshot)
         told = about(id_, word, snapshot)
         if isinstance(field, Presets) and self._preset is not None:
-            told = self._preset.description or told
+            told = _about_preset(self._preset, field.sought, self.query_one(OfferLine).size.width)
         self.query_one(OfferLine).offer((id_, typed), found, told)
 
     @on(Input.Submitted)
@@ -177,29 +191,60 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     def action_submit(self) -> None:
         """Start, if nothing is wrong."""
         self._check()
-        self._preview.when_known(self.dismiss)
+        self._app_context.carry_out(self._preview.when_known(self._start))
+
+    def _start(self, items: tuple[LaunchItem, ...]) -> None:
+        self._keep()
+        self.dismiss(items)
+
+    def action_turn_away(self) -> None:
+        """Back; what was typed comes again with the next form."""
+        if self._keep():
+            self._app_context.toast("the form is kept: n brings it back as it was", seconds=2.0)
+        self.dismiss(None)
+
+    def _keep(self) -> bool:
+        draft, preset = self._draft(), self._preset
+        self._app_context.kept_form = None if draft == Draft() or preset is None else (preset.name, draft)
+        return self._app_context.kept_form is not None
+
+    def action_empty(self) -> None:
+        """Every field as it was at first."""
+        self._app_context.kept_form = None
+        self._fill(Draft())
+
+    def _fill(self, draft: Draft) -> None:
+        self.query_one(TextArea).text = draft.changes
+        self.query_one(Selector).turn_to(draft.device)
+        values = {
+            "form-copies": draft.copies, "form-seeds": draft.seeds, "form-first-seed": draft.first_seed,
+            "form-priority": draft.priority, "form-name": draft.name, "form-group": draft.group,
+            "form-after": draft.after,
+        }  # fmt: skip
+        for field in self.query(Field):
+            field.value = values[field.id or ""]
 
     def action_try(self) -> None:
         """A smoke run of the first of the items: what stands here stays."""
         self._check()
-        self._preview.when_known(
+        tried = self._preview.when_known(
             lambda items: self._app_context.open(SmokeScreen(self._app_context, items[0])), refused_too=True
         )
+        self._app_context.carry_out(tried)
 
     def action_save(self) -> None:
         """What stands here becomes a preset."""
         self._check()
-        self._preview.when_known(lambda _: self._app_context.start(self._save()), refused_too=True)
+        saved = self._preview.when_known(lambda _: self._app_context.carry_out(self._save()), refused_too=True)
+        self._app_context.carry_out(saved)
 
     async def _save(self) -> None:
         preset = self._preset
         saved = None if preset is None else await save_preset(self._app_context, preset, self._preview.settings)
         if saved is None or not still_open(self):
             return
-        for field in self.query(_SETTINGS).results(Field):
-            field.value = ""
-        self.query_one(Selector).clear()
-        self.query_one(TextArea).text = ""
+        draft = self._draft()
+        self._fill(Draft(copies=draft.copies, name=draft.name, group=draft.group, after=draft.after))
         self._list_presets(saved)
 
     def action_next(self) -> None:
@@ -214,6 +259,14 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     def action_other(self, by: int) -> bool:
         """Mark another offer; false where there is none."""
         return self.query_one(OfferLine).turn(by)
+
+
+def _about_preset(preset: PresetChoice, sought: str, width: int) -> str:
+    """What keys do in the list of presets; what the preset is only where that leaves room for all of it."""
+    search = f"search: {sought}" if sought else "letters search"
+    keys = f"Enter starts {preset.name} as below  Tab fills in first  {search}"
+    whole = f"{keys}   {preset.description}"
+    return whole if preset.description and cell_len(whole) <= width else keys
 
 
 def _usable(app_context: AppContext) -> list[PresetChoice]:

@@ -5,8 +5,10 @@ Answers to an earlier text are dropped; an earlier cost stays, greyed, until the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.own_code import own_code, own_code_words
@@ -58,6 +60,8 @@ class LaunchPreview:
         self._fresh = self._known = False
         self._asked: _Form | None = None
         self._waiting: tuple[UseRuns, bool] | None = None
+        self._settled = asyncio.Event()
+        self._settled.set()
         start = app_context.start
         self._plans = LatestQuery(start, self._plan, self._take_plan, settle_s=_SETTLED_S)
         self._quotes = LatestQuery(start, self._quote, self._take_quote, settle_s=_PAUSE_S)
@@ -72,28 +76,40 @@ class LaunchPreview:
         """Compute what stands in the form now, unless nothing has changed."""
         asked = preset, draft
         if asked != self._asked:
-            self._asked, self._waiting, self._fresh, self._known = asked, None, False, False
+            self._asked, self._fresh, self._known = asked, False, False
+            self._settle()
             self._quotes.drop()
             self._plans.request(asked)
 
-    def when_known(self, use: UseRuns, *, refused_too: bool = False) -> None:
+    def when_known(self, use: UseRuns, *, refused_too: bool = False) -> Coroutine[Any, Any, None]:
         """Call `use` with the runs of the form, once it is known what is wrong with them; not where there are none.
 
         Those of which it is known that a launch would be `refused` are none, unless `refused_too`. Of a preset of the
-        working folder it has to stand there first what it names: a key typed ahead does not start it.
+        working folder it has to stand there first what it names: a key typed ahead does not start it. To be awaited
+        until it is settled.
         """
         preset = self._asked[0] if self._asked is not None else None
-        if preset is not None and preset.from_folder != self._shown:
-            return
-        self._waiting = use, refused_too
-        self._use()
+        if preset is None or preset.from_folder == self._shown:
+            self._waiting = use, refused_too
+            self._settled.clear()
+            self._use()
+        return self._until_settled()
+
+    async def _until_settled(self) -> None:
+        await self._settled.wait()
 
     def _use(self) -> None:
         if self._waiting is None or not self._known:
             return
-        (use, refused_too), self._waiting = self._waiting, None
+        use, refused_too = self._waiting
+        self._settle()
         if self._trouble is None and self._items and (refused_too or not self._refused):
             use(self._items)
+
+    def _settle(self) -> None:
+        """Nobody waits for an answer any more."""
+        self._waiting = None
+        self._settled.set()
 
     def requote(self) -> None:
         """Ask for the price once more: what is free, and who waits, changes by itself."""
@@ -102,6 +118,7 @@ class LaunchPreview:
 
     def close(self) -> None:
         """The form was left: answers on their way are dropped."""
+        self._settle()
         self._plans.drop()
         self._quotes.drop()
 

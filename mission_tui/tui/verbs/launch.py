@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
+from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Clone, Launch
-from mission_tui.tui.screens.questions import LineInputScreen, settings_in, typed
+from mission_tui.tui.screens.questions import ask_line, settings_in
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.state.presets import PresetChoice, by_key
@@ -50,7 +50,17 @@ async def ask_first(app_context: AppContext, preset: PresetChoice) -> None:
     from mission_tui.tui.screens.launch_form import LaunchForm
 
     if items := await app_context.ask_user(LaunchForm(app_context, preset.name)):
+        await _launch_form(app_context, items)
+
+
+async def _launch_form(app_context: AppContext, items: tuple[LaunchItem, ...]) -> None:
+    """Launch what the form stood for, which is kept where that is refused."""
+    try:
         await launch(app_context, items)
+    except MissionError as error:
+        again = "; the form is kept: n brings it back" if app_context.kept_form else ""
+        raise MissionError(f"{error}{again}") from error
+    app_context.kept_form = None
 
 
 async def launch(app_context: AppContext, items: tuple[LaunchItem, ...]) -> None:
@@ -67,7 +77,7 @@ async def new(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     from mission_tui.tui.screens.launch_form import LaunchForm
 
     if items := await app_context.ask_user(LaunchForm(app_context)):
-        await launch(app_context, items)
+        await _launch_form(app_context, items)
 
 
 async def clone(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
@@ -81,10 +91,8 @@ async def clone(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         first, *warnings = reply.notes
         app_context.started(reply.runs, f"started: {first}", warnings)
 
-    make = partial(
-        LineInputScreen, f"A new run like {view.name}", _HELP, "starts it", "ppo.learning_rate=1e-4 run.seed=2"
-    )
-    await typed(app_context, make, begin, empty=True)
+    title = f"A new run like {view.name}"
+    await ask_line(app_context, title, _HELP, "starts it", "ppo.learning_rate=1e-4 run.seed=2", begin, empty=True)
 
 
 VERBS: Mapping[str, Verb] = {

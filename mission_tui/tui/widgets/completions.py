@@ -16,7 +16,7 @@ from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.widgets.lines import Lines
 
 _ABOUT = {
-    "form-presets": "↑ ↓ choose, Enter starts it as it is below",
+    "form-presets": "↑ ↓ choose, letters search",
     "form-changes": "one key=value per line; several values with commas make one run each",
     "form-name": "its name; several become NAME-1, NAME-2, ...",
     "form-group": "group for listing and comparing several runs; empty: a new one",

@@ -122,11 +122,14 @@ class Changes(_FormField, TextArea):
 
 
 class Presets(_DrawnField, Choices, can_focus=True):
-    """The list of presets, moved through with the arrows while it has the focus."""
+    """The list of presets, moved through with the arrows, or by typing a part of a name, while it has the focus.
+
+    `sought` is what was typed: letters that no preset has are not taken.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "turn(-1)", "up"),
-        Binding("down,j", "turn(1)", "down"),
+        Binding("up", "turn(-1)", "up"),
+        Binding("down", "turn(1)", "down"),
         Binding("enter", "submit", "start"),
     ]
 
@@ -139,6 +142,29 @@ class Presets(_DrawnField, Choices, can_focus=True):
     def __init__(self, form: TakesTab, choices: list[Choice]) -> None:
         super().__init__(choices, id="form-presets")
         self._form = form
+        self.sought = ""
+
+    def on_key(self, event: events.Key) -> None:
+        """Letters search."""
+        super().on_key(event)
+        if event.key == "backspace":
+            self._seek(self.sought[:-1])
+        elif event.is_printable and event.character is not None:
+            event.stop()
+            self._seek(self.sought + event.character.lower())
+
+    def on_blur(self) -> None:
+        """What was typed is forgotten where keys go elsewhere."""
+        self.sought = ""
+        super().on_blur()
+
+    def _seek(self, words: str) -> None:
+        """Go to the preset that begins with `words`, else to one that has them."""
+        named = [choice for choice in self.choices if choice.value.lower().startswith(words)]
+        named += [choice for choice in self.choices if words in f"{choice.label} {choice.detail}".lower()]
+        if named:
+            self.sought = words
+            self.go_to(named[0].value)
 
     @property
     def is_highlighted(self) -> bool:
@@ -160,6 +186,7 @@ class Presets(_DrawnField, Choices, can_focus=True):
 
     def action_turn(self, by: int) -> None:
         """Move the cursor."""
+        self.sought = ""
         self.step(by)
         if self.current is not None:
             self.post_message(self.Chosen(self.current.value))
@@ -196,9 +223,9 @@ class Selector(_DrawnField, Lines, can_focus=True):
         """The chosen word; None for none of them."""
         return self._words[self._at] if self._at else None
 
-    def clear(self) -> None:
-        """Back to no word at all."""
-        self._at = 0
+    def turn_to(self, word: str | None) -> None:
+        """Choose `word`; None, or one that there is no more, is no word at all."""
+        self._at = self._words.index(word) if word in self._words[1:] else 0
         self.redraw()
 
     def redraw(self) -> None:
