@@ -138,7 +138,7 @@ class Training:
                 continue
             assert self.boundary is not None
             spec = self.live_settings.spec
-            self.budget = Budget.of(spec.run)
+            self.budget = Budget.of(spec.run, self.budget.limit)
             self.facts = {**self.facts, "spec": spec_facts(spec)}
             self.boundary = replace(self.boundary, state={**self.boundary.state, "facts": self.facts})
             self.checkpoints.outdate()

@@ -81,18 +81,28 @@ def notice_stops() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Exactly one of the two is set; both count all attempts of the run together."""
+    """Exactly one of the first two is set; both count all attempts of the run together.
+
+    An attempt with a `limit` ends there at the latest; its schedules follow the whole budget all the same.
+    """
 
     total_timesteps: int | None
     duration_s: float | None
+    limit: int = 0
 
     @classmethod
-    def of(cls, run: RunSpec) -> Budget:
+    def of(cls, run: RunSpec, limit: int = 0) -> Budget:
         """The budget that `[run]` gives."""
-        return cls(run.total_timesteps, run.duration_s)
+        return cls(run.total_timesteps, run.duration_s, limit)
+
+    def at_limit(self, timesteps: int) -> bool:
+        """Whether the attempt has come to the end that was set for it alone."""
+        return 0 < self.limit <= timesteps
 
     def spent(self, timesteps: int, trained_s: float) -> bool:
         """Whether no further update may begin."""
+        if self.at_limit(timesteps):
+            return True
         if self.total_timesteps is not None:
             return timesteps >= self.total_timesteps
         return self.duration_s is not None and trained_s >= self.duration_s

@@ -118,8 +118,11 @@ class Job:
     @property
     def cause(self) -> str:
         """Why it ended, where that is not what the preset or a person asked for."""
-        ended_by = None if self.training is None else self.training.ended_by
-        return ended_by or ""
+        if self.training is None:
+            return ""
+        if not self.training.ended_by and self.training.budget.at_limit(self.training.model.num_timesteps):
+            return "reached the end of its trial"
+        return self.training.ended_by or ""
 
     @property
     def unsaved(self) -> str:
@@ -205,7 +208,7 @@ class Job:
             restore_random_state(model, start.boundary)
         training = Training(
             model=model,
-            budget=Budget.of(self.spec.run),
+            budget=Budget.of(self.spec.run, terms.until_timesteps),
             orders=self.orders,
             record=self.record,
             checkpoints=checkpoints,

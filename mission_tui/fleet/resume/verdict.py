@@ -36,6 +36,7 @@ class Terms(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     The learning rate rises in `warm_up_updates` equal parts to what the spec says; for the first `lr_scale_steps`
     gradient steps it is `lr_scale` times that. `overridden` are the fields whose refusal a person overrode by name.
     `weights_from` makes a fresh training begin with the weights of that checkpoint in the run's `origin/`: a branch.
+    The attempt ends once it has done `until_timesteps` (0: as its spec says), which leaves its schedules alone.
     """
 
     fresh_optimizer: bool = False
@@ -45,6 +46,7 @@ class Terms(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     fresh_normalizer: bool = False
     overridden: tuple[str, ...] = ()
     weights_from: str = ""
+    until_timesteps: Annotated[int, Meta(ge=0, le=10**15)] = 0
 
     def learning_rate_factor(self, updates: int, gradient_steps: int) -> float:
         """What the learning rate is multiplied by, this many updates and gradient steps after the terms began."""
@@ -84,6 +86,8 @@ class Terms(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
             parts.append(f"learning rate warms up over {self.warm_up_updates} updates")
         if self.fresh_normalizer:
             parts.append("the normalizer's statistics begin anew")
+        if self.until_timesteps:
+            parts.append(f"ends at {self.until_timesteps:,} timesteps")
         return ", ".join(parts)
 
 

@@ -96,7 +96,7 @@ def begin(
     An attempt that cannot be started ends at once, with the reason.
     """
     by = requester() if by is None and row == ASKED else by or ""
-    again = partial(begin, core, run, order, changes=changes, terms=terms, by=by, waited=True)
+    again = partial(begin, core, run, order, checkpoint=checkpoint, changes=changes, terms=terms, by=by, waited=True)
     if must_wait(core, run, order, again):
         return
     try:

@@ -179,14 +179,20 @@ def new_run(runs: Runs, name: str | None, stem: str) -> Iterator[NewRun]:
 
 
 def begin_first_attempt(
-    core: Core, run_dir: RunDir, spec: Spec, order: LaunchOrder, created: FleetEvent, terms: Terms = AS_IT_WAS
+    core: Core,
+    run_dir: RunDir,
+    spec: Spec,
+    order: LaunchOrder,
+    created: FleetEvent,
+    terms: Terms = AS_IT_WAS,
+    checkpoint: str | None = None,
 ) -> None:
     """Know the run whose directory and first event are on disk, and hand its written order to a keeper."""
     core.add(run_dir, spec)
     core.apply(run_dir.id, created)
     run = open_live_run(core, run_dir, spec)
     core.launched[run.id] = time.monotonic()
-    begin(core, run, order, terms=terms)
+    begin(core, run, order, checkpoint=checkpoint, terms=terms)
 
 
 @asynccontextmanager

@@ -204,6 +204,8 @@ async def plan_attempt(
         now, terms = target.spec, target.terms
     elif not assignments and (before := terms_before(core, run_id, checkpoint.name)) is not None:
         terms, agreed = before, True
+    if not (isinstance(request, Resume) and request.branch):
+        terms = with_limit(core, run_id, checkpoint.timesteps, terms)
     since = await core.provenance.no_longer_same(run, checkpoint.attempt, with_spec_env(now, caller), sources_of(now))
     lost = damaged_changes(checkpoint, damaged)
     verdict = noted(judge_resume(was, now, facts, terms), since)
@@ -283,6 +285,14 @@ def terms_before(runs: Runs, run_id: str, checkpoint: str | None) -> Terms | Non
     journal = runs.store.run(run_id).journal
     began_from = None if journal.resumed is None else journal.resumed.checkpoint
     return read_terms(runs.run_dir(run_id).attempt(journal.attempt).terms) if checkpoint == began_from else None
+
+
+def with_limit(runs: Runs, run_id: str, timesteps: int, terms: Terms) -> Terms:
+    """`terms` with the end that the newest attempt was given, while an attempt from `timesteps` has not come to it:
+    a branch of a trial that was interrupted goes on to where it was to end, and one that is over to its whole budget.
+    """
+    until = read_terms(runs.run_dir(run_id).attempt(runs.store.run(run_id).journal.attempt).terms).until_timesteps
+    return structs.replace(terms, until_timesteps=until if until > timesteps else 0)
 
 
 def without_remedies(verdict: ResumeVerdict) -> tuple[Change, ...]:

@@ -23,6 +23,7 @@ from mission_tui.supervisor.lifecycle.further_attempts import (
     journal_damaged,
     start_next_attempt,
     terms_before,
+    with_limit,
 )
 from mission_tui.supervisor.lifecycle.run_queue import why_it_waits
 from mission_tui.supervisor.runs.core import Core
@@ -147,4 +148,7 @@ def start_again(
     assert spec is not None
     check_machine(core, (spec,))
     terms = terms_before(core, run_id, checkpoint) or AS_IT_WAS
+    # A checkpoint is called by its timesteps.
+    timesteps = int(checkpoint) if checkpoint is not None and checkpoint.isdecimal() else 0
+    terms = with_limit(core, run_id, timesteps, terms)
     start_next_attempt(core, run_id, spec, caller, checkpoint, terms=terms, changes=lost, row=row)

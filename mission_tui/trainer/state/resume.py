@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch as th
+from msgspec import structs
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mission_tui.errors import CheckpointError, PresetError, raised_by
@@ -95,7 +96,8 @@ def restore_training(
     if not in_place:
         assert model.env is not None
         model.env.seed(starting_seed(now["seed"], attempt))
-    return in_place and terms == AS_IT_WAS and now["device"] == "cpu" and _same_numbers(was, now)
+    as_it_was = structs.replace(terms, until_timesteps=0) == AS_IT_WAS
+    return in_place and as_it_was and now["device"] == "cpu" and _same_numbers(was, now)
 
 
 def _task(facts: Facts) -> Facts:
