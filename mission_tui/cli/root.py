@@ -25,6 +25,7 @@ VERBS = {
     "clone": "clone",
     "bookkeeping": "adopt rename note label",
     "findings": "findings",
+    "trial": "try",
     "judge": "judge",
     "evaluate": "evaluate",
     "compare": "compare",

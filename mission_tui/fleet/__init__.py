@@ -3,7 +3,7 @@
 `text`, `time_words`, `ranges`, `process_limits` and `student_t` know no runs. `specs` are what a run is asked to be.
 `resume` judges going on with another spec, `launch_plan` names and counts what a launch makes. `events` are the
 facts: journaled, written by a trainer, or seen live. `strips` say who was in which phase when. `history` folds one
-run from its facts. `health`, `capacity` and `marginal_gain` say whether it learns, what a machine can carry, what one
-more run brings. `views` are what is shown. `store`, `compare` and `bench` put runs together: live, side by side,
-timed. `commands` is what can be asked of them. `tuning` searches the fastest training.
+run from its facts. `health`, `capacity`, `marginal_gain` and `trials` say whether it learns, what a machine can carry,
+what one more run brings, what other settings do. `views` are what is shown. `store`, `compare` and `bench` put runs
+together: live, side by side, timed. `commands` is what can be asked of them. `tuning` searches the fastest training.
 """

@@ -215,6 +215,15 @@ CATALOGUE: tuple[Command, ...] = (
         ours=True,
         on_finding=True,
     ),
+    Command(
+        "try",
+        "other settings on branches of it, beside branches without: what they say",
+        ("V",),
+        "try",
+        needs="run",
+        sheet=True,
+        ours=True,
+    ),
     Command("rename", "call it something else", ("E",), "rename", needs="run", sheet=True, ours=True),
     Command("note", "write something about it into its journal", ("T",), "note", needs="run", sheet=True, ours=True),
     Command("label", "put labels on it, or take them off", ("L",), "label", needs="run", sheet=True, ours=True),
@@ -330,6 +339,8 @@ def is_applicable(name: str, view: RunView, finding: Finding | None = None) -> b
         return False
     if command.on_finding:
         return _helps(name, finding)
+    if name == "try":
+        return refusal(view.can, "branch") is None and (view.last_checkpoint is not None or bool(view.trials))
     if name == "pause":
         return not view.pausing
     if name == "evaluate":

@@ -5,7 +5,7 @@ The revision rises exactly when something a snapshot shows has changed; the same
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ from mission_tui.fleet.events.findings import FailedDuty
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, GainMeasured, RunCreated
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.metrics import MetricRecord
+from mission_tui.fleet.events.trials import TrialBranch
 from mission_tui.fleet.history.metrics_state import POINTS
 from mission_tui.fleet.history.run import Fact, RunHistory
 from mission_tui.fleet.history.series import Thinned
@@ -74,6 +75,8 @@ class Store:
         self._shelf: dict[str, _EndedRun] = {}
         self._views: dict[str, RunView] = {}
         self._parked: set[str] = set()
+        self._tried: set[str] = set()
+        self._branches: dict[str, TrialBranch] = {}
         self._loaded: dict[str, None] = {}
         self._order: tuple[list[str], list[str]] | None = None
         self._snapshot: FleetSnapshot | None = None
@@ -109,6 +112,8 @@ class Store:
     def add_ended(self, run_id: str, run_dir: str, made: RunCreated, over: AttemptEnded) -> None:
         """Know of an ended run how it began and ended, and nothing else until `add_run` takes it from the shelf."""
         self._shelf[run_id] = _EndedRun(run_id, run_dir, made, over)
+        if made.trial is not None:
+            self._branches[run_id] = made.trial
         self._touch(run_id, reorder=True)
 
     def replace_spec(self, run_id: str, spec: Spec) -> None:
@@ -121,6 +126,7 @@ class Store:
         if self._shelf.pop(run_id, None) is None:
             del self._runs[run_id]
         self._loaded.pop(run_id, None)
+        self._branches.pop(run_id, None)
         self._paid = tuple(each for each in self._paid if each[0] != run_id)
         self._touch(run_id, reorder=True)
 
@@ -205,6 +211,14 @@ class Store:
         """Runs that have not ended, oldest first."""
         return list(self._ordered()[0])
 
+    def tried_ids(self) -> list[str]:
+        """Runs with a trial that something is still to be done about."""
+        return sorted(self._tried)
+
+    def branches(self) -> Mapping[str, TrialBranch]:
+        """Of which trial of which run each run is a branch that is one."""
+        return self._branches
+
     def ended(self, offset: int, limit: int) -> tuple[tuple[RunView, ...], int]:
         """A page of ended runs, newest first, and how many there are."""
         ids = self._ordered()[1]
@@ -243,6 +257,10 @@ class Store:
     def _touch(self, run_id: str, *, reorder: bool = False) -> None:
         run = self._runs.get(run_id)
         (self._parked.add if run is not None and run.state == "parked" else self._parked.discard)(run_id)
+        tried = run is not None and any(trial.has_work for trial in run.journal.trials.values())
+        (self._tried.add if tried else self._tried.discard)(run_id)
+        if run is not None and run.journal.branch_of is not None:
+            self._branches[run_id] = run.journal.branch_of
         self._views.pop(run_id, None)
         self._snapshot = None
         if reorder:

@@ -267,6 +267,23 @@ class Apply(ContinuingRequest, AnsweredBy[Accepted | VerdictReply], frozen=True,
     check_only: bool = False
 
 
+class Try(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="try"):
+    """Try other settings of the run in short branches of it: `assignments`, or else what `finding` advises.
+
+    `finding` is the id of one, its rule, or its number in the list; empty without `assignments` is the gravest that
+    advises settings. `budget` (None: what usually suffices) is such as 20u or 10m for each branch; there are `seeds`
+    pairs. The other deeds are about the newest trial: `discard` moves its branches to the trash, `take` gives the run's
+    place to the best of them, `return` takes that back.
+    """
+
+    run: str
+    do: Literal["begin", "discard", "take", "return"] = "begin"
+    finding: str = ""
+    assignments: tuple[str, ...] = ()
+    seeds: int = 3
+    budget: str | None = None
+
+
 class GetDetails(Request, AnsweredBy[DetailsReply], frozen=True, kw_only=True, tag="details"):
     """Spec, effective values, attempts, checkpoints and evaluations of one run."""
 
@@ -437,6 +454,7 @@ OperatorRequest = (
     | Label
     | Mark
     | Apply
+    | Try
     | GetDetails
     | GetHistory
     | GetStrip

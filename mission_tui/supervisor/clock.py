@@ -26,6 +26,7 @@ from mission_tui.supervisor.lifecycle.attempts import show_pids, watch_or_finish
 from mission_tui.supervisor.lifecycle.capacity import claims_of
 from mission_tui.supervisor.lifecycle.restarts import Restarts
 from mission_tui.supervisor.lifecycle.run_queue import RunQueue
+from mission_tui.supervisor.lifecycle.trials import Trials
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
@@ -75,6 +76,7 @@ class Clock:
         self._gain_monitor = GainMonitor(core, core.machine)
         self._restarts = Restarts(core)
         self._queue = RunQueue(core)
+        self._trials = Trials(core)
         self._sizes = RunSizes(core)
         self._usage = UsageMeter(core, core.machine)
         self._threads = CommandThreads(core)
@@ -122,6 +124,7 @@ class Clock:
         attempt("unkillable processes", lambda: check_unkillable(self._core), None)
         attempt("restarts", lambda: self._restarts.poll(time.time()), None)
         attempt("turns", lambda: self._queue.poll(time.time()), None)
+        attempt("trials", self._trials.poll, None)
         if attended:
             attempt("sizes of runs", lambda: self._sizes.poll(time.monotonic()), None)
         if self._beats % TRASH_TICKS == 1:

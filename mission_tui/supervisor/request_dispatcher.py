@@ -48,6 +48,7 @@ from mission_tui.ipc.requests import (
     Resume,
     Set,
     Shutdown,
+    Try,
     Tune,
     TuneFleet,
     Undo,
@@ -76,6 +77,7 @@ from mission_tui.supervisor.verbs.importing import import_checkpoint, import_run
 from mission_tui.supervisor.verbs.launch import clone, launch
 from mission_tui.supervisor.verbs.resume import resume
 from mission_tui.supervisor.verbs.set import set_
+from mission_tui.supervisor.verbs.trial import try_
 from mission_tui.supervisor.verbs.tune import tune, tune_fleet
 
 PUSH_S = 0.25
@@ -243,6 +245,8 @@ class RequestDispatcher:
                 return await mark(core, request)
             case Apply():
                 return await apply(core, request)
+            case Try():
+                return await try_(core, request)
             case Clean():
                 return await clean(core, request)
             case Remove():

@@ -19,7 +19,7 @@ import pytest
 from tests.shell import Shell, opened
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "fleet-0.1.0"
-SINCE = {"algorithm", "checkpoint_t", "failed_duties", "loaded", "unread"}
+SINCE = {"algorithm", "branch_of", "checkpoint_t", "failed_duties", "loaded", "trials", "unread"}
 """Names that came after 0.1.0."""
 
 MACHINE = {"runs_root", "supervisor", "host", "gpus", "elsewhere", "stale"}

@@ -7,7 +7,8 @@
 does before it ends by SIGSEGV), `STUB_MAPS` (a file it maps, as drivers map their devices), `STUB_SAVE_S` (how long
 a checkpoint takes to write), `STUB_COMPILE_S` (how long it compiles where its spec says so), `STUB_SET_FREE` (takes
 over no settings while it trains), `STUB_PHASES` (seconds of a rollout and of an update, such as "0.3,0.2"; when each
-began goes to the file `phases` of its run).
+began goes to the file `phases` of its run), `STUB_RETURNS` (each update ends an episode whose return is its learning
+rate x 1e6, and what its seed adds).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Literal
 
 from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
+    Episodes,
     Metric,
     MetricRecord,
     SettingsChanged,
@@ -42,7 +44,7 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.checkpoint import save_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import CheckpointFacts, verify_checkpoint
-from mission_tui.records.runs.spec_file import read_spec
+from mission_tui.records.runs.spec_file import read_spec, read_terms
 
 WORKER = "import time\nwhile True: time.sleep(60)"
 FORKER = "import os, sys, time\nfor _ in range({}): os.fork() or time.sleep(600)\ntime.sleep(600)"
@@ -79,7 +81,9 @@ class StubTrainer:
         if self.spec.run.compile:
             time.sleep(float(self.environ.get("STUB_COMPILE_S", "0")))
         until_s = time.monotonic() + (self.spec.run.duration_s or float("inf"))
-        while not self.stopping and self.timesteps < (self.spec.run.total_timesteps or sys.maxsize):
+        terms = read_terms(self.run.attempt(self.attempt).terms)
+        end = min(self.spec.run.total_timesteps or sys.maxsize, terms.until_timesteps or sys.maxsize)
+        while not self.stopping and self.timesteps < end:
             if time.monotonic() >= until_s:
                 break
             self._learn()
@@ -155,9 +159,23 @@ class StubTrainer:
         if self.update >= int(self.environ.get("STUB_NAN_FROM", sys.maxsize)):
             kl = "nan"
         metrics: dict[str, Metric] = {"rollout/ep_rew_mean": self.update / 10, "train/approx_kl": kl}
+        episodes = Episodes()
+        if "STUB_RETURNS" in self.environ:
+            rate = self.spec.ppo.learning_rate
+            assert isinstance(rate, float)
+            episodes = Episodes(n=1, r=(rate * 1e6 + (self.spec.run.seed or 0) % 7,))
         self._write(
             lambda seq: UpdateDone(
-                seq, self.attempt, self.update, self.timesteps, time.time(), rollout_s, update_s, 1000.0, metrics
+                seq,
+                self.attempt,
+                self.update,
+                self.timesteps,
+                time.time(),
+                rollout_s,
+                update_s,
+                1000.0,
+                metrics,
+                episodes,
             )
         )
 

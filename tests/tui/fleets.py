@@ -11,6 +11,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.processes import Pids, Usage
+from mission_tui.fleet.events.trials import TrialPair, TrialPlan, TrialVerdict
 from mission_tui.fleet.views.snapshot import (
     SERIES,
     FleetSnapshot,
@@ -18,6 +19,7 @@ from mission_tui.fleet.views.snapshot import (
     HostMeters,
     RunView,
     SupervisorInfo,
+    TrialView,
     Utilisation,
 )
 
@@ -45,6 +47,36 @@ KL_FINDING = Finding(
             "u": 2.2 + 0.05 * n,
         }
         for n in range(5)
+    ),
+)
+TRIAL = TrialView(
+    t=NOW - 600,
+    plan=TrialPlan(
+        number=1,
+        checkpoint="011468800",
+        from_update=1400,
+        from_timesteps=11_468_800,
+        until_timesteps=11_632_640,
+        updates=20,
+        seeds=(7378801, 7388808, 7398815),
+        group="sick-11c0-try1",
+        assignments=("ppo.n_epochs=10",),
+        finding="kl-persistent-1204",
+    ),
+    verdict=TrialVerdict(
+        says="helps",
+        pairs=(
+            TrialPair(1, 7378801, 12.1, 15.9),
+            TrialPair(2, 7388808, 12.9, 15.1),
+            TrialPair(3, 7398815, 12.2, 15.5),
+        ),
+        control=12.4,
+        advised=15.5,
+        difference=3.1,
+        low=1.1,
+        high=5.1,
+        margin=1.5,
+        best="sick-11c0-try1-advised-1",
     ),
 )
 NAN_FINDING = Finding(

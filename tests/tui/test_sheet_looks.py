@@ -19,7 +19,7 @@ from mission_tui.ipc.replies import CleanReply, ComparisonReply, OperatorReply
 from mission_tui.ipc.requests import Clean, Compare
 from mission_tui.tui.screens.sheet import ErrorScreen
 from tests.tui.fake_client import FakeClient, Respond
-from tests.tui.fleets import LIVE, NOW, a_fleet
+from tests.tui.fleets import ENDED, LIVE, NOW, TRIAL, a_fleet, a_run
 from tests.tui.sides import a_side
 from tests.tui.stage import Clock, Stage, make_app
 from tests.tui.test_looks import SICK, SMALL, TALL, SnapCompare, seen_on
@@ -69,6 +69,7 @@ SCENES: dict[str, Scene] = {
     "OutputScreen": Scene(("semicolon", *"paths", "enter"), "Esc back"),
     "Picker": Scene(("x",), "apply", SICK),
     "SmokeScreen": Scene(("n", "ctrl+t"), "2h30 for the whole run"),
+    "TrialScreen": Scene(("V",), "pair", a_fleet((a_run("sick-11c0", trials=(TRIAL,)), *ENDED))),
     "VerdictScreen": Scene(("a",), "ppo.n_epochs", SICK),
     "LineInputScreen": Scene(("T", "o", "k"), "ok"),
 }

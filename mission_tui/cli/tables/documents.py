@@ -12,7 +12,8 @@ import msgspec
 from mission_tui.cli.terminal_output import write_json
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.marginal_gain import MarginalGain
-from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.events.trials import TrialPair
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, TrialView
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import Checked, DetailsReply
@@ -25,7 +26,14 @@ RUN_FACTS = (
     "id", "name", "preset", "group", "state", "outcome", "kind", "cause", "flags", "attempt", "update", "timesteps",
     "total_timesteps", "steps_per_s", "eta_s", "seed", "labels", "note", "changes", "pids", "usage", "workers",
     "held", "restart", "again", "rebooted", "failed_duties", "checkpoint_t", "placed", "size_bytes", "can",
-    "findings", "run_dir",
+    "findings", "branch_of", "run_dir",
+)
+TRIAL_FACTS = (
+    "number", "checkpoint", "from_update", "from_timesteps", "until_timesteps", "updates", "seeds", "group", "finding",
+)
+VERDICT_FACTS = (
+    "says", "difference", "low", "high", "control", "advised", "margin", "identical", "more_updates", "more_seeds",
+    "best", "why",
 )
 FINDING_FACTS = (
     "id", "rule", "severity", "first_update", "last_update", "state", "sentence", "cause", "advice", "advice_set",
@@ -64,7 +72,26 @@ def run_facts(view: RunView) -> dict[str, Any]:
         "from": origins,
         "payoff": payoff,
         "findings": [finding_facts(it) for it in view.findings],
+        "trials": [trial_facts(it) for it in view.trials],
     }
+
+
+def trial_facts(trial: TrialView) -> dict[str, Any]:
+    """A trial of other settings; its verdict is null until it is known."""
+    verdict = trial.verdict
+    said = None if verdict is None else _picked(verdict, VERDICT_FACTS) | {"pairs": [_pair(it) for it in verdict.pairs]}
+    return _picked(trial.plan, TRIAL_FACTS) | {
+        "set": list(trial.plan.assignments),
+        "t": trial.t,
+        "closed": trial.closed or None,
+        "taken_by": trial.taken_by or None,
+        "verdict": said,
+        "sentence": trial.sentence,
+    }
+
+
+def _pair(pair: TrialPair) -> dict[str, Any]:
+    return _picked(pair, ("pair", "seed", "control", "advised", "why"))
 
 
 def payoff_facts(gain: MarginalGain) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.outcome import After, Outcome
 from mission_tui.fleet.events.processes import Peak, Placement
 from mission_tui.fleet.events.provenance import Origin
+from mission_tui.fleet.events.trials import TrialBranch, TrialEnd, TrialPlan, TrialVerdict
 from mission_tui.fleet.ranges import Bytes, Count, UnixTime, Whole
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Terms
 
@@ -31,7 +32,7 @@ ENDING: frozenset[Verb] = frozenset({"stop", "kill", "park"})
 class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defaults=True):
     """The run directory exists with its frozen spec; the run is queued. `origin`: what it branched from.
 
-    It begins once the runs `after` (ids) have ended, however they end.
+    It begins once the runs `after` (ids) have ended, however they end. `trial`: of which trial it is a branch.
     """
 
     seq: Count
@@ -42,6 +43,7 @@ class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defa
     origin: Origin | None = None
     after: tuple[str, ...] = ()
     asker: str = ""
+    trial: TrialBranch | None = None
 
 
 class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit_defaults=True):
@@ -309,6 +311,42 @@ class DutyDoneSeen(Struct, frozen=True, tag="duty_done", tag_field="kind"):
     times: Count
 
 
+class TrialBegun(Struct, frozen=True, tag="trial", tag_field="kind", omit_defaults=True):
+    """Branches of the run were made, each a run of its own, to try other settings by `plan`."""
+
+    seq: Count
+    t: UnixTime
+    plan: TrialPlan
+    asker: str = ""
+
+
+class TrialJudged(Struct, frozen=True, tag="trial_judged", tag_field="kind"):
+    """The branches of trial `number` have ended, and this is what they say."""
+
+    seq: Count
+    t: UnixTime
+    number: Count
+    verdict: TrialVerdict
+
+
+class TrialClosed(Struct, frozen=True, tag="trial_closed", tag_field="kind", omit_defaults=True):
+    """What becomes of trial `number`: its branches were discarded; or the branch `by` (id), called `branch`, takes the
+    place and the `name` of the run, which is called `renamed` then; or that is taken back. What is `taking` or
+    `returning` is not done yet. `trained`: the run did until then.
+    """
+
+    seq: Count
+    t: UnixTime
+    number: Count
+    how: TrialEnd
+    by: str = ""
+    branch: str = ""
+    name: str = ""
+    renamed: str = ""
+    trained: bool = False
+    asker: str = ""
+
+
 class FileDamaged(Struct, frozen=True, tag="damaged", tag_field="kind"):
     """A file of the run did not hold what was written there; `detail` says what was set aside."""
 
@@ -344,4 +382,7 @@ FleetEvent = (
     | DutyFailureSeen
     | DutyDoneSeen
     | FileDamaged
+    | TrialBegun
+    | TrialJudged
+    | TrialClosed
 )

@@ -28,12 +28,13 @@ IMPORTED = "imported; it was not trained here"
 class Origin(Struct, frozen=True, omit_defaults=True):
     """`kind` "branch": a run of its own that began with weights of `checkpoint` of `run`, which bore `name` then.
 
+    "trial": a branch of a trial, which goes on with all that `checkpoint` of `run` holds, with a seed of its own.
     "resumed": the newest attempt goes on from `checkpoint` of its own run. "imported": the run began as the file
     or folder `name`, and `run` is empty. "cloned": a run of its own with the settings of `run` that has learned nothing
     from it. `diff` is a line per changed setting. `after` says what an attempt that nobody asked for follows.
     """
 
-    kind: Literal["branch", "resumed", "imported", "cloned"]
+    kind: Literal["branch", "resumed", "imported", "cloned", "trial"]
     run: str
     name: str
     checkpoint: str = ""
@@ -48,6 +49,8 @@ class Origin(Struct, frozen=True, omit_defaults=True):
         changed = ", ".join(self.diff) or "nothing changed"
         if self.kind == "branch":
             return f"branch: weights from {self.name} at {self.checkpoint}; {changed}"
+        if self.kind == "trial":
+            return f"branch of a trial: goes on from {self.name} at {self.checkpoint}; {changed}"
         if self.kind == "cloned":
             return f"cloned from {self.name}; {changed}"
         by_itself = {None: "", "failure": " by itself after a failure", "reboot": " by itself after a reboot"}

@@ -26,12 +26,16 @@ from mission_tui.fleet.events.journal import (
     RestartDue,
     RunFrozen,
     SettingsAsked,
+    TrialBegun,
+    TrialClosed,
+    TrialJudged,
     Verb,
 )
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.outcome import After, Failed, Outcome, RunState, Stopped
 from mission_tui.fleet.events.processes import Peak, Placement, RunFlag
 from mission_tui.fleet.events.provenance import Origin
+from mission_tui.fleet.events.trials import TrialBranch, TrialPlan, TrialVerdict
 from mission_tui.fleet.strips.strip import StandState, StateInterval
 
 YOUNG_S = 10.0
@@ -45,6 +49,26 @@ PAYOFFS = 16
 MOST_STATE_CHANGES = 256
 """Changes that are remembered; the newest ones."""
 _STANDS: dict[RunState, StandState] = {"queued": "queued", "paused": "paused", "frozen": "frozen", "parked": "parked"}
+
+
+@dataclass(slots=True)
+class TrialState:
+    """A trial of the run: when it began (unix s), its verdict once it has one, and what became of it."""
+
+    t: float
+    plan: TrialPlan
+    verdict: TrialVerdict | None = None
+    closed: TrialClosed | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its branches are still waited for."""
+        return self.verdict is None and self.closed is None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something is still to be done about it: a verdict, or a place that changes hands."""
+        return self.is_open or (self.closed is not None and self.closed.how in ("taking", "returning"))
 
 
 @dataclass(slots=True)
@@ -64,6 +88,8 @@ class JournalState:
     `rebooted`: a restart of the machine ended the attempt, and it `was_held` then because it was paused or frozen.
     `reboots` counts the attempts in a row that began by themselves after one. `auto_restarts` is when attempts last
     began by themselves (unix s), and after what. `gains` is what it brought when it joined the others or left them.
+
+    `trials` are those of the run, by number; `branch_of` says of which trial of another run it is a branch itself.
 
     `foreign` says why the run counts as somebody else's; that is seen, not told. Empty: it is ours.
     """
@@ -111,6 +137,8 @@ class JournalState:
     peak: Peak | None = None
     duties: dict[str, FailedDuty] = field(default_factory=dict)
     failures: set[int] = field(default_factory=set)
+    trials: dict[int, TrialState] = field(default_factory=dict)
+    branch_of: TrialBranch | None = None
 
     def finding_state(self, finding: Finding) -> FindingState:
         """What `finding` is with its marks. An acknowledged one that has become worse since is open again."""
@@ -147,6 +175,16 @@ class JournalState:
     def add_gain(self, gain: MarginalGain) -> None:
         """Take in what the run's joining or leaving brought."""
         self.gains = [*self.gains[1 - PAYOFFS :], gain]
+
+    def try_out(self, event: TrialBegun | TrialJudged | TrialClosed) -> None:
+        """Take in that a trial began, what it says, or what became of it."""
+        if isinstance(event, TrialBegun):
+            self.trials[event.plan.number] = TrialState(event.t, event.plan)
+        elif (known := self.trials.get(event.number)) is not None:
+            if isinstance(event, TrialJudged):
+                known.verdict = event.verdict
+            else:
+                known.closed = None if event.how == "returned" else event
 
     def mark(self, event: FindingMarked) -> None:
         """Take in what a person thinks of a finding or a rule. Taking a mark back makes nothing due again."""

@@ -39,6 +39,9 @@ from mission_tui.fleet.events.journal import (
     RunResumed,
     RunThawed,
     SettingsAsked,
+    TrialBegun,
+    TrialClosed,
+    TrialJudged,
 )
 from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
@@ -190,7 +193,7 @@ class RunHistory:
             case RunCreated():
                 journal.name, journal.preset, journal.created_t = clean(event.name), clean(event.preset), event.t
                 journal.group = clean(event.group) if event.group else None
-                journal.branched, journal.after = event.origin, event.after
+                journal.branched, journal.after, journal.branch_of = event.origin, event.after, event.trial
             case AttemptStarting():
                 journal.resumed = _resumed(self.id, journal, event)
                 journal.begin(event)
@@ -249,6 +252,8 @@ class RunHistory:
                 journal.duties.pop(event.duty, None)
             case FileDamaged():
                 journal.flags.add("damaged")
+            case TrialBegun() | TrialJudged() | TrialClosed():
+                journal.try_out(event)
 
     def _apply_observation(self, observation: Observation) -> bool:
         if isinstance(observation, ForeignSeen):

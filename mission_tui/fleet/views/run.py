@@ -13,13 +13,22 @@ from mission_tui.fleet.events.journal import ENDING, RestartDue, RunFrozen
 from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.events.outcome import Failed, outcome_word
 from mission_tui.fleet.events.processes import RunFlag
+from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS
-from mission_tui.fleet.history.journal_state import JournalState
+from mission_tui.fleet.history.journal_state import JournalState, TrialState
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts, evaluated
 from mission_tui.fleet.history.run import RunHistory, setting_changes
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.snapshot import SERIES, AutoRestart, HeldResources, Restart, RunView, abilities_of
+from mission_tui.fleet.views.snapshot import (
+    SERIES,
+    AutoRestart,
+    HeldResources,
+    Restart,
+    RunView,
+    TrialView,
+    abilities_of,
+)
 
 Word = Literal["finished", "stopped", "killed", "failed", "lost"]
 
@@ -27,6 +36,7 @@ PACE_ROWS = 20
 SHOWN_FINDINGS = 16
 SHOWN_METRICS = 128
 SHOWN_CHANGES = 8
+SHOWN_TRIALS = 4
 STANDINGS = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
 
 
@@ -76,7 +86,7 @@ def view_of(run: RunHistory) -> RunView:
         series=drawn.series,
         findings=_findings(run),
         silenced=tuple(sorted(journal.silenced)),
-        origins=tuple(origin for origin in (journal.branched, journal.resumed) if origin is not None),
+        origins=_origins(journal),
         size_bytes=run.size_bytes,
         changes=setting_changes(run)[-SHOWN_CHANGES:],
         labels=tuple(sorted(journal.labels)),
@@ -93,7 +103,32 @@ def view_of(run: RunHistory) -> RunView:
         payoff=journal.gains[-1] if journal.gains else None,
         failed_duties=failed,
         checkpoint_t=metrics.saved_t,
+        trials=tuple(map(_trial, list(journal.trials.values())[-SHOWN_TRIALS:])),
+        branch_of=journal.branch_of,
     )
+
+
+def _trial(trial: TrialState) -> TrialView:
+    closed, plan, verdict = trial.closed, trial.plan, trial.verdict
+    plan = structs.replace(
+        plan,
+        assignments=tuple(map(clean, plan.assignments)),
+        checkpoint=clean(plan.checkpoint),
+        group=clean(plan.group),
+        finding=clean(plan.finding),
+    )
+    if verdict is not None:
+        pairs = tuple(structs.replace(pair, why=clean(pair.why, CAUSE_CHARACTERS)) for pair in verdict.pairs)
+        why, best = clean(verdict.why, CAUSE_CHARACTERS), clean(verdict.best)
+        verdict = structs.replace(verdict, pairs=pairs, why=why, best=best)
+    by = "" if closed is None else clean(closed.by)
+    return TrialView(t=trial.t, plan=plan, verdict=verdict, closed="" if closed is None else closed.how, taken_by=by)
+
+
+def _origins(journal: JournalState) -> tuple[Origin, ...]:
+    """The first attempt of a branch of a trial goes on from what the branch comes from: that is said once."""
+    twice = journal.branch_of is not None and journal.attempt == 1
+    return tuple(it for it in (journal.branched, None if twice else journal.resumed) if it is not None)
 
 
 def _flags(journal: JournalState, seen: frozenset[RunFlag], failed: tuple[FailedDuty, ...]) -> tuple[RunFlag, ...]:

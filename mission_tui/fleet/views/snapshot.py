@@ -16,6 +16,7 @@ from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.outcome import After, FailureKind, Phase, RunState
 from mission_tui.fleet.events.processes import EnvWorkers, Pids, Placement, RunFlag, Usage
 from mission_tui.fleet.events.provenance import Origin, SettingChange
+from mission_tui.fleet.events.trials import TrialBranch, TrialEnd, TrialPlan, TrialVerdict, trial_sentence
 from mission_tui.fleet.specs.spec import Spec
 
 SERIES = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "steps_per_s", "train/approx_kl")
@@ -169,6 +170,34 @@ class RunGain(Struct, frozen=True):
         return gain_sentence(self.payoff, self.name)
 
 
+_TOOK = {"taking": "takes", "taken": "took", "returning": "gives back"}
+
+
+class TrialView(Struct, frozen=True, kw_only=True):
+    """A trial of other settings: since when (unix s), what it says once that is known, and what became of it.
+
+    `closed` is what became of its branches, empty while they stay; `taken_by` the one (id) that took the run's place.
+    """
+
+    t: float
+    plan: TrialPlan
+    verdict: TrialVerdict | None = None
+    closed: TrialEnd | Literal[""] = ""
+    taken_by: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        if self.verdict is not None:
+            said = trial_sentence(self.plan, self.verdict)
+        elif self.closed:
+            said = "given up before it was known"
+        else:
+            said = "its branches train"
+        after = f"; {self.taken_by} {_TOOK[self.closed]} its place" if self.closed in _TOOK else ""
+        return f"trial {self.plan.number} of {self.plan.settings}: {said}{after}"
+
+
 class RunView(Struct, frozen=True, kw_only=True):
     """One run as everyone sees it. `origins`: what it branched from, then what its newest attempt goes on from.
 
@@ -181,6 +210,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     was asked to pause, and will at its next update; `parking`: it saves and ends to be resumed later. `failed_duties`
     are what its newest attempt should have done, or should have been done for it, and has not been made good since.
     `checkpoint_t`: when `last_checkpoint` was saved.
+    `trials` are the newest of its own; `branch_of` says of which trial of another run it is a branch.
     """
 
     id: str
@@ -240,6 +270,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     payoff: MarginalGain | None = None
     failed_duties: tuple[FailedDuty, ...] = ()
     checkpoint_t: float | None = None
+    trials: tuple[TrialView, ...] = ()
+    branch_of: TrialBranch | None = None
 
     @property
     def pace(self) -> float | None:

@@ -135,6 +135,8 @@ def _queued(core: Core, run_id: str, spec: Spec, visible: str | None, now: float
         held = HELD
     if not held and gain is not None and core.launcher_for(spec).can.here:
         held = gain_shortage(core, gain, now) or ""
+    if not held and journal.branch_of is not None and core.launcher_for(spec).can.here:
+        held = branch_shortage(core, run_id, spec)
     held = held or core.variables.why_it_waits(run_id)
     run = queued_run(core, run_id, journal.name, spec, visible, journal.created_t, held)
     return (
@@ -187,6 +189,23 @@ def gain_shortage(core: Core, limit: float, now: float) -> str | None:
         f"waits for a run to end: {last.name} was the last to join and brought {brought:+.0f} %, "
         f"keep.limits.marginal_gain asks for {asked:+.0f} %"
     )
+
+
+def branch_shortage(core: Core, run_id: str, spec: Spec) -> str:
+    """Why a branch of a trial does not begin: the cores are the user's. One at a time may take part in full ones."""
+    trying = [it for it in core.live if it != run_id and core.store.run(it).journal.branch_of is not None]
+    if not any(core.store.run(it).journal.attempt for it in trying):
+        return ""
+    headroom = headroom_now(core, core.machine.limits.read())
+    claim = queued_run(core, run_id, "", spec, None, 0.0).claim
+    if headroom.cores_busy + claim.cores <= headroom.cores:
+        return ""
+    busy = f"runs keep {min(headroom.cores, headroom.cores_busy)} of {headroom.cores} busy"
+    return f"waits for {_cores(claim.cores)}: {busy}, and branches of trials share none of them"
+
+
+def _cores(count: int) -> str:
+    return "a core" if count == 1 else f"{count} cores"
 
 
 def _says(gain: MarginalGain) -> bool:

@@ -37,6 +37,9 @@ from mission_tui.fleet.events.journal import (
     RunRenamed,
     RunThawed,
     SettingsAsked,
+    TrialBegun,
+    TrialClosed,
+    TrialJudged,
 )
 from mission_tui.fleet.events.outcome import outcome_word
 from mission_tui.fleet.events.provenance import diff_of
@@ -212,6 +215,14 @@ def _entries(event: FleetEvent, rules: dict[str, str]) -> Iterator[AuditEntry]:
         case RunLabelled():
             words = [*(f"+{label}" for label in event.added), *(f"-{label}" for label in event.removed)]
             yield AuditEntry(t=event.t, what="label", detail=clean(" ".join(words)), by=event.asker)
+        case TrialBegun():
+            yield AuditEntry(t=event.t, what="try", detail=clean(event.plan.settings, NOTE_CHARS), by=event.asker)
+        case TrialJudged():
+            number, says = event.number, event.verdict.says
+            yield AuditEntry(t=event.t, what="tried", detail=clean(f"trial {number}: {says} {event.verdict.why}"))
+        case TrialClosed():
+            detail = clean(f"trial {event.number}: {event.how} {event.branch}")
+            yield AuditEntry(t=event.t, what="try", detail=detail, by=event.asker)
         case FindingMarked():
             yield AuditEntry(t=event.t, what=event.mark, detail=clean(event.rule or event.finding), by=event.asker)
         case HealthActed(act="applied"):

@@ -24,6 +24,8 @@ from mission_tui.fleet.events.journal import (
     RunNoted,
     RunRenamed,
     SettingsAsked,
+    TrialBegun,
+    TrialClosed,
 )
 from mission_tui.fleet.text import clean
 from mission_tui.procfs import read_stat
@@ -73,7 +75,17 @@ def requester() -> str:
 def signed(event: FleetEvent) -> FleetEvent:
     """`event` with who asked for it, if it is one of those that people ask for."""
     match event:
-        case Asked() | FindingMarked() | PriorityAsked() | RunLabelled() | RunNoted() | RunRenamed() | SettingsAsked():
+        case (
+            Asked()
+            | FindingMarked()
+            | PriorityAsked()
+            | RunLabelled()
+            | RunNoted()
+            | RunRenamed()
+            | SettingsAsked()
+            | TrialBegun()
+            | TrialClosed()
+        ):
             return structs.replace(event, asker=requester())
         case _:
             return event

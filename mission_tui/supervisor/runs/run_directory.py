@@ -16,6 +16,7 @@ import mission_tui
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events.journal import FleetEvent, RunCreated
 from mission_tui.fleet.events.provenance import Origin
+from mission_tui.fleet.events.trials import TrialBranch
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Spec
 from mission_tui.plain_files import make_folder, names_in, read_given, remove_tree
 from mission_tui.records.files.append import AppendLog
@@ -48,12 +49,14 @@ def create_run(
     fill: Callable[[RunDir], None] | None = None,
     story: Sequence[Callable[[int, float], FleetEvent]] = (),
     after: tuple[str, ...] = (),
+    trial: TrialBranch | None = None,
 ) -> FleetEvent:
     """Make `run` with everything its first attempt needs; its first event. `fill` adds what a branch takes along.
 
     `story` are events that follow the first: those of an attempt that was over before the run came here.
 
-    It begins once the runs `after` (ids) have ended. Raises `StorageError` with nothing made.
+    It begins once the runs `after` (ids) have ended; `trial` says of which trial it is a branch. Raises `StorageError`
+    with nothing made.
     """
     making = RunDir(supervisor_dir(root) / f"{MAKING}{run.id}")
     try:
@@ -67,7 +70,9 @@ def create_run(
             fill(making)
         events = AppendLog(making.events)
         try:
-            make_first = partial(RunCreated, name=name, preset=spec.preset, group=group, origin=origin, after=after)
+            make_first = partial(
+                RunCreated, name=name, preset=spec.preset, group=group, origin=origin, after=after, trial=trial
+            )
             created = events.append(lambda seq: make_first(seq, time.time(), asker=requester()))
             for make in story:
                 events.append(partial(_told, make))

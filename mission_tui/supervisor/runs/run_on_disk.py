@@ -61,7 +61,7 @@ JOURNAL_BYTES = 32 << 20
 """No journal is longer: a hundred thousand events."""
 
 _WHOSE = (os.geteuid(), 0)
-_RENAMED = b'{"kind":"renamed"'
+_RENAMED, _TRIED = b'{"kind":"renamed"', b'{"kind":"trial"'
 _AFTERWARDS = (
     FindingChanged
     | FindingMarked
@@ -232,7 +232,8 @@ def read_short_summary(run_dir: RunDir) -> RunOnDisk | None:
     raw = _whole_file(f"{run_dir.path}/events.jsonl")
     if len(raw) < len(_RENAMED):
         return None
-    if not raw.endswith(b"\n") or _RENAMED in raw:
+    # A trial of it may wait for its verdict, which only the whole journal tells.
+    if not raw.endswith(b"\n") or _RENAMED in raw or _TRIED in raw:
         return None
     lines = raw.split(b"\n")[:-1]
     try:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mission_tui.errors import UsageError, nearest
+from mission_tui.errors import CheckpointError, UsageError, nearest
 from mission_tui.fleet.commands import objection, refusal
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import AttemptStarting, FleetEvent
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.specs.spec import Spec
@@ -30,11 +32,14 @@ from mission_tui.ipc.requests import (
     Rename,
     Resume,
     Set,
+    Try,
     Undo,
 )
+from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.best_checkpoint import best_checkpoint
 from mission_tui.records.runs.checkpoint import list_checkpoints, newest_undamaged
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.manifest import Manifest, verify_checkpoint
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.host.tasks import Task
 from mission_tui.supervisor.launchers.caller import Caller
@@ -68,6 +73,8 @@ def check_runs_are_ours(core: Core, request: OperatorRequest) -> None:
             refs, verb, starts = (request.run,), type(request).__name__.lower(), False
         case Resume():
             refs, verb = (request.run,), "branch" if request.branch else "resume"
+        case Try():
+            refs, verb, starts = (request.run,), "try", request.do in ("begin", "take")
         case Set() | Clone() | Apply() | Evaluate() | Export():
             refs, verb = (request.run,), type(request).__name__.lower()
         case _:
@@ -229,6 +236,32 @@ def named_checkpoint(run: RunDir, name: str) -> str:
         if name in (known, known.lstrip("0") or "0"):
             return known
     raise UsageError(f"{run.id} has no checkpoint '{name}'{nearest(name, names)}; it has {', '.join(names) or 'none'}")
+
+
+def last_good(run: RunDir, finding: Finding) -> Manifest | None:
+    """The newest verified checkpoint taken before the finding's first update, None if there is none.
+
+    It is looked for in the finding's attempt, then in the one that this attempt went on from, and so on: what an
+    earlier attempt saved after the point that was gone back to is not the past of this policy.
+    """
+    starts = {
+        event.attempt: event.checkpoint
+        for event in read_all(run.events, FleetEvent)[0]
+        if isinstance(event, AttemptStarting)
+    }
+    manifests = {manifest.name: manifest for manifest in list_checkpoints(run.checkpoints)}
+    attempt, before = finding.attempt, finding.first_update
+    while attempt > 0:
+        own = [it for it in manifests.values() if it.attempt == attempt and it.update < before]
+        begun = manifests.get(starts.get(attempt) or "")
+        for manifest in (*reversed(own), *([begun] if begun is not None and begun.update < before else [])):
+            with suppress(CheckpointError):
+                return verify_checkpoint(run.checkpoints / manifest.name)
+        if begun is None:
+            return None
+        # A later attempt may have saved the same step under the same name: go down whatever the manifest says.
+        attempt, before = min(begun.attempt, attempt - 1), min(begun.update, before)
+    return None
 
 
 def caller_for(core: Core, run_id: str, request: ContinuingRequest) -> Caller:

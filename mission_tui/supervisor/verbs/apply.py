@@ -7,18 +7,14 @@ last good checkpoint is on the run's own line of attempts, from before the findi
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from functools import partial
 
-from mission_tui.errors import CheckpointError, MissionError, PresetError, UsageError
+from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.journal import AttemptStarting, FleetEvent, HealthActed
+from mission_tui.fleet.events.journal import FleetEvent, HealthActed
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply
-from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.checkpoint import list_checkpoints
-from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import Manifest, verify_checkpoint
+from mission_tui.records.runs.manifest import verify_checkpoint
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
 from mission_tui.supervisor.lifecycle.further_attempts import (
@@ -33,7 +29,7 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.requester import requester
-from mission_tui.supervisor.runs.targets import check_seen, require, the_finding
+from mission_tui.supervisor.runs.targets import check_seen, last_good, require, the_finding
 from mission_tui.supervisor.watching.finding_actions import keep_last_good
 
 _waiting: set[asyncio.Task[None]] = set()
@@ -142,29 +138,3 @@ async def _go_on_unless_changed(core: Core, live: LiveRun, plan: Plan) -> None:
     if journal.attempt != live.attempt:
         raise UsageError("it was resumed meanwhile")
     start_attempt(core, live.id, plan)
-
-
-def last_good(run: RunDir, finding: Finding) -> Manifest | None:
-    """The newest verified checkpoint taken before the finding's first update, None if there is none.
-
-    It is looked for in the finding's attempt, then in the one that this attempt went on from, and so on: what an
-    earlier attempt saved after the point that was gone back to is not the past of this policy.
-    """
-    starts = {
-        event.attempt: event.checkpoint
-        for event in read_all(run.events, FleetEvent)[0]
-        if isinstance(event, AttemptStarting)
-    }
-    manifests = {manifest.name: manifest for manifest in list_checkpoints(run.checkpoints)}
-    attempt, before = finding.attempt, finding.first_update
-    while attempt > 0:
-        own = [it for it in manifests.values() if it.attempt == attempt and it.update < before]
-        begun = manifests.get(starts.get(attempt) or "")
-        for manifest in (*reversed(own), *([begun] if begun is not None and begun.update < before else [])):
-            with suppress(CheckpointError):
-                return verify_checkpoint(run.checkpoints / manifest.name)
-        if begun is None:
-            return None
-        # A later attempt may have saved the same step under the same name: go down whatever the manifest says.
-        attempt, before = min(begun.attempt, attempt - 1), min(begun.update, before)
-    return None

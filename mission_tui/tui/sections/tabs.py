@@ -103,7 +103,7 @@ def learn(view: RunView, width: int, height: int, now: float) -> list[Strip]:
         rows.append([("a command that has reported nothing: no curves; l shows what it prints", colours.QUIET)])
     if view.update:
         rows.append(_progress(view, inside))
-        told = [*_concerns(view, now), *_paid(view)]
+        told = [*_concerns(view, now), *_tried(view), *_paid(view)]
         below = [key_metrics(view, inside), *_folded(told, inside, height - len(rows) - 2)]
         rows += _charts(view, inside, height - len(rows) - len(below)) or [_curves(view, inside)]
         rows += below
@@ -164,6 +164,12 @@ def _progress(view: RunView, width: int) -> list[Part]:
     split = "  rollout {} + update {}".format(*phases)
     fits = 1 + sum(cell_len(text) for text, _ in parts) + len(split) <= width
     return [*parts, (split, colours.QUIET)] if fits else parts
+
+
+def _tried(view: RunView) -> list[_Notice]:
+    """What the newest trial says, and how far it is; one that was discarded is over."""
+    trials = [trial for trial in view.trials[-1:] if trial.closed != "discarded"]
+    return [_Notice("tried: ", f"{trial.sentence}; V shows it") for trial in trials]
 
 
 def _paid(view: RunView) -> list[_Notice]:

@@ -40,9 +40,9 @@ _NONE_YET = Preferences()
 
 
 class UndoableAction(Struct, frozen=True):
-    """What `u` takes back: `runs` that were launched, or moved to the trash, at monotonic `t`."""
+    """What `u` takes back: `runs` that were launched, went to the trash, or whose place was taken, at monotonic `t`."""
 
-    how: Literal["launched", "removed"]
+    how: Literal["launched", "removed", "taken"]
     runs: tuple[str, ...]
     t: float
 

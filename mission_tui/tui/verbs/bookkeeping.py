@@ -23,6 +23,7 @@ from mission_tui.ipc.requests import (
     Remove,
     Rename,
     Restore,
+    Try,
     Undo,
 )
 from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen, ask_line
@@ -146,6 +147,10 @@ async def _take_back(app_context: AppContext, action: UndoableAction) -> None:
     if action.how == "removed":
         back = await app_context.ask(lambda id_: Restore(id=id_, runs=runs))
         app_context.toast(f"took back {len(back.runs)} run{'s' if len(back.runs) != 1 else ''}")
+        return
+    if action.how == "taken":
+        given = await app_context.ask(lambda id_: Try(id=id_, run=runs[0], do="return"))
+        app_context.toast(given.notes[0])
         return
     reply = await app_context.ask(lambda id_: Undo(id=id_, runs=runs))
     app_context.toast(f"removed {len(reply.runs)} run{'s' if len(reply.runs) != 1 else ''}")

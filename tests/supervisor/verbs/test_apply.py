@@ -23,7 +23,7 @@ from mission_tui.records.runs.checkpoint import save_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import CheckpointFacts
 from mission_tui.records.runs.spec_file import read_spec
-from mission_tui.supervisor.verbs.apply import last_good
+from mission_tui.supervisor.runs.targets import last_good
 from tests.supervisor.conftest import Lab, RunsRoot, large_spec, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
 

@@ -1,0 +1,96 @@
+"""`V`: what is tried on branches of a run, what they say, and what becomes of them."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Restore, Try
+from mission_tui.tui.screens.questions import LineInputScreen
+from mission_tui.tui.screens.trial import TrialScreen
+from tests.tui.fleets import ENDED, KL_FINDING, TRIAL, a_fleet, a_run
+from tests.tui.stage import staged
+
+SICK = a_run("sick-11c0", findings=(KL_FINDING,), last_checkpoint="011468800")
+JUDGED = a_run("sick-11c0", findings=(KL_FINDING,), last_checkpoint="011468800", trials=(TRIAL,))
+
+
+async def test_the_advice_of_the_finding_stands_there_to_be_tried() -> None:
+    """Enter tries it, from before the finding; what was typed besides is budget and seeds."""
+    async with staged(a_fleet((SICK, *ENDED))) as stage:
+        stage.client.answers[Try] = lambda it: Accepted(re=it.id, runs=("a", "b"), notes=("trial 1 of sick-11c0",))
+        await stage.press("V")
+        await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
+        await stage.shows("ppo.n_epochs=10")
+        await stage.press("end", *" --budget 30u --seeds=5", "enter")
+        await stage.until(lambda: stage.client.asked_for(Try))
+        (asked,) = stage.client.asked_for(Try)
+        assert (asked.run, asked.do, asked.finding) == (SICK.id, "begin", KL_FINDING.id)
+        assert (asked.assignments, asked.budget, asked.seeds) == ((), "30u", 5)
+        await stage.until(lambda: any("V shows how it stands" in toast for toast in stage.toasts()))
+        assert stage.app.app_context.undo_stack[-1].runs == ("a", "b")
+
+
+async def test_other_settings_are_tried_as_they_are_typed() -> None:
+    """The finding still says from where."""
+    async with staged(a_fleet((SICK, *ENDED))) as stage:
+        stage.client.answers[Try] = lambda it: Accepted(re=it.id, runs=("a",), notes=("trial 1",))
+        await stage.press("V")
+        await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
+        await stage.press(*"ppo.clip_range=0.1", "enter")
+        await stage.until(lambda: stage.client.asked_for(Try))
+        (asked,) = stage.client.asked_for(Try)
+        assert (asked.finding, asked.assignments) == (KL_FINDING.id, ("ppo.clip_range=0.1",))
+
+
+async def test_the_best_branch_takes_the_place_and_u_gives_it_back() -> None:
+    """`t` on the sheet of a trial that helps; nothing else has to be typed."""
+    async with staged(a_fleet((JUDGED, *ENDED))) as stage:
+        stage.client.answers[Try] = lambda it: Accepted(re=it.id, runs=("a",), notes=(f"done: {it.do}",))
+        await stage.press("V")
+        await stage.until(lambda: isinstance(stage.screen, TrialScreen))
+        await stage.shows("helps: return 15.5 against 12.4")
+        await stage.press("t")
+        await stage.until(lambda: [it.do for it in stage.client.asked_for(Try)] == ["take"])
+        await stage.until(lambda: any("u takes it back" in toast for toast in stage.toasts()))
+        await stage.press("u")
+        await stage.until(lambda: [it.do for it in stage.client.asked_for(Try)] == ["take", "return"])
+
+
+async def test_one_key_cleans_up_and_u_brings_back() -> None:
+    """`d` on the sheet moves all branches to the trash; they come back as one."""
+    async with staged(a_fleet((JUDGED, *ENDED))) as stage:
+        stage.client.answers[Try] = lambda it: Accepted(
+            re=it.id, runs=("a", "b"), notes=("2 branches are in the trash",)
+        )
+        stage.client.answers[Restore] = lambda it: Accepted(re=it.id, runs=it.runs)
+        await stage.press("V")
+        await stage.until(lambda: isinstance(stage.screen, TrialScreen))
+        await stage.press("d")
+        await stage.until(lambda: [it.do for it in stage.client.asked_for(Try)] == ["discard"])
+        await stage.until(lambda: any("u brings them back" in toast for toast in stage.toasts()))
+        await stage.press("u")
+        await stage.until(lambda: [it.runs for it in stage.client.asked_for(Restore)] == [("a", "b")])
+
+
+async def test_nothing_is_taken_that_has_not_won() -> None:
+    """Without *helps* the key does nothing, and the sheet does not name it."""
+    assert TRIAL.verdict is not None
+    noisy = structs.replace(TRIAL, verdict=structs.replace(TRIAL.verdict, says="too noisy"))
+    async with staged(a_fleet((a_run("sick-11c0", last_checkpoint="011468800", trials=(noisy,)), *ENDED))) as stage:
+        await stage.press("V")
+        await stage.until(lambda: isinstance(stage.screen, TrialScreen))
+        assert "take its place" not in stage.text()
+        await stage.press("t")
+        await stage.still()
+        assert isinstance(stage.screen, TrialScreen)
+        assert stage.client.asked_for(Try) == []
+
+
+async def test_something_else_is_tried_from_the_sheet() -> None:
+    """`n` asks for other settings and leaves the branches of the last trial where they are."""
+    async with staged(a_fleet((JUDGED, *ENDED))) as stage:
+        await stage.press("V")
+        await stage.until(lambda: isinstance(stage.screen, TrialScreen))
+        await stage.press("n")
+        await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
