@@ -1,8 +1,8 @@
 """Supervised trainings that take long, each made once: what is done stays in a folder, under a hash of its settings.
 
 A campaign may be cut off anywhere: runs that were under way go on from their checkpoints, and one that had none begins
-anew. The hash knows settings and versions of packages, not our own code: after a change of the engines, give a fresh
-folder.
+anew. The hash knows settings, the rules of a mission and versions of packages, not our own code: after a change of the
+engines, give a fresh folder.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from msgspec.structs import replace
 from benchmarks.fleet.lab import Lab, kept
 from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.results import PACKAGES, facts_of_the_machine
+from mission_tui.envs import mission_files
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FindingChanged, FleetEvent
 from mission_tui.fleet.events.metrics import UpdateDone, counted_records
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import MISSION_GYM, Spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.files.tail import read_all
 
@@ -85,6 +86,10 @@ def _digest(job: Job) -> str:
     settings = msgspec.to_builtins(replace(job.spec, description=""))
     # Where settings come from is none of them; and results from before it was a part of the spec are as good.
     del settings["profile"]
+    if job.spec.env.id == MISSION_GYM:
+        settings["rules"] = [
+            file.read_text(encoding="utf-8") for file in mission_files(job.spec.env.config or "standard")
+        ]
     return hashlib.sha256(msgspec.json.encode([settings, job.episodes, versions])).hexdigest()[:8]
 
 

@@ -16,7 +16,7 @@ from tests.envs.scripted import mixture
 SHORT: dict[str, dict[str, Any]] = {
     "standard": {
         "rules": {"stall_s": 6, "time_limit_s": 40},
-        "world": {"spawn": {"low_m": [124, 60], "high_m": [131, 140]}},
+        "world": {"spawn": {"low_m": [124, 60], "high_m": [125.5, 140]}},
     },
     "demo": {"rules": {"stall_s": 6, "time_limit_s": 12}},
 }

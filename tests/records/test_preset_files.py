@@ -189,7 +189,7 @@ def test_any_mutation_of_a_preset_is_read_or_refused(
 
 
 def test_every_shipped_preset_resolves_without_a_caution() -> None:
-    """All presets that come with the package train as they stand; keys are the four digits and P."""
+    """All presets that come with the package train as they stand; keys are the five digits and P."""
     found, broken = find_presets(SHIPPED)
     assert broken == {}
     assert {preset.key: preset.name for preset in found.values() if preset.key} == {
@@ -197,6 +197,7 @@ def test_every_shipped_preset_resolves_without_a_caution() -> None:
         "2": "fast",
         "3": "heavy",
         "4": "beast",
+        "5": "standard",
         "P": "trio",
     }
     for preset in found.values():
@@ -227,6 +228,14 @@ def test_shipped_presets_hold_their_sources_numbers(
     assert (spec.env.n_envs, spec.ppo.n_steps) == rollout
     assert (plan.batch_size, plan.n_epochs, spec.ppo.net_arch) == (batch, epochs, net)
     assert spec.run.total_timesteps == (100_000_000 if name == "swarm" else 50_000_000)
+
+
+@pytest.mark.parametrize("name", ["fast", "heavy", "beast", "large-batch", "wide", "deep", "swarm"])
+def test_the_sources_presets_are_played_while_they_train(name: str) -> None:
+    """So often that a share won is on the curve, and seldom enough for what an evaluation costs at their speeds."""
+    spec = shipped(name)
+    assert spec.evaluate.every == (10_000_000 if name == "swarm" else 200_000)
+    assert spec.evaluate.episodes == 50
 
 
 def test_swarm_presses_as_hard_as_the_reference() -> None:

@@ -109,7 +109,7 @@ SCENES = (
         "form",
         "A new run",
         "Any setting, judged while it is typed, with what it will cost in memory and time. `n` opens it;"
-        " `1` to `4` and `P` start a preset at once without it.",
+        " `1` to `5` and `P` start a preset at once without it.",
         ("n",),
         "gradient steps",
     ),

@@ -19,6 +19,7 @@ from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.code_files import write_rules
 from mission_tui.records.runs.manifest import verify_checkpoint
 from mission_tui.records.runs.spec_file import read_spec, read_terms
 from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
@@ -306,6 +307,26 @@ def test_going_back_to_an_older_mission_brings_its_rules_back(lab: Lab) -> None:
     assert rules(made.runs[0]) == "old"
     assert isinstance(resume(lab, run, "env.config=../old", checkpoint=first, accept=True), Accepted)
     assert rules(run) == "old"
+
+
+def test_a_run_goes_on_under_the_mission_it_began_with(sim: SimulatedLab) -> None:
+    """A shipped mission that has changed since changes no earlier run: resumed or branched, it keeps its own."""
+    spec = structs.replace(stub_spec(), env=EnvSpec(id="MissionGym-v0", config="standard", n_envs=4))
+    (run,) = sim.launch(spec=spec)
+    sim.running(run, 2)
+    sim.act("stop", run)
+    sim.ended(run)
+    snapshot = sim.dir(run).snapshot
+    as_it_was = {file.name: file.read_bytes() + b"# of 2025\n" for file in snapshot.glob("*.toml")}
+    write_rules(snapshot, as_it_was)
+    shown = resume(sim, run, check_only=True)
+    assert isinstance(shown, VerdictReply)
+    assert shown.verdict.changes == ()
+    made = resume(sim, run, branch=True)
+    assert isinstance(made, Accepted)
+    assert isinstance(resume(sim, run), Accepted)
+    for each in (run, *made.runs):
+        assert {file.name: file.read_bytes() for file in sim.dir(each).snapshot.glob("*.toml")} == as_it_was
 
 
 def test_rules_that_were_edited_since_are_neither_trained_on_nor_branched_from(sim: SimulatedLab) -> None:
