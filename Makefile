@@ -16,7 +16,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: help run test test-slow test-all check fmt lint types fast explore bench bench-report peers health health-traces zoo large-batch faults tour night
+.PHONY: help run test test-slow test-all check fmt lint types fast explore bench bench-report peers health health-traces zoo large-batch presets-measured faults tour night
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -90,6 +90,10 @@ zoo: $(BENCH_ENV)  ## the RL zoo's table trained here, five seeds each; writes d
 large-batch: $(INSTALLED)  ## source 004's story on MissionGym, three seeds; writes docs/large-batch.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.large_batch --json benchmarks/results/large_batch.json \
 	  --page docs/large-batch.md --seconds $(or $(SECONDS),inf)
+
+# SECONDS=600 is shared among the presets; ONLY="fast swarm" trains those. Goes on where it was left, in build/.
+presets-measured: $(REPORTING)  ## the presets on their mission, as far as they get; writes docs/presets-measured.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.presets --seconds $(or $(SECONDS),inf) $(if $(ONLY),--only $(ONLY))
 
 # ONLY=corruption,names  SEED=2  SECONDS=600 (for each part)  SCALE=0.1; without them the whole campaign, where it was left
 faults: $(INSTALLED)  ## the long fault campaign; writes its figures into docs/faults.md

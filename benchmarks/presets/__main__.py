@@ -1,0 +1,171 @@
+"""The campaign: trains each preset in turn under our own supervisor with its own numbers, plays it, keeps what came.
+
+`--seconds` is shared equally among the presets that are not done; each is then stopped with a checkpoint, played, and
+goes on there the next time. A preset is done when its own budget is spent.
+Run: python -m benchmarks.presets [--only fast swarm] [--seconds N] [--folder FOLDER] [--page FILE] [--report]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.campaign import RUNS, alone, tell
+from benchmarks.fleet.lab import Lab, kept
+from benchmarks.fleet.shapes import spec_of
+from benchmarks.presets.ends import ends_of
+from benchmarks.presets.measured import (
+    PRESETS,
+    Kept,
+    Measured,
+    keep,
+    mission_digest,
+    played_of,
+    points_of,
+    read_kept,
+    shares,
+)
+from benchmarks.presets.page import page
+from benchmarks.results import facts_of_the_machine
+from mission_tui.errors import MissionError
+from mission_tui.fleet.events.journal import AttemptEnded, FleetEvent
+from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.records.files.tail import read_all
+
+SEED = 1
+EPISODES = 100
+END_EPISODES = 1000
+LOOK_EVERY_S = 2.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train, play, write; 1 when a preset could not go on."""
+    asked = _parse(arguments)
+    data = asked.page.with_suffix(".json")
+    found = read_kept(data)
+    failures: dict[str, str] = {}
+    if not asked.report:
+        try:
+            failures = _carry_out(asked.only, asked.folder, asked.seconds, found, data)
+        except MissionError as error:
+            print(error, file=sys.stderr)
+            return error.exit_code
+    for config in {spec_of(name, ()).env.config or "standard" for name in found.presets}:
+        if (digest := mission_digest(config)) not in found.ends:
+            found.ends[digest] = ends_of(config, END_EPISODES)
+    keep(found, data)
+    from benchmarks.presets.pictures import draw
+
+    pictures = draw(found, asked.page.with_suffix(""))
+    asked.page.write_text(page(found, pictures), encoding="utf-8")
+    for name, why in failures.items():
+        print(f"given up: {name}: {why}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks.presets", description="Train the shipped presets of MissionGym.")
+    parser.add_argument("--only", nargs="+", choices=PRESETS, default=PRESETS, help="these presets, in this order")
+    parser.add_argument("--page", type=Path, default=Path("docs/presets-measured.md"), help="its data lies beside it")
+    parser.add_argument("--folder", type=Path, default=Path("build/presets"), help="where runs are kept")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="of training, shared among the presets")
+    parser.add_argument("--report", action="store_true", help="train nothing, write the page again")
+    return parser.parse_args(arguments)
+
+
+def _carry_out(names: Sequence[str], folder: Path, seconds: float, found: Kept, data: Path) -> dict[str, str]:
+    """Train each for its share of the time; why, by name, for each that could not go on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    failures: dict[str, str] = {}
+    left_s = seconds
+    with alone(folder), kept(folder / RUNS) as lab:
+        for at, name in enumerate(names):
+            begun = time.monotonic()
+            spec = spec_of(name, ())
+            try:
+                view, cores = train(lab, name, spec, left_s / (len(names) - at))
+                found.presets[name] = _measure(lab, view, spec, cores, found.presets.get(name))
+                found.machine[name] = facts_of_the_machine()
+                keep(found, data)
+                tell(f"{name}: {view.timesteps or 0:,} steps, won {found.presets[name].won:.0%}")
+            except subprocess.CalledProcessError as error:
+                failures[name] = f"`{error.cmd[3]}` refused with exit code {error.returncode}"
+            left_s = max(0.0, left_s - (time.monotonic() - begun))
+    return failures
+
+
+def train(lab: Lab, preset: str, spec: Spec, seconds: float) -> tuple[RunView, list[float]]:
+    """Train for so long, or to the end; the run as it then stands, and the cores it kept busy, look by look."""
+    name = f"{preset}-{mission_digest(spec.env.config or 'standard')}"
+    deadline = time.monotonic() + seconds
+    views = sorted((it for it in lab.views().values() if it.name == name), key=lambda it: it.created_t)
+    if not views:
+        (run,) = lab.launch(preset, "--seed", str(SEED), "--name", name)
+    else:
+        run = views[-1].id
+        if views[-1].state in OVER and views[-1].outcome != "finished":
+            lab.cli("resume", run)
+    cores: list[float] = []
+    # The one that was just asked to go on still stands as ended.
+    begun_from = views[-1].attempt if views and views[-1].outcome != "finished" else -1
+    while True:
+        view = lab.views()[run]
+        if view.state in OVER and view.attempt != begun_from:
+            return view, cores
+        if view.usage is not None and view.state == "running":
+            cores.append(view.usage.cpu_percent / 100)
+        if time.monotonic() >= deadline:
+            lab.stop(run)
+            return lab.views()[run], cores
+        time.sleep(LOOK_EVERY_S)
+
+
+def _measure(lab: Lab, view: RunView, spec: Spec, cores: Sequence[float], before: Measured | None) -> Measured:
+    records = lab.rows(view.id)
+    evaluation = lab.cli("evaluate", view.id, "--episodes", str(EPISODES))
+    folder = lab.dir(view.id).evaluations
+    files = folder.glob("*-periodic.json") if folder.is_dir() else ()
+    rollout_share, evaluation_share = shares(
+        records, {file.name.removesuffix("-periodic.json"): file.stat().st_mtime for file in files}
+    )
+    plan = plan_batch(spec)
+    held = [it.memory_bytes for it in (before,) if it is not None and it.memory_bytes]
+    peak = _peak_bytes(lab, view.id)
+    return Measured(
+        mission=mission_digest(spec.env.config or "standard"),
+        seed=SEED,
+        steps=view.timesteps or 0,
+        budget=spec.run.total_timesteps or 0,
+        updates=view.update or 0,
+        attempts=view.attempt,
+        trained_s=round(view.trained_s, 1),
+        rollout_share=round(rollout_share, 4),
+        evaluation_share=round(evaluation_share, 4),
+        cores=round(statistics.fmean(cores), 2) if cores else (before.cores if before is not None else None),
+        memory_bytes=max([*held, *([peak] if peak else [])], default=None),
+        won=float(evaluation["won"]),
+        outcomes=evaluation["outcomes"],
+        gradient_steps=plan.gradient_steps,
+        points=points_of(records),
+        played=played_of(records),
+    )
+
+
+def _peak_bytes(lab: Lab, run: str) -> int | None:
+    """The most that its processes held at once, over all attempts."""
+    events = read_all(lab.dir(run).events, FleetEvent)[0]
+    peaks = [event.peak.rss_bytes for event in events if isinstance(event, AttemptEnded) and event.peak is not None]
+    return max(peaks, default=None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
