@@ -117,6 +117,7 @@ def test_the_share_won_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyP
         evaluating = Evaluating(run_dir, EvaluateSpec(every=100), 0)
         evaluating.begin("000000100", 1, 100)
         done = until(evaluating.take, 40, "it is over")
+        assert done is not None
         assert (done[0], done[1], done[2].mean, done[2].won) == (1, 100, 1.5, won)
 
 
