@@ -37,6 +37,11 @@ def differing_settings(sides: Sequence[Side]) -> tuple[Row, ...]:
     return tuple(row for row in _rows([_settings(side) for side in sides]) if row.name != _SEED)
 
 
+def changed_settings(was: Spec, now: Spec) -> tuple[Row, ...]:
+    """A row per setting that is not the same in both, as they are written; a seed is one of them."""
+    return _rows([_written(was), _written(now)])
+
+
 def differing_provenance(sides: Sequence[Side]) -> tuple[Row, ...]:
     """A row per fact that is not the same where it is known; runs of which nothing is recorded have None."""
     known = [_facts(side.provenance) if side.provenance is not None else None for side in sides]
@@ -71,17 +76,23 @@ def _rows(tables: Sequence[Mapping[str, Any]]) -> tuple[Row, ...]:
 
 
 def _settings(side: Side) -> dict[str, Any]:
-    """Every setting by its dotted name, a table's entries each on their own; what is None is left out."""
-    flat: dict[str, Any] = {}
-    tables = msgspec.to_builtins(side.spec)
-    for name, value in tables.items():
-        if name not in _WORDS_ONLY:
-            _flatten(name, value, flat)
+    """Every setting, with what the trainer chose."""
+    flat = _written(side.spec)
     for name in _CHOSEN:
         table, _, key = name.partition(".")
         said = side.effective.get(table, {}).get(key)
         if said is not None:
             flat[name] = said
+    return flat
+
+
+def _written(spec: Spec) -> dict[str, Any]:
+    """Every setting by its dotted name, a table's entries each on their own; what is None is left out."""
+    flat: dict[str, Any] = {}
+    tables = msgspec.to_builtins(spec)
+    for name, value in tables.items():
+        if name not in _WORDS_ONLY:
+            _flatten(name, value, flat)
     return flat
 
 

@@ -17,18 +17,27 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.specs.thresholds import ThreadContentionLimits
 
 ID = "thread-contention"
-FEWEST_RUNNABLE = 1.5
-"""Threads of one process that want to compute at the same time; one alone waits for others, not for its like."""
+MUCH = 0.25
+"""A thread that wants to compute for this share of the time is at work; what writes a log now and then is not."""
+FEWEST_RUNNABLE = 1.25
+"""Threads of one process that want to compute at the same time. Two that meet at every step are about 1.5; one alone
+waits for others, not for its like.
+"""
 ONE_THREAD = ("run.threads=1",)
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessLook:
-    """One process over a while: its threads, how many of them wanted to compute, and how many did, on average."""
+    """One process over a while: how many threads were at work, how many wanted to compute at a time, how many did."""
 
     threads: int
     runnable: float
     running: float
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether several of its threads want to compute at the same time."""
+        return self.threads > 1 and self.runnable >= FEWEST_RUNNABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,7 @@ class ThreadLook:
     @property
     def crowded(self) -> tuple[ProcessLook, ...]:
         """Those with several threads that want to compute."""
-        return tuple(each for each in self.processes if each.runnable >= FEWEST_RUNNABLE)
+        return tuple(each for each in self.processes if each.is_crowded)
 
     @property
     def waiting(self) -> float:

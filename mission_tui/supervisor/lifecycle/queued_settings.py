@@ -14,9 +14,9 @@ from msgspec import structs
 
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.capacity.admission import never_fits
+from mission_tui.fleet.compare.differing import changed_settings, value_word
 from mission_tui.fleet.events.journal import PriorityAsked, SettingsAsked
-from mission_tui.fleet.resume import ResumeFacts, judge_resume
-from mission_tui.fleet.resume.verdict import ResumeVerdict
+from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.preset import change
@@ -55,11 +55,12 @@ def proposed(core: Core, run: LiveRun, words: Sequence[str]) -> tuple[Spec, Resu
     line = queued_run(core, "", name, now, run.visible_gpus, 0.0)
     if hard := list(never_fits(line, headroom_now(core, core.machine.limits.read()))):
         raise PresetError(f"{name}: {'; '.join(dict.fromkeys(hard))}")
-    changes = judge_resume(was, now, ResumeFacts(0)).changes
-    plain = (
-        structs.replace(it, grade="note", why="it begins so", remedy="", remedies=(), override=False) for it in changes
-    )
-    return now, ResumeVerdict("note", tuple(plain))
+    rows = (Change(row.name, *map(_said, row.values), "note", "it begins so") for row in changed_settings(was, now))
+    return now, ResumeVerdict("note", tuple(rows))
+
+
+def _said(value: object) -> str:
+    return "not set" if value is None else value_word(value)
 
 
 async def set_queued(core: Core, run: LiveRun, words: Sequence[str]) -> tuple[str, ...]:
@@ -69,7 +70,7 @@ async def set_queued(core: Core, run: LiveRun, words: Sequence[str]) -> tuple[st
     name, order = core.name_of(run.id), run.order
     assert was is not None
     assert order is not None
-    warnings = check_machine(core, [now], visible=run.visible_gpus, waits=True)
+    warnings = check_machine(core, [now], run, run.visible_gpus, waits=True)
     if (now.env, now.ppo, now.run) != (was.env, was.ppo, was.run) and not needs_no_preflight(now):
         await preflight(now, Caller.of(order))
         if run.turn is None or core.store.run(run.id).spec != was:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import FindingChanged
 from mission_tui.fleet.health import acts, cleared
-from mission_tui.fleet.health.thread_contention import ID, ProcessLook, ThreadContention, ThreadLook
+from mission_tui.fleet.health.thread_contention import ID, MUCH, ProcessLook, ThreadContention, ThreadLook
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.supervisor.host.process_files import thread_times
 from mission_tui.supervisor.runs.core import Core
@@ -58,6 +59,14 @@ class CommandThreads:
             self._attempts[run.id] = known
             if not self._core.store.run(run.id).journal.held:
                 self._follow(run, spec, known, now, t)
+        for run_id in before.keys() - self._attempts.keys():
+            self._ended(run_id, t)
+
+    def _ended(self, run_id: str, t: float) -> None:
+        """What the machine did to a run is over with its processes; it stays on record."""
+        if run_id in self._core.store and (found := self._open(run_id)) is not None:
+            over = cleared(found, found.last_update, t)
+            self._core.record_observed_of(run_id, lambda seq, at: FindingChanged(seq, at, over))
 
     def _follow(self, run: LiveRun, spec: Spec, known: _Attempt, now: float, t: float) -> None:
         row = self._core.store.run(run.id).metrics.row
@@ -69,7 +78,7 @@ class CommandThreads:
             known.rule.update(look, speed)
         else:
             return
-        is_open = self._open(run)
+        is_open = self._open(run.id)
         if known.rule.on and is_open is None:
             update = 0 if row is None else row.update
             record_finding(self._core, run, _opened(known.rule, spec, run.attempt, update, t))
@@ -98,16 +107,17 @@ class CommandThreads:
         busy = host.cores * host.recent[-1] / 100.0
         return ThreadLook(looks, host.cores, max(0.0, busy - usage.cpu_percent / 100.0))
 
-    def _open(self, run: LiveRun) -> Finding | None:
-        findings = self._core.store.run(run.id).journal.findings.values()
-        mine = (it for it in findings if it.rule == ID and it.state == "open" and it.attempt == run.attempt)
-        return next(mine, None)
+    def _open(self, run_id: str) -> Finding | None:
+        journal = self._core.store.run(run_id).journal
+        mine = (it for it in journal.findings.values() if it.rule == ID and it.attempt == journal.attempt)
+        return next((it for it in mine if it.state == "open"), None)
 
 
 def _process(now: dict[int, tuple[int, int]], then: dict[int, tuple[int, int]], elapsed_s: float) -> ProcessLook:
-    ran = sum(now[tid][0] - then[tid][0] for tid in now if tid in then) / _NS / elapsed_s
-    waited = sum(now[tid][1] - then[tid][1] for tid in now if tid in then) / _NS / elapsed_s
-    return ProcessLook(len(now), max(0.0, ran) + max(0.0, waited), max(0.0, ran))
+    both = [tid for tid in now if tid in then]
+    ran = [max(0, now[tid][0] - then[tid][0]) / _NS / elapsed_s for tid in both]
+    wanted = [max(0, sum(now[tid]) - sum(then[tid])) / _NS / elapsed_s for tid in both]
+    return ProcessLook(sum(each >= MUCH for each in wanted), sum(wanted), sum(ran))
 
 
 def _opened(rule: ThreadContention, spec: Spec, attempt: int, update: int, t: float) -> Finding:

@@ -48,11 +48,17 @@ def test_many_threads_on_the_few_cores_that_others_leave_are_a_finding_with_the_
         ThreadLook((ProcessLook(16, 15.0, 13.0),), 16, 3.0),  # beside three busy cores, and hardly slower for it
         ThreadLook(tuple(ProcessLook(1, 1.0, 0.3) for _ in range(16)), 16, 12.0),  # processes, not threads
         ThreadLook((ProcessLook(16, 0.9, 0.4),), 16, 15.0),  # threads that sleep
+        ThreadLook((ProcessLook(1, 1.3, 0.2),), 16, 15.0),  # one at work, and others that write a log now and then
     ],
 )
 def test_it_is_silent_where_threads_are_not_the_trouble(look: ThreadLook | None) -> None:
     """However long that lasts."""
     assert not after(*[look] * 50).on
+
+
+def test_two_threads_that_meet_at_every_step_are_found_too() -> None:
+    """Each sleeps while the other is late: as measured of torch with two threads on two busy cores."""
+    assert after(*[ThreadLook((ProcessLook(2, 1.48, 0.22),), 2, 1.6)] * 5).on
 
 
 def test_a_moment_is_no_finding_and_what_began_is_over_only_after_a_while() -> None:
