@@ -2,8 +2,8 @@
 
 What is saved: distributions that validate themselves, calls through modules, autograd, a buffer that is allocated,
 transposed and copied anew, a pass over all infos at every step, a call per parameter for every optimizer operation, and
-on a CPU torch's tanh. With `rounding` "sb3" the numbers of MLP policies are the reference's bit for bit,
-to prove that nothing else differs.
+on a CPU torch's tanh. With `rounding` "sb3" the numbers are the reference's bit for bit, to prove that nothing else
+differs.
 
 With `precision` bf16 the policy's layers multiply in that. Parameters, gradients and Adam's moments stay float32, and
 so does all that a layer hands on to a distribution: log-probabilities, entropies, values, advantages, losses. Rollout
@@ -39,8 +39,8 @@ class FastPPO(PPO):
     """The same signals, stops and checkpoints as `PPO`.
 
     With `precision` bf16 the policy's layers multiply in that. With `compiles` they are compiled in `warm_up`, which
-    must then come before `collect`. `rounding` "sb3" is exact for MLP policies without a bonus for entropy,
-    and slower; numbers of policies with a features extractor, such as `CnnPolicy`, differ by up to 6e-8.
+    must then come before `collect`. `rounding` "sb3" is exact for policies without a bonus for entropy, with
+    a features extractor such as that of `CnnPolicy` too, and slower.
     """
 
     rollout_buffer: ResidentBuffer
@@ -124,6 +124,9 @@ class FastPPO(PPO):
             if self.use_sde and self.sde_sample_freq > 0 and n_steps % self.sde_sample_freq == 0:
                 self.policy.reset_noise(env.num_envs)
             obs_tensor = rollout_buffer.add_observations(n_steps, self._last_obs, self._last_episode_starts)
+            if self.rounding == "sb3":
+                # As the environments gave them: kernels for images sum by how those lie in memory.
+                obs_tensor = self._on_device(self._last_obs)
             chosen = self._evaluator.act(obs_tensor)
             if not asks_later:
                 values, log_probs = self.step_values(obs_tensor, chosen)
