@@ -55,8 +55,8 @@ def proposed(core: Core, run: LiveRun, words: Sequence[str]) -> tuple[Spec, Resu
     line = queued_run(core, "", name, now, run.visible_gpus, 0.0)
     if hard := list(never_fits(line, headroom_now(core, core.machine.limits.read()))):
         raise PresetError(f"{name}: {'; '.join(dict.fromkeys(hard))}")
-    rows = (Change(row.name, *map(_said, row.values), "note", "it begins so") for row in changed_settings(was, now))
-    return now, ResumeVerdict("note", tuple(rows))
+    rows = ((row.name, *map(_said, row.values)) for row in changed_settings(was, now))
+    return now, ResumeVerdict("note", tuple(Change(name, old, new, "note", "it begins so") for name, old, new in rows))
 
 
 def _said(value: object) -> str:
