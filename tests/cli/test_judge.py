@@ -59,7 +59,10 @@ def test_findings_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert "sick.csv: 20 updates, 1 finding\n  steps 40,960, rollout 2,048, batch size 64, epochs 10" in out
     assert "warning kl-persistent, updates 5 to 20, open" in out
     assert "cause: learning rate and gradient steps per update are not in this log" in out
-    assert "advice: end an update early, once it has moved the policy far enough --set ppo.target_kl=0.03" in out
+    assert (
+        "advice: end an update early, once it has moved the policy far enough (in your script: target_kl 0.03)" in out
+    )
+    assert "--set" not in out
     assert "calm.csv: 20 updates, no findings" in out
 
 

@@ -22,6 +22,8 @@ WINDOW = 32
 RISE_SHARE = 0.05
 CLEAR_GAIN = 2.0
 NEEDED, LOOKS = 12, 16
+CEILING_SHARE, CEILING_RANGE = 0.95, 0.05
+"""At a ceiling, the share of the gain that is held, and what of the gain the returns still vary by."""
 
 
 class Success:
@@ -88,6 +90,29 @@ class Success:
         if not smooth - self._start >= self._best_share * gain:
             return False
         return not gain <= CLEAR_GAIN * (max(self._recent) - min(self._recent)) and not self._shortfall()
+
+    @property
+    def rises_now(self) -> bool:
+        """Whether the return has found new bests lately and stands at the newest: what is done to it does it good."""
+        returns = self._context.returns
+        if returns.smooth is None or returns.best is None or not self._first:
+            return False
+        return self._rising() and returns.smooth - self._start >= CEILING_SHARE * (returns.best - self._start)
+
+    @property
+    def at_ceiling(self) -> bool:
+        """Whether the return holds still at the best it ever had, far above where it began.
+
+        So it looks where nothing is left to be gained. A policy that merely stands still does not: its episodes go on
+        to differ, and their mean to wander.
+        """
+        smooth, best = self._context.returns.smooth, self._context.returns.best
+        if smooth is None or best is None or len(self._recent) < LOOKS or self._shortfall():
+            return False
+        gain = best - self._start
+        if not smooth - self._start >= CEILING_SHARE * gain > 0.0:
+            return False
+        return max(self._recent) - min(self._recent) <= CEILING_RANGE * gain
 
     @property
     def complaint(self) -> str:

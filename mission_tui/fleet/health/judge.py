@@ -32,8 +32,9 @@ from mission_tui.fleet.events.metrics import (
 from mission_tui.fleet.health.checkpoint_age import CheckpointAge
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.not_finite import NotFinite
+from mission_tui.fleet.health.phrases import for_strangers
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
-from mission_tui.fleet.health.rule import Explanation, Rule, RuleContext, row_of
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext, row_of
 from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.specs.live_settings import with_words
@@ -118,7 +119,7 @@ class HealthJudge:
         changed += self.silence(row.t)
         self._apply_breaks(row.t)
         self._update, self._t = row.update, row.t
-        self._returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes)
+        self._returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes, self._ended_since(row))
         for rule in self._rules:
             severity = rule.judge(row)
             if severity is not None or rule.id in self._open:
@@ -208,6 +209,7 @@ class HealthJudge:
 
     def _begin(self, hang: Hang | None = None) -> None:
         settings, limits = self._settings, self._limits
+        self._steps: int | None = None
         self._returns = Returns(trend_warm_up(settings.budget), settings.stats_window)
         context = RuleContext(settings, limits, self._returns)
         self._not_finite = NotFinite(context)
@@ -219,6 +221,12 @@ class HealthJudge:
         self._checkpoint_age = CheckpointAge(context)
         judging = (self._not_finite, self._hang, self._checkpoint_age, *(rule(context) for rule in RULES))
         self._rules: tuple[Rule, ...] = tuple(rule for rule in judging if acts(limits, rule.id) != "off")
+
+    def _ended_since(self, row: Row) -> float:
+        """About how many episodes ended since the row before, for logs that do not count them."""
+        before, self._steps = self._steps, row.timesteps
+        length = row.metrics.get("rollout/ep_len_mean", math.nan)
+        return (row.timesteps - before) / length if before is not None and 0.0 < length < math.inf else 0.0
 
     def _apply_breaks(self, t: float) -> None:
         while self._breaks and self._breaks[0][0] < t:
@@ -236,7 +244,7 @@ class HealthJudge:
             return [self._opened(rule, severity, update, t)]
         if severity == known.severity:
             return []
-        return [self._keep(_worded(known, rule.explain(severity), severity, update, t))]
+        return [self._keep(_worded(known, self._explain(rule, severity), severity, update, t))]
 
     def _opened(self, rule: Rule, severity: Severity, update: int, t: float) -> Finding:
         finding = Finding(
@@ -251,7 +259,14 @@ class HealthJudge:
             first_t=t,
         )
         self._open[rule.id] = finding.id
-        return self._keep(_worded(finding, rule.explain(severity), severity, update, t))
+        return self._keep(_worded(finding, self._explain(rule, severity), severity, update, t))
+
+    def _explain(self, rule: Rule, severity: Severity) -> Explanation:
+        """The rule's words; of a training that is not ours, none that only ours could follow."""
+        words = rule.explain(severity)
+        if self._settings.ours:
+            return words
+        return replace(words, advice=for_strangers(words.advice, words.advice_set, self._settings), advice_set=())
 
     def _clear(self, rule_id: str) -> Finding:
         known = self._incidents[self._open.pop(rule_id)]

@@ -1,5 +1,6 @@
 """Phrases that the causes and advice of several rules share, always computed from the run's own settings: on its
-learning rate, on the pressure of an update, and on the scale of its rewards.
+learning rate, on the pressure of an update, and on the scale of its rewards; and the same advice for a training whose
+settings are not ours to set.
 """
 
 from __future__ import annotations
@@ -81,3 +82,42 @@ def normalized_rewards(settings: Settings) -> tuple[str, ...]:
     if settings.normalize_reward is not False:
         return ()
     return ("env.normalize.reward=true",) if settings.normalize_obs else ("env.normalize=true",)
+
+
+OTHER_NAMES = {
+    "learning_rate": ("lr",),
+    "n_epochs": ("update_epochs", "epochs"),
+    "clip_range": ("clip_coef",),
+    "ent_coef": ("entropy_coef",),
+    "vf_coef": ("value_coef",),
+}
+"""What else scripts call SB3's settings: CleanRL's flags, and the usual short ones."""
+
+
+def for_strangers(advice: str, assignments: tuple[str, ...], settings: Settings) -> str:
+    """`advice` for a training that `--set` does not reach: by the flags of its own command, else in its script."""
+    if not assignments:
+        return advice
+    flags: list[str] = []
+    rest: list[str] = []
+    for assignment in assignments:
+        key, _, value = assignment.partition("=")
+        name = key.rpartition(".")[2]
+        flag = _flag_of(settings.command, (name, *OTHER_NAMES.get(name, ())))
+        plain = value.lstrip("-").replace(".", "", 1).replace("e-", "", 1).isdigit()
+        if flag and plain:
+            flags.append(f"{flag} {value}")
+        else:
+            rest.append(f"{name} {value}" if plain else name)
+    said = [f"run it with {' '.join(flags)}"] if flags else []
+    said += [f"in your script: {', '.join(rest)}"] if rest else []
+    return f"{advice} ({'; '.join(said)})"
+
+
+def _flag_of(command: tuple[str, ...], names: tuple[str, ...]) -> str:
+    """The flag of `command` that sets one of `names`; "" where it has none."""
+    for word in command:
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and flag[2:].replace("-", "_") in names:
+            return flag
+    return ""

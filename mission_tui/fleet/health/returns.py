@@ -18,6 +18,7 @@ NOISE_WINDOW = 100
 TREND_WINDOW, TREND_FEWEST = 32, 16
 SMOOTHING = 0.2
 FLAT_SHARE = 0.05
+MOST_EPISODES = 1_000_000
 
 
 def trend_warm_up(budget: int | None) -> int:
@@ -55,8 +56,9 @@ class Quantiles:
 class Returns:
     """Takes in the mean return after each update.
 
-    `updates` counts rows, `known` those that said a return. `warm` is whether trends may be judged: the warm-up is over
-    and, where episodes are counted, the window that the mean is over has been filled by this attempt.
+    `updates` counts rows, `known` those that said a return. `filled` is whether the window that the mean is over holds
+    episodes of this attempt alone, and true where nobody knows how many have ended; `warm` is whether trends may be
+    judged: the warm-up is over and the window filled.
     """
 
     def __init__(self, warm_up: int, stats_window: int) -> None:
@@ -72,14 +74,19 @@ class Returns:
         self.updates = 0
         self.known = 0
         self.episodes = 0
+        self.ended = 0.0
         self.latest: float | None = None
         self.smooth: float | None = None
         self.best: float | None = None
 
-    def update(self, mean: float | None, episodes: int) -> None:
-        """Take in one update: its mean return, if it said one, and how many episodes ended in it."""
+    def update(self, mean: float | None, episodes: int, ended: float = 0.0) -> None:
+        """Take in one update: its mean return, if it said one, and how many episodes ended in it.
+
+        `ended` is about how many, where they are not counted and steps and lengths tell.
+        """
         self.updates += 1
         self.episodes += max(0, episodes)
+        self.ended += min(episodes, MOST_EPISODES) if episodes > 0 else max(0.0, ended)
         if mean is None or not math.isfinite(mean):
             return
         self.known += 1
@@ -93,10 +100,25 @@ class Returns:
         self.best = self.smooth if self.best is None else max(self.best, self.smooth)
 
     @property
+    def filled(self) -> bool:
+        """Whether the mean is over a whole window: that of the first few episodes is anybody's guess."""
+        return self.ended == 0.0 or self.ended >= self._stats_window
+
+    @property
     def warm(self) -> bool:
         """Whether rules about trends may speak."""
-        filled = self.episodes == 0 or self.episodes >= self._stats_window
-        return filled and self.updates >= self._warm_up
+        return self.filled and self.updates >= self._warm_up
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean return.
+
+        Neighbours share most of their episodes, so that they differ by less: by the error x sqrt(2 x the share that is
+        new). Where nobody knows that share they are taken to have nothing in common.
+        """
+        window = max(1, self._stats_window)
+        share = min(1.0, max(1.0, self.ended / max(1, self.updates)) / window) if self.ended else 1.0
+        return self.noise / math.sqrt(2.0 * share)
 
     @property
     def noise(self) -> float:

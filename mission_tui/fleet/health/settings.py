@@ -11,14 +11,19 @@ from mission_tui.fleet.specs.spec import SHIPPED_MISSIONS, Schedule, Spec, rollo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`rollout` is in transitions, `gradient_steps` per update; SB3's names mean what they mean there.
+    """`ours` is whether the built-in trainer trains, so that `--set` reaches it; `command` is what runs in its place.
 
-    `checkpoint_every_s` is how often a checkpoint is due.
+    `rollout` is in transitions, `gradient_steps` per update; SB3's names mean what they mean there.
+
+    `checkpoint_every_s` is how often a checkpoint is due. `clip_range` is that of the start, and `clip_range_decays`
+    whether a schedule is known to narrow it.
     `reduced_precision` is whether products may be rounded to fewer than 24 bits (TF32, bf16);
     `reward_threshold` and `max_episode_steps` are what the environment's own registration says, `shaping` what the
     preset says of MissionGym's rewards.
     """
 
+    ours: bool = False
+    command: tuple[str, ...] = ()
     env_id: str = ""
     shaping: str | None = None
     total_timesteps: int | None = None
@@ -28,6 +33,7 @@ class Settings:
     n_epochs: int | None = None
     gradient_steps: int | None = None
     clip_range: float = 0.2
+    clip_range_decays: bool = False
     target_kl: float | None = None
     ent_coef: float | None = None
     vf_coef: float | None = None
@@ -69,9 +75,10 @@ def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
     Those of a command are its own affair, so nothing of them is known.
     """
     if spec.run.command is not None:
-        return Settings(total_timesteps=total_timesteps or spec.run.total_timesteps)
+        return Settings(command=spec.run.command, total_timesteps=total_timesteps or spec.run.total_timesteps)
     plan, ppo, normalize = plan_batch(spec), spec.ppo, spec.env.normalize
     return Settings(
+        ours=True,
         env_id=spec.env.id,
         shaping=_shaping(spec),
         total_timesteps=total_timesteps or spec.run.total_timesteps,
@@ -81,6 +88,7 @@ def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
         n_epochs=plan.n_epochs,
         gradient_steps=plan.gradient_steps,
         clip_range=ppo.clip_range.start if isinstance(ppo.clip_range, Schedule) else ppo.clip_range,
+        clip_range_decays=isinstance(ppo.clip_range, Schedule) and ppo.clip_range.end < ppo.clip_range.start,
         target_kl=ppo.target_kl,
         ent_coef=ppo.ent_coef,
         vf_coef=ppo.vf_coef,

@@ -8,6 +8,7 @@ have a median u of 0.2 to 1.2 and a 95th percentile of at most 2.6 (health guide
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_of, rounded
 from mission_tui.fleet.health.rule import Row
@@ -32,15 +33,70 @@ WATCHED = (
 
 def u_of(row: Row, settings: Settings) -> float | None:
     """The u of `row`'s update; None when the row says no KL."""
-    kl = row.metrics.get("train/approx_kl")
-    if kl is None or math.isnan(kl):
-        return None
-    return kl / radius_of(row, settings)
+    return _u(row, radius_of(row, settings))
 
 
 def radius_of(row: Row, settings: Settings) -> float:
     """The KL at the edge of the clip range: clip_range^2 / 2, with a clip range of at least 0.05 and at most 0.5."""
-    clip = row.metrics.get("train/clip_range", settings.clip_range)
+    return _radius(row.metrics.get("train/clip_range", settings.clip_range))
+
+
+class StepScale:
+    """What the size of one attempt's steps is measured by: its clip range, and that of its start where it has narrowed.
+
+    A clip range that decays to 0 clips ever more of ever smaller steps, and their KL is ever more of its radius. That
+    is its schedule and no pressure: the question is what the clip range of the start would have said of these steps.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._start = settings.clip_range if settings.clip_range_decays else 0.0
+        self._now = settings.clip_range
+
+    def update(self, row: Row) -> None:
+        """Take in one update."""
+        clip = row.metrics.get("train/clip_range")
+        if clip is not None and math.isfinite(clip):
+            self._start, self._now = self._start or clip, clip
+
+    @property
+    def clip_range(self) -> float:
+        """The clip range that counts."""
+        return max(self._start, self._now)
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether the clip range is narrower than at its start."""
+        return self._now < self._start
+
+    @property
+    def radius(self) -> float:
+        """The KL at the edge of it."""
+        return _radius(self.clip_range)
+
+    def u(self, row: Row) -> float | None:
+        """The u of `row`'s update; None when the row says no KL."""
+        return _u(row, self.radius)
+
+    def clipped(self, share: float) -> float:
+        """The share that would have been clipped, of steps of which the present clip range clips `share`.
+
+        Log-ratios are taken as normal, so that the share tells their deviation.
+        """
+        if not self.narrowed or not 0.0 < share < 1.0:
+            return share
+        if not self._now > 0.0:
+            return 0.0
+        edge = NormalDist().inv_cdf(1.0 - share / 2.0) * self.clip_range / self._now
+        return 2.0 * (1.0 - NormalDist().cdf(edge))
+
+
+def _u(row: Row, radius: float) -> float | None:
+    kl = row.metrics.get("train/approx_kl")
+    return None if kl is None or math.isnan(kl) else kl / radius
+
+
+def _radius(clip: float) -> float:
     clip = min(clip, LARGEST_CLIP) if clip > SMALLEST_CLIP else SMALLEST_CLIP  # NaN too, which passes no comparison
     return clip * clip / 2.0
 

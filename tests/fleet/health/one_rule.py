@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -51,14 +52,21 @@ def watch(
     settings = settings or Settings(total_timesteps=1_000_000, rollout=1000)
     returns = Returns(trend_warm_up(settings.budget), settings.stats_window)
     rule = kind(RuleContext(settings, limits or Limits(), returns))
-    watched = Watched([], [])
+    watched, steps = Watched([], []), math.nan
     for row in rows:
-        returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes)
+        returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes, ended(row, steps))
+        steps = row.timesteps
         severity = rule.judge(row)
         if severity is not None and severity != (watched.severities[-1] if watched.severities else None):
             watched.words.append(rule.explain(severity))
         watched.severities.append(severity)
     return watched
+
+
+def ended(row: Row, steps: float) -> float:
+    """About how many episodes ended since there were `steps`, as the judge reckons it."""
+    length = row.metrics.get("rollout/ep_len_mean", math.nan)
+    return (row.timesteps - steps) / length if length > 0.0 and math.isfinite(steps) else 0.0
 
 
 def rows(returns: Sequence[float], lengths: Sequence[float] | None = None, steps: int = 1000) -> list[Row]:

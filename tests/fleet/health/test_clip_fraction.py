@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import pytest
 
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.health.rules.clip_fraction import ClipFraction
+from mission_tui.fleet.health.rule import Row
+from mission_tui.fleet.health.rules.clip_fraction import TAG, ClipFraction
 from mission_tui.fleet.specs.thresholds import ClipFractionLimits, Limits
 from tests.fleet.health.one_rule import ABSENT, TRACES
-from tests.fleet.health.rounds import Round, judged, judged_outside, labels, rows
+from tests.fleet.health.rounds import Round, judged, judged_outside, labels, row, rows
 
 
 def clipped(*shares: float, clip: float = 0.2, settings: Settings | None = None, limits: Limits | None = None) -> Round:
@@ -75,3 +78,19 @@ def test_at_most_one_healthy_run_is_warned_of() -> None:
         if label == "healthy":
             found += [(name, severity) for _, severity in judged_outside(ClipFraction, name).changes if severity]
     assert [severity for _, severity in found] in ([], ["warning"])
+
+
+def test_a_clip_range_that_decays_is_no_pressure() -> None:
+    """Towards 0 every step is clipped, and nothing is wrong; those that the first range would clip still are."""
+    near = 0.08
+    columns = [(n, 0.2 * (1.0 - n / 200)) for n in range(200)]
+
+    def rows_of(step: float) -> list[Row]:
+        shares = [(n, clip, 2.0 * (1.0 - NormalDist().cdf(clip / step))) for n, clip in columns]
+        return [row(n + 1, {"clip_fraction": share, "clip_range": clip}) for n, clip, share in shares]
+
+    assert rows_of(near)[-1].metrics[TAG] > 0.9
+    assert judged(ClipFraction, rows_of(near)).changes == []
+    assert judged(ClipFraction, rows_of(4.0 * near)).changes[-1][1] == "critical"
+    narrow = [row(n, {"clip_fraction": 0.6, "clip_range": 0.02}) for n in range(1, 20)]
+    assert judged(ClipFraction, narrow).changes[-1][1] == "critical"

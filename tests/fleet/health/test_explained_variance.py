@@ -17,6 +17,9 @@ from tests.fleet.health.rounds import Round, judged, judged_outside, labels, row
 
 dice = random.Random(13)
 NOISE = [dice.uniform(0.0, 1.0) for _ in range(1000)]
+WORSE = [20.0, *[5.0, 5.1] * 200]
+"""A return that has been better."""
+
 LONG = Settings(total_timesteps=600 * 1024, rollout=1024)
 
 
@@ -36,7 +39,7 @@ def explained(
 def test_the_warm_up_is_long(budget: int | None, first: int) -> None:
     """100 updates or 10 % of the budget, the longer; of a short budget no more than a third."""
     settings = Settings() if budget is None else Settings(total_timesteps=budget * 1024, rollout=1024)
-    assert explained([0.0] * 400, [1.0] * 400, settings).changes == [(first, "warning")]
+    assert explained([0.0] * 400, WORSE, settings).changes == [(first, "warning")]
 
 
 def test_24_of_30_updates_are_needed() -> None:
@@ -53,11 +56,32 @@ def test_it_is_over_after_thirty_good_updates() -> None:
 
 
 def test_a_rising_return_excuses_it() -> None:
-    """Values lag behind a policy that learns; once the return is flat they have no excuse, wherever it stands."""
+    """Values lag behind a policy that learns; once the return is flat below its best they have no excuse."""
     rising = [float(n) for n in range(200)]
     assert explained([0.0] * 200, rising).changes == []
     assert explained([-0.6] * 200, rising).changes == []
-    assert [severity for _, severity in explained([0.0] * 260, rising + [199.0] * 60).changes] == ["warning"]
+    assert [severity for _, severity in explained([0.0] * 260, rising + [99.0] * 60).changes] == ["warning"]
+
+
+def test_a_return_at_rest_at_its_best_excuses_it() -> None:
+    """Nothing is left to be gained, solved or not: returns hardly vary, so hardly anything is left to explain."""
+    risen = [min(200.0, 10.0 * n) for n in range(300)]
+    assert explained([dice.gauss(-0.2, 0.3) for _ in range(300)], risen).changes == []
+
+
+def test_before_the_first_reward_there_is_nothing_to_explain() -> None:
+    """Values may be far worse than a constant while their loss comes down; if it does not, they learn nothing."""
+    falling = [row(n, {"explained_variance": -2.0, "ret": 0.0, "value_loss": 1.0 / n}) for n in range(1, 300)]
+    assert judged(ExplainedVariance, falling, LONG).changes == []
+    stuck = [row(n, {"explained_variance": -0.2, "ret": 0.0, "value_loss": 1.0}) for n in range(1, 300)]
+    assert judged(ExplainedVariance, stuck, LONG).changes == [(100, "warning")]
+
+
+def test_noise_alone_needs_no_explanation() -> None:
+    """A return that has not moved beyond its noise, and values that are no better than a constant, nor worse."""
+    chance = [dice.gauss(0.0, 0.02) for _ in range(300)]
+    assert explained(chance, [-200.0 + wander for wander in NOISE]).changes == []
+    assert explained([0.6] * 60 + chance).changes != []
 
 
 def test_a_solved_task_excuses_it() -> None:
@@ -125,10 +149,9 @@ def test_absurd_values_are_survived() -> None:
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=ABSENT)
 def test_outside_runs_with_failing_values_are_found() -> None:
-    """All that failed, one incident each, and of the healthy ones only the Pendulum that was late to learn."""
-    failed = ("value_fail", "value_weak", "fail_no_learning", "fail_local_optimum")
+    """All whose values failed, one incident each, and no healthy one; local optima are for `policy-std` to find."""
+    failed = ("value_fail", "value_weak", "fail_no_learning")
     seen = {name: judged_outside(ExplainedVariance, name).changes for name in labels()}
     found = {name for name, changes in seen.items() if changes}
-    assert found == {name for name, label in labels().items() if label in failed} | {"pfb_sb2_Pendulum-v0_seed741"}
-    assert seen["pfb_sb2_Pendulum-v0_seed741"] == [(100, "warning"), (225, None)]
+    assert found == {name for name, label in labels().items() if label in failed}
     assert all(sum(severity is None for _, severity in changes) <= 1 for changes in seen.values())

@@ -252,3 +252,22 @@ def test_healthy_runs_of_others_raise_almost_nothing() -> None:
     for severity, most in (("critical", 0.05), ("warning", 0.5)):
         of_it = [alarm for alarm in alarms if alarm[0] == severity]
         assert 1000.0 * len(of_it) / judged <= most, of_it
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("python", "ppo.py", "--learning-rate", "3e-4"), "(run it with --learning-rate 0.00015)"),
+        (("python", "ppo.py", "--lr=3e-4"), "(run it with --lr 0.00015)"),
+        (("python", "train.py"), "(in your script: learning_rate 0.00015)"),
+    ],
+)
+def test_advice_for_a_command_speaks_of_its_own_flags(command: tuple[str, ...], words: str) -> None:
+    """Of its flags where it has one for the setting, else of the script; `--set` reaches neither."""
+    spec = Spec(preset="-", env=EnvSpec(), run=RunSpec(command=command))
+    rows_ = [update(n, approx_kl=0.2, clip_range=0.2, learning_rate=3e-4, ret=1.0) for n in range(1, 60)]
+    worst = [update(n, approx_kl="nan", learning_rate=3e-4) for n in range(60, 62)]
+    theirs = judge_of(spec)
+    found = {finding.rule: finding for row in (*rows_, *worst) for finding in theirs.update(row)}
+    assert all(finding.advice_set == () for finding in found.values())
+    assert found["nan"].advice.endswith(words)

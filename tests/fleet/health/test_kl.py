@@ -38,9 +38,12 @@ def test_a_healthy_run_has_no_finding() -> None:
 
 
 def test_five_of_eight_open_one_incident() -> None:
-    """The fifth update over the limit opens a warning; the hundred after it add nothing."""
+    """The fifth update over the limit opens it, as a warning once the first updates are over; then nothing is added."""
     changes = judged(rows(1.0, 2.1, 2.1, 1.0, 2.1, 2.1, 2.1, *[2.5] * 100))
-    assert [(finding.severity, finding.first_update, finding.state) for finding in changes] == [("warning", 7, "open")]
+    assert [(finding.severity, finding.last_update, finding.state) for finding in changes] == [
+        ("info", 7, "open"),
+        ("warning", 100, "open"),
+    ]
     finding = changes[0]
     assert (finding.id, finding.rule) == ("kl-persistent-1-7", "kl-persistent")
     assert finding.sentence == "KL outside the trust region: u > 2 in 5 of 7 updates, median 2.1"
@@ -80,6 +83,14 @@ def test_the_current_clip_range_is_the_measure(clip: float, alarm: bool) -> None
     assert bool(changes) is alarm
 
 
+def test_a_clip_range_that_decays_is_measured_by_its_start() -> None:
+    """Steps of one size are no more pressure because the range around them shrinks; larger ones still are."""
+    spec = change(SPEC, ["ppo.clip_range={ start = 0.2, end = 0.0 }"])
+    decaying = [(n, 0.2 * (1.0 - n / 300)) for n in range(1, 300)]
+    assert judged([update(n, approx_kl=0.02, clip_range=clip) for n, clip in decaying], spec) == []
+    assert judged([update(n, approx_kl=0.1, clip_range=clip) for n, clip in decaying], spec) != []
+
+
 def test_the_floor_of_the_clip_range() -> None:
     """A clip range annealed to nothing does not make every KL infinite: u = 2 at KL 0.0025 and below."""
     assert judged([update(number, approx_kl=0.0024, clip_range=1e-9) for number in range(1, 20)]) == []
@@ -96,20 +107,20 @@ def test_blank_rows_are_passed_over() -> None:
 
 
 def test_critical_only_while_the_return_does_not_improve() -> None:
-    """u far beyond the limit stays a warning as long as the return rises, and is critical once it does not."""
-    rising = [update(n, approx_kl=0.2, clip_range=0.2, ret=float(n)) for n in range(1, 60)]
-    assert [finding.severity for finding in judged(rising)] == ["warning"]
+    """u far beyond the limit is information as long as the return rises, and critical once it does not."""
+    rising = [update(n, approx_kl=0.2 if n > 9 else 0.0, clip_range=0.2, ret=float(n)) for n in range(1, 60)]
+    assert [finding.severity for finding in judged(rising)] == ["info"]
     flat = [update(n, approx_kl=0.2, clip_range=0.2, ret=60.0) for n in range(60, 120)]
     changes = judged(rising + flat)
     assert [(finding.id, finding.severity) for finding in changes] == [
-        ("kl-persistent-1-5", "warning"),
-        ("kl-persistent-1-5", "critical"),
+        ("kl-persistent-1-14", "info"),
+        ("kl-persistent-1-14", "critical"),
     ]
     assert changes[1].sentence.endswith("and the return is not improving")
 
 
 def test_a_critical_incident_calms_down_before_it_clears() -> None:
-    """Critical, then warning once u has been below 2.5 for a window, then cleared: one incident throughout."""
+    """Critical, then less once u has been below 2.5 for a window, then cleared: one incident throughout."""
     hot = rows(*[6.0] * 20, ret=1.0)
     warm = rows(*[2.2] * 12, ret=1.0, start=21)
     calm = rows(*[0.5] * 8, ret=1.0, start=33)
@@ -117,8 +128,8 @@ def test_a_critical_incident_calms_down_before_it_clears() -> None:
     assert [(finding.severity, finding.state) for finding in changes] == [
         ("warning", "open"),
         ("critical", "open"),
-        ("warning", "open"),
-        ("warning", "cleared"),
+        ("info", "open"),
+        ("info", "cleared"),
     ]
     assert len({finding.id for finding in changes}) == 1
 
@@ -167,9 +178,9 @@ def test_advice_is_an_assignment_that_resume_takes(ppo: PpoSpec, assignment: str
 def test_updates_cut_short_by_target_kl_count() -> None:
     """Where `target_kl` ends updates in their first quarter the KL looks small; ending so early is the sign."""
     spec = Spec(preset="p", env=EnvSpec(id="X"), ppo=PpoSpec(n_epochs=8, target_kl=0.01))
-    short = [update(n, approx_kl=0.015, clip_range=0.2, n_epochs_done=2.0) for n in range(1, 9)]
-    longer = [update(n, approx_kl=0.015, clip_range=0.2, n_epochs_done=2.5) for n in range(1, 9)]
-    assert [finding.severity for finding in judged(short, spec)] == ["warning"]
+    short = [update(n, approx_kl=0.015, clip_range=0.2, n_epochs_done=2.0) for n in range(1, 109)]
+    longer = [update(n, approx_kl=0.015, clip_range=0.2, n_epochs_done=2.5) for n in range(1, 109)]
+    assert [finding.severity for finding in judged(short, spec)] == ["info", "warning"]
     assert judged(longer, spec) == []
 
 

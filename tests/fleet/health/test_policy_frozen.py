@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pytest
@@ -14,6 +15,7 @@ from tests.fleet.health.one_rule import ABSENT, TRACES
 from tests.fleet.health.rounds import Round, judged, judged_outside, labels, row
 
 SHORT = Settings(total_timesteps=300 * 1024, rollout=1024)
+LIVELY: dict[str, float] = {"approx_kl": 0.01, "clip_fraction": 0.1}
 DEAD: dict[str, float] = {"approx_kl": -6e-11, "clip_fraction": 0.0}
 SMALL: dict[str, float] = {"approx_kl": 0.0003, "clip_fraction": 0.001}
 """u = 0.015 at clip range 0.2."""
@@ -97,14 +99,45 @@ def test_a_solved_task_may_rest(settings: Settings, tags: dict[str, float]) -> N
 
 
 def test_a_schedule_that_ends_is_meant() -> None:
-    """Below 5 % of the initial learning rate a run with a schedule, or of unknown settings, is left alone."""
-    spent = DEAD | {"learning_rate": 1e-5}
+    """Below 5 % of the initial learning rate a run whose rate decayed to there is left alone, known or not."""
     scheduled = Settings(learning_rate=Schedule(start=3e-4, end=0.0))
-    assert then(spent, ret=20.0, settings=scheduled).changes == []
-    assert then(spent | {"learning_rate": 2e-5}, ret=20.0, settings=scheduled).changes == [(50, "critical")]
-    lines = [row(n, {"approx_kl": 0.01, "learning_rate": 3e-4, "ret": float(n)}) for n in range(1, 41)]
-    lines += [row(n, {**spent, "ret": 20.0}) for n in range(41, 101)]
-    assert judged(PolicyFrozen, lines).changes == []
+    decaying = [row(n, {**LIVELY, "learning_rate": 3e-4 * (1.0 - n / 40), "ret": float(n)}) for n in range(1, 40)]
+    spent = [row(n, {**DEAD, "learning_rate": 0.0, "ret": 20.0}) for n in range(40, 101)]
+    assert judged(PolicyFrozen, decaying + spent, scheduled).changes == []
+    assert judged(PolicyFrozen, decaying + spent).changes == []
+    low = [row(n, {**DEAD, "learning_rate": 2e-5, "ret": 20.0}) for n in range(40, 101)]
+    assert judged(PolicyFrozen, decaying[:37] + low, scheduled).changes[0][1] == "critical"
+
+
+@pytest.mark.parametrize("settings", [Settings(), Settings(learning_rate=Schedule(start=3e-4, end=0.0))])
+@pytest.mark.parametrize("rate", [0.0, 1e-7, 1e-5])
+def test_a_rate_that_is_gone_at_once_is_no_schedule(rate: float, settings: Settings) -> None:
+    """In a log whose settings nobody knows, and in a run whose schedule was still far from its end."""
+    lines = [row(n, {**LIVELY, "learning_rate": 3e-4, "ret": float(n)}) for n in range(1, 41)]
+    lines += [row(n, {**DEAD, "learning_rate": rate, "ret": 40.0 + n % 5}) for n in range(41, 101)]
+    seen = judged(PolicyFrozen, lines, settings)
+    assert seen.changes == [(50, "critical")]
+    assert seen.words[0].cause.startswith(("the learning rate has fallen from 0.0003 to", "the learning rate is 0"))
+
+
+def test_an_annealed_rate_may_bring_a_good_policy_to_rest() -> None:
+    """Bit by bit, near its best: information. Below its best it is a warning; all at once it was stopped."""
+    kls = [0.01 * math.exp(-n / 21.0) for n in range(200)]
+    rates = [2.5e-4 * (1.0 - n / 220) for n in range(200)]
+    columns = list(zip(kls, rates, strict=True))
+    near = [row(n, {"approx_kl": kl, "clip_fraction": 0.0, "learning_rate": rate, "ret": min(480.0, 9.0 * n) + n % 7})
+            for n, (kl, rate) in enumerate(columns, start=1)]  # fmt: skip
+    assert {severity for _, severity in judged(PolicyFrozen, near).changes} <= {"info"}
+    far = [row(n, {"approx_kl": kl, "clip_fraction": 0.0, "learning_rate": rate, "ret": 480.0 if n < 40 else 200.0})
+           for n, (kl, rate) in enumerate(columns, start=1)]  # fmt: skip
+    assert "warning" in {severity for _, severity in judged(PolicyFrozen, far).changes}
+
+
+def test_a_policy_that_has_made_up_its_mind_may_rest_at_its_best() -> None:
+    """A task solved to its ceiling: next to no entropy, no KL, no gain left. At random the same KL is critical."""
+    decided = DEAD | {"policy/entropy_ratio": 0.01}
+    assert {severity for _, severity in then(decided, ret=40.0).changes} == {"info"}
+    assert "critical" in {severity for _, severity in then(DEAD | {"policy/entropy_ratio": 0.7}, ret=40.0).changes}
 
 
 def test_a_rate_that_fell_without_a_schedule_is_the_cause() -> None:

@@ -1,6 +1,7 @@
 """`clip-fraction`: too many transitions lie outside the clip range, where they teach the policy nothing more.
 
-Reads SB3's mean over all epochs and minibatches, which is another sample than the KL's.
+Reads SB3's mean over all epochs and minibatches, which is another sample than the KL's. Of a clip range that decays it
+judges what that of the start would have clipped: towards 0 everything is clipped, and nothing is wrong.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import deque
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
-from mission_tui.fleet.health.trust_region import smaller_update_advice
+from mission_tui.fleet.health.trust_region import StepScale, smaller_update_advice
 
 TAG = "train/clip_fraction"
 TAGS = (TAG, "train/approx_kl", "train/clip_range", "train/learning_rate", "train/n_epochs_done", "rollout/ep_rew_mean")
@@ -26,14 +27,17 @@ class ClipFraction(Rule):
         super().__init__(context)
         self._limits = limits = context.limits.clip_fraction
         self._rows: deque[Row] = deque(maxlen=limits.window)
+        self._scale = StepScale(context.settings)
         self._high = Hysteresis(limits.needed, limits.window)
         self._very_high = Hysteresis(limits.needed, limits.window)
 
     def judge(self, row: Row) -> Severity | None:
         """Warning above 0.35 in 5 of 8 updates, critical above 0.5; left only after a whole window below the lower."""
         share, limits = row.metrics.get(TAG), self._limits
+        self._scale.update(row)
         if share is not None:
             self._rows.append(row)
+            share = self._scale.clipped(share)
             self._high.update(over=share > limits.warning, calm=share < limits.warning_leave)
             self._very_high.update(over=share > limits.critical, calm=share < limits.critical_leave)
         if self._very_high.on:
@@ -47,7 +51,10 @@ class ClipFraction(Rule):
         level, watched = (limits.critical, self._very_high) if very else (limits.warning, self._high)
         cause = pressure_sentence(settings, learning_rate_of(row, settings))
         clip = row.metrics.get("train/clip_range", settings.clip_range)
-        if clip < NARROW:
+        if self._scale.narrowed:
+            outside = self._scale.clipped(row.metrics[TAG])
+            cause += f"; {outside:.0%} lie outside the clip range of the start, {self._scale.clip_range:.2g}"
+        elif clip < NARROW:
             cause += f"; a clip range of {clip:.2g} is narrow, so small steps are clipped too"
         advice, assignments = smaller_update_advice(settings, row)
         return Explanation(

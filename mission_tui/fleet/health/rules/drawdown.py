@@ -1,7 +1,10 @@
 """`drawdown`: a run that loses what it had gained.
 
 The return is smoothed, and the share of the gain (peak - base) that is lost again is what is judged; base is the lowest
-smoothed return before the peak. Gains that noise alone could make are passed over (health guide, section 3).
+smoothed return before the peak. Gains that noise alone could make are passed over (health guide, section 3): against
+what the mean return changes by from one update to the next, and against its standard error, because a mean over 100
+episodes wanders far in small steps. Half of such a gain is enough to fall from by a whole one. The mean of the first
+few episodes is no peak to fall from.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
-from mission_tui.fleet.health.trust_region import smaller_update_advice, u_of
+from mission_tui.fleet.health.trust_region import StepScale, smaller_update_advice
 
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/learning_rate")
 EVIDENCE = 12
 STEPS_SEEN = 50
+REAL_GAIN = 8.0
+"""Standard errors of the mean return that a gain must be worth: long enough, a mean wanders over six."""
 
 
 class Drawdown(Rule):
@@ -41,7 +46,7 @@ class Drawdown(Rule):
         """Warning for more than half of the gain lost for 10 updates, critical for more than 80 % for 20."""
         self._steps.update(row)
         value = row.metrics.get("rollout/ep_rew_mean")
-        if value is None or not math.isfinite(value):
+        if value is None or not math.isfinite(value) or not self.context.returns.filled:
             return self.severity
         self._follow(value, row)
         if self.context.returns.warm:
@@ -100,8 +105,10 @@ class Drawdown(Rule):
 
     def _gain_is_real(self) -> bool:
         limits, returns = self._limits, self.context.returns
-        least = max(limits.least_gain_sigmas * returns.noise, limits.least_gain_share * returns.span)
-        return self._peak - self._base >= least
+        sigmas = max(limits.least_gain_sigmas * returns.noise, REAL_GAIN * returns.error)
+        least = max(sigmas, limits.least_gain_share * returns.span)
+        gain, fall = self._peak - self._base, self._peak - self._smooth
+        return gain >= least or (gain >= least / 2.0 and fall >= least)
 
 
 class Steps:
@@ -110,12 +117,14 @@ class Steps:
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._us: deque[float] = deque(maxlen=STEPS_SEEN)
+        self._scale = StepScale(context.settings)
         self._row: Row | None = None
 
     def update(self, row: Row) -> None:
         """Take in one update."""
         self._row = row
-        u = u_of(row, self._context.settings)
+        self._scale.update(row)
+        u = self._scale.u(row)
         if u is not None and math.isfinite(u):
             self._us.append(u)
 

@@ -1,7 +1,14 @@
 """`explained-variance`: values that say nothing of the returns, long after they should.
 
 Healthy runs have an explained variance of 0 for their first 40 to 90 updates, hence the warm-up. Where a policy has
-converged there is little variance left to explain, so nothing is said of a run that does well.
+converged there is little variance left to explain, so nothing is said of a run that does well, nor of one whose return
+holds still at its best: no better value function could give it anything.
+
+To explain nothing is a fault only where there is something to explain: once the return has moved by more than its own
+noise, or values did explain it before, or they are worse than a constant. An explained variance that is 0 to the third
+digit is one anyway, because chance alone moves it further: such values are the same for every state. Where every return
+was the same so far, as before the first reward, even values far worse than a constant mean nothing while their loss
+comes down.
 """
 
 from __future__ import annotations
@@ -20,6 +27,11 @@ TAG = "train/explained_variance"
 TAGS = (TAG, "train/value_loss", RETURN)
 EVIDENCE = 12
 FLAT, LOOKS = 12, 16
+REAL_GAIN = 8.0
+"""Standard errors by which the return must have moved, as for a drawdown."""
+ONCE_GOOD = 0.3
+SAME_EVERYWHERE = 1e-3
+LEARNED_SHARE = 0.5
 SHORT_BUDGET_SHARE = 1.0 / 3.0
 FAR_HORIZON = 500.0
 VALUE_COEF = 1.0
@@ -40,6 +52,8 @@ class ExplainedVariance(Rule):
         self._harmful = Hysteresis(1, limits.critical_updates)
         self._stagnant = Hysteresis(FLAT, LOOKS)
         self._on = False
+        self._best = -math.inf
+        self._first_losses: list[float] = []
         self._nans = 0
         self._return: float | None = None
         self._success = Success(context, limits.best_share)
@@ -52,13 +66,15 @@ class ExplainedVariance(Rule):
         self._success.update(row)
         self._take_in(row)
         returns = self.context.returns
-        if self._nans >= self._limits.critical_updates:
+        if self._nans >= self._limits.critical_updates and not (self._success.near_best or self._success.rises_now):
             return "critical"
         if not returns.warm or returns.updates < self._warm_up or self._success.solved:
             return None
         self._stagnant.update(over=returns.flat is True, calm=not returns.flat)
-        stuck = self._success.poor or self._stagnant.on
-        self._on = self._poor.on and (self._on or (stuck and self._poor.count >= self._limits.needed))
+        stuck = self._success.poor or (self._stagnant.on and not self._success.near_best)
+        asked = stuck and self._poor.count >= self._limits.needed
+        opened = self._on or (asked and self._could_explain())
+        self._on = self._poor.on and opened and not self._success.at_ceiling
         if self._harmful.on and self._success.poor:
             return "critical"
         return "warning" if self._on else None
@@ -89,11 +105,30 @@ class ExplainedVariance(Rule):
         self._return = mean
         if math.isnan(value):
             return
+        if self.context.returns.known and self.context.returns.span == 0.0 and self._learns(row):
+            return
         self._values.append(value)
+        self._best = max(self._best, statistics.median(self._values)) if len(self._values) >= FLAT else self._best
         self._poor.update(over=value < limits.warning, calm=value >= limits.leave)
         if len(self._values) == limits.critical_updates:
             typical = statistics.median(self._values)
             self._harmful.update(over=typical < limits.critical, calm=typical >= limits.critical / 2.0)
+
+    def _learns(self, row: Row) -> bool:
+        """Whether the value loss is well below that of the first updates."""
+        loss = row.metrics.get("train/value_loss", math.nan)
+        if len(self._first_losses) < FLAT:
+            self._first_losses.append(loss)
+        first = statistics.median(self._first_losses)
+        return not loss > LEARNED_SHARE * first
+
+    def _could_explain(self) -> bool:
+        """Whether a better value function would have had something to say."""
+        returns = self.context.returns
+        moved = returns.high - returns.low > REAL_GAIN * returns.error > 0.0
+        worse = bool(self._values) and statistics.median(self._values) < -self._limits.leave
+        same = bool(self._values) and statistics.median(map(abs, self._values)) < SAME_EVERYWHERE
+        return moved or worse or same or self._best >= ONCE_GOOD
 
     def _updates_to_wait(self) -> int:
         limits, budget = self._limits, self.context.settings.budget

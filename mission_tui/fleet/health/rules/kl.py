@@ -1,8 +1,10 @@
 """`kl-persistent`: updates that keep leaving PPO's trust region.
 
-Reads u = KL / (clip_range^2 / 2) with the current clip range. Healthy runs have a median u of 0.2 to 1.2 (health guide,
-section 2). Persistent KL is a true statement about updates and no proof of failure, so it is critical only while the
-return does not improve. Where `target_kl` ends updates early the KL is cut short, and ending early is what counts.
+Reads u = KL / (clip_range^2 / 2) with the current clip range, or that of the start where it decays. Healthy runs have
+a median u of 0.2 to 1.2 (health guide, section 2). Persistent KL is a true statement about updates and no proof of
+failure: information while the return rises, critical only while it does not improve. The first updates of a training
+go far by themselves, so until trends may be judged a warning takes twice as much. Where `target_kl` ends updates early
+the KL is cut short, and ending early is what counts.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
+from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
-from mission_tui.fleet.health.trust_region import HIGH_PRESSURE, radius_of, smaller_update_advice, u_of
+from mission_tui.fleet.health.trust_region import HIGH_PRESSURE, StepScale, smaller_update_advice
 
 EARLY_SHARE = 0.25
 TAGS = ("train/approx_kl", "train/clip_range", "train/learning_rate", "train/n_epochs_done", "rollout/ep_rew_mean")
@@ -29,28 +32,36 @@ class KlPersistent(Rule):
         super().__init__(context)
         self._limits = limits = context.limits.kl_persistent
         self._rows: deque[tuple[Row, float]] = deque(maxlen=limits.window)
+        self._scale = StepScale(context.settings)
         self._high = Hysteresis(limits.needed, limits.window)
         self._very_high = Hysteresis(limits.needed, limits.window)
         self._stagnant = Hysteresis(1, limits.window)
+        self._success = Success(context)
 
     def judge(self, row: Row) -> Severity | None:
-        """Warning for u > 2 in 5 of 8 updates, critical for u > 4 in 5 of 8 while the return does not improve.
+        """Warning for u > 2 in 5 of 8 updates unless the return rises, critical for u > 4 if it does not improve.
 
         Where `target_kl` ended the update within a quarter of its epochs, the KL is cut short and the update counts as
         over the warning level.
         """
+        self._success.update(row)
         improving = self.context.returns.improving
         if improving is not None:
             self._stagnant.update(over=not improving, calm=improving)
-        u = u_of(row, self.context.settings)
+        self._scale.update(row)
+        u = self._scale.u(row)
         if u is not None:
             self._rows.append((row, u))
             cut_short, limits = self._cut_short(row), self._limits
             self._high.update(over=u > limits.warning or cut_short, calm=u < limits.warning_leave and not cut_short)
             self._very_high.update(over=u > limits.critical, calm=u < limits.critical_leave)
-        if self._very_high.on and self._stagnant.on:
-            return "critical"
-        return "warning" if self._high.on or self._very_high.on else None
+        if not (self._high.on or self._very_high.on):
+            return None
+        if self._success.rises_now:
+            return "info"
+        if self._very_high.on:
+            return "critical" if self._stagnant.on else "warning"
+        return "warning" if self.context.returns.warm else "info"
 
     def explain(self, severity: Severity) -> Explanation:
         """Cause and advice from the run's own gradient steps, learning rate, epochs and clip range."""
@@ -69,7 +80,7 @@ class KlPersistent(Rule):
             advice_set=assignments,
             evidence=tuple(row.evidence(*TAGS) | {"u": spoken(round(u, 3))} for row, u in self._rows),
             signal="train/approx_kl",
-            threshold=level * radius_of(row, settings),
+            threshold=level * self._scale.radius,
             window=self._limits.window,
         )
 

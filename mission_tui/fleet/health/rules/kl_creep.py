@@ -16,7 +16,7 @@ from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.health.returns import NOISE_SCALE
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.health.trust_region import changes_between, radius_of, smaller_update_advice, u_of
+from mission_tui.fleet.health.trust_region import StepScale, changes_between, smaller_update_advice
 
 LEAST_U = 1e-6
 LEAST_SIGMA = 0.1
@@ -46,13 +46,15 @@ class KlCreep(Rule):
         self._usual_row: Row | None = None
         self._recent: deque[float] = deque(maxlen=limits.window)
         self._rows: deque[Row] = deque(maxlen=EVIDENCE)
+        self._scale = StepScale(context.settings)
         self._sum = 0.0
         self._on = False
         self._left = False
 
     def judge(self, row: Row) -> Severity | None:
         """Information once the sum passes its limit and the recent median has reached the edge of the trust region."""
-        u = u_of(row, self.context.settings)
+        self._scale.update(row)
+        u = self._scale.u(row)
         if u is None or not self.context.returns.warm:
             return "info" if self._on else None
         self._rows.append(row)
@@ -81,7 +83,7 @@ class KlCreep(Rule):
             advice_set=assignments,
             evidence=tuple(line.evidence(*TAGS) for line in self._rows),
             signal="train/approx_kl",
-            threshold=limits.least_u * radius_of(row, settings),
+            threshold=limits.least_u * self._scale.radius,
             window=limits.window,
         )
 

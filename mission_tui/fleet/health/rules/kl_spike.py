@@ -13,7 +13,7 @@ from collections import deque
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.health.trust_region import changes_between, radius_of, smaller_update_advice, u_of
+from mission_tui.fleet.health.trust_region import StepScale, changes_between, smaller_update_advice
 
 FEWEST = 10
 """Updates before a median means anything."""
@@ -37,6 +37,7 @@ class KlSpike(Rule):
         self._limits = limits = context.limits.kl_spike
         self._us: deque[float] = deque(maxlen=limits.window)
         self._rows: deque[Row] = deque(maxlen=EVIDENCE)
+        self._scale = StepScale(context.settings)
         self._before: float | None = None
         self._calm: Row | None = None
         self._spike: tuple[Row, float, float] | None = None
@@ -47,7 +48,8 @@ class KlSpike(Rule):
     def judge(self, row: Row) -> Severity | None:
         """Information at half a fall after a spike, critical at a whole one until half of it has been made up."""
         self._rows.append(row)
-        u = u_of(row, self.context.settings)
+        self._scale.update(row)
+        u = self._scale.u(row)
         if u is not None:
             if self._is_spike(u):
                 self._start(row, u)
@@ -68,7 +70,6 @@ class KlSpike(Rule):
         cause = pressure_sentence(settings, rate)
         changed = changes_between(self._calm, row) if self._calm is not None else ""
         gentle, assignments = smaller_update_advice(settings, row)
-        radius = radius_of(row, settings)
         shown = [row, *(later for later in self._rows if later.update > row.update)]
         return Explanation(
             sentence=f"update {row.update:,} moved the policy by u = {rounded(u)}, {rounded(u / max(median, 1e-9))} x "
@@ -78,7 +79,7 @@ class KlSpike(Rule):
             advice_set=assignments,
             evidence=tuple(line.evidence(*TAGS) for line in shown),
             signal="train/approx_kl",
-            threshold=max(self._limits.u, self._limits.times_median * median) * radius,
+            threshold=max(self._limits.u, self._limits.times_median * median) * self._scale.radius,
             window=self._limits.window,
         )
 

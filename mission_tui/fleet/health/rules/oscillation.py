@@ -2,7 +2,8 @@
 
 A swing is a way from one turning point to the next that is longer than 30 % of the range of the returns and than 4
 standard errors of their difference. Where episodes are told, the means are over blocks of at least 10 new ones: the
-mean of the last 100 may remember more updates than a swing lasts.
+mean of the last 100 may remember more updates than a swing lasts. Returns that never differed yet, as before the first
+reward, have no range and no noise, and do not count.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class RewardOscillation(Rule):
         self._block: list[float] = []
         self._spread = Quantiles()
         self._points = 0
+        self._first: float | None = None
         self._variance = 0.0
         self._high = self._low = _Point(math.nan, 0.0)
         self._direction = 0
@@ -58,7 +60,7 @@ class RewardOscillation(Rule):
         limits, falling = self._limits, self._drawdown.judge(row)
         self._steps.update(row)
         point = self._point(row)
-        if point is not None:
+        if point is not None and self._differs(point):
             self._spread.add(point.mean)
             self._points += 1
             if self.context.returns.warm and self._points >= FEWEST_POINTS:
@@ -115,6 +117,12 @@ class RewardOscillation(Rule):
             return None
         self._variance += VARIANCE_SMOOTHING * (variance - self._variance) if self._points else variance
         return _Point(mean, math.sqrt(max(variance, self._variance)))
+
+    def _differs(self, point: _Point) -> bool:
+        """Whether any return has differed from the first."""
+        if self._first is None:
+            self._first = point.mean
+        return self._points > 0 or point.mean != self._first
 
     def _fresh_share(self, row: Row) -> float:
         """New episodes in the mean of the last 100: neighbours differ by the error of a mean x sqrt(2 x this share)."""

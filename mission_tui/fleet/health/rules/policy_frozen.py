@@ -1,8 +1,11 @@
 """`policy-frozen`: updates that no longer move the policy, although there is something left to learn.
 
-Silent where that is meant: below 5 % of the initial learning rate if a schedule leads there or the settings are not
-known, and where an update is a single gradient step, whose KL is 0 by definition (SB3 measures it before the step).
-Where the task is known to be solved it is information.
+Silent where that is meant: below 5 % of the initial learning rate if it decayed to there, and where an update is a
+single gradient step, whose KL is 0 by definition (SB3 measures it before the step). Only a gradual decay is a schedule:
+a rate that is gone from one update to the next was lost.
+Information where the task is known to be solved, and where a policy came to rest with its return at rest at its best.
+One that comes to rest bit by bit because its rate decays, or that has hardly anything left to choose, is
+warned of only while the return is below its best; one that stops from one update to the next was stopped.
 """
 
 from __future__ import annotations
@@ -24,6 +27,9 @@ KL, CLIPPED = "train/approx_kl", "train/clip_fraction"
 TAGS = (KL, CLIPPED, "train/learning_rate", "train/grad_norm", "policy/entropy_ratio", "rollout/ep_rew_mean")
 EARLY_SHARE = 0.25
 DECAYED = 0.5
+MOVING = 5
+AT_ONCE = 4.0
+"""A rate that was this many times the level below which it is spent, one update ago, has not decayed to there."""
 COLLAPSED = 0.05
 NO_GRADIENT = 1e-6
 LOW_PRESSURE = 0.25
@@ -44,6 +50,13 @@ class PolicyFrozen(Rule):
         self._rows: deque[tuple[Row, float]] = deque(maxlen=limits.updates)
         self._first_rate = context.settings.starting_rate or 0.0
         self._success = Success(context)
+        self._course = Success(context)
+        self._rate: float | None = None
+        self._moving: deque[float] = deque(maxlen=MOVING)
+        self._stopped = False
+        self._entropy = 0.0
+        self._std = 0.0
+        self._cut_off = False
         self._moved = context.settings.gradient_steps is not None
         self._learned = False
         self._begin()
@@ -59,6 +72,9 @@ class PolicyFrozen(Rule):
     def judge(self, row: Row) -> Severity | None:
         """Critical for a KL of nothing; else a warning for small ones while the return is flat and below its best."""
         u = u_of(row, self.context.settings)
+        self._course.update(row)
+        self._std = self._std or row.metrics.get("train/std", 0.0)
+        self._entropy = self._entropy or max(0.0, -row.metrics.get("train/entropy_loss", 0.0))
         if u is None or self.context.settings.gradient_steps == 1:
             return self._severity
         self._rows.append((row, u))
@@ -99,6 +115,10 @@ class PolicyFrozen(Rule):
         dead = row.metrics[KL] < limits.critical_kl and clipped == 0.0
         idle = u < limits.u or (u < limits.idle_u and clipped == 0.0)
         self._moved = self._moved or not dead
+        if not dead:
+            self._moving.append(u)
+        elif not self._dead.count:
+            self._stopped = bool(self._moving) and statistics.median(self._moving) >= limits.u
         self._learned = self._learned or (not self._moved and bool(returns.improving))
         self._still.update(over=u < limits.u, calm=u >= limits.u)
         self._idle.update(over=idle, calm=not idle)
@@ -114,7 +134,13 @@ class PolicyFrozen(Rule):
         if self._success.solved:
             return "info"
         if self._dead.on:
-            return "critical" if self._moved or self._still_stuck else None
+            if not (self._moved or self._still_stuck):
+                return None
+            if self._course.at_ceiling and (self._decided or not self._stopped):
+                return "info"
+            if self._decided or (self._decays() and not self._stopped):
+                return "warning" if self._behind.on else "info"
+            return "critical"
         return "warning" if self._still.on and self._behind.on else "info"
 
     @property
@@ -129,7 +155,31 @@ class PolicyFrozen(Rule):
         if rate is None or isinstance(planned, float | int):
             return False
         self._first_rate = self._first_rate or rate
-        return rate < self._limits.least_rate_share * self._first_rate
+        before, self._rate = self._rate if self._rate is not None else rate, rate
+        spent = self._limits.least_rate_share * self._first_rate
+        if rate >= spent:
+            self._cut_off = False
+        elif before >= spent:
+            self._cut_off = before > AT_ONCE * spent
+        return rate < spent and not self._cut_off
+
+    @property
+    def _decided(self) -> bool:
+        """Whether the policy has hardly anything left to choose: little entropy, or hardly any spread."""
+        row = self._rows[-1][0]
+        share = row.metrics.get("policy/entropy_ratio", row.metrics.get("policy/std_max_ratio"))
+        if share is None and "train/std" in row.metrics:
+            return row.metrics["train/std"] < COLLAPSED * self._std
+        if share is None and "train/entropy_loss" in row.metrics:
+            return -row.metrics["train/entropy_loss"] < COLLAPSED * self._entropy
+        return share is not None and share < COLLAPSED
+
+    def _decays(self) -> bool:
+        """Whether the learning rate has come down bit by bit, as a schedule has it."""
+        planned, rate = self.context.settings.learning_rate, self._rate
+        if rate is None or self._cut_off or isinstance(planned, float | int):
+            return False
+        return rate < DECAYED * self._first_rate
 
     def _sentence(self) -> str:
         limits, returns = self._limits, self.context.returns

@@ -13,7 +13,7 @@ from collections import deque
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, Resumed
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.health.trust_region import radius_of, u_of
+from mission_tui.fleet.health.trust_region import StepScale
 
 KL, CLIPPED, FIRST, ENTROPY = "train/approx_kl", "train/clip_fraction", "train/ratio_first", "train/entropy_loss"
 TAGS = ("rollout/ep_rew_mean", KL, CLIPPED, FIRST, ENTROPY, "train/learning_rate")
@@ -31,6 +31,8 @@ class ResumeProbe(Rule):
         self._limits = context.limits.resume_probe
         self._rows: deque[Row] = deque(maxlen=self._limits.updates)
         self._recent: deque[bool] = deque(maxlen=self._limits.window)
+        self._scale = StepScale(context.settings)
+        self._us: list[float] = []
         self._seen = 0
         self._troubles: dict[str, str] = {}
 
@@ -41,6 +43,7 @@ class ResumeProbe(Rule):
             return None
         self._seen += 1
         self._rows.append(row)
+        self._scale.update(row)
         if self._seen == 1:
             self._compare(resumed, row)
         self._watch(row)
@@ -62,7 +65,7 @@ class ResumeProbe(Rule):
             else "",
             evidence=tuple(row.evidence(*TAGS) for row in self._rows),
             signal=KL,
-            threshold=limits.u * radius_of(self._rows[-1], self.context.settings),
+            threshold=limits.u * self._scale.radius,
             window=limits.updates,
         )
 
@@ -87,12 +90,13 @@ class ResumeProbe(Rule):
 
     def _watch(self, row: Row) -> None:
         """The first updates, with tighter limits than any later one."""
-        limits, u, clipped = self._limits, u_of(row, self.context.settings), row.metrics.get(CLIPPED)
-        far = (u is not None and u > limits.u) or (clipped is not None and clipped > limits.clip_fraction)
-        self._recent.append(far)
+        limits, u, clipped = self._limits, self._scale.u(row), row.metrics.get(CLIPPED)
+        outside = clipped is not None and self._scale.clipped(clipped) > limits.clip_fraction
+        self._recent.append((u is not None and u > limits.u) or outside)
+        if u is not None:
+            self._us.append(u)
         if sum(self._recent) >= limits.needed:
-            us = [u_of(row, self.context.settings) for row in self._rows]
-            largest = max((u for u in us if u is not None), default=0.0)
+            largest = max(self._us, default=0.0)
             self._troubles["updates"] = (
                 f"{sum(self._recent)} of {len(self._recent)} updates after it moved the policy too far "
                 f"(u up to {largest:.2g})"
