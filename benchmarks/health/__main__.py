@@ -1,7 +1,7 @@
 """`make health`: judge every labelled run, score the incidents, and write `docs/health.md`.
 
-Constants were chosen on the outside runs and on the constructed runs of the split `tune`; everything that is claimed
-for constructed runs is of the split `judge`, whose seeds were not looked at before.
+Rules were tuned on the outside runs and on the tuning half of the constructed ones; what is claimed is of the scoring
+half alone, whose tasks and constructions are others (`halves`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from benchmarks.health import tables
 from benchmarks.health.cases import Case, constructed, judged, outside
 from benchmarks.health.falsification import shuffled
+from benchmarks.health.foreign import as_foreign
 from benchmarks.health.leave_one_out import LeftOut, leave_one_out
 from benchmarks.health.scoring import Scored, score
 from mission_tui.fleet.specs.thresholds import Limits
@@ -30,58 +31,84 @@ OURS = {
     "`explained-variance`": ("explained-variance",),
     "`policy-frozen`": ("policy-frozen",),
 }
+TUNED = "## What rules were tuned on"
+"""From this heading on the page is no score."""
 
 
 def main() -> None:
     """Score, and write the page."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--print", action="store_true", help="print the page instead of writing it")
-    words.add_argument("--split", choices=("judge", "tune"), default="judge")
+    words.add_argument("--tuning", action="store_true", help="print what was said of the tuning half alone, and end")
     asked = words.parse_args()
     began = time.monotonic()
-    limits = Limits()
-    of_others, ours = outside(), constructed()
-    scored = score((*of_others, *ours), lambda case: judged(case, limits))
-    shown = [one for one in scored if one.case.source == "outside" or one.case.split == asked.split]
-    page = _page(shown, leave_one_out([case for case in (*of_others, *ours) if _for_tuning(case)]))
+    cases = (*outside(), *constructed())
+    if asked.tuning:
+        cases = tuple(case for case in cases if case.half == "tuning")
+        sys.stdout.write(tuned_on(judged_all(dressed(cases))) + "\n")
+        return
+    scored = judged_all(dressed(cases))
+    page = held_out(scored) + "\n\n" + tuned_on(scored) + "\n\n" + constants(cases) + "\n"
     if asked.print:
         sys.stdout.write(page)
     else:
-        (DOCS / "health.md").write_text(page + _pictures(shown), encoding="utf-8")
+        (DOCS / "health.md").write_text(page + _pictures(scored), encoding="utf-8")
     print(f"{len(scored)} runs judged and scored in {time.monotonic() - began:.0f} s", file=sys.stderr)
 
 
-def _for_tuning(case: Case) -> bool:
-    return case.source == "outside" or case.split == "tune"
+def dressed(cases: Sequence[Case]) -> tuple[Case, ...]:
+    """`cases`, and the constructed ones a second time as a stranger's logs."""
+    return (*cases, *(foreign for case in cases if case.source == "constructed" and (foreign := as_foreign(case))))
 
 
-def _page(scored: Sequence[Scored], constants: Sequence[LeftOut]) -> str:
-    foreign = [one for one in scored if one.case.source == "outside"]
-    own = [one for one in scored if one.case.source == "constructed"]
-    sections = [HEAD]
-    if not foreign:
-        sections.append("**The outside runs are not on this machine: their rows are missing below.**")
-    sources = {"outside": foreign, f"constructed, split {own[0].case.split}" if own else "": own}
-    sections += ["## False incidents", tables.false_incidents({name: runs for name, runs in sources.items() if runs})]
-    sections += [tables.false_ones(scored), STRICT]
-    sections += [
-        "## Sick runs found",
-        tables.recalls(own),
-        tables.precision_line(own),
-        "### Missed",
-        tables.missed(own),
-    ]
-    sections += ["## By rule", tables.by_rule(scored)]
+def judged_all(cases: Sequence[Case]) -> tuple[Scored, ...]:
+    """Every case with what the shipped rules say of it."""
+    limits = Limits()
+    return score(cases, lambda case: judged(case, limits))
+
+
+def held_out(scored: Sequence[Scored]) -> str:
+    """The score: of the scoring half alone."""
+    half = [one for one in scored if one.case.half == "scoring"]
+    own, foreign = ([one for one in half if one.case.source == source] for source in ("constructed", "foreign"))
+    sections = [HEAD, "## Goals", GOALS, tables.goals({"as ours": own, "as a foreign log": foreign})]
+    sections += [tables.precision_line(own)]
+    sections += ["## False incidents", tables.false_incidents({"as ours": own, "as a foreign log": foreign})]
+    sections += [tables.false_ones(half)]
+    sections += ["## Sick runs found", tables.recalls(own), "### As foreign logs", FOREIGN, tables.recalls(foreign)]
+    sections += ["### Missed", tables.missed(half)]
+    sections += ["## By rule", BY_RULE, tables.by_rule(half)]
+    sections += ["## What each rule says of healthy runs that look odd", KINDS, tables.kinds()]
     sections += ["## Beside the limits that people use", BESIDE]
-    if foreign:
-        sections += ["### Outside runs", tables.against_baselines(foreign, OURS, lambda case: bool(case.events))]
-    sections += ["### Constructed runs", tables.against_baselines(own, OURS, lambda case: bool(case.rules))]
-    if foreign:
-        sections += ["## Dated events of the outside runs", tables.events_found(foreign)]
-        sections += ["### Outside runs that are not healthy", tables.verdicts_on_failed(foreign)]
-    sections += ["## Constants, each environment left out", LEFT_OUT, tables.left_out(constants)]
+    sections += [tables.against_baselines(own, OURS, lambda case: bool(case.rules))]
     sections += ["## Shuffled labels", tables.falsification(shuffled(own))]
-    return "\n\n".join(sections) + "\n"
+    sections += ["## The two halves", HALVES, tables.halves()]
+    return "\n\n".join(sections)
+
+
+def tuned_on(scored: Sequence[Scored]) -> str:
+    """What rules were tuned on, which proves nothing about them."""
+    known = [one for one in scored if one.case.half == "tuning"]
+    of_others = [one for one in known if one.case.source == "outside"]
+    own, foreign = ([one for one in known if one.case.source == source] for source in ("constructed", "foreign"))
+    sources = {"outside": of_others, "as ours": own, "as a foreign log": foreign}
+    sections = [TUNED, NO_SCORE]
+    if not of_others:
+        sections.append("**The outside runs are not on this machine: their rows are missing below.**")
+    sections += [tables.false_incidents({name: runs for name, runs in sources.items() if runs})]
+    sections += [tables.false_ones(known), STRICT, tables.recalls(own), "### Missed in the tuning half"]
+    sections += [tables.missed([*own, *foreign])]
+    if of_others:
+        sections += ["### Outside runs", tables.against_baselines(of_others, OURS, lambda case: bool(case.events))]
+        sections += ["### Dated events of the outside runs", tables.events_found(of_others)]
+        sections += ["### Outside runs that are not healthy", tables.verdicts_on_failed(of_others)]
+    return "\n\n".join(sections)
+
+
+def constants(cases: Sequence[Case]) -> str:
+    """The constants, chosen again without each environment of the tuning half."""
+    chosen: tuple[LeftOut, ...] = leave_one_out([case for case in cases if case.half == "tuning"])
+    return "\n\n".join(["### Constants, each environment left out", LEFT_OUT, tables.left_out(chosen)])
 
 
 def _pictures(scored: Sequence[Scored]) -> str:
@@ -90,39 +117,59 @@ def _pictures(scored: Sequence[Scored]) -> str:
     except ModuleNotFoundError:
         print("no pictures: pip install -c constraints.txt 'mission-tui[report]'", file=sys.stderr)
         return ""
-    names = draw(scored, DOCS / "health")
+    shown = [one for one in scored if one.case.half == "scoring" and one.case.source == "constructed"]
+    names = draw(shown, DOCS / "health")
     return "\n## Pictures\n\n" + "\n\n".join(f"![{name.removesuffix('.svg')}](health/{name})" for name in names) + "\n"
 
 
 HEAD = """# How good the findings are
 
-Written by `make health` from the labelled runs; the numbers are what came out. An incident is one stretch of trouble,
-not one alert per update. It is *false* if it lies where nothing was wrong, with a tolerance of 10 updates (50 for
-rules about trends). Only warnings and criticals count, not information. Intervals are bootstraps over runs.
+Written by `make health` from labelled runs; the numbers are what came out. **Held out by task:** tasks and
+constructions are split into a tuning half, which rules were changed by, and a scoring half, which they were not. The
+score, down to "What rules were tuned on", is of the scoring half alone. The outside runs, training logs that this
+project did not write, were used for tuning: they stand below and are no score.
 
-*Outside* runs are training logs that this project did not write; they are read in place and not part of it.
-*Constructed* runs were recorded by `make health-traces`: something was done to a real training midway, and it counts as
+An incident is one stretch of trouble, not one alert per update. It is *false* if it lies where nothing was wrong, with
+a tolerance of 10 updates (50 for rules about trends). Only warnings and criticals count, not information. Intervals are
+bootstraps over runs. Runs are recorded by `make health-traces`: something is done to a real training, and it counts as
 sick only if a harm that was fixed beforehand, seen in another signal than the one the rule reads first, is really
 there. The others are further healthy runs.
 
-`checkpoint-age` has no place in the score: it judges no learning, but what a crash would cost. It warns where a
-checkpoint could not be saved, or where training since the newest one passes twice its interval
-(`keep.checkpoint.every_s`); it is critical after three failures in a row, or three intervals.
+Each run is judged twice: *as ours*, with its settings and all its signals, and *as a foreign log*: the columns that
+stock SB3 would have written, and no more.
 
-Nor has `thread-contention`: it judges the machine and not the learning. It warns where the threads of a command wait
-for a core more than 40 % of the time that they want to compute, for half a minute, while others keep cores busy, unless
-its speed is known not to have fallen. No row has that: `findings --replay` takes it from the journal."""
+`thread-contention` has no place in the score: it judges the machine and not the learning. It warns where the threads of
+a command wait for a core more than 40 % of the time that they want to compute, for half a minute, while others keep
+cores busy, unless its speed is known not to have fallen. No row has that: `findings --replay` takes it from the
+journal."""
+
+GOALS = """A run is *found* if a rule that names the right trouble warns of it; which rules these are is part of the
+construction. The delay is from what was done to the run."""
+
+FOREIGN = """Troubles whose rules read what SB3 does not write (gradient norms, ratios, checkpoints, a resume) are left
+out here."""
+
+BY_RULE = """`kl-creep` and `plateau` only inform, so none of theirs counts as false or true; the last column is in how
+many runs they did, and in how many of those that were made for them."""
+
+KINDS = """Made-up trainings of seven kinds that are healthy and look odd. A cell says what the rule says of the healthy
+one (`-` is nothing), and after the arrow what it says once its own trouble is added at update 230 of 320."""
+
+HALVES = """Fixed before a scoring run was recorded. A run is scored only if both its task and what was done to it are
+of the scoring half; seeds tell runs of one kind apart and are no split."""
+
+NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 
 STRICT = """`epochs-40-pendulum-s4` counts as healthy because its last quarter came back into its twin's band, although
 in between its KL reached 13 and its return fell by 700: the test of harm was fixed before and stays."""
 
-BESIDE = """The naive limits are those of dashboards: an alarm from the first row over to the first row below.
-*Caught* are runs with a dated event (outside) or with a known harm (constructed) about which the limit said anything at
-the right time; each limit looks at one kind of trouble only, so none should catch all."""
+BESIDE = """The naive limits are those of dashboards: an alarm from the first row over to the first row below. *Caught*
+are runs with a known harm (outside: with a dated event) about which the limit said anything at the right time; each
+limit looks at one kind of trouble only, so none should catch all."""
 
-LEFT_OUT = """Each constant is chosen again from a grid, on all runs except those of one environment, by recall less
-false incidents per 1,000 updates, and then scored on the environment that was left out. Where the choice differs from
-what is shipped, the difference in the last two columns is the price of having chosen on these environments."""
+LEFT_OUT = """Each constant is chosen again from a grid, on all runs of the tuning half except those of one environment,
+by recall less false incidents per 1,000 updates, and then scored on the environment that was left out. Where the choice
+differs from what is shipped, the last two columns show the price of having chosen on these environments."""
 
 
 if __name__ == "__main__":

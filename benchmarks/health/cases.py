@@ -8,15 +8,20 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
+import mission_tui
+from benchmarks.health.halves import Half
 from benchmarks.health.trace import TraceLabel, read_manifest, read_trace, trace_path
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
+from mission_tui.fleet.specs.health_file import HealthFile, profile_for
 from mission_tui.fleet.specs.thresholds import Limits
 from mission_tui.records.logs import read_log
+from mission_tui.records.preset_files import load_health_file
 
 __all__ = ["OUTSIDE", "Case", "Event", "Incident", "constructed", "judged", "outside"]
 
@@ -47,13 +52,13 @@ class Case:
     """
 
     name: str
-    source: Literal["outside", "constructed"]
+    source: Literal["outside", "constructed", "foreign"]
     env: str
     kind: str
     label: str
     records: tuple[MetricRecord, ...]
     settings: Settings
-    split: Literal["tune", "judge"] = "judge"
+    half: Half = "tuning"
     resumed: Mapping[int, Settings] = field(default_factory=dict)
     sick_from: int | None = None
     harm_from: int | None = None
@@ -103,6 +108,7 @@ def constructed() -> tuple[Case, ...]:
 
 def judged(case: Case, limits: Limits) -> tuple[Incident, ...]:
     """Every incident that the rules open on `case`, as it would have opened live."""
+    limits = limits_for(case, limits)
     judge = HealthJudge(case.settings, limits)
     found: dict[str, Incident] = {}
     update = 0
@@ -114,6 +120,18 @@ def judged(case: Case, limits: Limits) -> tuple[Incident, ...]:
         for finding in judge.feed(record):
             found[finding.id] = _with(found.get(finding.id), finding)
     return tuple(it if it.last else replace(it, last=update) for it in found.values())
+
+
+def limits_for(case: Case, limits: Limits) -> Limits:
+    """The shipped limits of the profile that suits `case`, as a launch or `judge` takes; other limits as they are."""
+    if limits != Limits():
+        return limits
+    return _shipped().limits(profile_for(case.settings.rollout, case.settings.clip_range))
+
+
+@cache
+def _shipped() -> HealthFile:
+    return load_health_file(Path(mission_tui.__file__).with_name("health.toml"))
 
 
 def _with(known: Incident | None, finding: Finding) -> Incident:
@@ -158,7 +176,7 @@ def _constructed_case(label: TraceLabel) -> Case:
         label=label.label,
         records=trace.records,
         settings=settings_of(trace.spec),
-        split=label.split,
+        half=label.half,
         resumed={attempt: settings_of(spec) for attempt, spec in trace.resumed.items()},
         sick_from=label.onset_update or 0 if sick else None,
         harm_from=label.harm_update if sick else None,

@@ -1,26 +1,53 @@
 """What is recorded: healthy trainings, and trainings that are tampered with from a fixed update on.
 
-Harm tests and right answers are part of a construction and were fixed before it was judged. Seeds come in two groups
-that never meet: one for tuning rules, one for judging them.
+Harm tests and right answers are part of a construction and were fixed before it was judged. Tasks and constructions
+come in two halves that never meet: one for tuning rules, one for scoring them (`halves`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from benchmarks.health import tampering as tamper
-from benchmarks.health.harm import HarmTest, fell_behind, hung, lived_at_the_cap, slowed_down, swung, turned_nan
-from benchmarks.health.tasks import ACROBOT, CARTPOLE, MISSION, MOUNTAIN_CAR, PENDULUM, SEALED_MISSION, Task
+from benchmarks.health.halves import SEEDS, Half, half_of
+from benchmarks.health.harm import (
+    HarmTest,
+    dropped,
+    fell_behind,
+    hung,
+    lived_at_the_cap,
+    never_learned,
+    slowed_down,
+    swung,
+    turned_nan,
+    unsaved,
+)
+from benchmarks.health.tasks import (
+    ACROBOT,
+    BANDIT,
+    BLACKJACK,
+    CARTPOLE,
+    CORRIDOR,
+    FROZEN_LAKE,
+    LOCKS,
+    MISSION,
+    MOUNTAIN_CAR,
+    NOISY_CARTPOLE,
+    PENDULUM,
+    PENDULUM_SDE,
+    POINTING,
+    SEALED_MISSION,
+    TAXI,
+    TRACKING,
+    Task,
+)
 from benchmarks.health.train import Tamper
 from mission_tui.fleet.specs.spec import Schedule
 
-__all__ = ["CONSTRUCTIONS", "SEEDS", "TWINS", "Construction"]
+__all__ = ["CONSTRUCTIONS", "TWINS", "Construction"]
 
-Split = Literal["tune", "judge"]
-
-SEEDS: Mapping[Split, tuple[int, ...]] = {"tune": (101, 102, 103), "judge": (1, 2, 3, 4, 5)}
 UPDATES = 150
 EARLY, LEARNED, MIDWAY = 25, 45, 70
 
@@ -29,7 +56,8 @@ EARLY, LEARNED, MIDWAY = 25, 45, 70
 class Construction:
     """One way to train `task`. Without `harm` it is meant to be healthy and `rules` are empty.
 
-    `ppo` are settings of the whole run, `resumed` those with which a second attempt goes on after `onset`.
+    `ppo` are settings of the whole run, `resumed` those with which a second attempt goes on after `onset`, and
+    `resumed_env` the environment's arguments then.
     """
 
     name: str
@@ -40,8 +68,20 @@ class Construction:
     rules: tuple[str, ...] = ()
     ppo: Mapping[str, Any] = field(default_factory=dict)
     resumed: Mapping[str, Any] | None = None
+    resumed_env: Mapping[str, Any] | None = None
     updates: int = UPDATES
     note: str = ""
+    few: int | None = None
+
+    @property
+    def half(self) -> Half:
+        """Whether it is for tuning or for scoring."""
+        return half_of(self.task.name, self.name)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds it is trained with: all of its half, or the first `few`."""
+        return SEEDS[self.half][: self.few]
 
     def trace_name(self, seed: int) -> str:
         """The name of its trace with `seed`."""
@@ -57,7 +97,14 @@ def _once(name: str, task: Task, act: Callable[[Any], None], onset: int = MIDWAY
     return Construction(name, task, tamper.from_onset(onset, act), onset, **rest)
 
 
-TWINS = tuple(Construction("healthy", task) for task in (CARTPOLE, ACROBOT, PENDULUM, MISSION))
+TWINS = (
+    *(Construction("healthy", task) for task in (CARTPOLE, ACROBOT, PENDULUM, MISSION)),
+    *(Construction("healthy", task, few=2) for task in (POINTING, PENDULUM_SDE)),
+    *(
+        Construction("healthy", task, updates=120 if task is TAXI else UPDATES)
+        for task in (NOISY_CARTPOLE, FROZEN_LAKE, TAXI, BLACKJACK, BANDIT, CORRIDOR, TRACKING, LOCKS)
+    ),
+)
 
 _VARIANTS = (
     Construction("healthy", MOUNTAIN_CAR, note="still at its time limit, as most young runs are"),
@@ -65,6 +112,15 @@ _VARIANTS = (
     Construction("clip-0.4", CARTPOLE, ppo={"clip_range": 0.4}),
     Construction("target-kl", PENDULUM, ppo={"target_kl": 0.02}),
     Construction("linear-lr", CARTPOLE, ppo={"learning_rate": Schedule(start=2e-3, end=0.0)}),
+    Construction("linear-clip", CARTPOLE, ppo={"clip_range": Schedule(start=0.2, end=0.0)}, few=2),
+)
+
+_DECAY = {"learning_rate": Schedule(start=1e-3, end=0.0), "clip_range": Schedule(start=0.2, end=0.0)}
+
+_SCORING_VARIANTS = (
+    *(Construction("annealed", task, ppo=_DECAY, few=2) for task in (TRACKING, LOCKS, NOISY_CARTPOLE)),
+    *(Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=2) for task in (BANDIT, FROZEN_LAKE)),
+    Construction("sde", TRACKING, ppo={"use_sde": True, "sde_sample_freq": 4, "clip_range": 0.4}, few=2),
 )
 
 _UPDATE_TOO_LARGE = (
@@ -114,6 +170,16 @@ _POLICY_DEAD = (
         harm=(fell_behind,),
         rules=("entropy-collapse", "policy-frozen"),
         ppo={"ent_coef": 0.0, "learning_rate": 5e-2},
+    ),
+)
+
+_GONE = (
+    *(
+        _once("lr-gone", task, tamper.set_ppo(0.0), EARLY, harm=(fell_behind,), rules=("policy-frozen",), few=2)
+        for task in (CARTPOLE,)
+    ),
+    Construction(
+        "no-value", ACROBOT, onset=1, harm=(fell_behind,), rules=("explained-variance",), ppo={"vf_coef": 0.0}, few=2
     ),
 )
 
@@ -214,6 +280,101 @@ _REWARDS_MISLEAD = (
     Construction("stall-no-way-forward", SEALED_MISSION, onset=1, harm=(lived_at_the_cap,), rules=IDLE),
 )
 
+WORLD = ("drawdown", "kl-spike", "kl-persistent", "value-loss", "explained-variance", "entropy-collapse")
+VALUES = ("explained-variance", "value-loss")
+LOST = ("drawdown", "reward-oscillation", *VALUES)
+SOON = 20
+
+
+def _worlds_turn(
+    name: str, tasks: tuple[Task, ...], act: Callable[[Any], None], **rest: Any
+) -> tuple[Construction, ...]:
+    return tuple(_once(name, task, act, harm=(fell_behind,), few=2, **rest) for task in tasks)
+
+
+def _settings(name: str, tasks: tuple[Task, ...], rules: tuple[str, ...], **ppo: Any) -> tuple[Construction, ...]:
+    harm = (never_learned, fell_behind)
+    return tuple(Construction(name, task, onset=1, harm=harm, rules=rules, ppo=ppo, few=2) for task in tasks)
+
+
+_SCORING = (
+    *_worlds_turn("obs-30", (NOISY_CARTPOLE, BANDIT), tamper.observations_times(30.0), rules=WORLD),
+    *_worlds_turn("reward-sign", (NOISY_CARTPOLE, BANDIT, CORRIDOR), tamper.rewards_times(-1.0), rules=LOST),
+    *_worlds_turn(
+        "reward-gone",
+        (NOISY_CARTPOLE, BANDIT),
+        tamper.rewards_times(0.0),
+        onset=SOON,
+        rules=(*LOST, "policy-frozen"),
+    ),
+    *_worlds_turn("liars", (BANDIT, NOISY_CARTPOLE), tamper.liars, rules=LOST),
+    *_worlds_turn(
+        "lr-0",
+        (TRACKING, LOCKS, NOISY_CARTPOLE, FROZEN_LAKE),
+        tamper.set_ppo(0.0),
+        onset=10,
+        rules=("policy-frozen",),
+    ),
+    *_worlds_turn(
+        "minibatch-4",
+        (TRACKING, LOCKS),
+        tamper.set_ppo(10.0, batch_size=4),
+        rules=(*KL, *COLLAPSE, "nan"),
+        updates=105,
+        note="learning rate x 10 at the same time",
+    ),
+    *_worlds_turn(
+        "ent-1",
+        (TRACKING, LOCKS, NOISY_CARTPOLE),
+        tamper.set_ppo(ent_coef=1.0),
+        rules=("drawdown", "policy-std", "actions-at-bound"),
+    ),
+    *_worlds_turn("mismatch", (LOCKS,), tamper.blurs_the_update(1.0), onset=SOON, rules=("ratio",)),
+    *_settings("gamma-0", (NOISY_CARTPOLE, FROZEN_LAKE, CORRIDOR), ("explained-variance", "stall"), gamma=0.0),
+    *_settings("vf-0", (TRACKING, FROZEN_LAKE, NOISY_CARTPOLE), VALUES, vf_coef=0.0),
+    _once(
+        "other-env",
+        LOCKS,
+        tamper.stops,
+        harm=(dropped,),
+        rules=("resume-probe",),
+        resumed={},
+        resumed_env={"shift": 1},
+        updates=110,
+        few=2,
+    ),
+    Construction(
+        "unsaved",
+        BLACKJACK,
+        tamper.without_checkpoints(MIDWAY, 20),
+        MIDWAY,
+        (unsaved,),
+        ("checkpoint-age",),
+        updates=100,
+        few=2,
+    ),
+    Construction(
+        "creep",
+        TRACKING,
+        tamper.creeps(60, 1.04),
+        60,
+        (fell_behind,),
+        ("kl-creep", *KL),
+        updates=200,
+        few=2,
+    ),
+    Construction(
+        "stuck",
+        LOCKS,
+        onset=1,
+        harm=(never_learned,),
+        rules=("plateau",),
+        ppo={"ent_coef": 0.3},
+        updates=300,
+        few=2,
+    ),
+)
+
 CONSTRUCTIONS: tuple[Construction, ...] = (
     *TWINS,
     *_UPDATE_TOO_LARGE,
@@ -222,5 +383,8 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_REWARDS_MISLEAD,
     *_WORLD_CHANGED,
     *_MACHINE,
+    *_GONE,
     *_VARIANTS,
+    *_SCORING_VARIANTS,
+    *_SCORING,
 )

@@ -13,9 +13,21 @@ from itertools import pairwise
 from typing import Protocol
 
 from benchmarks.health.trace import Trace
-from mission_tui.fleet.events.metrics import Episodes, TrainingEnded
+from mission_tui.fleet.events.metrics import DutyFailed, Episodes, TrainingEnded
 
-__all__ = ["Harm", "HarmTest", "fell_behind", "hung", "lived_at_the_cap", "slowed_down", "swung", "turned_nan"]
+__all__ = [
+    "Harm",
+    "HarmTest",
+    "dropped",
+    "fell_behind",
+    "hung",
+    "lived_at_the_cap",
+    "never_learned",
+    "slowed_down",
+    "swung",
+    "turned_nan",
+    "unsaved",
+]
 
 LOST_GAIN = 0.25
 """Share of what the twin learned that must be missing before a training counts as harmed."""
@@ -56,6 +68,31 @@ def fell_behind(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm |
         f"mean score of the last quarter {own:.3g}, the twin's {level:.3g} with a 5 % band from {band:.3g} "
         f"and a start of {start:.3g}",
     )
+
+
+def dropped(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
+    """In the ten updates after the onset the mean score misses a quarter of what the twin had learned by then."""
+    own, level = (statistics.fmean(_scores(one, scores, onset, onset + _WINDOW)) for one in (trace, twin))
+    start = statistics.fmean(_scores(twin, scores, 1, _WINDOW))
+    if own >= level - LOST_GAIN * (level - start):
+        return None
+    return Harm(onset, f"mean score of ten updates {own:.3g}, the twin's {level:.3g} after a start of {start:.3g}")
+
+
+def never_learned(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
+    """In its last quarter it has learned less than a quarter of what the twin has."""
+    last = trace.updates[-1].update
+    own, level = (statistics.fmean(_scores(one, scores, last * 3 // 4 + 1, last)) for one in (trace, twin))
+    start = statistics.fmean(_scores(twin, scores, 1, _WINDOW))
+    if own - start >= LOST_GAIN * (level - start):
+        return None
+    return Harm(onset, f"mean score of the last quarter {own:.3g}, the twin's {level:.3g} after a start of {start:.3g}")
+
+
+def unsaved(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
+    """A checkpoint could not be written."""
+    failed = next((record for record in trace.records if isinstance(record, DutyFailed)), None)
+    return None if failed is None else Harm(max(onset, failed.update), failed.why)
 
 
 def lived_at_the_cap(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
@@ -116,11 +153,15 @@ def _span(trace: Trace, first: int, last: int | None = None) -> list[Episodes]:
 
 
 def _scores(trace: Trace, scores: Scores, first: int, last: int) -> list[float]:
-    """Scores of all sampled episodes of updates `first` to `last`; more than a window is looked at if none ended."""
+    """Scores of all sampled episodes of updates `first` to `last`.
+
+    More than a window is looked at if none ended: back first, and ahead where none had ended at all.
+    """
+    end = trace.updates[-1].update
     while not (found := [score for episodes in _span(trace, first, last) for score in scores(episodes)]):
-        first -= _WINDOW
-        if first < -last:
-            raise ValueError(f"no episode of {trace.name} ended by update {last}")
+        if first <= 1 and last >= end:
+            raise ValueError(f"no episode of {trace.name} ended")
+        first, last = (first - _WINDOW, last) if first > 1 else (first, last + _WINDOW)
     return found
 
 

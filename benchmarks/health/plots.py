@@ -20,7 +20,7 @@ from mission_tui.fleet.events.metrics import number  # noqa: E402
 
 __all__ = ["draw"]
 
-EXAMPLES = ("lr-300", "frozen", "oscillator-one-way", "reward-flip")
+EXAMPLES = ("lr-0", "reward-sign", "minibatch-4", "vf-0")
 FOUND, FALSE, CURVE = "#0072b2", "#d55e00", "#555555"
 
 

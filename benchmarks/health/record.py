@@ -11,7 +11,8 @@ import multiprocessing
 import time
 from collections.abc import Sequence
 
-from benchmarks.health.constructions import CONSTRUCTIONS, SEEDS, TWINS, Construction, Split
+from benchmarks.health.constructions import CONSTRUCTIONS, TWINS, Construction
+from benchmarks.health.halves import SEEDS
 from benchmarks.health.harm import Harm
 from benchmarks.health.trace import Trace, TraceLabel, read_trace, trace_path, write_manifest, write_trace
 from benchmarks.health.train import record_training
@@ -26,15 +27,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Record what is missing, then label everything that is there."""
     parser = argparse.ArgumentParser(prog="benchmarks.health.record", description="Record constructed trainings.")
     parser.add_argument("--only", action="append", help="name of a construction; may be given several times")
-    parser.add_argument("--split", choices=list(SEEDS), action="append", help="only the seeds of this split")
+    parser.add_argument("--half", choices=list(SEEDS), action="append", help="only what belongs to this half")
+    parser.add_argument("--seed", type=int, action="append", help="only these seeds")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time, one core each")
     options = parser.parse_args(arguments)
     missing: list[Job] = [
         (index, seed)
-        for split in options.split or SEEDS
         for index, construction in enumerate(CONSTRUCTIONS)
+        if construction.half in (options.half or SEEDS)
         if not options.only or construction.name in options.only
-        for seed in SEEDS[split]
+        for seed in construction.seeds
+        if not options.seed or seed in options.seed
         if not trace_path(construction.trace_name(seed)).exists()
     ]
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
@@ -47,10 +50,11 @@ def labels() -> list[TraceLabel]:
     """A label for every trace that is there and whose twin is."""
     return [
         label
-        for split, seeds in SEEDS.items()
+        for half in SEEDS
         for construction in CONSTRUCTIONS
-        for seed in seeds
-        if (label := _label(construction, split, seed)) is not None
+        if construction.half == half
+        for seed in construction.seeds
+        if (label := _label(construction, seed)) is not None
     ]
 
 
@@ -64,12 +68,12 @@ def _record(job: Job) -> tuple[str, float]:
     attempts = [task.spec(preset, seed, construction.updates, construction.ppo)]
     if construction.resumed is not None:
         changed = {**construction.ppo, **construction.resumed}
-        attempts.append(task.spec(preset, seed, construction.updates, changed))
+        attempts.append(task.spec(preset, seed, construction.updates, changed, construction.resumed_env))
     write_trace(trace_path(name), record_training(name, attempts, construction.tamper))
     return name, time.monotonic() - begun_s
 
 
-def _label(construction: Construction, split: Split, seed: int) -> TraceLabel | None:
+def _label(construction: Construction, seed: int) -> TraceLabel | None:
     path, twin_path = trace_path(construction.trace_name(seed)), trace_path(_twin(construction).trace_name(seed))
     if not path.exists() or (construction.harm and not twin_path.exists()):
         return None
@@ -80,7 +84,7 @@ def _label(construction: Construction, split: Split, seed: int) -> TraceLabel | 
         construction=construction.name,
         env=trace.spec.env.id,
         seed=seed,
-        split=split,
+        half=construction.half,
         label="healthy" if harm is None else "positive",
         onset_update=construction.onset,
         harm_update=None if harm is None else harm.update,
@@ -94,7 +98,11 @@ def _label(construction: Construction, split: Split, seed: int) -> TraceLabel | 
 
 
 def _twin(construction: Construction) -> Construction:
-    return next((twin for twin in TWINS if twin.task.env.id == construction.task.env.id), construction)
+    """The healthy training of the same task; of a task that has none, that of the same environment."""
+    task = construction.task
+    same = [twin for twin in TWINS if twin.task.name == task.name]
+    same += [twin for twin in TWINS if twin.task.env.id == task.env.id]
+    return same[0] if same else construction
 
 
 def _harm(construction: Construction, trace: Trace, twin: Trace) -> Harm | None:

@@ -14,11 +14,26 @@ from dataclasses import dataclass
 
 from benchmarks.health.cases import Case, Incident
 
-__all__ = ["Found", "Rate", "Scored", "false_rate", "found", "healthy_updates", "is_true", "precision", "score"]
+__all__ = [
+    "TOLD",
+    "Found",
+    "Rate",
+    "Scored",
+    "false_rate",
+    "found",
+    "healthy_updates",
+    "is_true",
+    "precision",
+    "score",
+    "sought",
+    "total",
+]
 
 TOLERANCE = {"stall": 50, "drawdown": 50, "reward-oscillation": 50, "outcomes": 50, "explained-variance": 50}
 SHARP = 10
 MACHINE = ("throughput", "hang")
+TOLD = frozenset({"kl-creep", "plateau"})
+"""Rules that only inform: they call nobody, so they neither find a run nor raise a false alarm."""
 RESAMPLES = 1000
 
 
@@ -64,6 +79,16 @@ class Found:
     def recall(self) -> float | None:
         """Share of the positives that were found; None without positives."""
         return self.hits / self.positives if self.positives else None
+
+
+def sought(scored: Iterable[Scored]) -> list[Scored]:
+    """Sick runs that a warning should find: those whose trouble more than informing rules are about."""
+    return [one for one in scored if one.case.sick_from is not None and not TOLD.issuperset(one.case.rules)]
+
+
+def total(scored: Sequence[Scored]) -> Found:
+    """All constructions together."""
+    return _found("all", sought(scored))
 
 
 def score(cases: Iterable[Case], judge: Callable[[Case], tuple[Incident, ...]]) -> tuple[Scored, ...]:
@@ -114,8 +139,9 @@ def false_rate(scored: Sequence[Scored], levels: Sequence[str], rules: Sequence[
 
 def found(scored: Sequence[Scored]) -> tuple[Found, ...]:
     """Recall and median delay of each construction, by its right rules alone."""
-    kinds = dict.fromkeys(one.case.kind for one in scored if one.case.sick_from is not None)
-    return tuple(_found(kind, [one for one in scored if one.case.kind == kind]) for kind in kinds)
+    asked = sought(scored)
+    kinds = dict.fromkeys(one.case.kind for one in asked)
+    return tuple(_found(kind, [one for one in asked if one.case.kind == kind]) for kind in kinds)
 
 
 def precision(scored: Sequence[Scored], *, right_rules_only: bool = False) -> tuple[int, int]:

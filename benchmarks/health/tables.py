@@ -7,8 +7,23 @@ from collections.abc import Callable, Iterable, Sequence
 from benchmarks.health.baselines import BASELINES
 from benchmarks.health.cases import Case, Event, Incident
 from benchmarks.health.falsification import Falsified
+from benchmarks.health.halves import CONSTRUCTIONS, TASKS
 from benchmarks.health.leave_one_out import LeftOut
-from benchmarks.health.scoring import Rate, Scored, false_rate, found, healthy_updates, is_true, precision, score
+from benchmarks.health.scoring import (
+    TOLD,
+    Rate,
+    Scored,
+    false_rate,
+    found,
+    healthy_updates,
+    is_true,
+    precision,
+    score,
+    sought,
+    total,
+)
+from benchmarks.health.streams import FAULTS, said, stream
+from benchmarks.health.streams import KINDS as STREAMS
 
 __all__ = [
     "against_baselines",
@@ -17,6 +32,9 @@ __all__ = [
     "false_incidents",
     "false_ones",
     "falsification",
+    "goals",
+    "halves",
+    "kinds",
     "left_out",
     "missed",
     "precision_line",
@@ -26,12 +44,56 @@ __all__ = [
 ]
 
 BOTH = ("warning", "critical")
+MOST_FALSE = {"warning": 0.3, "critical": 0.05}
+LEAST_FOUND, MOST_LATE = 0.9, 10
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
+
+
+def goals(sources: dict[str, Sequence[Scored]]) -> str:
+    """What was wanted, what came out, and whether that is enough."""
+    rows: list[list[str]] = []
+    for name, scored in sources.items():
+        for level, most in MOST_FALSE.items():
+            rate = false_rate(scored, (level,)).per_1000
+            what = f"false {level}s per 1,000 healthy updates"
+            rows.append([name, what, f"at most {most:g}", f"{rate:.3f}", _met(rate <= most)])
+        every = total(scored)
+        recall, delay = every.recall or 0.0, every.delay
+        out = f"{recall:.2f} ({every.hits} of {every.positives})"
+        rows.append([name, "sick runs found", f"at least {LEAST_FOUND:g}", out, _met(recall >= LEAST_FOUND)])
+        soon = delay is not None and delay <= MOST_LATE
+        rows.append([name, "median delay in updates", f"at most {MOST_LATE}", _number(delay), _met(soon)])
+    return table(("judged", "what", "goal", "came out", ""), rows)
+
+
+def _met(met: bool) -> str:
+    return "met" if met else "**missed**"
+
+
+def kinds() -> str:
+    """What each rule says of each kind of stream: healthy, and with its own trouble."""
+    healthy = {kind.name: said(stream(kind)) for kind in STREAMS}
+    rows = []
+    for rule in sorted(FAULTS):
+        cells = [f"{_cell(healthy[kind.name], rule)} → {_cell(said(stream(kind, rule)), rule)}" for kind in STREAMS]
+        rows.append([f"`{rule}`", *cells])
+    return table(("rule", *(kind.name for kind in STREAMS)), rows)
+
+
+def halves() -> str:
+    """The table that says which half a task and a construction belong to."""
+    rows = [["task", name, half, why] for name, (half, why) in TASKS.items()]
+    rows += [["construction", name, half, why] for name, (half, why) in CONSTRUCTIONS.items()]
+    return table(("what", "name", "half", "why"), rows)
+
+
+def _cell(found: dict[str, str], rule: str) -> str:
+    return found.get(rule, "-")
 
 
 def false_incidents(sources: dict[str, Sequence[Scored]]) -> str:
@@ -81,26 +143,33 @@ def recalls(scored: Sequence[Scored]) -> str:
 
 def precision_line(scored: Sequence[Scored]) -> str:
     """Precision over all incidents, and the stricter one that asks for a right rule."""
-    true, total = precision(scored)
+    true, every = precision(scored)
     right, _ = precision(scored, right_rules_only=True)
-    if not total:
+    if not every:
         return "No incident at all."
     return (
-        f"Of {total} warnings and criticals {true} were true: precision **{true / total:.3f}**; "
-        f"{right / total:.3f} if a finding in a sick stretch must also come from one of the rules named for it."
+        f"Of {every} warnings and criticals {true} were true: precision **{true / every:.3f}**; "
+        f"**{right / every:.3f}** if a finding in a sick stretch must also come from one of the rules named for it."
     )
 
 
 def by_rule(scored: Sequence[Scored]) -> str:
-    """False incidents of each rule."""
-    rules = sorted({incident.rule for one in scored for incident in one.alarms})
+    """False incidents of each rule; of those that only inform, in which runs they did."""
     rows = []
-    for rule in rules:
+    for rule in sorted(FAULTS):
         rate = false_rate(scored, BOTH, (rule,))
-        said = [(one.case, it) for one in scored for it in one.alarms if it.rule == rule]
-        true = sum(is_true(case, it) for case, it in said)
-        rows.append([f"`{rule}`", str(len(said)), str(true), str(rate.count), str(rate.runs), _interval(rate)])
-    return table(("rule", "incidents", "true", "false", "in runs", "false per 1,000 [95 %]"), rows)
+        said_of = [(one.case, it) for one in scored for it in one.alarms if it.rule == rule]
+        true = sum(is_true(case, it) for case, it in said_of)
+        informed = ""
+        if rule in TOLD:
+            told = [one.case for one in scored if any(it.rule == rule for it in one.incidents)]
+            made = [one.case for one in scored if rule in one.case.rules]
+            informed = f"{len(told)}; {sum(case in told for case in made)} of {len(made)}"
+        rows.append(
+            [f"`{rule}`", str(len(said_of)), str(true), str(rate.count), str(rate.runs), _interval(rate), informed]
+        )
+    head = ("rule", "incidents", "true", "false", "in runs", "false per 1,000 [95 %]", "informs")
+    return table(head, rows)
 
 
 def against_baselines(scored: Sequence[Scored], rules: dict[str, tuple[str, ...]], sick: Callable[[Case], bool]) -> str:
@@ -137,9 +206,9 @@ def missed(scored: Sequence[Scored]) -> str:
     rows = []
     for one in scored:
         case = one.case
-        if case.sick_from is None or not case.rules:
+        if not case.rules or not sought([one]):
             continue
-        if not any(it.rule in case.rules and it.first >= case.sick_from - 10 for it in one.alarms):
+        if not any(it.rule in case.rules and it.first >= (case.sick_from or 0) - 10 for it in one.alarms):
             said = ", ".join(f"{it.rule} at {it.first}" for it in one.alarms) or "nothing"
             rows.append([case.name, str(case.sick_from), ", ".join(case.rules), said])
     return table(("run", "sick from", "expected", "said instead"), rows) if rows else "None."

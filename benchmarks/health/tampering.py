@@ -6,7 +6,9 @@ purpose: a mistake asks nobody either.
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -17,13 +19,19 @@ import torch as th
 from benchmarks.health.train import Bench, Tamper
 from mission_tui.envs import MissionGymVector, load_mission
 from mission_tui.envs.scoring import Progress, RewardModel
+from mission_tui.ipc.telemetry_messages import Order
+from mission_tui.records.files.storage import StorageError
+from mission_tui.trainer.state.checkpoint import Checkpoints
 from mission_tui.trainer.vec_env.in_process import InlineVecEnv, NativeVecEnv
 
 __all__ = [
     "alternating",
+    "blurs_the_update",
+    "creeps",
     "from_onset",
     "hangs",
     "leaves_alone",
+    "liars",
     "loses_its_optimizer",
     "mission_rewards",
     "nan_rewards",
@@ -34,6 +42,7 @@ __all__ = [
     "sleeps",
     "stops",
     "survival_bonus",
+    "without_checkpoints",
 ]
 
 Step = tuple[Any, Any, bool, bool, dict[str, Any]]
@@ -98,6 +107,56 @@ def observations_times(factor: float) -> Callable[[Bench], None]:
 def nan_rewards(bench: Bench) -> None:
     """One environment starts to pay NaN."""
     _patch_steps(list(_envs(bench))[3:4], lambda step: (step[0], math.nan, *step[2:]))
+
+
+def liars(bench: Bench) -> None:
+    """Half of the environments pay the opposite of what they should."""
+    envs = list(_envs(bench))
+    _patch_steps(envs[: len(envs) // 2], lambda step: (step[0], -step[1], *step[2:]))
+
+
+def blurs_the_update(share: float) -> Callable[[Bench], None]:
+    """The update sees observations with noise that the rollout did not see, as layers that act otherwise make it."""
+
+    def act(bench: Bench) -> None:
+        evaluator = bench.model._evaluator  # type: ignore[attr-defined]
+        evaluate = evaluator.evaluate_actions
+        generator = th.Generator().manual_seed(bench.seed)
+
+        def blurred(observations: th.Tensor, actions: th.Tensor) -> Any:
+            blur = th.randn(observations.shape, generator=generator) * share
+            return evaluate(observations + blur, actions)
+
+        evaluator.evaluate_actions = blurred
+
+    return act
+
+
+def creeps(onset: int, factor: float) -> Tamper:
+    """From `onset` on the learning rate is `factor` times that of the update before."""
+
+    def tamper(bench: Bench, update: int) -> None:
+        if update >= onset:
+            _set_learning_rate(bench, factor ** (update - onset + 1))
+
+    return tamper
+
+
+def without_checkpoints(onset: int, updates: int) -> Tamper:
+    """For `updates` updates from `onset` on, every checkpoint that is asked for meets a full disk."""
+    save = Checkpoints.save
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise StorageError(os.strerror(errno.ENOSPC), errno.ENOSPC)
+
+    def tamper(bench: Bench, update: int) -> None:
+        if onset <= update < onset + updates:
+            Checkpoints.save = full  # type: ignore[method-assign]
+            bench.orders.obey(Order("checkpoint"))
+        else:
+            Checkpoints.save = save  # type: ignore[method-assign]
+
+    return tamper
 
 
 def alternating(onset: int, every: int, *acts: Callable[[Bench], None]) -> Tamper:

@@ -12,9 +12,29 @@ from typing import Any
 from msgspec import structs
 
 from mission_tui.fleet.events.metrics import Episodes
-from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, Normalize, PpoSpec, RunSpec, Spec
 
-__all__ = ["ACROBOT", "CARTPOLE", "MISSION", "MOUNTAIN_CAR", "PENDULUM", "SEALED_MISSION", "Task"]
+__all__ = [
+    "ACROBOT",
+    "BANDIT",
+    "BLACKJACK",
+    "CARTPOLE",
+    "CORRIDOR",
+    "FROZEN_LAKE",
+    "LOCKS",
+    "MISSION",
+    "MOUNTAIN_CAR",
+    "NOISY_CARTPOLE",
+    "PENDULUM",
+    "PENDULUM_SDE",
+    "POINTING",
+    "SEALED_MISSION",
+    "TAXI",
+    "TRACKING",
+    "Task",
+]
+
+WORLDS = "benchmarks.health.worlds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +46,18 @@ class Task:
     ppo: PpoSpec
     scores: Callable[[Episodes], list[float]]
 
-    def spec(self, preset: str, seed: int, updates: int, ppo: Mapping[str, Any]) -> Spec:
-        """The spec of one run of `updates` updates with `ppo` written over the task's own settings."""
+    def spec(
+        self, preset: str, seed: int, updates: int, ppo: Mapping[str, Any], kwargs: Mapping[str, Any] | None = None
+    ) -> Spec:
+        """The spec of one run of `updates` updates with `ppo` written over the task's own settings.
+
+        `kwargs` are further arguments of the environment.
+        """
         settings = structs.replace(self.ppo, **ppo)
         steps = updates * self.env.n_envs * settings.n_steps
         run = RunSpec(total_timesteps=steps, seed=seed, device="cpu", threads=1)
-        return Spec(preset=preset, env=self.env, ppo=settings, run=run)
+        env = structs.replace(self.env, kwargs={**self.env.kwargs, **(kwargs or {})})
+        return Spec(preset=preset, env=env, ppo=settings, run=run)
 
 
 def _returns(episodes: Episodes) -> list[float]:
@@ -40,6 +66,15 @@ def _returns(episodes: Episodes) -> list[float]:
 
 def _lengths(episodes: Episodes) -> list[float]:
     return [float(value) for value in episodes.l]
+
+
+def _quickness(episodes: Episodes) -> list[float]:
+    return [-float(value) for value in episodes.l]
+
+
+def _hits(episodes: Episodes) -> list[float]:
+    outcomes = episodes.outcomes or {}
+    return [1.0] * outcomes.get("hit", 0) + [0.0] * outcomes.get("miss", 0)
 
 
 CARTPOLE = Task(
@@ -95,4 +130,75 @@ SEALED_MISSION = _mission(
     world=_WORLD | {"obstacles": [_WALL]},
     units={"attackers": ["ground", "ground"]},
     rewards={"shaping": "one_way", "step_cost": 0.0},
+)
+
+POINTING = Task(
+    "pointing",
+    EnvSpec(id=f"{WORLDS}:Pointing-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=5, learning_rate=5e-3),
+    _returns,
+)
+PENDULUM_SDE = Task(
+    "pendulum-sde",
+    EnvSpec(id="Pendulum-v1", n_envs=8, vec="inline"),
+    PpoSpec(
+        n_steps=64,
+        batch_size=64,
+        n_epochs=8,
+        learning_rate=3e-4,
+        gamma=0.9,
+        clip_range=0.4,
+        use_sde=True,
+        sde_sample_freq=4,
+        policy_kwargs={"log_std_init": -1.0},
+    ),
+    _returns,
+)
+NOISY_CARTPOLE = Task(
+    "noisy-cartpole",
+    EnvSpec(id=f"{WORLDS}:NoisyCartPole-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=5, learning_rate=1e-3, gamma=0.98, gae_lambda=0.9),
+    _lengths,
+)
+FROZEN_LAKE = Task(
+    "frozen-lake",
+    EnvSpec(id="FrozenLake-v1", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=64, batch_size=256, n_epochs=4, learning_rate=1e-3),
+    _returns,
+)
+TAXI = Task(
+    "taxi",
+    EnvSpec(id="Taxi-v4", n_envs=16, vec="inline", normalize=Normalize(obs=False, reward=True)),
+    PpoSpec(n_steps=32, batch_size=256, n_epochs=4, learning_rate=2e-3, ent_coef=0.01),
+    _quickness,
+)
+BLACKJACK = Task(
+    "blackjack",
+    EnvSpec(id="Blackjack-v1", n_envs=16, vec="inline", wrappers=("gymnasium.wrappers:FlattenObservation",)),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=1e-3),
+    _returns,
+)
+BANDIT = Task(
+    "bandit",
+    EnvSpec(id=f"{WORLDS}:Bandit-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=16, batch_size=64, n_epochs=4, learning_rate=7e-4),
+    _hits,
+)
+CORRIDOR = Task(
+    "corridor",
+    EnvSpec(id=f"{WORLDS}:Corridor-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=40, batch_size=160, n_epochs=4, learning_rate=5e-4, ent_coef=0.01),
+    _returns,
+)
+TRACKING = Task(
+    "tracking",
+    EnvSpec(id=f"{WORLDS}:Tracking-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=50, batch_size=200, n_epochs=6, learning_rate=1e-3, gamma=0.95),
+    _returns,
+)
+LOCKS = Task(
+    "locks",
+    EnvSpec(id=f"{WORLDS}:Locks-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=5e-4),
+    _returns,
 )

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import structs
 
+from benchmarks.health.halves import Half
 from mission_tui.fleet.events.metrics import Episodes, Metric, MetricRecord, UpdateDone
 from mission_tui.fleet.specs.preset import as_tables, from_tables
 from mission_tui.fleet.specs.spec import Spec
@@ -73,7 +74,7 @@ class TraceLabel:
     construction: str
     env: str
     seed: int
-    split: Literal["tune", "judge"]
+    half: Half
     label: Literal["positive", "healthy"]
     onset_update: int | None
     harm_update: int | None

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from benchmarks.health.constructions import CONSTRUCTIONS, SEEDS
+from benchmarks.health.constructions import CONSTRUCTIONS
+from benchmarks.health.halves import CONSTRUCTIONS as HALVES
+from benchmarks.health.halves import SEEDS, TASKS
 from benchmarks.health.harm import fell_behind, hung, swung, turned_nan
 from benchmarks.health.tampering import from_onset, hangs, leaves_alone, nan_rewards, set_ppo, stops
 from benchmarks.health.tasks import CARTPOLE, MISSION
@@ -120,22 +122,26 @@ def test_swings_are_counted_beside_a_twin_that_has_none() -> None:
     assert swung(restless, restless, 1, CARTPOLE.scores) is None
 
 
-def test_seeds_for_tuning_never_judge() -> None:
-    """The two groups of seeds are disjoint, three to tune and five to judge."""
-    assert not set(SEEDS["tune"]) & set(SEEDS["judge"])
-    assert (len(SEEDS["tune"]), len(SEEDS["judge"])) == (3, 5)
-    names = [construction.trace_name(seed) for construction in CONSTRUCTIONS for seed in SEEDS["judge"]]
+def test_what_rules_were_tuned_on_never_scores() -> None:
+    """A scoring run has neither a task nor a construction of the tuning half, and every row has its reason."""
+    for construction in CONSTRUCTIONS:
+        of_task, _ = TASKS[construction.task.name]
+        of_construction, _ = HALVES.get(construction.name, (of_task, ""))
+        assert construction.half == ("scoring" if of_task == of_construction == "scoring" else "tuning")
+    assert all(why for _, why in (*TASKS.values(), *HALVES.values()))
+    assert not set(SEEDS["tuning"]) & set(SEEDS["scoring"])
+    names = [construction.trace_name(seed) for construction in CONSTRUCTIONS for seed in construction.seeds]
     assert len(names) == len(set(names))
 
 
 def test_the_manifest_describes_the_traces_that_are_there() -> None:
-    """Every line has its trace and twin, is on the side of its seed, and names right answers if and only if harm is."""
+    """Every line has its trace and twin, is of its half, and names right answers if and only if harm is."""
     labels = read_manifest()
     assert labels
     for label in labels:
         assert trace_path(label.name).is_file()
         assert label.twin is None or trace_path(label.twin).is_file()
-        assert label.seed in SEEDS[label.split]
+        assert label.seed in SEEDS[label.half]
         assert (label.label == "positive") == bool(label.rules) == bool(label.harm) == (label.harm_update is not None)
     harmed = next(label for label in labels if label.construction == "frozen" and label.label == "positive")
     trace = read_trace(trace_path(harmed.name))

@@ -1,0 +1,164 @@
+"""Small environments with one trait each that Gymnasium's own lack: a ceiling that is reached at once, episodes of one
+step, a reward that hides, noisy rewards, several heads. Importing this module registers them.
+
+How an episode went is said by an outcome or by its length, so that a tampered reward does not hide it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.classic_control import CartPoleEnv
+
+__all__ = ["Bandit", "Corridor", "Locks", "NoisyCartPole", "Pointing", "Tracking"]
+
+Observation = np.ndarray[Any, np.dtype[np.float32]]
+
+
+class Pointing(gymnasium.Env[Observation, np.int64]):
+    """Eight times, name the one of four directions that is shown: a return of 8 is the ceiling, and soon reached."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (4,), np.float32)
+        self.action_space = spaces.Discrete(4)
+        self._shown = self._left = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._left = 8
+        return self._show(), {}
+
+    def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        reward = float(int(action) == self._shown)
+        self._left -= 1
+        return self._show(), reward, self._left == 0, False, {}
+
+    def _show(self) -> Observation:
+        self._shown = int(self.np_random.integers(4))
+        return np.eye(4, dtype=np.float32)[self._shown]
+
+
+class Bandit(gymnasium.Env[Observation, np.int64]):
+    """One step an episode: the best of four arms lies in a direction of the context; pay is noisy."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (6,), np.float32)
+        self.action_space = spaces.Discrete(4)
+        self._arms = np.random.default_rng(5).normal(size=(4, 6))
+        self._context = np.zeros(6)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._context = self.np_random.normal(size=6)
+        return self._context.astype(np.float32), {}
+
+    def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        hit = int(action) == int(np.argmax(self._arms @ self._context))
+        reward = float(hit) + 0.3 * float(self.np_random.normal())
+        return self._context.astype(np.float32), reward, True, False, {"outcome": "hit" if hit else "miss"}
+
+
+class Corridor(gymnasium.Env[Observation, np.int64]):
+    """A reward of 1 at the far end of a corridor and nothing before: a random walk hardly ever arrives."""
+
+    CELLS, LIMIT = 21, 60
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (self.CELLS,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._cell = self._steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._cell = self._steps = 0
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        self._cell = max(0, self._cell + (1 if int(action) else -1))
+        self._steps += 1
+        arrived = self._cell == self.CELLS - 1
+        return self._observation(), float(arrived), arrived, self._steps >= self.LIMIT and not arrived, {}
+
+    def _observation(self) -> Observation:
+        return np.eye(self.CELLS, dtype=np.float32)[self._cell]
+
+
+class NoisyCartPole(CartPoleEnv):
+    """CartPole whose rewards have noise three times as large as they are."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, float(reward) + 3.0 * float(self.np_random.normal()), terminated, truncated, info
+
+
+class Tracking(gymnasium.Env[Observation, Any]):
+    """Push a mass to the origin and hold it there: a double integrator with a quadratic cost, 50 steps long."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self._state = np.zeros(2)
+        self._steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._state = self.np_random.uniform(-1.0, 1.0, size=2)
+        self._steps = 0
+        return self._state.astype(np.float32), {}
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        push = float(np.clip(np.asarray(action).reshape(-1)[0], -1.0, 1.0))
+        place, speed = self._state
+        cost = float(place * place + 0.1 * speed * speed + 0.01 * push * push)
+        self._state = np.clip(np.array([place + 0.1 * speed, speed + 0.3 * push]), -5.0, 5.0)
+        self._steps += 1
+        return self._state.astype(np.float32), -cost, False, self._steps >= 50, {}
+
+
+class Locks(gymnasium.Env[Observation, Any]):
+    """Three dials of four digits, to be set as shown; each right dial pays a third. `shift` turns what is right."""
+
+    def __init__(self, shift: int = 0) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (12,), np.float32)
+        self.action_space = spaces.MultiDiscrete([4, 4, 4])
+        self._shift = shift
+        self._shown = np.zeros(3, dtype=int)
+        self._left = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._left = 10
+        return self._show(), {}
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        reward = float(np.mean(np.asarray(action) == (self._shown + self._shift) % 4))
+        self._left -= 1
+        return self._show(), reward, self._left == 0, False, {}
+
+    def _show(self) -> Observation:
+        self._shown = self.np_random.integers(4, size=3)
+        return np.eye(4, dtype=np.float32)[self._shown].reshape(-1)
+
+
+for _world, _limit in (
+    (Pointing, None),
+    (Bandit, None),
+    (Corridor, None),
+    (NoisyCartPole, 500),
+    (Tracking, None),
+    (Locks, None),
+):
+    gymnasium.register(f"{_world.__name__}-v0", entry_point=_world, max_episode_steps=_limit)

@@ -1,0 +1,70 @@
+"""Seven kinds of healthy training that look odd, and every rule's own trouble in each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from benchmarks.health.cases import Case
+from benchmarks.health.foreign import UNHEARD
+from benchmarks.health.streams import FAULTS, KINDS, Kind, dressed, said, stream
+from mission_tui.fleet.health.rules import RULES
+
+NAMES = {kind.name: kind for kind in KINDS}
+TOLD = {"kl-creep", "plateau"}
+"""Rules that only inform."""
+
+QUIET = {
+    (
+        "plateau",
+        "sparse",
+    ): "the fault begins before the first success, where a return that never differed is no plateau",
+    ("plateau", "noisy"): "a better mean comes by chance",
+}
+"""Where a rule says nothing of its own trouble, and why."""
+
+
+@cache
+def healthy(name: str) -> dict[str, dict[str, str]]:
+    """What every rule says of a healthy training of kind `name`, in each dress."""
+    return {dress: said(case) for dress, case in dressed(stream(NAMES[name]))}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("rule", sorted(FAULTS))
+def test_a_rule_is_quiet_where_nothing_is_wrong(rule: str, kind: str) -> None:
+    """Neither a warning nor worse, as ours and as a stranger's log of discrete and of continuous actions."""
+    assert {dress: found.get(rule, "info") for dress, found in healthy(kind).items()} == dict.fromkeys(
+        ("ours", "foreign, discrete", "foreign, continuous"), "info"
+    )
+
+
+@pytest.mark.parametrize("rule", sorted(FAULTS))
+def test_a_rule_still_finds_its_own_trouble(rule: str) -> None:
+    """In every kind of training, but for the few that are named with their reason."""
+    found = {kind.name: said(stream(kind, rule)).get(rule) for kind in KINDS}
+    wanted = {"info"} if rule in TOLD else {"warning", "critical"}
+    assert {name for name, severity in found.items() if severity not in wanted} == {
+        name for quiet, name in QUIET if quiet == rule
+    }
+
+
+@pytest.mark.parametrize("rule", ["kl-persistent", "clip-fraction", "policy-frozen", "explained-variance", "drawdown"])
+def test_a_stranger_s_log_shows_it_too(rule: str) -> None:
+    """The columns of SB3 alone are enough for the rules that read them."""
+    assert rule not in UNHEARD
+    for kind, dress, case in _sick(rule):
+        assert said(case).get(rule) in ("warning", "critical"), (kind.name, dress)
+
+
+def test_every_rule_has_its_trouble() -> None:
+    """A new rule needs a fault that calls it."""
+    assert {rule.id for rule in RULES} <= set(FAULTS)
+
+
+def _sick(rule: str) -> Iterator[tuple[Kind, str, Case]]:
+    for kind in KINDS:
+        for dress, case in dressed(stream(kind, rule)):
+            yield kind, dress, case
