@@ -18,6 +18,11 @@ __all__ = ["Bandit", "Corridor", "Locks", "NoisyCartPole", "Pointing", "Tracking
 Observation = np.ndarray[Any, np.dtype[np.float32]]
 
 
+def one_hot(size: int) -> list[Observation]:
+    """The unit vectors of `size` dimensions."""
+    return list(np.eye(size, dtype=np.float32))
+
+
 class Pointing(gymnasium.Env[Observation, np.int64]):
     """Eight times, name the one of four directions that is shown: a return of 8 is the ceiling, and soon reached."""
 
@@ -40,7 +45,7 @@ class Pointing(gymnasium.Env[Observation, np.int64]):
 
     def _show(self) -> Observation:
         self._shown = int(self.np_random.integers(4))
-        return np.eye(4, dtype=np.float32)[self._shown]
+        return one_hot(4)[self._shown]
 
 
 class Bandit(gymnasium.Env[Observation, np.int64]):
@@ -89,14 +94,14 @@ class Corridor(gymnasium.Env[Observation, np.int64]):
         return self._observation(), float(arrived), arrived, self._steps >= self.LIMIT and not arrived, {}
 
     def _observation(self) -> Observation:
-        return np.eye(self.CELLS, dtype=np.float32)[self._cell]
+        return one_hot(self.CELLS)[self._cell]
 
 
 class NoisyCartPole(CartPoleEnv):
     """CartPole whose rewards have noise three times as large as they are."""
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = super().step(action)
+        observation, reward, terminated, truncated, info = super().step(action)  # type: ignore[no-untyped-call]
         return observation, float(reward) + 3.0 * float(self.np_random.normal()), terminated, truncated, info
 
 
@@ -150,15 +155,12 @@ class Locks(gymnasium.Env[Observation, Any]):
 
     def _show(self) -> Observation:
         self._shown = self.np_random.integers(4, size=3)
-        return np.eye(4, dtype=np.float32)[self._shown].reshape(-1)
+        return np.concatenate([one_hot(4)[digit] for digit in self._shown])
 
 
-for _world, _limit in (
-    (Pointing, None),
-    (Bandit, None),
-    (Corridor, None),
-    (NoisyCartPole, 500),
-    (Tracking, None),
-    (Locks, None),
-):
-    gymnasium.register(f"{_world.__name__}-v0", entry_point=_world, max_episode_steps=_limit)
+for _world in (Pointing, Bandit, Corridor, NoisyCartPole, Tracking, Locks):
+    gymnasium.register(
+        f"{_world.__name__}-v0",
+        entry_point=f"{__name__}:{_world.__name__}",
+        max_episode_steps=500 if _world is NoisyCartPole else None,
+    )
