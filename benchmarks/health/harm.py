@@ -56,11 +56,13 @@ class HarmTest(Protocol):
 def fell_behind(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
     """In its last quarter the mean score is below the twin's 5 % band and misses a quarter of what the twin learned."""
     last = trace.updates[-1].update
-    first = last * 3 // 4 + 1
-    own, level = (statistics.fmean(_scores(one, scores, first, last)) for one in (trace, twin))
+    # A twin that was trained for less is compared by its own last quarter.
+    until = min(last, twin.updates[-1].update)
+    own = statistics.fmean(_scores(trace, scores, last * 3 // 4 + 1, last))
+    level = statistics.fmean(_scores(twin, scores, until * 3 // 4 + 1, until))
     start = statistics.fmean(_scores(twin, scores, 1, 2 * _WINDOW))
     gap = LOST_GAIN * (level - start)
-    band = statistics.quantiles(_means(twin, scores, first, last), n=20)[0]
+    band = statistics.quantiles(_means(twin, scores, until * 3 // 4 + 1, until), n=20)[0]
     if own >= min(level - gap, band):
         return None
     return Harm(

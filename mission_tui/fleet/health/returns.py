@@ -75,6 +75,7 @@ class Returns:
         self.known = 0
         self.episodes = 0
         self.ended = 0.0
+        self._endings = 0
         self.latest: float | None = None
         self.smooth: float | None = None
         self.best: float | None = None
@@ -86,11 +87,13 @@ class Returns:
         """
         self.updates += 1
         self.episodes += max(0, episodes)
+        self._endings += episodes > 0 or self.episodes == 0
         self.ended += min(episodes, MOST_EPISODES) if episodes > 0 else max(0.0, ended)
         if mean is None or not math.isfinite(mean):
             return
         self.known += 1
-        if self.latest is not None:
+        # Where episodes end in bursts, an update without any says nothing of how far the next one will move the mean.
+        if self.latest is not None and (episodes > 0 or self.episodes == 0):
             self._step(abs(mean - self.latest))
         self._recent.append(mean)
         self._spread.add(mean)
@@ -117,7 +120,7 @@ class Returns:
         new). Where nobody knows that share they are taken to have nothing in common.
         """
         window = max(1, self._stats_window)
-        share = min(1.0, max(1.0, self.ended / max(1, self.updates)) / window) if self.ended else 1.0
+        share = min(1.0, max(1.0, self.ended / max(1, self._endings)) / window) if self.ended else 1.0
         return self.noise / math.sqrt(2.0 * share)
 
     @property

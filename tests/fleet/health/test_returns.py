@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mission_tui.fleet.health.returns import Quantiles, Returns, trend_warm_up
+from mission_tui.fleet.health.returns import NOISE_SCALE, Quantiles, Returns, trend_warm_up
 
 
 def seen(values: list[float], warm_up: int = 0, episodes: int = 0) -> Returns:
@@ -104,3 +105,12 @@ def test_no_return_raises(values: list[float | None]) -> None:
         assert returns.flat in (True, False, None)
         assert returns.span is not None
         assert returns.share_of_best is None or isinstance(returns.share_of_best, float)
+
+
+def test_updates_in_which_no_episode_ended_are_no_quiet() -> None:
+    """Episodes that end in bursts move the mean every third update; the others are left out of its noise."""
+    bursts = Returns(0, 100)
+    for n in range(90):
+        bursts.update(float(n // 3 % 2), 8 if n % 3 == 0 else 0)
+    assert bursts.noise == pytest.approx(NOISE_SCALE)
+    assert bursts.error == pytest.approx(NOISE_SCALE / math.sqrt(2.0 * 0.08))
