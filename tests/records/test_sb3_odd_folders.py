@@ -138,7 +138,25 @@ def test_schedules_that_are_no_numbers_are_notes() -> None:
     odd = {"value_schedule": "ConstantSchedule(val=1.2.3)"}
     ppo = tables_of_zip(data_of("ActorCriticPolicy", learning_rate=odd), "model.zip", notes)["ppo"]
     assert "learning_rate" not in ppo
-    assert notes == ["model.zip: learning_rate was a function, which is not opened"]
+    (note,) = notes
+    assert note.startswith(
+        "model.zip: learning_rate was a function, which is not opened: SB3's default is taken, and --set"
+    )
+
+
+def test_a_function_that_the_settings_write_out_is_no_note(tmp_path: Path) -> None:
+    """Zips of 2021 hold every schedule as a function; what `config.yml` says of it is taken, the rest is named."""
+    (tmp_path / "progress.csv").write_text(PROGRESS)
+    (tmp_path / "config.yml").write_text("learning_rate: lin_0.001\n")
+    odd = {":serialized:": "gAS"}
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+        archive.writestr("data", json.dumps(data_of("ActorCriticPolicy", learning_rate=odd, clip_range=odd)))
+        for name in ("policy.pth", "policy.optimizer.pth"):
+            archive.writestr(name, b"")
+    found = find_settings(find_folder(tmp_path), (), zips=True, env=False)
+    assert found.tables["ppo"]["learning_rate"] == {"start": 0.001, "end": 0.0}
+    (note,) = [it for it in found.notes if "was a function" in it]
+    assert note.endswith("SB3's default is taken, and --set ppo.clip_range=... says another")
 
 
 def test_settings_come_from_the_zips_that_can_be_read(tmp_path: Path) -> None:

@@ -174,6 +174,13 @@ def test_monitors_go_on_to_the_steps_of_their_model(tmp_path: Path) -> None:
     assert trained_to(rows, 270, 100) == trained_to(rows, 0, 100) == trained_to(rows, 10**12, 100) == rows
 
 
+def test_the_frames_that_an_agent_skips_are_no_steps(tmp_path: Path) -> None:
+    """Atari's monitors count every frame, four a step: ten million steps are no forty, and returns stay as they are."""
+    (tmp_path / "monitor.csv").write_text(MONITOR + "".join(f"{k}.0,400,{4.0 * (k + 1)}\n" for k in range(4)))
+    rows = rows_of(find_folder(tmp_path), (), 200, frames=4)
+    assert [(row.timesteps, row.episodes.l) for row in rows] == [(200, (400, 400)), (400, (400, 400))]
+
+
 def test_a_minibatch_larger_than_the_rollout_is_taken_over_as_sb3_runs_it(tmp_path: Path) -> None:
     """The published agent for MountainCarContinuous has rollouts of 8 and minibatches of 256: one of 8, and a note."""
     (tmp_path / "config.yml").write_text(

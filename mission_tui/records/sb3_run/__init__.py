@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from mission_tui.records.sb3_run.folder import Sb3Folder, find_folder, rows_of, trained_to, updates_in_table
+from mission_tui.records.sb3_run.folder import (
+    Sb3Folder,
+    episodes_of,
+    find_folder,
+    rows_of,
+    trained_to,
+    updates_in_table,
+)
 from mission_tui.records.sb3_run.settings import FoundSettings, find_settings
 
-__all__ = ["FoundSettings", "Sb3Folder", "find_folder", "find_settings", "rows_of", "trained_to", "updates_in_table"]
+__all__ = [
+    "FoundSettings",
+    "Sb3Folder",
+    "episodes_of",
+    "find_folder",
+    "find_settings",
+    "rows_of",
+    "trained_to",
+    "updates_in_table",
+]

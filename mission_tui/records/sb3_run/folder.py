@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -160,16 +160,25 @@ def _check_algorithm(path: Path, updates: Sequence[UpdateDone]) -> None:
         )
 
 
+def episodes_of(folder: Sb3Folder, frames: int = 1) -> list[Ended]:
+    """The monitors' episodes in the order of their ends, at the agent's steps.
+
+    Atari's monitors lie below the wrapper that skips `frames` - 1 of so many, and count all of them.
+    """
+    episodes = read_monitors(folder.monitors)
+    return [replace(it, steps=it.steps // frames) for it in episodes] if frames > 1 else episodes
+
+
 def rows_of(
-    folder: Sb3Folder, table: Sequence[UpdateDone], rollout: int, window: int = WINDOW
+    folder: Sb3Folder, table: Sequence[UpdateDone], rollout: int, window: int = WINDOW, frames: int = 1
 ) -> tuple[UpdateDone, ...]:
     """The run's updates: `table` where it has any, else one for every `rollout` steps of the monitors' episodes, with
-    means over the last `window` of them.
+    means over the last `window` of them; `frames` as `episodes_of` takes them.
 
     Times that no log says are 0; where speeds are not known by update, the monitors' average stands for each. Raises
     `LogError` when there is no row, `OSError`.
     """
-    episodes = read_monitors(folder.monitors)
+    episodes = episodes_of(folder, frames)
     rows = tuple(_with_episodes(table, episodes)) if table else tuple(_of_monitors(episodes, rollout, window))
     if not rows:
         raise LogError(f"{folder.path}: tells of no update and no episode yet")

@@ -21,7 +21,7 @@ from mission_tui.records.logs.log import settings_in
 from mission_tui.records.sb3_run.folder import Sb3Folder
 from mission_tui.records.sb3_run.normalizer_file import normalize_of
 from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
-from mission_tui.records.sb3_run.zip_file import settings_of_zip, tables_of_zip
+from mission_tui.records.sb3_run.zip_file import settings_of_zip, tables_of_zip, unopened
 from mission_tui.records.sb3_run.zoo_settings import arguments_table, atari_packages, tables_of_zoo
 
 Tables = dict[str, dict[str, Any]]
@@ -47,8 +47,9 @@ def find_settings(folder: Sb3Folder, updates: Sequence[UpdateDone], *, zips: boo
     models = _models(folder.zips) if zips else {}
     newest = max(models, key=lambda path: _steps(models[path]), default=None)
     layers: list[Tables] = [_of_log(updates)]
+    unread: list[str] = []
     if newest is not None:
-        layers.append(tables_of_zip(models[newest], newest.name, notes))
+        layers.append(tables_of_zip(models[newest], newest.name, unread))
     arguments = _yaml(folder.arguments)
     if folder.settings is not None:
         layers.append(tables_of_zoo(_yaml(folder.settings), str(folder.settings), notes))
@@ -57,6 +58,9 @@ def find_settings(folder: Sb3Folder, updates: Sequence[UpdateDone], *, zips: boo
     for layer in layers:
         for name, values in layer.items():
             tables[name] |= values
+    if newest is not None:
+        said = {unopened(newest.name, name) for name in tables["ppo"]}
+        notes[:0] = [note for note in unread if note not in said]
     if env and "id" not in tables["env"]:
         tables["env"]["id"] = _env_of(folder)
     _complete(tables, folder, updates, notes, zips=zips)

@@ -126,12 +126,20 @@ def tables_of_zip(data: Mapping[str, Any], where: str, notes: list[str]) -> dict
         if value is not None:
             ppo[name] = value
         elif data.get(name) is not None:
-            notes.append(f"{where}: {name} was a function, which is not opened")
+            notes.append(unopened(where, name))
     ppo |= _policy(data, where, notes)
     env = {"n_envs": data["n_envs"]} if type(data.get("n_envs")) is int else {}
     # A model that was saved without having learned here, such as an export of ours, has a total of 0.
     totals = {"total_timesteps": data.get("_total_timesteps") or None, "seed": data.get("seed")}
     return {"env": env, "ppo": ppo, "run": {name: it for name, it in totals.items() if type(it) is int and it >= 0}}
+
+
+def unopened(where: str, name: str) -> str:
+    """The note on a schedule that the zip called `where` holds as a function."""
+    return (
+        f"{where}: {name} was a function, which is not opened: SB3's default is taken, and --set ppo.{name}=... says "
+        "another"
+    )
 
 
 def _schedule(value: object) -> object:

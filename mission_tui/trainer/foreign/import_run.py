@@ -12,9 +12,11 @@ import sys
 import zipfile
 import zlib
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -33,11 +35,12 @@ from mission_tui.fleet.events.metrics import (
 )
 from mission_tui.fleet.events.provenance import IMPORTED
 from mission_tui.fleet.health.replay import replay
-from mission_tui.fleet.specs.spec import Spec, rollout_size
+from mission_tui.fleet.specs.spec import Spec, parse_part, rollout_size
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.lines import encode_line
+from mission_tui.records.logs.sb3_files import Ended
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.sb3_run import Sb3Folder, find_folder, rows_of, trained_to, updates_in_table
+from mission_tui.records.sb3_run import Sb3Folder, episodes_of, find_folder, rows_of, trained_to, updates_in_table
 from mission_tui.records.sb3_run.zip_file import settings_of_zip
 from mission_tui.trainer.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.process import cap_threads, lower_priority
@@ -47,11 +50,12 @@ if TYPE_CHECKING:
 
 
 MOST_FINDINGS = 500
+ATARI_SKIP = 4
 MOST_BYTES = 256 << 20
 _MOST_STEPS = 2**53
 
 
-@dataclass(slots=True)
+@dataclass
 class _Import:
     """One import at work: what was asked for, and what is to be said about it."""
 
@@ -68,7 +72,28 @@ class _Import:
         table, damage = updates_in_table(self.folder)
         self.notes += damage
         self.of_monitors = not table
-        return rows_of(self.folder, table, rollout_size(self.spec), self.spec.ppo.stats_window_size)
+        window = self.spec.ppo.stats_window_size
+        return rows_of(self.folder, table, rollout_size(self.spec), window, _frames_a_step(self.spec))
+
+    def episodes_before(self, timesteps: int) -> list[dict[str, float]]:
+        """The last episodes of the monitors that had ended at `timesteps`, as `Monitor` tells of them: what a resume
+        compares its return with.
+        """
+        at = bisect_right(self.ended, timesteps, key=lambda it: it.steps)
+        recent = self.ended[max(0, at - self.spec.ppo.stats_window_size) : at]
+        return [{"r": it.r, "l": it.length, "t": it.after_s} for it in recent if math.isfinite(it.r)]
+
+    @cached_property
+    def ended(self) -> Sequence[Ended]:
+        """The episodes of the monitors, in the order of their ends."""
+        return episodes_of(self.folder, _frames_a_step(self.spec))
+
+
+def _frames_a_step(spec: Spec) -> int:
+    """How many frames of the monitored environments are a step of the agent: SB3's wrapper of Atari skips some."""
+    parts = [part for part in map(parse_part, spec.env.wrappers) if part.cls.endswith(":AtariWrapper")]
+    skip = parts[0].kwargs.get("frame_skip", ATARI_SKIP) if parts else 1
+    return skip if type(skip) is int and skip > 0 else 1
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -163,6 +188,7 @@ def _save_model(
         work.notes.append(f"{path.name} stands at the step of {saved[foreign.timesteps][1]}, which was taken")
         return
     _statistics(work, path, model.get_vec_normalize_env())
+    model.ep_info_buffer = deque(work.episodes_before(foreign.timesteps), maxlen=work.spec.ppo.stats_window_size)
     try:
         boundary = foreign_boundary(model, foreign, work.spec, _update_at(rows, foreign.timesteps))
     except CheckpointError as error:

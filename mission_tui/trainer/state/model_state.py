@@ -109,10 +109,14 @@ def restore_normalizer(normalizer: VecNormalize, state: Tree, *, lanes: bool) ->
     own = getattr(normalizer, "obs_rms", {})
     by_key = {_WHOLE: own} if isinstance(own, RunningMeanStd) else own
     if by_key.keys() != state["obs"].keys():
-        raise CheckpointError("the checkpoint's observation statistics are not those that env.normalize asks for")
+        raise CheckpointError("the statistics of observations are not those that env.normalize asks for")
     for key, moments in by_key.items():
         if moments.mean.shape != state["obs"][key]["mean"].shape:
-            raise CheckpointError("the checkpoint's observation statistics have another shape than the observations")
+            there, here = (list(it.shape) for it in (state["obs"][key]["mean"], moments.mean))
+            raise CheckpointError(
+                f"the statistics are of observations of shape {there}, and env.id with its env.wrappers has {here}: "
+                "they belong to another task"
+            )
         _put(moments, state["obs"][key])
     _put(normalizer.ret_rms, state["ret"])
     if lanes:

@@ -37,8 +37,8 @@ def spec_of(folder: Path) -> Spec:
     return resolve(preset, lambda _: preset)
 
 
-def imported(folder: Path, into: Path) -> dict[str, Any]:
-    """The last line of the short process."""
+def imported(folder: Path, into: Path, spec: Spec | None = None) -> dict[str, Any]:
+    """The last line of the short process; without `spec` the folder's own words count."""
     into.mkdir()
     argv = [
         sys.executable,
@@ -50,7 +50,7 @@ def imported(folder: Path, into: Path) -> dict[str, Any]:
         "new",
         "--models",
     ]
-    done = subprocess.run(argv, input=msgspec.json.encode(spec_of(folder)), capture_output=True, check=False)
+    done = subprocess.run(argv, input=msgspec.json.encode(spec or spec_of(folder)), capture_output=True, check=False)
     said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return said
 

@@ -43,6 +43,8 @@ def test_a_rollout_smaller_than_the_minibatch_is_imported(mountain_car: Path, tm
     boundary = load_checkpoint(RunDir(tmp_path / "work").checkpoints / "000002000").boundary
     stock = stable_baselines3.PPO.load(mountain_car / "MountainCarContinuous-v0.zip", device="cpu")
     assert equal(dict(stock.policy.named_parameters()), boundary.parameters)
+    ended = [float(line.split(",")[0]) for line in (mountain_car / "0.monitor.csv").read_text().splitlines()[2:]]
+    assert [it[0] for it in boundary.state["episodes"]["info"]] == ended[-100:]
     inner = mountain_car / "MountainCarContinuous-v0" / "vecnormalize.pkl"
     normalizer: Any = VecNormalize.load(str(inner), sb3_vec("MountainCarContinuous-v0", 1))
     np.testing.assert_array_equal(normalizer.obs_rms.mean, boundary.state["normalizer"]["obs"]["array"]["mean"])
@@ -62,3 +64,13 @@ def test_a_rollout_smaller_than_the_minibatch_is_trained_on_as_in_sb3(
     stock = sb3_learned(replace(spec, ppo=replace(spec.ppo, batch_size=256)), vec=vec).policy.state_dict()
     for name, mine in ran.parameters().items():
         th.testing.assert_close(mine, stock[name], rtol=0.0, atol=1e-5 if engine == "fast" else 0.0)
+
+
+def test_a_folder_of_another_task_is_refused_with_both_shapes(mountain_car: Path, tmp_path: Path) -> None:
+    """As the zoo's Ant-v3, whose successor observes less: the file is named, what it fits, and what is here."""
+    spec = spec_of(mountain_car)
+    said = imported(mountain_car, tmp_path / "work", replace(spec, env=replace(spec.env, id="Pendulum-v1")))
+    assert said["error"].endswith(
+        "vecnormalize.pkl: the statistics are of observations of shape [2], and env.id with its env.wrappers has [3]: "
+        "they belong to another task"
+    )

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mission_tui.trainer.foreign.import_run import evaluations_of
+from mission_tui.fleet.specs.spec import EnvSpec, Part, Spec
+from mission_tui.trainer.foreign.import_run import _frames_a_step, evaluations_of
 from tests.fleet.recorded import update
 
 ODD: dict[str, dict[str, Any]] = {
@@ -37,3 +38,18 @@ def test_steps_that_are_none_are_passed_over(tmp_path: Path) -> None:
     np.savez(path, timesteps=[-5.0, np.nan, 1e300, 4096.0], results=[[1.0]] * 3 + [[np.nan]])
     assert [(it.timesteps, it.mean) for it in evaluations_of(path, (update(1),), notes)] == [(4096, "nan")]
     assert notes == ["evaluations.npz: 3 of its evaluations stand at no number of steps, and were left out"]
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "frames"),
+    [
+        ("mission_tui.envs.atari:AtariWrapper", 4),
+        (Part(cls="stable_baselines3.common.atari_wrappers:AtariWrapper", kwargs={"frame_skip": 2}), 2),
+        (Part(cls="mission_tui.envs.atari:AtariWrapper", kwargs={"frame_skip": "many"}), 1),
+        ("my_envs:Wrapper", 1),
+    ],
+)
+def test_the_wrapper_says_how_many_frames_a_step_has(wrapper: str | Part, frames: int) -> None:
+    """Of Atari's own default, or what the settings say; one everywhere else."""
+    spec = Spec(preset="x", env=EnvSpec(id="PongNoFrameskip-v4", wrappers=(wrapper,)))
+    assert _frames_a_step(spec) == frames
