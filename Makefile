@@ -16,7 +16,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: help run test test-slow test-all check fmt lint types fast explore bench bench-report peers health health-traces zoo large-batch presets-measured faults tour night
+.PHONY: help run test test-slow test-all check fmt lint types fast explore bench bench-report peers health health-traces zoo zoo-agents large-batch presets-measured faults tour night
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -86,6 +86,11 @@ health-traces: $(INSTALLED)  ## record the constructed runs that are missing: ab
 zoo: $(BENCH_ENV)  ## the RL zoo's table trained here, five seeds each; writes docs/zoo.md. About an hour on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.zoo --json benchmarks/results/zoo.json --page docs/zoo.md \
 	  --seconds $(or $(SECONDS),inf)
+
+# AGENTS=rl-trained-agents is a checkout of DLR-RM/rl-trained-agents; SECONDS as above.
+zoo-agents: $(BENCH_ENV)  ## the RL zoo's published PPO agents imported and played; AGENTS=FOLDER; a part of docs/zoo.md
+	@test -n "$(AGENTS)" || { echo "say where they are: make zoo-agents AGENTS=rl-trained-agents" >&2; exit 2; }
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.zoo.agents "$(AGENTS)" --page docs/zoo.md --seconds $(or $(SECONDS),inf)
 
 large-batch: $(INSTALLED)  ## source 004's story on MissionGym, three seeds; writes docs/large-batch.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.large_batch --json benchmarks/results/large_batch.json \

@@ -38,9 +38,9 @@ BEGUN_S = time.monotonic()
 PACKAGES = ("torch", "stable-baselines3", "gymnasium", "numpy", "textual")
 
 
-def facts_of_the_machine() -> dict[str, str]:
-    """What the figures depend on: cores, memory, system and versions."""
-    versions = {name: _version(name) for name in PACKAGES}
+def facts_of_the_machine(also: Sequence[str] = ()) -> dict[str, str]:
+    """What the figures depend on: cores, memory, system and versions, of the packages `also` too."""
+    versions = {name: _version(name) for name in (*PACKAGES, *also)}
     return {
         "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0))),

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from benchmarks.campaign import Done, Job, carry_out, findings_of, read_done, updates_of
 from benchmarks.results import Sheet, facts_of_the_machine, write_sheet
+from benchmarks.zoo.agents_table import section, with_section
 from benchmarks.zoo.best import best_of, play_best, unplayed
-from benchmarks.zoo.kept import keep, with_kept
+from benchmarks.zoo.kept import keep, kept_agents, with_kept
 from benchmarks.zoo.many_seeds import many_seeds
 from benchmarks.zoo.published import TABLE, TASKS, Published, Task, read_published
 from benchmarks.zoo.table import Course, Measured, page, row_of
@@ -52,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.json is not None:
         write_sheet(sheet, asked.json)
     if kept is not None:
-        asked.page.write_text(page(measured, sheet), encoding="utf-8")
+        text = with_section(page(measured, sheet), section(kept_agents(kept)))
+        asked.page.write_text(text, encoding="utf-8")
         keep(measured, kept)
     for name, why in failures.items():
         print(f"given up: {name}: {why}", file=sys.stderr)

@@ -1,4 +1,6 @@
-"""What was trained in other checkouts and on other processors: kept beside the page, so that it tells that too."""
+"""What was trained in other checkouts and on other processors, and what published agents came to: kept beside the page,
+so that it tells that too.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,11 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.campaign import Done
+from benchmarks.zoo.agents_table import Agent
 from benchmarks.zoo.best import Best
 from benchmarks.zoo.table import Course, Measured
 
-__all__ = ["keep", "with_kept"]
+__all__ = ["keep", "keep_agents", "kept_agents", "with_kept"]
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,11 +29,41 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere: tuple[str, ...] = ()
 
 
+class _File(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole file; up to November 2026 it held the tasks alone, as a list."""
+
+    tasks: tuple[Kept, ...] = ()
+    agents: tuple[Agent, ...] = ()
+
+
+def _read(file: Path) -> _File:
+    if not file.exists():
+        return _File()
+    raw = file.read_bytes()
+    if raw.lstrip().startswith(b"["):
+        return _File(tasks=msgspec.json.decode(raw, type=tuple[Kept, ...]))
+    return msgspec.json.decode(raw, type=_File)
+
+
+def _write(file: Path, all_of_it: _File) -> None:
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(all_of_it), indent=1) + b"\n")
+
+
+def kept_agents(file: Path) -> tuple[Agent, ...]:
+    """The published agents that `file` tells of."""
+    return _read(file).agents
+
+
+def keep_agents(agents: Sequence[Agent], file: Path) -> None:
+    """Put `agents` in place of those in `file`, whose tasks stay."""
+    _write(file, msgspec.structs.replace(_read(file), agents=tuple(agents)))
+
+
 def with_kept(here: Sequence[Measured], file: Path) -> list[Measured]:
     """What was measured here, and after each task what `file` has of it: of other settings nothing, and of this
     processor only as long as not every seed is done here.
     """
-    read = msgspec.json.decode(file.read_bytes(), type=tuple[Kept, ...]) if file.exists() else ()
+    read = _read(file).tasks
     together = []
     for own in here:
         names = tuple(job.name for job in own.jobs)
@@ -44,8 +77,8 @@ def with_kept(here: Sequence[Measured], file: Path) -> list[Measured]:
 
 
 def keep(measured: Sequence[Measured], file: Path) -> None:
-    """Write all of it of which a seed is done to `file`."""
-    kept = [
+    """Write all of it of which a seed is done to `file`, whose agents stay."""
+    kept = tuple(
         Kept(
             task=it.task.name,
             processor=it.processor,
@@ -57,8 +90,8 @@ def keep(measured: Sequence[Measured], file: Path) -> None:
         )
         for it in measured
         if it.means
-    ]
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
+    )
+    _write(file, msgspec.structs.replace(_read(file), tasks=kept))
 
 
 def _restored(own: Measured, kept: Kept) -> Measured:
