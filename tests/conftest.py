@@ -108,7 +108,9 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of rooms that live with real processes, and let those that wait run beside those that compute."""
     for item in items:
-        if room(item) in PROCESS_ROOMS:
+        if not {"sim", "idle_sim"}.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.simulated)
+        elif room(item) in PROCESS_ROOMS:
             item.add_marker(pytest.mark.process)
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.property)

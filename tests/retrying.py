@@ -23,8 +23,17 @@ from msgspec import Struct, field
 __all__ = ["FLAKY", "HISTORY", "MOST", "Session", "main", "why_not"]
 
 MOST = 5
-PURE = ("tests/fleet/", "tests/records/", "tests/ipc/test_framing.py", "tests/ipc/test_snapshot_lines.py")
+PURE = (
+    "tests/fleet/",
+    "tests/present/",
+    "tests/records/",
+    "tests/ipc/test_framing.py",
+    "tests/ipc/test_snapshot_lines.py",
+)
 """Tests that start nothing and wait for nothing: what fails there fails again, or for a reason worth knowing."""
+
+CERTAIN = {"property", "simulated"}
+"""Marks of those that do so wherever they stand."""
 
 SESSION = Path(".pytest_cache", "session.json")
 FLAKY = Path("build", "flaky.txt")
@@ -80,7 +89,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _say("ran", report.nodeid)
     if report.failed:
         _say("failed", report.nodeid)
-        if report.nodeid.startswith(PURE) or "property" in report.keywords:
+        if report.nodeid.startswith(PURE) or not CERTAIN.isdisjoint(report.keywords):
             _say("certain", report.nodeid)
     elif report.skipped:
         _say("skipped", report.nodeid)

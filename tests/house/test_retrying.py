@@ -32,7 +32,9 @@ class Checkout:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "pytest.ini").write_text("[pytest]\nmarkers = property: draws its examples\n")
+        (folder / "pytest.ini").write_text(
+            "[pytest]\nmarkers =\n  property: draws its examples\n  simulated: starts nothing\n"
+        )
         self.said = ""
 
     def write(self, name: str, text: str) -> None:
@@ -113,9 +115,10 @@ def test_what_fails_alone_as_well_has_failed(checkout: Checkout) -> None:
     [
         ("supervisor/test_c.py", "import nothing_such\n", "not every test was collected"),
         ("fleet/test_c.py", CHANCE, "what starts and waits for nothing"),
+        ("present/test_c.py", CHANCE, "what starts and waits for nothing"),
         ("tui/test_c.py", "import pytest\ndef test_x(): pytest.exit('stop')\n", "pytest ended with 2"),
     ],
-    ids=["collection", "pure-room", "ended"],
+    ids=["collection", "pure-room", "another-pure-room", "ended"],
 )
 def test_a_session_that_proves_little_is_not_tried_again(checkout: Checkout, name: str, text: str, why: str) -> None:
     """Although what failed would pass: the whole fails, says why, and keeps nothing."""
@@ -127,9 +130,10 @@ def test_a_session_that_proves_little_is_not_tried_again(checkout: Checkout, nam
 
 
 @pytest.mark.slow
-def test_a_property_test_is_not_tried_again(checkout: Checkout) -> None:
-    """It repeats its examples, so that it would fail again; the worker that ran it says what it is."""
-    checkout.write("tui/test_c.py", f"import pytest\npytestmark = pytest.mark.property\n{CHANCE}")
+@pytest.mark.parametrize("mark", ["property", "simulated"])
+def test_what_repeats_itself_is_not_tried_again(checkout: Checkout, mark: str) -> None:
+    """It has the same examples, or the same machine, and would fail again; the worker that ran it says what it is."""
+    checkout.write("tui/test_c.py", f"import pytest\npytestmark = pytest.mark.{mark}\n{CHANCE}")
     assert checkout.make_test("-n", "2") == 1
     assert "does not fail by chance: tests/tui/test_c.py::test_by_chance" in checkout.said
 
