@@ -5,7 +5,7 @@ supervisor sees of a pidfd. Time passes only while the supervisor waits, so hour
 
 A trainer is scripted as `tests/supervisor/stub_trainer.py` is, by variables of its order: `STUB_UPDATE_S`, `STUB_KL`,
 `STUB_NAN_FROM`, `STUB_DIES_AT`, `STUB_ENDS_AT`, `STUB_CRASHES_AFTER`, `STUB_DEAF`, `STUB_MUTE` and `STUB_SET_FREE`. A
-command does nothing, and exits with `STUB_EXITS` if that is given.
+command does nothing, and ends after a while if its last word ends with `exit` and a number.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import heapq
 import itertools
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -143,6 +144,10 @@ class Training:
     asked: Literal["term", "quit"] | None = None
     set: int = 0
     """The newest settings that were taken over, by their number."""
+    held: bool = False
+    """Whether SIGSTOP keeps its trainer from doing anything."""
+    heard: list[Order] = field(default_factory=list)
+    """Every order that reached it."""
 
     def __post_init__(self) -> None:
         self.keeper = self.world.body(self._keeper_hears)
@@ -165,8 +170,8 @@ class Training:
             {**facts, "attempt": self.order.attempt, "started_t": time.time(), **who},
         )
         if self.spec.run.command is not None:
-            if "STUB_EXITS" in self.order.env:
-                code = int(self.order.env["STUB_EXITS"])
+            if found := re.search(r"\bexit (\d+)$", self.spec.run.command[-1]):
+                code = int(found[1])
                 self.world.after(self.update_s, lambda: self._trainer_is_gone(code=code, number=None))
             return
         self.log = AppendLog(self.run.metrics)
@@ -187,7 +192,11 @@ class Training:
     def _go_on(self) -> None:
         if self.body.dead:
             return
+        if self.held:
+            self.world.after(self.update_s, self._go_on)
+            return
         for order in self.world.said_to(self):
+            self.heard.append(order)
             self._obey(order)
         if self.stopping:
             self._end("stopped")
@@ -290,7 +299,9 @@ class Training:
             self._trainer_is_gone(code=None, number=number)
         elif number == signal.SIGTERM:
             self._ask_stop()
-        elif number != signal.SIGCONT:
+        elif number in (signal.SIGSTOP, signal.SIGCONT):
+            self.held = number == signal.SIGSTOP
+        else:
             self.crash(number)
 
     def _keeper_hears(self, number: signal.Signals) -> None:

@@ -44,7 +44,7 @@ from tests.supervisor.conftest import RunsRoot
 __all__ = ["SimulatedLab", "simulated_lab"]
 
 T = TypeVar("T")
-POLL_S = 0.1
+POLL_S, LONGEST_POLL_S = 0.1, 1.0
 
 
 class Calm(random.Random):
@@ -167,10 +167,11 @@ class SimulatedLab(RunsRoot):
 
     def until(self, predicate: Callable[[], T], timeout_s: float = 30.0, what: str = "") -> T:
         """In the world's time, ten times of that of `Lab`: an update takes a second there."""
-        deadline = self.world.now + 10 * timeout_s
+        deadline, pause_s = self.world.now + 10 * timeout_s, POLL_S
         while not (value := predicate()):
             assert self.world.now < deadline, f"not within {10 * timeout_s} s: {what or predicate}"
-            self.sleep(POLL_S)
+            self.sleep(pause_s)
+            pause_s = min(1.1 * pause_s, LONGEST_POLL_S)
         return value
 
     def sleep(self, seconds: float) -> None:
@@ -186,6 +187,16 @@ class SimulatedLab(RunsRoot):
         """A signal to a keeper or trainer."""
         bodies = (body for it in self.world.trainings for body in (it.keeper, it.body))
         next(body for body in bodies if body.pid == pid).hear(number)
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the supervisor has decided to end."""
+        return self.core.leaving.done()
+
+    def environment(self, run: str) -> dict[str, str]:
+        """The variables that the run's newest trainer was started with; none where there was none."""
+        started = [it.order.env for it in self.world.trainings if it.run.id == run]
+        return dict(started[-1]) if started else {}
 
     def power_cut(self) -> None:
         """Everything of this machine is gone at once."""

@@ -163,16 +163,16 @@ def test_a_keeperless_run_is_killed_by_the_supervisor_itself(lab: Lab) -> None:
     assert isinstance(ended.outcome, Killed)
 
 
-def test_keeper_and_supervisor_both_killed(lab: Lab) -> None:
+def test_keeper_and_supervisor_both_killed(sim: SimulatedLab) -> None:
     """A fresh supervisor finds the trainer without its keeper: keeperless; then the trainer's death has a cause."""
-    (run,) = lab.launch()
-    view = lab.running(run)
-    lab.kill_supervisor()
-    kill(view.pids.keeper)
-    lab.start()
-    lab.wait(run, lambda view: "keeperless" in view.flags and view.connected, 3)
-    kill(view.pids.trainer)
-    ended = lab.ended(run, 3)
+    (run,) = sim.launch()
+    view = sim.running(run)
+    sim.kill_supervisor()
+    sim.kill(view.pids.keeper)
+    sim.start()
+    sim.wait(run, lambda view: "keeperless" in view.flags and view.connected, 3)
+    sim.kill(view.pids.trainer)
+    ended = sim.ended(run, 3)
     assert ended.outcome == "lost"
     assert ended.cause
 
@@ -210,22 +210,20 @@ def test_a_kill_that_was_on_record_and_not_sent_is_carried_out(sim: SimulatedLab
     assert {sim.ended(run, 5).outcome for run in (kept, keeperless)} == {"killed"}
 
 
-def test_a_kill_on_record_waits_for_a_keeper_that_is_not_known_yet(lab: Lab) -> None:
+def test_a_kill_on_record_waits_for_a_keeper_that_is_not_known_yet(sim: SimulatedLab) -> None:
     """Whoever is killed before the supervisor knows its processes is killed as soon as it does."""
-    (run,) = lab.launch(STUB_WORKERS="1")
-    lab.running(run)
-    family = lab.family(run)
-    lab.kill_supervisor()
-    identity = lab.dir(run).attempt(1).identity
+    (run,) = sim.launch()
+    sim.running(run)
+    sim.kill_supervisor()
+    identity = sim.dir(run).attempt(1).identity
     unsaid = identity.rename(identity.with_suffix(".later"))
-    journal = AppendLog(lab.dir(run).events)
+    journal = AppendLog(sim.dir(run).events)
     journal.append(lambda seq: Asked(seq, time.time(), "kill", 1))
     journal.close()
-    lab.start()
-    assert lab.view(run).state == "stopping"
+    sim.start()
+    assert sim.view(run).state == "stopping"
     unsaid.rename(identity)
-    assert lab.ended(run, 5).outcome == "killed"
-    until(lambda: not living(family), 10)
+    assert sim.ended(run, 5).outcome == "killed"
 
 
 def test_damaged_directories_are_shown_and_hurt_nobody(sim: SimulatedLab) -> None:

@@ -154,7 +154,7 @@ def test_what_a_command_cannot_do_is_refused_with_a_sentence(verb: str, sim: Sim
 
 def test_nothing_of_a_command_can_be_played_or_exported(sim: SimulatedLab) -> None:
     """There is no policy of ours in it."""
-    (run,) = sim.launch(spec=shell("exit 0"), STUB_EXITS="0")
+    (run,) = sim.launch(spec=shell("exit 0"))
     sim.ended(run)
     with pytest.raises(UsageError, match=r"cannot evaluate .*: it runs a command"):
         sim.ask(lambda id_: Evaluate(id=id_, run=run))

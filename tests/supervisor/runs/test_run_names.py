@@ -16,8 +16,7 @@ from mission_tui.fleet.specs.spec import LaunchItem, RestartKeep
 from mission_tui.ipc.replies import OperatorReply
 from mission_tui.ipc.requests import Clone, ImportCheckpoint, Rename, Resume
 from mission_tui.supervisor.runs.registry import RunNames
-from tests.faults.foreign_zips import members, written
-from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
+from tests.supervisor.conftest import REPOSITORY, RunsRoot, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
 from tests.trainer.harness import spec_with
 
@@ -107,17 +106,17 @@ def test_a_run_that_waits_for_its_restart_keeps_its_name(sim: SimulatedLab) -> N
         sim.ask(lambda id_: Rename(id=id_, run=other, name="night"))
 
 
-@pytest.mark.slow
-def test_an_import_takes_no_live_runs_name(lab: Lab, tmp_path: Path) -> None:
+def test_an_import_takes_no_live_runs_name(sim: SimulatedLab, tmp_path: Path) -> None:
     """It is refused before the file is read."""
-    lab.launch(name="foreign")
+    sim.launch(name="foreign")
     item = LaunchItem(spec=spec_with(ppo={"net_arch": [8]}), name="foreign")
-    file = written(tmp_path / "foreign.zip", members())
-    environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    file = tmp_path / "foreign.zip"
+    file.write_bytes(b"no checkpoint of anybody")
+    environ = {"PATH": sim.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
     ask = partial(ImportCheckpoint, path=str(file), item=item, trusted=True, environ=environ)
     with pytest.raises(UsageError, match="'foreign' is taken by a live run"):
-        lab.ask(lambda id_: ask(id=id_, cwd=str(lab.root), python=sys.executable))
-    assert len(lab.snapshot().runs) == 1
+        sim.ask(lambda id_: ask(id=id_, cwd=str(sim.root), python=sys.executable))
+    assert len(sim.snapshot().runs) == 1
 
 
 def test_a_name_is_held_by_one_run_and_given_back() -> None:

@@ -13,7 +13,7 @@ from mission_tui.ipc.requests import Clone, GetDetails, Label, Note, Rename, Set
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.runs.run_on_disk import read_fleet
-from tests.supervisor.conftest import Lab, RunsRoot
+from tests.supervisor.conftest import RunsRoot
 from tests.supervisor.simulated_lab import SimulatedLab
 
 
@@ -46,20 +46,19 @@ def test_a_clone_trains_as_the_run_does_now_but_for_what_is_changed(sim: Simulat
     assert sim.view(run).state == "running"
 
 
-@pytest.mark.slow
-def test_a_clone_is_a_run_of_its_own_after_a_restart(lab: Lab) -> None:
+def test_a_clone_is_a_run_of_its_own_after_a_restart(sim: SimulatedLab) -> None:
     """Also of an ended run, by a supervisor that never saw that one live; where it comes from is on disk."""
-    (run,) = lab.launch(name="first")
-    lab.running(run)
-    lab.act("kill", run)
-    lab.ended(run)
-    lab.kill_supervisor()
-    lab.start()
-    (made,) = asked(lab, Clone, run).runs
-    lab.running(made)
-    lab.kill_supervisor()
-    lab.start()
-    assert lab.view(made).origins[0].sentence == "cloned from first; nothing changed"
+    (run,) = sim.launch(name="first")
+    sim.running(run)
+    sim.act("kill", run)
+    sim.ended(run)
+    sim.kill_supervisor()
+    sim.start()
+    (made,) = asked(sim, Clone, run).runs
+    sim.running(made)
+    sim.kill_supervisor()
+    sim.start()
+    assert sim.view(made).origins[0].sentence == "cloned from first; nothing changed"
 
 
 def test_a_clone_that_cannot_train_makes_nothing(sim: SimulatedLab) -> None:

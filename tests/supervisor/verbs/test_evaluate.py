@@ -17,6 +17,7 @@ from mission_tui.ipc.requests import Evaluate, Launch
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.runs.checkpoint import list_checkpoints
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 
@@ -44,11 +45,11 @@ def test_another_source_of_the_environment_needs_a_word(lab: Lab, tmp_path: Path
     assert not lab.dir(run).evaluations.exists()
 
 
-def test_no_older_checkpoint_is_taken_for_a_damaged_one(lab: Lab) -> None:
+def test_no_older_checkpoint_is_taken_for_a_damaged_one(sim: SimulatedLab) -> None:
     """The newest is damaged: refused, with its member and the newest that is whole; that one has to be asked for."""
-    (run,) = lab.launch(spec=stub_spec(640))
-    lab.ended(run)
-    checkpoints = lab.dir(run).checkpoints
+    (run,) = sim.launch(spec=stub_spec(640))
+    sim.ended(run)
+    checkpoints = sim.dir(run).checkpoints
     (only,) = list_checkpoints(checkpoints)
     older = structs.replace(only, update=only.update - 1, name="000000001")
     shutil.copytree(checkpoints / only.name, checkpoints / older.name)
@@ -57,21 +58,21 @@ def test_no_older_checkpoint_is_taken_for_a_damaged_one(lab: Lab) -> None:
         whole = file.read_bytes()
         file.write_bytes(whole[:-1])
         with pytest.raises(MissionError, match=rf"{only.name} .*{file.name}.*; 000000001 is the newest undamaged one"):
-            lab.ask(lambda id_: Evaluate(id=id_, run=run))
+            sim.ask(lambda id_: Evaluate(id=id_, run=run))
         file.write_bytes(whole)
     (checkpoints / older.name / "manifest.json").unlink()
     (checkpoints / only.name / "manifest.json").write_bytes(b"")
     with pytest.raises(MissionError, match="there is no undamaged one"):
-        lab.ask(lambda id_: Evaluate(id=id_, run=run, checkpoint="latest"))
-    assert not lab.dir(run).evaluations.exists()
+        sim.ask(lambda id_: Evaluate(id=id_, run=run, checkpoint="latest"))
+    assert not sim.dir(run).evaluations.exists()
 
 
-def test_a_checkpoint_that_nobody_can_call_best(lab: Lab) -> None:
+def test_a_checkpoint_that_nobody_can_call_best(sim: SimulatedLab) -> None:
     """`best` is refused without a checkpoint, and a step that is not there is answered with those that are."""
-    (run,) = lab.launch(spec=stub_spec(640))
-    lab.ended(run)
+    (run,) = sim.launch(spec=stub_spec(640))
+    sim.ended(run)
     with pytest.raises(UsageError, match=r"has no checkpoint '7'.*000000640"):
-        lab.ask(lambda id_: Evaluate(id=id_, run=run, checkpoint="7"))
-    lab.dir(run).metrics.write_bytes(b"")
+        sim.ask(lambda id_: Evaluate(id=id_, run=run, checkpoint="7"))
+    sim.dir(run).metrics.write_bytes(b"")
     with pytest.raises(UsageError, match="no return is known of any checkpoint"):
-        lab.ask(lambda id_: Evaluate(id=id_, run=run, checkpoint="best"))
+        sim.ask(lambda id_: Evaluate(id=id_, run=run, checkpoint="best"))

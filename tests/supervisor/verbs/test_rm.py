@@ -44,19 +44,19 @@ def in_trash(lab: RunsRoot) -> list[tuple[str, str]]:
     return [(item.run, item.name) for item in reply.items]
 
 
-def test_an_ended_run_goes_and_comes_back_as_it_was(lab: Lab) -> None:
+def test_an_ended_run_goes_and_comes_back_as_it_was(sim: SimulatedLab) -> None:
     """Its view before and after is the same; in between nobody knows it, also not a new supervisor."""
-    run = over(lab, "first")
-    before, size = lab.view(run), tree_bytes(lab.dir(run).path)
-    assert remove(lab, "first") == (run,)
-    assert (lab.snapshot().runs, in_trash(lab)) == ((), [(run, "first")])
-    lab.kill_supervisor()
-    lab.start()
-    assert lab.snapshot().runs == ()
-    assert restore(lab, "first") == (run,)
-    after = lab.view(run)
+    run = over(sim, "first")
+    before, size = sim.view(run), tree_bytes(sim.dir(run).path)
+    assert remove(sim, "first") == (run,)
+    assert (sim.snapshot().runs, in_trash(sim)) == ((), [(run, "first")])
+    sim.kill_supervisor()
+    sim.start()
+    assert sim.snapshot().runs == ()
+    assert restore(sim, "first") == (run,)
+    after = sim.view(run)
     assert (after.outcome, after.timesteps, after.name) == (before.outcome, before.timesteps, "first")
-    assert (tree_bytes(lab.dir(run).path), in_trash(lab)) == (size, [])
+    assert (tree_bytes(sim.dir(run).path), in_trash(sim)) == (size, [])
 
 
 def test_a_live_run_is_refused_by_name_and_nothing_goes(sim: SimulatedLab) -> None:
@@ -102,6 +102,7 @@ def test_the_trash_knows_a_run_by_its_newest_name(sim: SimulatedLab) -> None:
     assert restore(sim, "second") == (run,)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_being_evaluated_stays(lab: Lab, tmp_path: Path) -> None:
     """Its directory must not go from under the evaluation; when that is over it can."""
     held, python = tmp_path / "held", tmp_path / "python"

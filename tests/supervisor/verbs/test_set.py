@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 
@@ -16,7 +15,7 @@ from mission_tui.ipc.requests import GetDetails, GetHistory, Resume, Set
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.spec_file import read_spec
-from tests.supervisor.conftest import Lab, RunsRoot
+from tests.supervisor.conftest import RunsRoot
 from tests.supervisor.simulated_lab import SimulatedLab
 
 
@@ -116,29 +115,28 @@ def test_a_new_budget_is_the_runs_budget(sim: SimulatedLab) -> None:
     assert (ended.outcome, ended.timesteps) == ("finished", 1280)
 
 
-@pytest.mark.slow
-def test_what_was_set_outlives_the_supervisor_and_the_attempt(lab: Lab) -> None:
+def test_what_was_set_outlives_the_supervisor_and_the_attempt(sim: SimulatedLab) -> None:
     """Known to the next supervisor, waiting or in effect; a resume goes on with it."""
-    (run,) = lab.launch()
-    lab.running(run)
-    view = lab.view(run)
+    (run,) = sim.launch()
+    sim.running(run)
+    view = sim.view(run)
     assert view.pids.trainer is not None
-    os.kill(view.pids.trainer, signal.SIGSTOP)
-    assert isinstance(set_(lab, run, "ppo.ent_coef=0.01"), Accepted)
-    assert lab.view(run).changes[-1].update is None
-    lab.kill_supervisor()
-    os.kill(view.pids.trainer, signal.SIGCONT)
-    lab.start()
-    view = lab.wait(run, lambda view: view.changes and view.changes[-1].update)
+    sim.kill(view.pids.trainer, signal.SIGSTOP)
+    assert isinstance(set_(sim, run, "ppo.ent_coef=0.01"), Accepted)
+    assert sim.view(run).changes[-1].update is None
+    sim.kill_supervisor()
+    sim.kill(view.pids.trainer, signal.SIGCONT)
+    sim.start()
+    view = sim.wait(run, lambda view: view.changes and view.changes[-1].update)
     assert len(view.changes) == 1
-    lab.act("stop", run)
-    lab.ended(run)
-    lab.kill_supervisor()
-    lab.start()
-    assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run, accept=True)), Accepted)
-    lab.wait(run, lambda view: view.attempt == 2 and view.state == "running")
-    assert read_spec(lab.dir(run).attempt(2).spec).ppo.ent_coef == 0.01
-    assert lab.view(run).changes == view.changes
+    sim.act("stop", run)
+    sim.ended(run)
+    sim.kill_supervisor()
+    sim.start()
+    assert isinstance(sim.ask(lambda id_: Resume(id=id_, run=run, accept=True)), Accepted)
+    sim.wait(run, lambda view: view.attempt == 2 and view.state == "running")
+    assert read_spec(sim.dir(run).attempt(2).spec).ppo.ent_coef == 0.01
+    assert sim.view(run).changes == view.changes
 
 
 def test_a_trainer_that_never_heard_is_told_by_the_next_supervisor(sim: SimulatedLab) -> None:
