@@ -13,6 +13,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.timeout(60)
 
 
+@pytest.mark.slow
 def test_pause_holds_a_run_and_resume_lets_it_go_on(quick: Shell) -> None:
     """A paused run stays at its update until it is resumed, in the same process."""
     (run,) = quick.launch("tiny")

@@ -67,6 +67,7 @@ async def test_g3_a_lost_gpu_is_flagged_and_the_other_goes_on(machine: Machine, 
     assert "lost" in watch.gpus[0].name
 
 
+@pytest.mark.slow
 async def test_g4_a_call_that_never_returns_costs_one_probe(
     machine: Machine, watch: GpuWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ from tests.supervisor.conftest import Lab, living, stub_spec
 from tests.waiting import until
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_s1_no_kill_of_supervisor_keeper_trainer_or_worker_breaks_an_invariant() -> None:
     """One round of each kind over three runs with six workers; the campaign does eleven hundred over eight with 64."""

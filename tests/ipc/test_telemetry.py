@@ -139,6 +139,7 @@ async def test_of_failed_duties_the_newest_of_each_is_said(path: Path, telemetry
         await until(lambda: all(message in ward.heard for message in said))
 
 
+@pytest.mark.slow
 async def test_heartbeats_come_every_second_with_the_workers(path: Path, telemetry: Telemetry) -> None:
     """The thread beats by itself, whatever the training does."""
     telemetry.workers = (11, 12)

@@ -207,6 +207,7 @@ def test_a_save_in_progress_is_not_cut_off(kept: KeptRun) -> None:
     assert (record.code, record.escalated) == (0, False)
 
 
+@pytest.mark.slow
 def test_a_save_that_does_not_move_buys_one_look(kept: KeptRun) -> None:
     """What an earlier crash left unfinished does not hold up the ladder for long."""
     keeper = kept.start(
@@ -346,6 +347,7 @@ def test_a_full_disk_at_the_end_is_waited_out(kept: KeptRun) -> None:
     assert kept.ended().signal == signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_disk_that_stays_full_does_not_keep_the_keeper(kept: KeptRun) -> None:
     """Without room for the exit record the keeper still ends, with status 1 and no half-written file."""
     keeper = kept.start()
@@ -356,6 +358,7 @@ def test_a_disk_that_stays_full_does_not_keep_the_keeper(kept: KeptRun) -> None:
     assert names == {"launch.json", "identity.json", "output.log"}
 
 
+@pytest.mark.slow
 def test_a_trainer_without_identity_does_not_run(kept: KeptRun) -> None:
     """If `identity.json` cannot be written, the trainer is ended again: nobody could tell it from a stranger later."""
     folder = kept.order("Path('started').touch()\nwait_for_ever()")

@@ -194,6 +194,7 @@ def test_an_order_of_before_is_carried_out_in_its_own_directory(kept: KeptRun, t
     assert folder.output.read_text() == f"{here}\n"
 
 
+@pytest.mark.slow
 def test_a_missing_attempt_folder_does_not_hang_the_keeper(kept: KeptRun) -> None:
     """With nowhere to write, the keeper gives up within seconds."""
     assert kept.keep(7).wait(10) == 1

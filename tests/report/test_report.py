@@ -207,6 +207,7 @@ def test_phases_divide_the_seconds(desk: Desk) -> None:
     assert row.steps_per_s == pytest.approx(300 / (row.rollout_s + row.update_s), rel=0.2)
 
 
+@pytest.mark.slow
 def test_frozen_seconds_are_no_slow_update(desk: Desk) -> None:
     """Seconds for which SIGSTOP held the process are not counted."""
     process = desk.start(

@@ -38,6 +38,7 @@ def small_lab(tmp_path: Path) -> Iterator[Lab]:
             lab.supervisor.wait(5)
 
 
+@pytest.mark.slow
 def test_an_end_is_journaled_on_a_full_disk_and_nothing_new_starts(small_lab: Lab) -> None:
     """(root) The reserve is given up for the event; launching is refused with the reason until there is room."""
     lab = small_lab

@@ -38,6 +38,7 @@ def atari(**tables: dict[str, Any]) -> Spec:
     return msgspec.convert({**spec, **{name: spec[name] | keys for name, keys in tables.items()}}, Spec)
 
 
+@pytest.mark.slow
 @needs_extra
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("vec", ["inline", "workers"])

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pynvml
 import pytest
+from _pytest.mark import ParameterSet
 
 from mission_tui.supervisor.gpu import watch as gpu
 from mission_tui.supervisor.gpu.line import ProbeLine
@@ -36,7 +37,14 @@ GAUGES = (
     "migmode",
 )
 CODES = (*(code for code in range(1, 31) if code != pynvml.NVML_ERROR_GPU_IS_LOST), 999)
+FEW = (2, 999)
+"""Of those codes that are all treated alike `make test` tries these, and `make test-all` every one."""
 HELD = f"process 0 41 {GIB}\nprocess 1 42 {GIB}\n"
+
+
+def few_of(codes: list[int]) -> list[ParameterSet]:
+    """All of them, most of them slow."""
+    return [pytest.param(code, marks=() if code in FEW else pytest.mark.slow) for code in codes]
 
 
 @pytest.mark.slow
@@ -61,7 +69,7 @@ async def test_a_gauge_that_fails_is_unknown_for_that_gpu_alone(machine: Machine
     assert watch.deaths == 0
 
 
-@pytest.mark.parametrize("code", [1, 10, 16, 17, 20, 27, 999])
+@pytest.mark.parametrize("code", few_of([1, 10, 16, 17, 20, 27, 999]))
 async def test_a_gauge_that_should_be_known_is_said_with_its_reason(
     machine: Machine, watch: GpuWatch, code: int
 ) -> None:
@@ -77,7 +85,7 @@ async def test_a_gauge_that_should_be_known_is_said_with_its_reason(
 
 
 @pytest.mark.parametrize("function", ["handle", "uuid"])
-@pytest.mark.parametrize("code", [2, 3, 4, 6, 10, 16, 17, 28, 999])
+@pytest.mark.parametrize("code", few_of([2, 3, 4, 6, 10, 16, 17, 28, 999]))
 async def test_a_gpu_that_does_not_answer_leaves_the_others(
     machine: Machine, watch: GpuWatch, function: str, code: int
 ) -> None:

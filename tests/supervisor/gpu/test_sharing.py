@@ -57,6 +57,7 @@ async def test_a_gpu_in_mig_mode_is_listed_as_its_instances(machine: Machine, wa
     assert watch.used == {}
 
 
+@pytest.mark.slow
 @needs_gcc
 async def test_mig_mode_without_instances_is_said_and_mode_may_change(machine: Machine, watch: GpuWatch) -> None:
     """A GPU that nobody can use as it is; then it gets an instance, then it is whole again."""

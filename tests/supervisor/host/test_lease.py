@@ -280,6 +280,7 @@ def test_a_command_that_closed_the_lease_counts_by_its_keeper_and_then_by_its_ma
     until(lambda: not living(trainer), 5)
 
 
+@pytest.mark.slow
 def test_what_a_dead_command_left_behind_holds_the_run_open_until_it_is_cleaned(lab: Lab) -> None:
     """Keeper and shell are gone, the `sleep` has the lease: the run is not over, `clean` names it, and then it is."""
     (run,) = lab.launch(spec=command("sleep 300 & wait"))

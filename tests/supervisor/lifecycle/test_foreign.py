@@ -95,6 +95,7 @@ def stood(process: subprocess.Popen[bytes]) -> str:
     return Path(f"/proc/{process.pid}/stat").read_text().rsplit(") ", 1)[1][0]
 
 
+@pytest.mark.slow
 def test_looking_at_a_received_root_runs_nothing_and_shows_everything(
     lab: Lab, foreign: ForeignRoot, bystanders: list[subprocess.Popen[bytes]]
 ) -> None:
@@ -115,6 +116,20 @@ def test_looking_at_a_received_root_runs_nothing_and_shows_everything(
     assert {path: path.read_bytes() for path in before} == before
     now = {path for path in lab.root.rglob("*") if path.is_file() and ".supervisor" not in path.parts}
     assert now - before.keys() <= {lab.root / ".gitignore"}
+
+
+def test_a_received_root_is_shown_and_nothing_of_it_is_started(sim: SimulatedLab, received: ForeignRoot) -> None:
+    """The same as far as this process decides it, for longer than an attempt without a keeper is waited for."""
+    before = {path: path.read_bytes() for path in sim.root.rglob("*") if path.is_file()}
+    sim.start()
+    sim.sleep(60.0)
+    views = {view.id: view for view in sim.snapshot().runs}
+    assert sorted(views) == sorted(received.made)
+    for view in views.values():
+        assert (view.state, view.update, "foreign" in view.flags) == ("ended", 3, True)
+        assert "foreign: it carries no seal" in (view.cause or "")
+    assert (sim.world.trainings, received.ran()) == ([], [])
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def adoptable(lab: RunsRoot, *runs: str) -> tuple[Adoptable, ...]:
@@ -410,6 +425,7 @@ def test_what_is_foreign_is_not_pruned_with_the_rest(sim: SimulatedLab, received
     assert all(sim.dir(run).path.is_dir() for run in received.made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pipe", "link", "hard link"])
 def test_an_adopted_run_has_a_lease_of_its_own(lab: Lab, foreign: ForeignRoot, kind: str) -> None:
     """Whatever bore the name makes way, and it begins; what was linked to is as it was."""
@@ -430,6 +446,7 @@ def test_an_adopted_run_has_a_lease_of_its_own(lab: Lab, foreign: ForeignRoot, k
     lab.ask(lambda id_: Remove(id=id_, runs=(run.id,)))
 
 
+@pytest.mark.slow
 def test_a_folder_where_the_lease_belongs_ends_the_attempt_with_a_reason(lab: Lab, foreign: ForeignRoot) -> None:
     """Nobody can hold it, so the run does not stand there as starting for ever, and can be removed."""
     run = lab.dir(foreign.made[1])

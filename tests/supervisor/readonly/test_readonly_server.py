@@ -149,6 +149,7 @@ def test_a_root_that_is_none_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "absent").exists()
 
 
+@pytest.mark.slow
 def test_who_looks_does_not_wait_for_one_long_journal(lab: Lab) -> None:
     """The fleet is shown after a moment, with how many directories are missing; who names that run waits for it."""
     (run,) = lab.launch()

@@ -114,6 +114,7 @@ def test_every_process_but_the_keeper_stands_and_what_is_held_is_said(lab: Lab) 
     assert psutil.STATUS_STOPPED not in states(lab, run).values()
 
 
+@pytest.mark.slow
 def test_what_a_frozen_run_holds_on_the_gpu_is_said_in_bytes(idle_lab: Lab, tmp_path: Path) -> None:
     """As the driver tells them, summed over the run's processes; another's are not counted."""
     lab, device, holders = idle_lab, tmp_path / "dev" / "nvidia0", tmp_path / "holders"
@@ -146,6 +147,7 @@ def test_a_frozen_run_stays_frozen_through_a_supervisors_death(lab: Lab) -> None
     lab.running(run, (view.update or 0) + 2)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_thawed_while_nobody_watched_is_said_to_run(lab: Lab) -> None:
     """The journal says frozen, the processes say otherwise: the processes are right, and it is journaled who it was."""
     run = frozen_run(lab)

@@ -283,17 +283,16 @@ def test_a_health_finding_is_shown_and_journaled_once(sim: SimulatedLab) -> None
     assert journal.count(f'"{opened[0]}"') <= 2, "opened, and perhaps raised to critical"
 
 
-@pytest.mark.slow
-def test_shutdown_with_runs_stops_them_first(lab: Lab) -> None:
+def test_shutdown_with_runs_stops_them_first(sim: SimulatedLab) -> None:
     """Every run has saved and ended when the supervisor leaves."""
-    runs = lab.launch(2)
+    runs = sim.launch(2)
     for run in runs:
-        lab.running(run)
-    lab.ask(lambda id_: Shutdown(id=id_, with_runs=True))
-    assert lab.supervisor is not None
-    assert lab.supervisor.wait(5) == 0
-    lab.start()
-    assert {lab.view(run).outcome for run in runs} == {"stopped"}
+        sim.running(run)
+    sim.ask(lambda id_: Shutdown(id=id_, with_runs=True))
+    assert sim.leaves
+    sim.kill_supervisor()
+    sim.start()
+    assert {sim.view(run).outcome for run in runs} == {"stopped"}
 
 
 @pytest.mark.slow
@@ -314,13 +313,13 @@ def test_watching_sends_at_most_four_snapshots_a_second(lab: Lab) -> None:
     assert 6 <= len(arrivals) <= 3.2 * 4 + 2
 
 
-@pytest.mark.slow
 def is_removed(path: Path) -> bool:
     """Try once to remove the whole tree."""
     shutil.rmtree(path, ignore_errors=True)
     return not path.exists()
 
 
+@pytest.mark.slow
 def test_a_removed_run_directory_is_noticed_and_hurts_nobody(lab: Lab) -> None:
     """Somebody deletes a live run's directory: it is flagged damaged, the other run goes on, the supervisor answers."""
     doomed, other = lab.launch(2)

@@ -114,18 +114,17 @@ def test_a_critical_finding_may_stop(sim: SimulatedLab) -> None:
     assert "nan-1-5" in (view.cause or "")
 
 
-@pytest.mark.slow
-def test_what_an_open_finding_would_go_back_to_is_kept(lab: Lab) -> None:
+def test_what_an_open_finding_would_go_back_to_is_kept(sim: SimulatedLab) -> None:
     """The trainer is told the checkpoint from before it, and is told again by a supervisor that comes later."""
-    (run,) = lab.launch(spec=nan_may("notify"), STUB_NAN_FROM="40", STUB_UPDATE_S="0.05")
-    lab.running(run, 2)
-    lab.act("checkpoint", run)
-    good = lab.wait(run, lambda view: view.last_checkpoint).last_checkpoint
-    log = lab.dir(run).attempt(1).output
-    until(lambda: log.read_text().count(f"keeps {good}\n") == 1)
-    lab.kill_supervisor()
-    lab.start()
-    until(lambda: log.read_text().count(f"keeps {good}\n") == 2)
+    (run,) = sim.launch(spec=nan_may("notify"), STUB_NAN_FROM="40", STUB_UPDATE_S="0.05")
+    sim.running(run, 2)
+    sim.act("checkpoint", run)
+    good = sim.wait(run, lambda view: view.last_checkpoint).last_checkpoint
+    (training,) = sim.world.trainings
+    sim.until(lambda: [order.keep for order in training.heard if order.what == "keep"] == [(good,)])
+    sim.kill_supervisor()
+    sim.start()
+    sim.until(lambda: [order.keep for order in training.heard if order.what == "keep"] == [(good,)] * 2)
 
 
 def test_a_trainer_without_a_link_is_stopped_too(sim: SimulatedLab) -> None:
@@ -367,6 +366,7 @@ async def eventually(live: LiveRun, detail: str) -> None:
     await asyncio.to_thread(until, lambda: detail in said(live))
 
 
+@pytest.mark.slow
 async def test_a_command_that_hangs_is_killed_with_its_children(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its time the whole group is gone, and the journal says so."""
     monkeypatch.setattr(notifying, "LIMIT_S", 0.3)
