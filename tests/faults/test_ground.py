@@ -57,7 +57,7 @@ def test_d8_locks_that_are_only_pretended_are_refused(tmp_path: Path, monkeypatc
     """A lock that two holders get keeps nobody apart; a real one passes."""
     check_locks(tmp_path)
     monkeypatch.setattr(fcntl, "flock", lambda _fd, _how: None)
-    with pytest.raises(UsageError, match="one lock to two holders"):
+    with pytest.raises(UsageError, match="lets two processes hold the same lock"):
         check_locks(tmp_path)
 
 

@@ -196,6 +196,7 @@ def test_calling_at_every_step_is_thinned(desk: Desk) -> None:
 
 def test_phases_divide_the_seconds(desk: Desk) -> None:
     """A row says how long rollout and update took, and how fast the steps came; without phases these are 0."""
+    begun = time.monotonic()
     desk.run(
         "import time\nfrom mission_tui import report\n"
         "report.phase('rollout'); time.sleep(0.2); report.phase('update'); time.sleep(0.1)\n"
@@ -204,7 +205,8 @@ def test_phases_divide_the_seconds(desk: Desk) -> None:
     (row,) = desk.of(UpdateDone)
     assert row.rollout_s >= 0.2
     assert row.update_s >= 0.1
-    assert row.steps_per_s == pytest.approx(300 / (row.rollout_s + row.update_s), rel=0.2)
+    # Between phases and around them the process may have waited for a core.
+    assert 300 / (time.monotonic() - begun) <= row.steps_per_s <= 1.01 * 300 / (row.rollout_s + row.update_s)
 
 
 @pytest.mark.slow
