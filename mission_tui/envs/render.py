@@ -15,6 +15,8 @@ RENDER_MODES = ["ansi", "rgb_array"]
 
 _COLUMNS, _LINES = 38, 19
 """With frame and legend a page fits into 80 x 24, and leaves a line."""
+_MARKS = " G ground  A air  x disabled  D defender  · zone  █ obstacle"
+_SHORT_MARKS = " G A attackers  x lost  D defender"
 _PIXELS_PER_M = 2
 _LEGEND_PX = 28
 _Colour = tuple[int, int, int]
@@ -62,7 +64,20 @@ def draw(core: MissionCore, lane: int, mode: str | None) -> str | NDArray[np.uin
     if mode is None:
         return None
     fields = core.fields.take(np.array([lane]))
-    return _page(core, fields) if mode == "ansi" else _frame(core, fields)
+    return _page(core, fields, _COLUMNS, _LINES) if mode == "ansi" else _frame(core, fields)
+
+
+def page(core: MissionCore, lane: int, columns: int, lines: int) -> str:
+    """The text picture of `lane`, its frame and legend included, in at most so many cells: as large as fits them in
+    its own proportions, a cell being twice as high as wide, and no smaller than 8 x 4.
+    """
+    world = core.mission.world
+    inside_columns, inside_lines = max(8, columns - 2), max(4, lines - 4)
+    scale = min(inside_columns / world.width_m, 2 * inside_lines / world.height_m)
+    fields = core.fields.take(np.array([lane]))
+    across, down = max(8, int(world.width_m * scale)), max(4, int(world.height_m * scale / 2))
+    *rows, marks = _page(core, fields, across, down).split("\n")
+    return "\n".join(line[:columns] for line in (*rows, marks if len(marks) <= columns else _SHORT_MARKS))
 
 
 def _legend(core: MissionCore, fields: Fields) -> tuple[str, float]:
@@ -74,19 +89,19 @@ def _legend(core: MissionCore, fields: Fields) -> tuple[str, float]:
     return f"t {seconds:.1f}/{rules.time_limit_s:.0f} s  capture {share:4.0%}  units {alive}/{units}", share
 
 
-def _page(core: MissionCore, fields: Fields) -> str:
+def _page(core: MissionCore, fields: Fields, columns: int, lines: int) -> str:
     world = core.mission.world
-    centre_x = (np.arange(_COLUMNS) + 0.5) * world.width_m / _COLUMNS
-    centre_y = (_LINES - np.arange(_LINES) - 0.5) * world.height_m / _LINES
+    centre_x = (np.arange(columns) + 0.5) * world.width_m / columns
+    centre_y = (lines - np.arange(lines) - 0.5) * world.height_m / lines
     grid_x, grid_y = np.meshgrid(centre_x, centre_y)
-    page = np.full((_LINES, _COLUMNS), " ")
+    page = np.full((lines, columns), " ")
     page[_disc(grid_x, grid_y, fields.zone_x[0], fields.zone_y[0], world.zone.radius_m)] = "·"
     for box in world.obstacles:
         page[_rectangle(grid_x, grid_y, *box.low_m, *box.high_m)] = "█"
 
     def put(x: float, y: float, mark: str) -> None:
-        column = min(int(x * _COLUMNS / world.width_m), _COLUMNS - 1)
-        page[_LINES - 1 - min(int(y * _LINES / world.height_m), _LINES - 1), column] = mark
+        column = min(int(x * columns / world.width_m), columns - 1)
+        page[lines - 1 - min(int(y * lines / world.height_m), lines - 1), column] = mark
 
     for x, y in zip(fields.guard_x[:, 0], fields.guard_y[:, 0], strict=True):
         put(x, y, "D")
@@ -94,8 +109,8 @@ def _page(core: MissionCore, fields: Fields) -> str:
         mark = name[0].upper() if fields.alive[unit, 0] else "x"
         put(fields.x[unit, 0], fields.y[unit, 0], mark)
     legend, _ = _legend(core, fields)
-    rows = ["┌" + "─" * _COLUMNS + "┐", *("│" + "".join(row) + "│" for row in page), "└" + "─" * _COLUMNS + "┘"]
-    return "\n".join([*rows, f" {legend}", " G ground  A air  x disabled  D defender  · zone  █ obstacle"])
+    rows = ["┌" + "─" * columns + "┐", *("│" + "".join(row) + "│" for row in page), "└" + "─" * columns + "┘"]
+    return "\n".join([*rows, f" {legend}", _MARKS])
 
 
 def _frame(core: MissionCore, fields: Fields) -> NDArray[np.uint8]:

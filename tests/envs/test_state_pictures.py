@@ -1,0 +1,118 @@
+"""Environments drawn from their state: what moves is seen to move, and nothing is drawn beyond the room there is."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import gymnasium
+import pytest
+
+from mission_tui.envs.state_pictures import (
+    acrobot,
+    can_draw,
+    cart_pole,
+    cliff_walking,
+    frozen_lake,
+    mountain_car,
+    pendulum,
+    picture_of_state,
+    taxi,
+)
+
+DRAWN = (
+    "CartPole-v1",
+    "Acrobot-v1",
+    "MountainCar-v0",
+    "MountainCarContinuous-v0",
+    "Pendulum-v1",
+    "FrozenLake-v1",
+    "FrozenLake8x8-v1",
+    "Taxi-v4",
+    "CliffWalking-v1",
+    "MissionGym-v0",
+)
+
+
+def columns_of(text: str) -> list[int]:
+    """Where the leftmost dot of each line is that has one."""
+    return [len(line) - len(line.lstrip()) for line in text.split("\n")[:-1] if line.strip()]
+
+
+@pytest.mark.parametrize("env_id", DRAWN)
+@pytest.mark.parametrize(("columns", "lines"), [(38, 18), (100, 40), (20, 8)])
+def test_each_is_drawn_within_its_room_and_without_pygame(env_id: str, columns: int, lines: int) -> None:
+    """From the environment itself, after a few steps; its state is only read."""
+    env = gymnasium.make(env_id)
+    env.reset(seed=3)
+    env.action_space.seed(3)
+    for _ in range(5):
+        env.step(env.action_space.sample())
+    inner = env.unwrapped
+    assert can_draw(inner)
+    drawn = picture_of_state(inner, columns, lines)
+    rows = drawn.split("\n")
+    assert (max(map(len, rows)) <= columns, len(rows) <= max(lines, 8), drawn.strip() != "") == (True, True, True)
+    assert picture_of_state(inner, columns, lines) == drawn
+    assert "pygame" not in sys.modules
+
+
+def test_another_environment_is_not_taken_for_one_of_them() -> None:
+    """By the name of its class alone it is not known: the module counts too."""
+
+    class CartPoleEnv(gymnasium.Env[int, int]):
+        """Somebody else's."""
+
+    assert not can_draw(CartPoleEnv())
+    with pytest.raises(ValueError, match="CartPoleEnv is not drawn from its state"):
+        picture_of_state(CartPoleEnv(), 40, 10)
+
+
+def test_the_cart_moves_and_the_pole_leans() -> None:
+    """To the right with x; the tip of the pole is right of the cart where it falls to the right."""
+    left, right = (columns_of(cart_pole(x, 0.0, 60, 16)) for x in (-1.0, 1.0))
+    assert left[0] < right[0]
+    upright, leaning = (cart_pole(0.0, angle, 60, 16).split("\n") for angle in (0.0, 0.2))
+    top = next(line for line in leaning if line.strip())
+    assert len(top) - len(top.lstrip()) > next(len(line) - len(line.lstrip()) for line in upright if line.strip())
+    assert leaning[-1] == "x +0.00 of 2.4   pole +11.5 of 12 deg"
+
+
+def test_swings_are_drawn_up_and_down() -> None:
+    """A pendulum that stands has its dots above those of one that hangs; the acrobot's tip is told against its goal."""
+    up, down = (pendulum(angle, None, 40, 20).split("\n")[:-1] for angle in (0.0, math.pi))
+    first = [next(at for at, line in enumerate(rows) if line.strip()) for rows in (up, down)]
+    assert first[0] < first[1]
+    assert pendulum(0.1, -1.5, 40, 20).endswith("+6 degrees from upright   torque -1.50")
+    assert acrobot(0.0, 0.0, 40, 20).endswith("tip -2.00, goal 1.00")
+    assert acrobot(math.pi, 0.0, 40, 20).endswith("tip +2.00, goal 1.00")
+
+
+def test_the_car_climbs() -> None:
+    """At the flag the picture is another one than in the valley, and both say where the car is."""
+    valley, flag = mountain_car(-0.5, 0.0, 50, 16), mountain_car(0.5, 0.02, 50, 16)
+    assert valley.split("\n")[:-1] != flag.split("\n")[:-1]
+    assert flag.endswith("x +0.50, goal 0.50   speed +0.020")
+
+
+def test_grids_show_who_is_where() -> None:
+    """The agent is the only @; a lake has its holes, a cliff its edge, in cells as large as there is room for."""
+    lake = ["SFFF", "FHFH", "FFFH", "HFFG"]
+    large, small = frozen_lake(lake, 6, 40, 18), frozen_lake(lake, 6, 12, 6)
+    rows = large.split("\n")[:-1]
+    assert [line.count("@") for line in rows] == [0, 0, 0, 1, 0, 0, 0, 0, 0]
+    assert sum(line.count("O") for line in rows) == 4
+    assert small.split("\n")[:4] == ["S · · ·", "· O @ O", "· · · O", "O · · G"]
+    cliff = [[False] * 12 for _ in range(4)]
+    cliff[3][1:11] = [True] * 10
+    assert cliff_walking(cliff, 36, 20, 8).split("\n")[3] == "@##########G"
+
+
+def test_the_taxi_says_who_rides() -> None:
+    """The passenger waits as p, and is in the taxi as &; the legend says where to."""
+    desc = ["+---------+", "|R: | : :G|", "| : | : : |", "| : : : : |", "| | : | : |", "|Y| : |B: |", "+---------+"]
+    locs = [(0, 0), (0, 4), (4, 0), (4, 3)]
+    waits, rides = (taxi(desc, locs, (2, 2, passenger, 3), 60, 20) for passenger in (0, 4))
+    assert waits.split("\n")[1] == "| p :   |   :   : G |"
+    assert waits.endswith("@ taxi; the passenger waits at R (p), to B")
+    assert (rides.count("&"), rides.endswith("@ taxi; the passenger rides (&), to B")) == (2, True)
