@@ -31,7 +31,7 @@ def main(words: list[str]) -> int:
     # A Ctrl-C is the trainer's to answer: it saves first, and needs its environments for that.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     call_process(f"worker {place}", run, brief=f"env{place}")
-    _die_with(int(parent))
+    die_with(int(parent))
     record_shared_names(os.environ)
     # A process that an environment starts must not hold the stream open after this one is gone.
     os.set_inheritable(int(descriptor), False)
@@ -84,7 +84,7 @@ def _obey(channel: Channel, lanes: Lanes, n_envs: int, kind: bytes, content: Any
     channel.send(answer)
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Ask the kernel for SIGKILL at the end of the thread that started this process. 0 means: that one may end."""
     if not parent or not sys.platform.startswith("linux"):
         return

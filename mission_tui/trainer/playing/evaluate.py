@@ -32,6 +32,7 @@ from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_scratch
 from mission_tui.trainer.env_ids import mission_rules
 from mission_tui.trainer.json_lines import Say, answer
+from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.process import cap_threads, lower_priority
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.state.checkpoint import RULES, Loaded, load_checkpoint
@@ -134,6 +135,17 @@ def actor(parsed: argparse.Namespace, spec: Spec, vec: VecEnv, loaded: Loaded) -
     if parsed.policy == "random":
         vec.action_space.seed(parsed.seed)
         return _by_chance(vec, masked=spec.ppo.algo == "maskable_ppo"), vec
+    model = trained_model(spec, vec, loaded)
+    assert model.env is not None
+    th.manual_seed(parsed.seed)
+    return model.player(model.env, deterministic=not parsed.stochastic), model.env
+
+
+def trained_model(spec: Spec, vec: VecEnv, loaded: Loaded) -> PPO:
+    """The policy of the checkpoint, on the CPU, around `vec`, whose normaliser has its statistics and keeps them.
+
+    Raises `CheckpointError` where the checkpoint is not of this environment.
+    """
     _check_normalizer(loaded, vec)
     if (normalizer := unwrap_vec_normalize(vec)) is not None:
         freeze_normalizer(normalizer, loaded.boundary.state["normalizer"])
@@ -141,8 +153,7 @@ def actor(parsed: argparse.Namespace, spec: Spec, vec: VecEnv, loaded: Loaded) -
     assert model.env is not None
     _check_spaces(loaded, model.env)
     put_parameters(model.policy, loaded.boundary.parameters)
-    th.manual_seed(parsed.seed)
-    return model.player(model.env, deterministic=not parsed.stochastic), model.env
+    return model
 
 
 def _by_chance(vec: VecEnv, *, masked: bool) -> Act:

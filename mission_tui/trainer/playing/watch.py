@@ -1,0 +1,342 @@
+"""``python -m mission_tui.trainer.playing.watch RUN_DIR --checkpoint NAME --parent PID``: a policy plays to be watched.
+
+It goes as far as it is asked to: an order (`PlayOrder`) a line on stdin, and for each a frame (`PlayedFrame`) on
+stdout. Nothing runs ahead, so nothing queues. Episodes are those of an evaluation: by the run's snapshot, with its
+statistics frozen, each with a seed of its own. It lives no longer than whoever asks: stdin ends, or the kernel kills it
+with its parent; it uses one thread, no GPU, and little more memory than it is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import msgspec
+import numpy as np
+import torch as th
+from msgspec import structs
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import VecEnv
+
+from mission_tui.envs.masks import MASKS
+from mission_tui.envs.state_pictures import can_draw, picture_of_state
+from mission_tui.envs.worker import die_with
+from mission_tui.errors import PresetError, raised_by
+from mission_tui.fleet.events.metrics import Metric, spoken
+from mission_tui.fleet.specs.spec import EnvSpec
+from mission_tui.fleet.text import clean
+from mission_tui.fleet.views.episode_picture import Canvas
+from mission_tui.fleet.views.played_frame import (
+    MOST_CHOICES,
+    MOST_HEADS,
+    ActionHead,
+    Drawn,
+    PlayedFrame,
+    PlayOrder,
+)
+from mission_tui.process_name import call_process
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.trainer.json_lines import Say, answer
+from mission_tui.trainer.playing.evaluate import subject, trained_model
+from mission_tui.trainer.playing.show import half_blocks
+from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.torch_compiler import disable_compiler
+from mission_tui.trainer.vec_env import build_vec_env
+from mission_tui.trainer.vec_env.build import EnvMaker
+from mission_tui.trainer.vec_env.episodes import outcome_of
+from mission_tui.trainer.vec_env.in_process import InlineVecEnv
+
+MOST_BYTES = 4 << 30
+"""Of data: torch without a GPU takes some 300 MB of it, and an environment what it takes."""
+FIRST_SEED = 10_000
+_NOTE_CHARACTERS = 300
+_MODES: tuple[tuple[str, Drawn], ...] = (("ansi", "text"), ("rgb_array", "pixels"))
+"""What can be drawn in a terminal, the better one first."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Play as long as somebody asks; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="mission_tui.trainer.playing.watch", description="Play to be watched.")
+    parser.add_argument("run_dir", type=Path)
+    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("--parent", type=int, default=0)
+    parsed = parser.parse_args(arguments)
+    die_with(parsed.parent)
+    if parsed.parent:
+        call_process("watch", parsed.run_dir.name)
+        _bound_memory()
+    lower_priority(own_session=False)
+    cap_threads(1)
+    disable_compiler()
+    return answer(lambda say: _play(parsed, say))
+
+
+def _bound_memory() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    bound = MOST_BYTES if most == resource.RLIM_INFINITY else min(MOST_BYTES, most)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (bound, most))
+
+
+def _play(parsed: argparse.Namespace, say: Say) -> None:
+    # The orders are ours alone: an environment that reads stdin gets nothing of them.
+    orders = os.fdopen(os.dup(0), "rb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    run_dir = RunDir(parsed.run_dir.resolve())
+    player = Player(run_dir, parsed.checkpoint)
+    try:
+        for line in orders:
+            order = msgspec.json.decode(line, type=PlayOrder)
+            if order.checkpoint not in (None, player.checkpoint):
+                # Another one in the same process: what takes seconds, torch, is loaded already.
+                player.close()
+                player = Player(run_dir, order.checkpoint)
+            say({"frame": msgspec.to_builtins(player.play(order))})
+    finally:
+        player.close()
+
+
+class Player:
+    """One environment and the policy of a checkpoint. Raises what `subject` and `trained_model` raise."""
+
+    def __init__(self, run_dir: RunDir, checkpoint: str) -> None:
+        loaded, trained, rules = subject(run_dir, checkpoint)
+        self._manifest = loaded.manifest
+        one = structs.replace(trained.env, vec="inline", n_envs=1, n_workers=None)
+        env, self._drawn, self._note = _drawing(one, rules)
+        spec = structs.replace(trained, env=env)
+        self._vec = build_vec_env(spec, rules).vec
+        self._model = trained_model(spec, self._vec, loaded)
+        assert self._model.env is not None
+        self._env: VecEnv = self._model.env
+        self._act = self._model.player(self._env, deterministic=True)
+        self._shown = _SeenBeforeReset.around(self._vec)
+        self._seed = FIRST_SEED - 1
+        self._step, self._return = 0, 0.0
+        self._over = True
+        self._outcome: str | None = None
+        self._last_picture = ""
+        self._decision = _Decision(np.zeros(0), (), None)
+
+    @property
+    def checkpoint(self) -> str:
+        """The name of the one that plays."""
+        return self._manifest.name
+
+    def play(self, order: PlayOrder) -> PlayedFrame:
+        """Go as far as was asked, and no further than to the end of the episode; what is seen there.
+
+        Raises `EnvError` for an environment that fails.
+        """
+        self._shown.before_reset = lambda: self._picture(order.canvas)
+        if order.restart or order.seed is not None or (self._over and (order.steps or not self._last_picture)):
+            self._begin(self._seed + 1 if order.seed is None else order.seed)
+        elif not self._over:
+            for _ in range(order.steps):
+                self._advance()
+                if self._over:
+                    break
+        if not self._over:
+            self._last_picture = self._picture(order.canvas)
+        return PlayedFrame(
+            picture=self._last_picture,
+            drawn=self._drawn,
+            checkpoint=self._manifest.name,
+            timesteps=self._manifest.timesteps,
+            seed=self._seed,
+            step=self._step,
+            episode_return=spoken(self._return),
+            over=self._over,
+            outcome=self._outcome,
+            heads=self._decision.heads,
+            value=self._decision.value,
+            note=self._note,
+        )
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._vec.close()
+
+    def _begin(self, seed: int) -> None:
+        self._seed = seed % 2**32
+        self._env.seed(self._seed)
+        self._step, self._return, self._over, self._outcome = 0, 0.0, False, None
+        self._shown.picture = None
+        self._decide(self._env.reset(), np.ones(1, dtype=bool))
+
+    def _advance(self) -> None:
+        self._shown.picture = None
+        observations, _, starts, infos = self._env.step(self._decision.actions)
+        self._step += 1
+        self._return += self._shown.reward
+        if starts[0]:
+            self._over, self._outcome = True, outcome_of(infos[0])
+            self._last_picture = self._shown.picture or ""
+        else:
+            self._decide(observations, starts)
+
+    def _decide(self, observations: Any, starts: Any) -> None:
+        heads, value = opinion(self._model, self._env, observations)
+        actions = self._act(observations, starts)
+        flat = np.asarray(actions, dtype=float).reshape(-1)
+        heads = tuple(structs.replace(head, taken=spoken(float(it))) for head, it in zip(heads, flat, strict=False))
+        self._decision = _Decision(actions, heads, value)
+
+    def _picture(self, canvas: Canvas) -> str:
+        """What there is to see now; whatever goes wrong with that is a note, and the numbers go on."""
+        if self._drawn == "nothing":
+            return ""
+        env = self._shown.env
+        try:
+            if self._drawn == "state":
+                return picture_of_state(env.unwrapped, canvas.columns, canvas.lines)
+            return _rendered(env.render(), canvas)
+        except Exception as error:  # noqa: BLE001 - a drawing is foreign code and may raise anything
+            self._drawn = "nothing"
+            self._note = _sentence(f"no picture: {raised_by(error)}")
+            return ""
+
+
+def _rendered(drawn: Any, canvas: Canvas) -> str:
+    """What an environment has drawn, as text. Raises `ValueError` for what is neither text nor pixels."""
+    drawn = drawn[-1] if isinstance(drawn, list) else drawn
+    if isinstance(drawn, str):
+        return drawn
+    frame = np.asarray(drawn)
+    if frame.ndim != 3 or frame.shape[2] < 3 or frame.dtype != np.uint8:
+        raise ValueError(f"it drew a {type(drawn).__name__} where a frame of pixels or a text belongs")
+    return half_blocks(frame[:, :, :3], canvas)
+
+
+class _Decision:
+    def __init__(self, actions: Any, heads: tuple[ActionHead, ...], value: Metric | None) -> None:
+        self.actions, self.heads, self.value = actions, heads, value
+
+
+class _SeenBeforeReset(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Around all of an environment: SB3 resets in the step that ends an episode, and how it ended would not be seen.
+
+    `picture` is what `before_reset` drew then; `reward` is that of the last step, as the task gave it.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.before_reset: Callable[[], str] = str
+        self.picture: str | None = None
+        self.reward = 0.0
+        self._ended = False
+        self._counted = 0
+        self._monitor = _monitor(env)
+
+    @classmethod
+    def around(cls, vec: VecEnv) -> _SeenBeforeReset:
+        """Put one around the only environment of `vec`."""
+        inline = vec.unwrapped
+        assert isinstance(inline, InlineVecEnv)
+        inline.envs[0] = seen = cls(inline.envs[0])
+        return seen
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._ended = terminated or truncated
+        # A wrapper of the run may have changed the reward, or stepped several times.
+        rewards = self._monitor.rewards
+        self.reward, self._counted = float(sum(rewards[self._counted :])), len(rewards)
+        return observation, reward, terminated, truncated, info
+
+    def reset(self, **arguments: Any) -> Any:
+        if self._ended:
+            self._ended, self.picture = False, self.before_reset()
+        self._counted = 0
+        return self.env.reset(**arguments)
+
+
+def _monitor(env: gymnasium.Env[Any, Any]) -> Monitor[Any, Any]:
+    while not isinstance(env, Monitor):
+        assert isinstance(env, gymnasium.Wrapper)
+        env = env.env
+    return env
+
+
+def _drawing(env: EnvSpec, rules: Path) -> tuple[EnvSpec, Drawn, str]:
+    """`env` so that it draws if it can, how, and why it does not if it cannot."""
+    plain = structs.replace(env, kwargs={name: it for name, it in env.kwargs.items() if name != "render_mode"})
+    made = EnvMaker(plain, rules)()
+    try:
+        if can_draw(made.unwrapped):
+            return plain, "state", ""
+        said = made.metadata.get("render_modes", ())
+    finally:
+        made.close()
+    modes = [str(mode) for mode in said] if isinstance(said, list | tuple | set | frozenset) else []
+    note = f"no picture: '{env.id}' draws neither text (ansi) nor frames (rgb_array); the numbers are all there is"
+    for mode, drawn in _MODES:
+        if mode not in modes:
+            continue
+        drawing = structs.replace(plain, kwargs={**plain.kwargs, "render_mode": mode})
+        try:
+            EnvMaker(drawing, rules)().close()
+        except PresetError as error:
+            note = f"no picture: {error}"
+        else:
+            return drawing, drawn, ""
+    return plain, "nothing", _sentence(note)
+
+
+def _sentence(text: str) -> str:
+    return clean(text, _NOTE_CHARACTERS)
+
+
+@th.no_grad()
+def opinion(model: PPO, env: VecEnv, observations: Any) -> tuple[tuple[ActionHead, ...], Metric | None]:
+    """What the policy says of its next action, one head for each part of it, and its critic's value of the state.
+
+    Nothing of a recurrent policy, whose memory only `player` keeps.
+    """
+    if model.algo == "recurrent_ppo":
+        return (), None
+    policy: Any = model.policy
+    policy.set_training_mode(False)
+    tensor = policy.obs_to_tensor(observations)[0]
+    if model.algo == "maskable_ppo":
+        masks = np.stack(env.env_method(MASKS))
+        distribution = policy.get_distribution(tensor, action_masks=masks)
+    else:
+        distribution = policy.get_distribution(tensor)
+    value = spoken(float(policy.predict_values(tensor)[0, 0]))
+    return heads_of(distribution), value
+
+
+def heads_of(distribution: Any) -> tuple[ActionHead, ...]:
+    """The heads of one of SB3's distributions over a batch of one; none for a kind of its own."""
+    inside: Any = getattr(distribution, "distributions", None) or getattr(distribution, "distribution", None)
+    parts = list(inside) if isinstance(inside, list | tuple) else [inside]
+    heads: list[ActionHead] = []
+    for part in parts:
+        match part:
+            case th.distributions.Categorical():
+                heads.append(ActionHead(taken=0.0, probabilities=_shares(part.probs[0])))
+            case th.distributions.Bernoulli():
+                heads += [ActionHead(taken=0.0, probabilities=(1 - p, p)) for p in _shares(part.probs[0])]
+            case th.distributions.Normal():
+                pairs = zip(part.mean[0].tolist(), part.stddev[0].tolist(), strict=True)
+                heads += [ActionHead(taken=0.0, mean=spoken(mean), std=spoken(std)) for mean, std in pairs]
+    return tuple(heads[:MOST_HEADS])
+
+
+def _shares(probabilities: th.Tensor) -> tuple[float, ...]:
+    return tuple(round(float(it), 4) for it in probabilities.tolist()[:MOST_CHOICES])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

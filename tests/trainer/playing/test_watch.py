@@ -1,0 +1,164 @@
+"""A policy that plays to be watched: the episodes of an evaluation, a frame for each order and none beside them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch as th
+from stable_baselines3.common.distributions import (
+    BernoulliDistribution,
+    CategoricalDistribution,
+    DiagGaussianDistribution,
+    MultiCategoricalDistribution,
+)
+
+from mission_tui.envs import mission_files
+from mission_tui.errors import CheckpointError
+from mission_tui.fleet.views.episode_picture import Canvas
+from mission_tui.fleet.views.played_frame import PlayedFrame, PlayOrder
+from mission_tui.records.runs.code_files import write_rules
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.trainer.playing.watch import FIRST_SEED, Player, heads_of
+from tests.trainer.harness import PROBES
+from tests.trainer.playing.test_evaluate import BRIEF, evaluated, trained
+
+ROOM = Canvas(columns=40, lines=18)
+STEP = PlayOrder(canvas=ROOM)
+
+
+def episode(player: Player, first: PlayOrder) -> list[PlayedFrame]:
+    """Its frames from `first` to the one that is over."""
+    frames = [player.play(first)]
+    while not frames[-1].over:
+        frames.append(player.play(STEP))
+    return frames
+
+
+@pytest.fixture(scope="module")
+def cart(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDir, str]:
+    """A finished run of CartPole."""
+    return trained(tmp_path_factory.mktemp("cart") / "run", run=BRIEF)
+
+
+@pytest.mark.slow
+def test_it_plays_the_episode_that_an_evaluation_plays(
+    cart: tuple[RunDir, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Same seed, same return and length; the last frame shows how it ended, not how the next one begins."""
+    run_dir, name = cart
+    player = Player(run_dir, name)
+    frames = episode(player, PlayOrder(canvas=ROOM, seed=7))
+    player.close()
+    played = evaluated(run_dir, name, capfd, "--episodes", "1", "--seed", "7")
+    assert (frames[-1].episode_return, frames[-1].step) == (played["mean"], played["lengths"]["mean"])
+    assert [frame.step for frame in frames] == list(range(len(frames)))
+    assert [frame.over for frame in frames] == [False] * (len(frames) - 1) + [True]
+    angle = float(frames[-1].picture.rpartition("pole ")[2].split(" ")[0])
+    assert abs(angle) > 10  # fallen: a reset cart stands
+    assert all(abs(sum(frame.heads[0].probabilities) - 1) < 1e-3 for frame in frames)
+    assert all(isinstance(frame.value, float) for frame in frames)
+
+
+@pytest.mark.slow
+def test_orders_go_as_far_as_they_say(cart: tuple[RunDir, str]) -> None:
+    """No step draws the same moment in another size; many steps end with the episode; the next one has its own seed."""
+    run_dir, name = cart
+    player = Player(run_dir, name)
+    begun = player.play(PlayOrder(canvas=ROOM, steps=0))
+    assert (begun.step, begun.seed, begun.checkpoint) == (0, FIRST_SEED, name)
+    five = player.play(PlayOrder(canvas=ROOM, steps=5))
+    larger = player.play(PlayOrder(canvas=Canvas(columns=60, lines=30), steps=0))
+    assert (five.step, larger.step, larger.heads) == (5, 5, five.heads)
+    assert larger.picture.count("\n") > five.picture.count("\n")
+    over = player.play(PlayOrder(canvas=ROOM, steps=1000))
+    assert (over.over, player.play(PlayOrder(canvas=ROOM, steps=0))) == (True, over)
+    following = player.play(STEP)
+    assert (following.step, following.seed, following.over) == (0, FIRST_SEED + 1, False)
+    assert player.play(PlayOrder(canvas=ROOM, restart=True)).seed == FIRST_SEED + 2
+    again = [frame.picture for frame in episode(player, PlayOrder(canvas=ROOM, seed=5))]
+    assert again == [frame.picture for frame in episode(player, PlayOrder(canvas=ROOM, seed=5))]
+    player.close()
+
+
+@pytest.mark.slow
+def test_a_mission_has_a_head_for_each_unit_and_an_outcome(tmp_path: Path) -> None:
+    """Under the rules of the run's snapshot, drawn as text."""
+    mission = {"id": "MissionGym-v0", "config": "demo", "vec": "native"}
+    run_dir, name = trained(tmp_path / "run", env=mission, run=BRIEF)
+    write_rules(run_dir.snapshot, {file.name: file.read_bytes() for file in mission_files("demo")})
+    player = Player(run_dir, name)
+    first = player.play(PlayOrder(canvas=ROOM, steps=0))
+    assert [len(head.probabilities) for head in first.heads] == [9, 9, 9]
+    assert ("capture" in first.picture, first.picture.startswith("┌")) == (True, True)
+    over = first
+    while not over.over:
+        over = player.play(PlayOrder(canvas=ROOM, steps=100))
+    assert over.outcome
+    player.close()
+
+
+@pytest.mark.slow
+def test_what_cannot_be_drawn_is_a_sentence_and_plays_on(tmp_path: Path) -> None:
+    """The numbers go on without a picture."""
+    run_dir, name = trained(tmp_path / "run", env={"id": "Walk-v0", **PROBES}, run=BRIEF)
+    player = Player(run_dir, name)
+    frames = [player.play(STEP) for _ in range(3)]
+    assert {(frame.drawn, frame.picture) for frame in frames} == {("nothing", "")}
+    assert "'Walk-v0' draws neither text (ansi) nor frames (rgb_array)" in frames[0].note
+    assert [frame.step for frame in frames] == [0, 1, 2]
+    player.close()
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_is_not_there_is_refused(cart: tuple[RunDir, str]) -> None:
+    """As an evaluation refuses it."""
+    with pytest.raises(CheckpointError):
+        Player(cart[0], "000000001")
+
+
+def test_heads_of_every_kind_of_action() -> None:
+    """Choices by their probabilities, switches by two, Gaussians by mean and deviation."""
+    one = CategoricalDistribution(3).proba_distribution(th.log(th.tensor([[0.2, 0.3, 0.5]])))
+    assert [list(head.probabilities) for head in heads_of(one)] == [pytest.approx([0.2, 0.3, 0.5], abs=1e-3)]
+    several = MultiCategoricalDistribution([2, 3]).proba_distribution(th.zeros(1, 5))
+    assert [len(head.probabilities) for head in heads_of(several)] == [2, 3]
+    switches = BernoulliDistribution(2).proba_distribution(th.zeros(1, 2))
+    assert [head.probabilities for head in heads_of(switches)] == [(0.5, 0.5)] * 2
+    gaussian = DiagGaussianDistribution(2).proba_distribution(th.tensor([[1.0, -1.0]]), th.log(th.tensor([0.5, 2.0])))
+    assert [(head.mean, head.std) for head in heads_of(gaussian)] == [(1.0, 0.5), (-1.0, 2.0)]
+    assert heads_of(object()) == ()
+
+
+def answers(process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        yield json.loads(line)
+
+
+@pytest.mark.slow
+def test_the_process_answers_what_it_was_asked_and_ends_with_its_asker(cart: tuple[RunDir, str]) -> None:
+    """A slow consumer never makes it run ahead: three orders are three frames, and the end of stdin is its end."""
+    run_dir, name = cart
+    words = [sys.executable, "-m", "mission_tui.trainer.playing.watch", str(run_dir.path), "--checkpoint", name]
+    with subprocess.Popen(
+        [*words, "--parent", str(os.getpid())], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert isinstance(process.stdout, io.BufferedReader)
+        frames = answers(process)
+        for step in range(3):
+            process.stdin.write(msgspec.json.encode(STEP) + b"\n")
+            process.stdin.flush()
+            assert next(frames)["frame"]["step"] == step
+        process.stdin.close()
+        assert list(frames) == []
+        assert process.wait(20) == 0
