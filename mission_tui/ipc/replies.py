@@ -13,6 +13,7 @@ from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.strips.strip import Strip
+from mission_tui.fleet.views.played_frame import PlayedFrame
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 
 
@@ -301,6 +302,12 @@ class Evaluated(Reply, frozen=True, kw_only=True, tag="evaluated"):
     result: dict[str, Any]
 
 
+class Played(Reply, frozen=True, kw_only=True, tag="played"):
+    """What a player shows now."""
+
+    frame: PlayedFrame
+
+
 class Checked(Reply, frozen=True, kw_only=True, tag="checked"):
     """What a smoke run said, step by step; nothing of it is left. `figures` are None where it did not come so far."""
 
@@ -370,6 +377,7 @@ OperatorReply = (
     | UpgradesReply
     | Progress
     | Evaluated
+    | Played
     | Checked
     | Benched
     | Tuned

@@ -15,6 +15,7 @@ from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.tuning.plan import TunePlan
 from mission_tui.fleet.views.episode_picture import Canvas
+from mission_tui.fleet.views.played_frame import PlayOrder
 from mission_tui.ipc.replies import (
     Accepted,
     AdoptableReply,
@@ -31,6 +32,7 @@ from mission_tui.ipc.replies import (
     Launched,
     LogReply,
     NamedReply,
+    Played,
     Quoted,
     RemovableReply,
     SnapshotReply,
@@ -367,6 +369,24 @@ class Evaluate(Request, AnsweredBy[Evaluated], frozen=True, kw_only=True, tag="e
     render: Canvas | None = None
 
 
+class Play(Request, AnsweredBy[Played], frozen=True, kw_only=True, tag="play"):
+    """One frame of a checkpoint's policy at play (None: the newest), `order.steps` further than the one before.
+
+    A connection has one player, a process of its own, which the first `Play` starts; another run has another one start
+    in its place, another checkpoint is played by the same. It does nothing that is not asked for, and ends with
+    `StopPlay` or with the connection.
+    """
+
+    run: str
+    order: PlayOrder
+    checkpoint: str | None = None
+    environ: dict[str, str] | None = None
+
+
+class StopPlay(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="stop-play"):
+    """End the connection's player, if it has one."""
+
+
 class Check(FromClient, AnsweredBy[Checked], frozen=True, kw_only=True, tag="check"):
     """Try `spec` without a run, as the client would launch it; each step may take `limit_s`. Streams `Progress`."""
 
@@ -470,6 +490,8 @@ OperatorRequest = (
     | GetUpgrades
     | Prune
     | Evaluate
+    | Play
+    | StopPlay
     | Check
     | Bench
     | Tune

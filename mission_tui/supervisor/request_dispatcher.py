@@ -40,6 +40,7 @@ from mission_tui.ipc.requests import (
     Mark,
     Note,
     OperatorRequest,
+    Play,
     Prune,
     Quote,
     Remove,
@@ -48,6 +49,7 @@ from mission_tui.ipc.requests import (
     Resume,
     Set,
     Shutdown,
+    StopPlay,
     Try,
     Tune,
     TuneFleet,
@@ -79,6 +81,7 @@ from mission_tui.supervisor.verbs.resume import resume
 from mission_tui.supervisor.verbs.set import set_
 from mission_tui.supervisor.verbs.trial import try_
 from mission_tui.supervisor.verbs.tune import tune, tune_fleet
+from mission_tui.supervisor.verbs.watch import Players
 
 PUSH_S = 0.25
 LOOK_PATIENCE_S = 0.75
@@ -110,6 +113,7 @@ class RequestDispatcher:
         self._sessions: set[Session] = set()
         self._watching: dict[Session, dict[int, int]] = {}
         self._asked_at = float("-inf")
+        self._players = Players(core)
 
     @property
     def attached(self) -> bool:
@@ -162,6 +166,10 @@ class RequestDispatcher:
                         if request.render is not None and session not in self._sessions:
                             return
                         session.send(reply)
+            case Play():
+                session.send(await self._players.play(request, session))
+            case StopPlay():
+                session.send(self._players.stop(request, session))
             case Check():
                 async with aclosing(check(self._core, request)) as steps:
                     async for step in steps:
@@ -187,6 +195,7 @@ class RequestDispatcher:
         """The client hung up."""
         self._sessions.discard(session)
         self._watching.pop(session, None)
+        self._players.client_left(session)
 
     async def push(self) -> None:
         """Send snapshots to the clients that watch, as things change, at most four times a second, for ever."""
@@ -265,7 +274,7 @@ class RequestDispatcher:
                 return await shutdown(core, request)
             case GoTo():
                 raise UsageError("the supervisor shows the present; `mission-tui replay` shows the past")
-            case Hello() | Watch() | Evaluate() | Check() | Bench() | Tune() | TuneFleet():
+            case Hello() | Watch() | Evaluate() | Play() | StopPlay() | Check() | Bench() | Tune() | TuneFleet():
                 raise ProtocolError(f"{type(request).__name__} has no single answer")
             case _:
                 return await self._query(request)

@@ -94,14 +94,14 @@ async def _carry_out(task: Task, limit_s: float | None, heard: asyncio.Queue[_Sa
         given.write(task.stdin)
         given.seek(0)
         try:
-            child = _start(task, given, complaints, code)
+            child = start_task(task, given.fileno(), complaints, code)
         except TaskError as error:
             heard.put_nowait(error)
             return
         try:
             async with asyncio.timeout(limit_s):
-                async for said in _objects(child):
-                    heard.put_nowait(_error(said) or said)
+                async for said in objects_of(child):
+                    heard.put_nowait(refusal_in(said) or said)
                 await asyncio.shield(code)
         except asyncio.CancelledError:
             if task.attended:
@@ -112,10 +112,12 @@ async def _carry_out(task: Task, limit_s: float | None, heard: asyncio.Queue[_Sa
             heard.put_nowait(DeathError(f"{_name(task)} did not answer within {limit_s:g} s and was ended"))
             await code
             return
-        heard.put_nowait(None if code.result() == 0 else DeathError(_death(task, code.result(), complaints)))
+        heard.put_nowait(None if code.result() == 0 else DeathError(death_of(task, code.result(), complaints)))
 
 
-def _start(task: Task, given: IO[bytes], complaints: IO[bytes], code: asyncio.Future[int]) -> Child:
+def start_task(task: Task, stdin: int, complaints: IO[bytes], code: asyncio.Future[int]) -> Child:
+    """Start it, at low priority; `code` gets how it ended. Raises `TaskError` where it cannot be."""
+
     def ended(result: int) -> None:
         if not code.done():
             code.set_result(result)
@@ -126,7 +128,7 @@ def _start(task: Task, given: IO[bytes], complaints: IO[bytes], code: asyncio.Fu
             ended,
             cwd=task.cwd,
             env=task.environ,
-            stdin=given.fileno(),
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=complaints.fileno(),
             detached=True,
@@ -139,7 +141,8 @@ def _start(task: Task, given: IO[bytes], complaints: IO[bytes], code: asyncio.Fu
     return child
 
 
-async def _objects(child: Child) -> AsyncIterator[_Said]:
+async def objects_of(child: Child) -> AsyncIterator[_Said]:
+    """The JSON objects that it prints, to its last one."""
     reader = asyncio.StreamReader(limit=LINE_BYTES)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), child.process.stdout
@@ -154,7 +157,8 @@ async def _objects(child: Child) -> AsyncIterator[_Said]:
         transport.close()
 
 
-def _error(said: _Said) -> TaskError | None:
+def refusal_in(said: _Said) -> TaskError | None:
+    """The error that `said` is; None for anything else."""
     if "error" not in said:
         return None
     code = said.get("exit_code")
@@ -167,7 +171,8 @@ def _name(task: Task) -> str:
     return ours or (task.argv[2] if len(task.argv) > 2 else task.argv[-1])
 
 
-def _death(task: Task, code: int, complaints: IO[bytes]) -> str:
+def death_of(task: Task, code: int, complaints: IO[bytes]) -> str:
+    """How it ended with exit code `code`, and the last that it complained about."""
     size = complaints.seek(0, os.SEEK_END)
     complaints.seek(max(0, size - _STDERR_BYTES))
     text = complaints.read().decode("utf-8", "replace").strip()

@@ -29,6 +29,7 @@ from mission_tui.ipc.requests import (
     Mark,
     Note,
     OperatorRequest,
+    Play,
     Rename,
     Resume,
     Set,
@@ -75,7 +76,7 @@ def check_runs_are_ours(core: Core, request: OperatorRequest) -> None:
             refs, verb = (request.run,), "branch" if request.branch else "resume"
         case Try():
             refs, verb, starts = (request.run,), "try", request.do in ("begin", "take")
-        case Set() | Clone() | Apply() | Evaluate() | Export():
+        case Set() | Clone() | Apply() | Evaluate() | Export() | Play():
             refs, verb = (request.run,), type(request).__name__.lower()
         case _:
             return
@@ -219,6 +220,24 @@ async def subject_of(
     spec = known.spec if known.spec is not None else read_spec(run.spec)
     recalled = core.variables.recover(core.variables.order_of(run, known.journal.attempt), spec, environ)
     return Subject(run, name, spec, recalled.caller, recalled.lack)
+
+
+async def changed_source(core: Core, subject: Subject) -> str:
+    """That the code which the task comes from is not what the checkpoint was trained on, in a sentence; else empty."""
+    sources = sources_of(subject.spec)
+    if not sources:
+        return ""
+    attempt = max(
+        (it.attempt for it in list_checkpoints(subject.run.checkpoints) if it.name == subject.checkpoint), default=1
+    )
+    since = await core.provenance.every_difference(subject.run, attempt, subject.caller, sources)
+    for change in since:
+        if change.name.startswith("source of"):
+            return (
+                f"{change.name} is {change.now} now and was {change.was} when {subject.run.id} was trained: its "
+                "returns may be those of another task"
+            )
+    return ""
 
 
 def _best(run: RunDir) -> str:

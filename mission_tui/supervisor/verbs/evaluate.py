@@ -15,14 +15,12 @@ from typing import Any
 import msgspec
 
 from mission_tui.errors import MissionError, NeedsAcceptError, UsageError
-from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.views.episode_picture import Canvas, picture
 from mission_tui.ipc.replies import Evaluated, Exported, Progress
 from mission_tui.ipc.requests import Evaluate, Export
-from mission_tui.records.runs.checkpoint import list_checkpoints
 from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
 from mission_tui.supervisor.runs.core import Core
-from mission_tui.supervisor.runs.targets import Subject, subject_of
+from mission_tui.supervisor.runs.targets import Subject, changed_source, subject_of
 
 
 async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | Evaluated]:
@@ -31,8 +29,9 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
     With `render` the progress is pictures, nothing is written, and it does end.
     """
     subject = await subject_of(core, request.run, request.checkpoint, "evaluate", request.environ)
-    if not request.accept and request.policy == "trained":
-        await _check_sources(core, subject)
+    judged = not request.accept and request.policy == "trained"
+    if judged and (changed := await changed_source(core, subject)):
+        raise NeedsAcceptError(f"{changed}; --accept evaluates all the same")
     if request.render is not None:
         async with aclosing(_shown(request, subject, request.render)) as shown:
             async for reply in shown:
@@ -84,23 +83,6 @@ async def _heard(task: Task, subject: Subject) -> AsyncGenerator[dict[str, Any]]
                 f"{error}; {subject.run.id} was trained with {subject.lack}: export what is missing and ask again",
                 error.exit_code,
             ) from error
-
-
-async def _check_sources(core: Core, subject: Subject) -> None:
-    """Raise `NeedsAcceptError` when the code that the task comes from is not what the run was trained on."""
-    sources = sources_of(subject.spec)
-    if not sources:
-        return
-    attempt = max(
-        (it.attempt for it in list_checkpoints(subject.run.checkpoints) if it.name == subject.checkpoint), default=1
-    )
-    since = await core.provenance.every_difference(subject.run, attempt, subject.caller, sources)
-    for change in since:
-        if change.name.startswith("source of"):
-            raise NeedsAcceptError(
-                f"{change.name} is {change.now} now and was {change.was} when {subject.run.id} was trained: its "
-                "returns may be those of another task; --accept evaluates all the same"
-            )
 
 
 async def export(core: Core, request: Export) -> Exported:

@@ -18,6 +18,8 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.journal import SettingsAsked
+from mission_tui.fleet.views.episode_picture import Canvas
+from mission_tui.fleet.views.played_frame import PlayOrder
 from mission_tui.ipc.replies import Adoptable, AdoptableReply, RemovableReply
 from mission_tui.ipc.requests import (
     Act,
@@ -33,6 +35,7 @@ from mission_tui.ipc.requests import (
     GetTrash,
     Mark,
     Note,
+    Play,
     Prune,
     Remove,
     Rename,
@@ -151,6 +154,7 @@ ACTS: dict[str, Callable[[int, str], Request]] = {
     "clone": lambda id_, run: Clone(id=id_, run=run),
     "exact clone": lambda id_, run: Clone(id=id_, run=run, exact=True, accept=True),
     "evaluate": lambda id_, run: Evaluate(id=id_, run=run, accept=True),
+    "play": lambda id_, run: Play(id=id_, run=run, order=PlayOrder(canvas=Canvas())),
     "export": lambda id_, run: Export(id=id_, run=run, path="/nowhere.zip"),
     "rename": lambda id_, run: Rename(id=id_, run=run, name="other"),
     "note": lambda id_, run: Note(id=id_, run=run, text="mine"),
