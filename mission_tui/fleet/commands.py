@@ -256,6 +256,14 @@ CATALOGUE: tuple[Command, ...] = (
     ),
     Command("log", "what the run printed", ("l",), "logs", hint=9, needs="run", changes=False, offline=True),
     Command(
+        "watch",
+        "see the policy of the newest checkpoint play, or that of an older one",
+        ("M",),
+        hint=13,
+        needs="run",
+        changes=False,
+    ),
+    Command(
         "compare",
         "marked runs beside each other; one alone with the run before it",
         ("c",),

@@ -14,7 +14,7 @@ from msgspec import Struct
 from mission_tui.fleet.commands import CATALOGUE, COMMANDS, Needs
 
 Place = Literal["fleet", "run", "machine"]
-Group = Literal["start", "act", "look", "move", "screen"]
+Group = Literal["start", "act", "look", "watch", "move", "screen"]
 
 _ALL: tuple[Place, ...] = ("fleet", "run", "machine")
 _RUNS: tuple[Place, ...] = ("fleet", "run")
@@ -73,6 +73,10 @@ def _chart(key: str, name: str, label: str, help: str, what: str) -> Action:  # 
     return Action("look", name, (key,), label, help, f"screen.chart({what!r})", _RUN)
 
 
+def _play(key: str, name: str, help: str, what: str) -> Action:  # noqa: A002
+    return Action("watch", name, (key,), name, help, f"screen.play({what!r})", _RUN, menu=False)
+
+
 def _move(name: str, keys: tuple[str, ...], help: str, call: str, places: tuple[Place, ...] = _ALL) -> Action:  # noqa: A002
     return Action("move", name, keys, name, help, call, places, menu=False)
 
@@ -93,6 +97,15 @@ ACTIONS: tuple[Action, ...] = (
            "screen.open('episodes')", needs="run"),
     Action("look", "journal", ("J",), "journal", "what was done to the run, when and by whom", "screen.open('journal')",
            needs="run"),
+    _command("watch", "look", "screen.open('watch')"),
+    _play("space", "hold", "hold the player, or go on", "hold"),
+    _play(".", "one step", "hold, and play one step further", "step"),
+    _play("+", "play faster", "play faster", "faster"),
+    _play("-", "play slower", "play slower", "slower"),
+    _play("enter", "next episode", "the next episode; after a failure: try again", "next"),
+    _play("g", "seed", "play the episode of a seed that is typed", "seed"),
+    _play("<", "older policy", "the checkpoint before, in the same episode; Home is the oldest", "older"),
+    _play(">", "newer policy", "the checkpoint after it; End is the newest", "newer"),
     _command("compare", "look"),
     Action("look", "filter", ("/",), "filter", "show only what a regular expression finds", "screen.filter",
            _RUNS, hint=10),

@@ -13,6 +13,7 @@ from textual.events import Event, Key, Resize
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 
+from mission_tui.fleet.views.episode_picture import Colours
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.requests import UNDO_S
@@ -94,7 +95,8 @@ class MissionApp(HostApp, inherit_bindings=False):
         self.next_root: str | None = None
         self.next_replay_t: float | None = None
         self._greeting = greeting
-        self._glyphs = GlyphFilter(ascii_only=not draws_unicode(environ))
+        self._ascii_only = not draws_unicode(environ)
+        self._glyphs = GlyphFilter(ascii_only=self._ascii_only)
         self._pen = Pen(self.console)
         self._gate = LaunchGate()
         self._closed_screens = ClosedScreens(self)
@@ -169,6 +171,16 @@ class MissionApp(HostApp, inherit_bindings=False):
     def forget_keys(self) -> None:
         """Drop the keys that are kept."""
         self.typed.forget()
+
+    def line_load(self) -> tuple[int, float]:
+        """Characters written to the terminal so far, and seconds that a picture nobody asked for has to wait."""
+        return self._flow.given, self._flow.rest_s()
+
+    def picture_colours(self) -> Colours:
+        """Shades alone where there are no colours, or no half blocks; Rich brings 256 colours down to 16."""
+        if self._ascii_only or self.no_color or self.console.color_system is None:
+            return "none"
+        return "full" if self.console.color_system == "truecolor" else "256"
 
     def show_error(self, error: Exception) -> None:
         """Over everything, and the session goes on."""

@@ -14,6 +14,7 @@ from mission_tui.fleet.history.series import EPISODES
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.views.played_frame import ActionHead, PlayedFrame, PlayOrder
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc import replies, requests
 from mission_tui.ipc.replies import OperatorReply, Progress
@@ -55,6 +56,7 @@ class FakeClient:
         self.answers: dict[type[Request], Respond] = {}
         self.progress: list[Progress] = []
         self.gone = False
+        self.player: PlayedFrame | None = None
         self._changed = asyncio.Event()
 
     def show(self, snapshot: FleetSnapshot) -> None:
@@ -106,9 +108,39 @@ class FakeClient:
     async def close(self) -> None:
         """Nothing to let go of."""
 
+    def _played(self, request: requests.Play, order: PlayOrder) -> PlayedFrame:
+        """An episode of fifty steps, each worth one; the picture says how far it is."""
+        name = request.checkpoint or (self.player.checkpoint if self.player else "011468800")
+        before = self.player if self.player is not None and self.player.checkpoint == name else None
+        seed = order.seed if order.seed is not None else 10_000 if before is None else before.seed
+        fresh = before is None or order.restart or order.seed is not None or (before.over and order.steps > 0)
+        if fresh and before is not None and order.seed is None:
+            seed += 1
+        step = 0 if fresh or before is None else min(50, before.step + order.steps)
+        share = round(0.5 + step / 200, 4)
+        self.player = PlayedFrame(
+            picture="\n".join(["o" * (step % 20) + "@", "-" * 20, f"step {step}"]),
+            drawn="state",
+            checkpoint=name,
+            timesteps=int(name),
+            seed=seed,
+            step=step,
+            episode_return=float(step),
+            over=step == 50,
+            outcome="captured" if step == 50 else None,
+            heads=(ActionHead(taken=1.0, probabilities=(round(1 - share, 4), share)),),
+            value=12.5,
+        )
+        return self.player
+
     def _answer(self, request: Request) -> OperatorReply:
         re = request.id
         match request:
+            case requests.Play(order=order):
+                return replies.Played(re=re, frame=self._played(request, order))
+            case requests.StopPlay():
+                self.player = None
+                return replies.Accepted(re=re, runs=())
             case requests.GetSnapshot():
                 return replies.SnapshotReply(re=re, snapshot=self.snapshot)
             case requests.Launch(items=items):

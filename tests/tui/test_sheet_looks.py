@@ -13,10 +13,12 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from mission_tui.envs.state_pictures import cart_pole
 from mission_tui.fleet.compare import RETURN, compare
+from mission_tui.fleet.views.played_frame import ActionHead, PlayedFrame
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.ipc.replies import CleanReply, ComparisonReply, OperatorReply
-from mission_tui.ipc.requests import Clean, Compare
+from mission_tui.ipc.replies import CleanReply, ComparisonReply, OperatorReply, Played
+from mission_tui.ipc.requests import Clean, Compare, Play
 from mission_tui.tui.screens.sheet import ErrorScreen
 from tests.tui.fake_client import FakeClient, Respond
 from tests.tui.fleets import ENDED, LIVE, NOW, TRIAL, a_fleet, a_run
@@ -51,6 +53,26 @@ def _compared(request: Any) -> OperatorReply:
     return ComparisonReply(re=request.id, comparison=msgspec.to_builtins(found))
 
 
+def _played(request: Any) -> OperatorReply:
+    canvas = request.order.canvas
+    frame = PlayedFrame(
+        picture=cart_pole(0.4, 0.05, canvas.columns, canvas.lines),
+        drawn="state",
+        checkpoint="009830400",
+        timesteps=9_830_400,
+        seed=10_000,
+        step=120,
+        episode_return=120.0,
+        heads=(
+            ActionHead(taken=4.0, probabilities=(0.01, 0.02, 0.04, 0.2, 0.7, 0.03)),
+            ActionHead(taken=0.0, probabilities=(0.55, 0.45)),
+            ActionHead(taken=0.31, mean=0.31, std=0.9),
+        ),
+        value=42.5,
+    )
+    return Played(re=request.id, frame=frame)
+
+
 def _mishap(stage: Stage) -> None:
     try:
         exec(compile(BROKEN, "/opt/mission-tui/chart.py", "exec"), {})
@@ -60,7 +82,8 @@ def _mishap(stage: Stage) -> None:
 
 
 SCENES: dict[str, Scene] = {
-    "RunScreen checkpoints": Scene(("enter", "[", "["), "011468800"),
+    "RunScreen checkpoints": Scene(("enter", "[", "[", "["), "011468800"),
+    "RunScreen watch": Scene(("M",), "next action", answers={Play: _played}),
     "CompareScreen": Scene(("space", "space", "c"), "ppo.gamma", answers={Compare: _compared}),
     "AwayScreen": Scene(("w",), "cart-9a10", options={"last_seen_t": NOW - 100_000}),
     "EvaluationScreen": Scene(("e",), "Esc back"),

@@ -143,8 +143,7 @@ class Player:
             self._begin(self._seed + 1 if order.seed is None else order.seed)
         elif not self._over:
             for _ in range(order.steps):
-                self._advance()
-                if self._over:
+                if self._advance():
                     break
         if not self._over:
             self._last_picture = self._picture(order.canvas)
@@ -174,7 +173,8 @@ class Player:
         self._shown.picture = None
         self._decide(self._env.reset(), np.ones(1, dtype=bool))
 
-    def _advance(self) -> None:
+    def _advance(self) -> bool:
+        """One step; whether it ended the episode."""
         self._shown.picture = None
         observations, _, starts, infos = self._env.step(self._decision.actions)
         self._step += 1
@@ -184,6 +184,7 @@ class Player:
             self._last_picture = self._shown.picture or ""
         else:
             self._decide(observations, starts)
+        return self._over
 
     def _decide(self, observations: Any, starts: Any) -> None:
         heads, value = opinion(self._model, self._env, observations)

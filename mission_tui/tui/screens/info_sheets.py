@@ -35,6 +35,7 @@ _TITLES = {
     "start": "start",
     "act": "act on the chosen or marked runs",
     "look": "look",
+    "watch": "in the tab watch",
     "move": "move",
     "screen": "this screen",
 }

@@ -9,9 +9,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.fleet.views.episode_picture import Canvas
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
+from mission_tui.tui.screens.run_player import PlayAct, RunPlayer
 from mission_tui.tui.screens.run_tabs import ConfigDiffTarget, copy_lines, lines_of
 from mission_tui.tui.screens.sheet import still_open
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen, bindings
@@ -32,6 +35,7 @@ from mission_tui.tui.widgets.log_lines import LogLines, LogSearch
 from mission_tui.tui.widgets.meters import calm_share
 from mission_tui.tui.widgets.metric_list import MetricList
 from mission_tui.tui.widgets.notices import ReplayLine
+from mission_tui.tui.widgets.player import Player
 from mission_tui.tui.widgets.run_head import RunHead
 
 _WIDE = 120
@@ -55,6 +59,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         self._back = LogSearch(self._loader, app_context.toast, self._draw_body)
         self._diff_target = ConfigDiffTarget(app_context, self._answered)
         self._pattern: FilterPattern | None = None
+        self._player = RunPlayer(app_context, view.id, lambda: self.query_one(Player), self._canvas)
 
     def compose(self) -> ComposeResult:
         """Headline, tabs, and one body per kind of tab, of which one is displayed."""
@@ -65,6 +70,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         yield Curves(self._app_context.chart, self._app_context.shares)
         yield Findings(self._app_context.shares)
         yield ScrollLines(id="section")
+        yield Player()
         yield LogLines(folds=self._app_context.log_folds)
         yield FilterBar()
         yield Footer()
@@ -73,6 +79,20 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         """Draw what is known; the rest is asked for."""
         self.set_reactive(RunScreen.snapshot, self._app_context.snapshot)
         self.action_open(self._tab)
+
+    def on_unmount(self) -> None:
+        """Nobody watches any more."""
+        self._player.close()
+
+    def on_screen_resume(self) -> None:
+        """What lay over it is gone."""
+        self._player.feed.uncovered()
+
+    def _canvas(self) -> Canvas | None:
+        """Nothing is played behind a sheet: there every changed cell has the whole screen painted again."""
+        if self._tab != "watch" or not still_open(self) or self.app.screen is not self:
+            return None
+        return self.query_one(Player).canvas(self._app_context.picture_colours())
 
     def chosen(self) -> RunView:
         """The run of this screen."""
@@ -95,7 +115,8 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         self.query_one(RunHead).update(self._view, self.now)
         points = min(2000, max(40, 2 * width))
         curves = self.query_one(Curves)
-        for metric in curves.tags if self._tab == "learn" else (None,):
+        tags: dict[str, tuple[str | None, ...]] = {"learn": curves.tags, "watch": (RETURN,)}
+        for metric in tags.get(self._tab, (None,)):
             self._loader.request(self._view, self._tab, metric, points)
         if self._tab in ("learn", "machine"):
             self._loader.request_summaries(self._view)
@@ -131,6 +152,8 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         elif tab == "health":
             calm = "" if data.details is None else calm_share(self.snapshot, view, data.details)
             note = self.query_one(Findings).update(view, data, self.now, self._pattern, calm)
+        elif tab == "watch":
+            self._player.update(view, data)
         else:
             body, now = self.query_one("#section", ScrollLines), self.now
             if tab == "config" and (details := data.details) is not None:
@@ -148,6 +171,9 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         if tab != self._tab and self._pattern is not None:
             self.query_one(FilterBar).close(clear=True)
         self._tab = tab
+        if tab != "watch":
+            self._player.close()
+        self.query_one(Player).display = tab == "watch"
         self.query_one(Curves).display = tab == "learn"
         self.query_one(LogLines).display = tab == "log"
         body = self.query_one("#section", ScrollLines)
@@ -163,6 +189,9 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
     def action_move(self, how: Move) -> None:
         """Left and right turn tabs; everything else moves within the tab."""
         if self._tab == "learn" and self.query_one(Curves).move(how):
+            return
+        if self._tab == "watch" and how in ("first", "last"):
+            self._player.act("oldest" if how == "first" else "newest")
             return
         if how in ("left", "right"):
             self._turn(1 if how == "right" else -1)
@@ -181,6 +210,14 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
             self.action_open("learn")
         elif refused := self.query_one(Curves).act(what):
             self._app_context.toast(refused, "warning")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that play mean something in their tab alone; elsewhere they are what else they are."""
+        return self._tab == "watch" if action == "play" else super().check_action(action, parameters)
+
+    def action_play(self, what: PlayAct) -> None:
+        """Play otherwise."""
+        self._player.act(what)
 
     def action_look(self, what: str) -> None:
         """The tab beside this one, or only the body of it, or everything again."""

@@ -24,6 +24,7 @@ from mission_tui.tui.widgets.findings import Findings
 from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.log_lines import LogLines
 from mission_tui.tui.widgets.metric_list import MetricList
+from mission_tui.tui.widgets.player import Player
 
 MOST_BYTES = 48 << 10
 """Encoded for the terminal a third more; many terminals drop a longer sequence without a word."""
@@ -82,6 +83,9 @@ def lines_of(screen: Screen[None], tab: str) -> tuple[str, list[str]]:
         case "learn":
             lines = screen.query_one(MetricList).to_copy()
             return f"{len(lines)} metrics", lines
+        case "watch":
+            lines = screen.query_one(Player).text()
+            return f"{len(lines)} lines of watch", lines
         case _:
             chosen = "#readings" if screen.query_one(Findings).finding is None else "#finding-text"
             lines = screen.query_one(chosen if tab == "health" else "#section", ScrollLines).text()

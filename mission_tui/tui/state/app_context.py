@@ -16,6 +16,7 @@ from textual.screen import Screen
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.views.episode_picture import Colours
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.replies import Progress
@@ -92,6 +93,14 @@ class HostApp(App[int], inherit_bindings=False):
         """Show an error of the screen itself, with its trace."""
         raise NotImplementedError
 
+    def line_load(self) -> tuple[int, float]:
+        """Characters written to the terminal so far, and seconds that a picture nobody asked for has to wait."""
+        raise NotImplementedError
+
+    def picture_colours(self) -> Colours:
+        """The colours that a picture of pixels may have in this terminal."""
+        raise NotImplementedError
+
     def leave_for(self, root: str, replay_t: float | None = None) -> None:
         """Leave, to be followed by the screen of another runs root, or by what it showed at `replay_t`."""
         raise NotImplementedError
@@ -149,6 +158,7 @@ class AppContext:
         self.undo_stack: list[UndoableAction] = []
         self.kept_form: tuple[str, Draft] | None = None
         self.replay_seek = ReplaySeek(self)
+        self.line_load, self.picture_colours = app.line_load, app.picture_colours
         self.first_answer = asyncio.Event()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:

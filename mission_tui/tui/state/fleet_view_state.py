@@ -14,7 +14,7 @@ from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.roster import SORTS, Roster, Row, leader, list_rows, members
 
 TABS = ("learn", "health", "config", "machine", "checkpoints", "log")
-RUN_TABS = ("learn", "health", "config", "machine", "episodes", "journal", "checkpoints", "log")
+RUN_TABS = ("learn", "health", "config", "machine", "episodes", "journal", "checkpoints", "watch", "log")
 """Those of a run's own screen: what takes a whole screen to read has no short form below the list."""
 
 

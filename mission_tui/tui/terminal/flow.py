@@ -59,6 +59,11 @@ class Flow:
             self._driver.taken = lambda: self._call(self._poll) if self._holding else None
             self._driver.answered = lambda: self._call(self._answered)
 
+    @property
+    def given(self) -> int:
+        """Characters that were written so far."""
+        return 0 if self._driver is None else self._driver.given
+
     def rest_s(self) -> float:
         """Seconds for which a picture that nobody asked for has to wait, at least."""
         if self._driver is None:

@@ -1,0 +1,283 @@
+"""A policy at play as the tab `watch` shows it: its picture, what it makes of the moment, and the return curve."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+from rich.cells import cell_len
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from mission_tui.fleet.events.metrics import RETURN, Metric, number
+from mission_tui.fleet.views.played_frame import ActionHead, PlayedFrame
+from mission_tui.ipc.replies import CheckpointView, HistoryReply
+from mission_tui.present import numbers
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.sparkline import area
+from mission_tui.tui.drawing.strips import Part, fit, join, line, literal, wrap
+
+_BESIDE = 66
+"""Columns from which the numbers stand beside the picture and not below it."""
+_BELOW = 6
+_WIDEST = 100
+"""Columns of a picture beyond which it costs more of the line than it shows."""
+_CURVE_LEAST = 5
+_BAR = 12
+_COLOUR = re.compile(r"\x1b\[([0-9;:]*)m")
+_BASIC = 30
+
+
+class Shown(Struct, frozen=True):
+    """What there is to draw. `checkpoints` in order of training; `keys` say what can be pressed; `state` is whether it
+    plays, and how fast.
+    """
+
+    frame: PlayedFrame | None
+    checkpoint: str | None
+    checkpoints: tuple[CheckpointView, ...]
+    history: HistoryReply | None
+    state: str
+    said: str = ""
+    alarming: bool = False
+
+
+def picture_room(width: int, height: int) -> tuple[int, int]:
+    """Columns and lines of the picture in a tab of so many; zero lines where there is room for numbers only."""
+    if width >= _BESIDE:
+        return width - _panel(width) - 2, height
+    return width - 1, max(0, height - _BELOW)
+
+
+def _panel(width: int) -> int:
+    return max(30, min(64, width * 2 // 5), width - _WIDEST - 2)
+
+
+def watch_lines(shown: Shown, width: int, height: int) -> list[Strip]:
+    """All lines of the tab; without a frame yet, what is being waited for or has gone wrong."""
+    if shown.frame is None:
+        style = colours.ALARM if shown.alarming else colours.QUIET
+        return [line([(f" {text}", style)], width) for text in wrap(shown.said, width - 2)]
+    columns, lines = picture_room(width, height)
+    drawn = picture_strips(shown.frame, columns, lines)
+    if width < _BESIDE:
+        facts = panel(shown, width - 1, _BELOW)
+        return [*drawn, *(join([line([(" ", colours.INK)], 1), strip]) for strip in facts)][:height]
+    facts = panel(shown, _panel(width), height)
+    facts += [line([], _panel(width))] * (height - len(facts))
+    return [
+        join([line([(" ", colours.INK)], 1), left, line([(" ", colours.INK)], 1), right])
+        for left, right in zip(drawn, facts, strict=True)
+    ]
+
+
+def picture_strips(frame: PlayedFrame, columns: int, lines: int) -> list[Strip]:
+    """`lines` strips: the picture in the middle, or why there is none."""
+    if not frame.picture:
+        rows = [line([(text, colours.QUIET)], columns) for text in wrap(frame.note or "no picture", columns)]
+        return (rows + [line([], columns)] * lines)[:lines]
+    texts = frame.picture.split("\n")[:lines]
+    wide = max(cell_len(_COLOUR.sub("", text)) for text in texts)
+    indent, above = max(0, (columns - wide) // 2), max(0, (lines - len(texts)) // 2)
+    rows = [_coloured(text, columns, indent) for text in texts]
+    return [*[line([], columns)] * above, *rows, *[line([], columns)] * (lines - above - len(rows))]
+
+
+def _coloured(text: str, columns: int, indent: int) -> Strip:
+    if "\x1b" not in text:
+        return line([(" " * indent + text, colours.INK)], columns)
+    pieces = _COLOUR.split(text)
+    segments = [Segment(" " * indent, colours.INK)]
+    style = colours.INK
+    for at, piece in enumerate(pieces):
+        if at % 2:
+            style = _style(style, piece)
+        elif piece:
+            segments.append(Segment(literal(piece), style))
+    return Strip(segments).adjust_cell_length(columns, colours.INK)
+
+
+@lru_cache(maxsize=4096)
+def _style(before: Style, codes: str) -> Style:
+    """`before`, changed by the codes of one SGR sequence: 38 and 48 with 5 or 2, the basic colours, and 0."""
+    numbers_ = [int(code) if code.isdigit() else 0 for code in re.split("[;:]", codes or "0")]
+    style, at = before, 0
+    while at < len(numbers_):
+        code = numbers_[at]
+        if code in (38, 48) and at + 2 < len(numbers_) and numbers_[at + 1] == 5:
+            style, at = style + _in(code, Color.from_ansi(numbers_[at + 2] % 256)), at + 3
+        elif code in (38, 48) and at + 4 < len(numbers_) and numbers_[at + 1] == 2:
+            red, green, blue = (part % 256 for part in numbers_[at + 2 : at + 5])
+            style, at = style + _in(code, Color.from_rgb(red, green, blue)), at + 5
+        else:
+            if code == 0:
+                style = colours.INK
+            elif _BASIC <= code < _BASIC + 8:
+                style += _in(38, Color.from_ansi(code - _BASIC))
+            elif _BASIC + 10 <= code < _BASIC + 18:
+                style += _in(48, Color.from_ansi(code - _BASIC - 10))
+            at += 1
+    return style
+
+
+def _in(code: int, colour: Color) -> Style:
+    return Style.from_color(color=colour) if code == 38 else Style.from_color(bgcolor=colour)
+
+
+def panel(shown: Shown, width: int, height: int) -> list[Strip]:
+    """The numbers, and where there is room the return curve with the place of the checkpoint."""
+    frame = shown.frame
+    assert frame is not None
+    rows: list[list[Part]] = [_progress(frame, width), _verdict(frame), *_slider(shown, width), _newest(shown)]
+    rows += [[(shown.state, colours.KEY if "held" in shown.state else colours.QUIET)]]
+    if shown.said:
+        style = colours.ALARM if shown.alarming else colours.WARN
+        rows += [[(text, style)] for text in wrap(shown.said, width)]
+    if frame.note and frame.picture:
+        rows += [[(text, colours.WARN)] for text in wrap(frame.note, width)]
+    rows = [row for row in rows if row]
+    room = max(2, height - len(rows) - (_CURVE_LEAST + 2 if height > 14 else 0))
+    heads = _heads(frame.heads, width, room - 1)
+    if heads and height > len(rows) + 1:
+        rows += [[], *heads] if height > 12 else heads
+    spare = height - len(rows) - 1
+    strips = [line(row, width) for row in rows]
+    if spare >= _CURVE_LEAST:
+        strips += [line([], width), *_curve(shown, width, min(spare, max(_CURVE_LEAST, width // 3)))]
+    return strips[:height]
+
+
+def _progress(frame: PlayedFrame, width: int) -> list[Part]:
+    parts: list[Part] = [
+        ("return ", colours.QUIET),
+        (f"{numbers.reading(frame.episode_return):<8}", colours.BOLD),
+        (" step ", colours.QUIET),
+        (f"{numbers.count(frame.step):<6}", colours.INK),
+    ]
+    seed: list[Part] = [(" seed ", colours.QUIET), (str(frame.seed), colours.INK)]
+    return [*parts, *seed] if sum(cell_len(text) for text, _ in (*parts, *seed)) <= width else parts
+
+
+def _verdict(frame: PlayedFrame) -> list[Part]:
+    """How it ended, or what the critic expects."""
+    if frame.over:
+        said = f"over: {frame.outcome}" if frame.outcome else "the episode is over"
+        return [(said, colours.KEY)]
+    value = numbers.DASH if frame.value is None else numbers.reading(frame.value)
+    return [("value ", colours.QUIET), (f"{value:<8}", colours.INK), (" by the critic", colours.QUIET)]
+
+
+def _slider(shown: Shown, width: int) -> list[list[Part]]:
+    """Whose policy it is, and where it stands among the checkpoints that are kept."""
+    frame, names = shown.frame, [row.name for row in shown.checkpoints]
+    assert frame is not None
+    whose: list[Part] = [("policy at ", colours.QUIET), (f"{numbers.compact(frame.timesteps)} steps", colours.INK)]
+    if frame.checkpoint not in names or len(names) < 2:
+        return [whose]
+    at, many = names.index(frame.checkpoint), len(names)
+    cells = max(2, min(40, width - 4))
+    place = at * (cells - 1) // (many - 1)
+    whose.append((f" ({at + 1} of {many})", colours.QUIET))
+    track: list[Part] = [
+        ("< ", colours.KEY),
+        ("─" * place, colours.LIVE),
+        ("●", colours.BOLD),
+        ("─" * (cells - 1 - place), colours.TRACK),
+        (" >", colours.KEY),
+    ]
+    return [whose, track]
+
+
+def _newest(shown: Shown) -> list[Part]:
+    """That there is a newer checkpoint than the one that plays, and the key that takes it."""
+    frame = shown.frame
+    assert frame is not None
+    if shown.checkpoint is not None and shown.checkpoint != frame.checkpoint:
+        return [(f"{shown.checkpoint} comes…", colours.QUIET)]
+    newer = [row for row in shown.checkpoints if row.timesteps > frame.timesteps]
+    if not newer:
+        return []
+    steps = numbers.compact(newer[-1].timesteps)
+    return [(f"{len(newer)} newer: ", colours.WARN), ("End", colours.KEY), (f" takes that at {steps}", colours.WARN)]
+
+
+def _heads(heads: Sequence[ActionHead], width: int, room: int) -> list[list[Part]]:
+    """What the policy says of its next action: a row for each choice of one head, else a row for each head."""
+    if not heads or room < 1:
+        return []
+    if len(heads) == 1 and heads[0].probabilities:
+        rows = _choices(heads[0], width)
+    else:
+        rows = [_head(at, head, width) for at, head in enumerate(heads)]
+    title: list[Part] = [("the policy's next action", colours.QUIET)]
+    if len(rows) > room:
+        hidden: list[Part] = [(f"and {len(rows) - room + 1} more", colours.QUIET)]
+        rows = [*rows[: max(0, room - 1)], hidden]
+    return [title, *rows]
+
+
+def _choices(head: ActionHead, width: int) -> list[list[Part]]:
+    taken = number(head.taken)
+    return [_share(f"{choice}", share, width, taken=taken == choice) for choice, share in enumerate(head.probabilities)]
+
+
+def _head(at: int, head: ActionHead, width: int) -> list[Part]:
+    if head.probabilities:
+        choice = int(number(head.taken) or 0)
+        share = head.probabilities[choice] if choice < len(head.probabilities) else 0.0
+        return _share(f"{at}: {choice}", share, width, taken=True)
+    spread = f"{numbers.reading(head.mean)} ± {numbers.reading(head.std)}"
+    return [(f"  {at}  ", colours.QUIET), (f"{numbers.reading(head.taken):<9}", colours.BOLD), (spread, colours.INK)]
+
+
+def _share(name: str, share: float, width: int, *, taken: bool) -> list[Part]:
+    cells = max(4, min(_BAR, width - len(name) - 12))
+    full = round(share * cells)
+    style = colours.BOLD if taken else colours.QUIET
+    return [
+        ("> " if taken else "  ", colours.KEY),
+        (fit(name, max(5, len(name) + 1)), style),
+        ("█" * full, colours.LIVE if taken else colours.TRACK),
+        ("·" * (cells - full), colours.TRACK),
+        (f" {numbers.percent(share):>4}", style),
+    ]
+
+
+def _curve(shown: Shown, width: int, height: int) -> list[Strip]:
+    """The return over the whole run; a mark below it shows where the checkpoint was saved."""
+    history, frame = shown.history, shown.frame
+    assert frame is not None
+    values = () if history is None else _middles(history)
+    known = [value for value in values if value is not None]
+    if history is None or len(known) < 2:
+        return [line([("no return curve yet", colours.QUIET)], width)]
+    drawn = _area(values, width - 9, height - 2)
+    title = f"return {numbers.reading(known[-1])} over {numbers.compact(history.timesteps[-1])} steps"
+    strips = [line([(title, colours.QUIET)], width)]
+    for at, text in enumerate(drawn):
+        label = max(known) if at == 0 else min(known) if at == len(drawn) - 1 else None
+        axis = "" if label is None else numbers.reading(label)
+        shade = colours.SHADES[at * len(colours.SHADES) // len(drawn)]
+        strips.append(line([(f"{axis:>7} ", colours.QUIET), ("│", colours.LINE), (text, shade)], width))
+    before = sum(steps <= frame.timesteps for steps in history.timesteps)
+    place = max(0, min(width - 10, (before - 1) * (width - 10) // max(1, len(history.timesteps) - 1)))
+    strips.append(line([(" " * (9 + place), colours.QUIET), ("▲", colours.KEY)], width))
+    return strips
+
+
+def _middles(history: HistoryReply) -> tuple[Metric | None, ...]:
+    pairs = zip(history.low.get(RETURN, ()), history.high.get(RETURN, ()), strict=False)
+    middles: list[Metric | None] = []
+    for low, high in pairs:
+        ends = number(low), number(high)
+        middles.append(None if ends[0] is None or ends[1] is None else (ends[0] + ends[1]) / 2)
+    return tuple(middles)
+
+
+@lru_cache(maxsize=4)
+def _area(values: tuple[Metric | None, ...], width: int, height: int) -> tuple[str, ...]:
+    return tuple(area(values, width, height))

@@ -1,0 +1,42 @@
+"""The tab `watch`: a policy at play, drawn anew with every frame; only the cells that changed are painted."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.views.episode_picture import Canvas, Colours
+from mission_tui.tui.sections.watch import Shown, picture_room, watch_lines
+from mission_tui.tui.widgets.lines import Lines
+
+_LEAST_COLUMNS, _LEAST_LINES = 12, 4
+_NUMBERS_ONLY = Canvas(columns=1, lines=1)
+
+
+class Player(Lines):
+    """Draws what it was shown last."""
+
+    def __init__(self) -> None:
+        super().__init__(id="player")
+        self._shown: Shown | None = None
+
+    def canvas(self, colours: Colours) -> Canvas | None:
+        """The room for pictures; None before there is a layout. Where it is too small for one, a cell."""
+        if not self.display or self.size.width == 0:
+            return None
+        columns, lines = picture_room(self.size.width, self.size.height)
+        if columns < _LEAST_COLUMNS or lines < _LEAST_LINES:
+            return _NUMBERS_ONLY
+        return Canvas(columns=min(columns, 1000), lines=min(lines, 1000), colours=colours)
+
+    def update(self, shown: Shown) -> None:
+        """Draw `shown`."""
+        self._shown = shown
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Picture and numbers in the present size."""
+        width, height = self.size
+        if width > 0 and self._shown is not None:
+            self.show(watch_lines(self._shown, width, height))
+
+    def text(self) -> list[str]:
+        """What is shown, as words."""
+        return [strip.text.rstrip() for strip in self._strips]

@@ -1,0 +1,270 @@
+"""The tab `watch`: a policy plays frame by frame, as its keys say, and never further than the screen has shown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from mission_tui.fleet.views.snapshot import Replay
+from mission_tui.ipc import replies
+from mission_tui.ipc.requests import Play, StopPlay
+from mission_tui.tui.screens.run import RunScreen
+from mission_tui.tui.state import player_feed
+from mission_tui.tui.state.player_feed import PACES, Pace
+from tests.tui.fleets import LIVE, NOW, a_fleet
+from tests.tui.stage import Stage, staged
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test waits for a person to see anything."""
+    paces = tuple(Pace(pace.word, 100.0, pace.steps) for pace in PACES)
+    monkeypatch.setattr(player_feed, "PACES", paces)
+    monkeypatch.setattr(player_feed, "_SEEN_S", 0.01)
+    monkeypatch.setattr(player_feed, "_IDLE_SHARE", 0.0)
+
+
+@asynccontextmanager
+async def watching(size: tuple[int, int] = (80, 24), **options: Any) -> AsyncIterator[Stage]:
+    """The tab, opened by its key from the list."""
+    async with staged(size=size, **options) as stage:
+        await stage.press("M")
+        await stage.until(lambda: isinstance(stage.screen, RunScreen), "the run's screen")
+        yield stage
+
+
+def steps(stage: Stage) -> int:
+    """How far the episode is."""
+    return stage.client.player.step if stage.client.player else -1
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20), (200, 50)])
+async def test_it_plays_as_soon_as_it_is_opened(size: tuple[int, int]) -> None:
+    """Picture, return, step and value of the newest checkpoint, and the next action where there is room."""
+    async with watching(size) as stage:
+        await stage.until(lambda: steps(stage) > 3, "steps")
+        await stage.press("space", "enter")
+        await stage.shows("step 0 ")
+        text = stage.text()
+        assert ("return" in text, "value 12.5" in text, "policy at 11.5M steps" in text) == (True, True, True)
+        assert size[1] < 24 or "> 1 " in text
+        first = stage.client.asked_for(Play)[0]
+        assert (first.checkpoint, first.order.steps, first.order.restart) == (None, 0, False)
+
+
+async def test_one_frame_is_asked_for_at_a_time() -> None:
+    """While an answer is awaited no other is asked for, whatever is pressed."""
+    async with watching() as stage:
+        await stage.until(lambda: steps(stage) > 3, "steps")
+        asked = stage.client.asked_for
+        ask, going, most, gate = stage.client.ask, 0, 0, asyncio.Event()
+
+        async def slow(make: Any) -> Any:
+            nonlocal going, most
+            going += 1
+            most = max(most, going)
+            try:
+                await gate.wait()
+                return await ask(make)
+            finally:
+                going -= 1
+
+        stage.client.ask = slow  # type: ignore[method-assign]
+        before = len(asked(Play))
+        await stage.press("greater_than_sign", "enter", "full_stop", "full_stop")
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+        assert (len(asked(Play)) - before, most) == (0, 1)
+        gate.set()
+        await stage.until(lambda: len(asked(Play)) > before, "asked again")
+        assert most == 1
+
+
+async def test_a_terminal_that_is_behind_is_asked_nothing_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames are dropped before they are made, and keys are not: a step that is pressed waits for its turn."""
+    async with watching() as stage:
+        await stage.until(lambda: steps(stage) > 3, "steps")
+        behind = True
+        stage.app.app_context.line_load = lambda: (0, 0.01 if behind else 0.0)
+        await stage.until(lambda: True)
+        await asyncio.sleep(0.1)
+        before = len(stage.client.asked_for(Play))
+        await asyncio.sleep(0.2)
+        assert len(stage.client.asked_for(Play)) - before <= 1
+        await stage.press("l")
+        assert stage.screen._tab == "log"  # type: ignore[attr-defined]
+        await stage.press("M")
+        behind = False
+        await stage.until(lambda: len(stage.client.asked_for(Play)) > before + 3, "it goes on")
+
+
+async def test_what_a_frame_writes_bounds_how_often_they_come() -> None:
+    """60 KB a second: frames of 6 KB come ten times, whatever the pace."""
+    async with watching() as stage:
+        written = 0
+
+        def load() -> tuple[int, float]:
+            nonlocal written
+            written += 3_000
+            return written, 0.0
+
+        stage.app.app_context.line_load = load
+        await stage.until(lambda: steps(stage) > 0, "steps")
+        loop = asyncio.get_running_loop()
+        began, before = loop.time(), len(stage.client.asked_for(Play))
+        await asyncio.sleep(1.0)
+        many = (len(stage.client.asked_for(Play)) - before) / (loop.time() - began)
+        assert 5 < many <= 21
+
+
+async def test_space_holds_and_a_full_stop_is_one_step() -> None:
+    """Nothing is asked for while it is held."""
+    async with watching() as stage:
+        await stage.until(lambda: steps(stage) > 3, "steps")
+        await stage.press("space")
+        await stage.shows("held: Space goes on")
+        held = steps(stage)
+        await asyncio.sleep(0.1)
+        assert steps(stage) == held
+        await stage.press("full_stop")
+        await stage.until(lambda: steps(stage) == (held + 1) % 51, "one step")
+        await stage.press("space")
+        await stage.until(lambda: steps(stage) not in (held, held + 1), "it goes on")
+
+
+async def test_faster_is_more_steps_a_frame() -> None:
+    """+ and - turn the pace while this tab is shown, and how often the screen redraws elsewhere."""
+    async with watching() as stage:
+        await stage.until(lambda: steps(stage) > 0, "steps")
+        await stage.press("plus", "plus")
+        await stage.shows("60 steps/s")
+        await stage.until(lambda: stage.client.asked_for(Play)[-1].order.steps == 5, "five steps a frame")
+        await stage.press("minus")
+        await stage.shows("24 steps/s")
+        await stage.press("l", "minus")
+        await stage.until(lambda: any("redraws at most" in toast for toast in stage.toasts()), "the redraw pace")
+
+
+async def test_an_episode_ends_is_seen_and_the_next_begins() -> None:
+    """Enter does not wait for the end; g plays the seed that is typed, and says which numbers are none."""
+    async with watching() as stage:
+        await stage.press("plus", "plus", "plus", "plus")
+        await stage.until(lambda: any(it.order.steps == 50 for it in stage.client.asked_for(Play)), "fast")
+        await stage.shows("over: captured")
+        await stage.until(lambda: stage.client.player is not None and stage.client.player.seed > 10_001, "the next one")
+        await stage.press("space")
+        await stage.shows("held")
+        assert stage.client.player is not None
+        seed = stage.client.player.seed
+        await stage.press("enter")
+        await stage.until(lambda: stage.client.player is not None and stage.client.player.seed == seed + 1, "Enter")
+        await stage.press("g")
+        await stage.shows("Seed of the episode")
+        await stage.press("x", "enter")
+        await stage.shows("a seed is a whole number")
+        await stage.press("backspace", "7", "7", "enter")
+        await stage.until(lambda: stage.client.player is not None and stage.client.player.seed == 77, "seed 77")
+
+
+async def test_a_slider_goes_over_the_checkpoints() -> None:
+    """In the same episode; the newest that came meanwhile is named with its key."""
+    async with watching() as stage:
+        await stage.shows("(3 of 3)")
+        await stage.press("home")
+        await stage.shows("policy at 8.2M steps (1 of 3)")
+        await stage.shows("2 newer: End takes that at 11.5M")
+        last = stage.client.asked_for(Play)[-1]
+        assert last.checkpoint == "008192000"
+        assert next(it for it in stage.client.asked_for(Play) if it.checkpoint == "008192000").order.seed is not None
+        await stage.press("greater_than_sign")
+        await stage.shows("policy at 9.8M steps (2 of 3)")
+        await stage.press("end")
+        await stage.shows("(3 of 3)")
+        await stage.press("less_than_sign")
+        await stage.shows("(2 of 3)")
+
+
+@pytest.mark.parametrize("leave", ["l", "escape", "q"])
+async def test_leaving_the_tab_ends_the_player(leave: str) -> None:
+    """Another tab, another screen; whoever leaves the program hangs up, which ends it too."""
+    async with watching() as stage:
+        await stage.until(lambda: steps(stage) > 3, "steps")
+        await stage.press(leave)
+        if leave == "q":
+            return
+        await stage.until(lambda: stage.client.asked_for(StopPlay), "stopped")
+        many = len(stage.client.asked_for(Play))
+        await asyncio.sleep(0.1)
+        assert len(stage.client.asked_for(Play)) == many
+
+
+async def test_nothing_plays_behind_another_screen() -> None:
+    """A sheet over it holds it; it goes on when the sheet is closed."""
+    async with watching() as stage:
+        await stage.until(lambda: steps(stage) > 3, "steps")
+        await stage.press("question_mark")
+        await stage.shows("Keys")
+        await asyncio.sleep(0.05)
+        many = len(stage.client.asked_for(Play))
+        await asyncio.sleep(0.1)
+        assert len(stage.client.asked_for(Play)) <= many + 1
+        await stage.press("escape")
+        await stage.until(lambda: len(stage.client.asked_for(Play)) > many + 3, "it goes on")
+
+
+async def test_a_failure_is_one_sentence_and_enter_tries_again() -> None:
+    """What the player said, with the key; nothing is asked for until then."""
+    async with watching() as stage:
+        await stage.until(lambda: steps(stage) > 3, "steps")
+        stage.client.answers[Play] = lambda request: replies.Refused(
+            re=request.id, message="an environment raised boom"
+        )
+        await stage.shows("an environment raised boom")
+        await stage.shows("(Enter tries again)")
+        many = len(stage.client.asked_for(Play))
+        await asyncio.sleep(0.1)
+        assert len(stage.client.asked_for(Play)) == many
+        del stage.client.answers[Play]
+        await stage.press("enter")
+        await stage.until(lambda: len(stage.client.asked_for(Play)) > many, "it tries again")
+        await stage.until(lambda: "boom" not in stage.text(), "the sentence is gone")
+
+
+async def test_what_cannot_play_says_why() -> None:
+    """A read-only screen, a replay, a command and a run without a checkpoint start nothing."""
+    command = structs.replace(LIVE[0], can=("stop", "kill"))
+    unsaved = structs.replace(LIVE[0], last_checkpoint=None)
+    past = structs.replace(a_fleet(), replay=Replay(since=NOW - 3600, until=NOW))
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"readonly": True}, "this screen is read-only and starts no process"),
+        ({"snapshot": past, "readonly": True}, "a replay shows the past and starts nothing"),
+        ({"snapshot": a_fleet((command,))}, "nothing to watch: it runs a command"),
+        ({"snapshot": a_fleet((unsaved,))}, "no checkpoint yet to be played: C saves one"),
+    )
+    for options, sentence in cases:
+        async with watching(**options) as stage:
+            await stage.shows(sentence)
+            assert stage.client.asked_for(Play) == []
+
+
+async def test_it_plays_once_there_is_a_checkpoint() -> None:
+    """Without a key: the tab was waiting for it."""
+    async with watching(snapshot=a_fleet((structs.replace(LIVE[0], last_checkpoint=None),))) as stage:
+        await stage.shows("no checkpoint yet")
+        await stage.arrive(a_fleet((LIVE[0],)))
+        await stage.until(lambda: steps(stage) > 0, "it plays")
+
+
+async def test_ascii_terminals_get_shades_and_plain_signs() -> None:
+    """Nothing else than ASCII is painted."""
+    async with watching(environ={"LC_ALL": "C", "HOME": "/home/ada"}) as stage:
+        await stage.until(lambda: steps(stage) > 3, "steps")
+        await stage.press("space")
+        await stage.still()
+        assert stage.text().isascii()
+        assert stage.client.asked_for(Play)[0].order.canvas.colours == "none"
