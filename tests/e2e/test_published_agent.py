@@ -75,7 +75,7 @@ def test_what_a_newcomer_types_instead_is_answered_with_the_command(fleet: Shell
         (["import-checkpoint", str(folder), "--trust"], f"; take: mission-tui import-run {folder} --trust"),
         (
             ["import-checkpoint", str(file), "--trust"],
-            f"vecnormalize.pkl come along with: mission-tui import-run {folder}",
+            f"mission-tui import-run {folder} --trust takes its config.yml and vecnormalize.pkl along",
         ),
         (["import-run", str(folder)], "give --trust if you know who made it"),
     ):

@@ -192,4 +192,4 @@ def _beside(model: Path) -> str:
     kept = [path.name for path in (folder.settings, folder.statistics_of(model)) if path is not None]
     if not kept:
         return ""
-    return f"its {' and '.join(kept)} come along with: mission-tui import-run {shlex.quote(str(model.parent))} --trust"
+    return f"mission-tui import-run {shlex.quote(str(model.parent))} --trust takes its {' and '.join(kept)} along"
