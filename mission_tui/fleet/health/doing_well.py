@@ -22,6 +22,8 @@ WINDOW = 32
 RISE_SHARE = 0.05
 CLEAR_GAIN = 2.0
 NEEDED, LOOKS = 12, 16
+SLACK_ERRORS = 2.0
+"""The best of many noisy means lies above their level: below it by less than this many standard errors is near it."""
 CEILING_SHARE, CEILING_RANGE = 0.95, 0.05
 """At a ceiling, the share of the gain that is held, and what of the gain the returns still vary by."""
 
@@ -87,7 +89,7 @@ class Success:
         if smooth is None or best is None or not self._first:
             return False
         gain = best - self._start
-        if not smooth - self._start >= self._best_share * gain:
+        if not smooth - self._start >= self._best_share * gain - SLACK_ERRORS * self._context.returns.error:
             return False
         return not gain <= CLEAR_GAIN * (max(self._recent) - min(self._recent)) and not self._shortfall()
 

@@ -93,3 +93,20 @@ def test_a_best_that_the_environment_calls_nothing_is_not_near_the_best() -> Non
 def test_a_nan_return_is_passed_over() -> None:
     """What is no number moves nothing."""
     assert not after(said([*RISE, *[float("nan")] * 50, *REST])).poor
+
+
+def test_chance_alone_keeps_nobody_from_its_best() -> None:
+    """A mean of a hundred successes and failures wanders below the best it ever had, and is as good as ever."""
+    chance = random.Random(11)
+    window = [0.0] * 100
+    returns = Returns(30, 100)
+    success = Success(RuleContext(Settings(), Limits(), returns))
+    never = True
+    for number in range(1, 300):
+        skill = min(0.7, number / 60.0)
+        window = [*window, *(float(chance.random() < skill) for _ in range(25))][-100:]
+        line = row(number, {"ret": sum(window) / 100.0})
+        returns.update(line.metrics["rollout/ep_rew_mean"], 25)
+        success.update(line)
+        never = never and not (number > 120 and success.poor)
+    assert never

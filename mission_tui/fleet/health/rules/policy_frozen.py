@@ -125,7 +125,7 @@ class PolicyFrozen(Rule):
         self._dead.update(over=dead, calm=not dead)
         behind = u < limits.u and returns.warm and bool(returns.flat)
         if behind and returns.share_of_best is not None:
-            behind = returns.share_of_best < limits.best_share
+            behind = returns.share_of_best < limits.best_share and not self._course.near_best
         self._behind.update(over=behind, calm=not behind)
 
     def _verdict(self) -> Severity | None:
