@@ -73,7 +73,9 @@ def held_out(scored: Sequence[Scored]) -> str:
     own, foreign = ([one for one in half if one.case.source == source] for source in ("constructed", "foreign"))
     sections = [HEAD, "## Goals", GOALS, tables.goals({"as ours": own, "as a foreign log": foreign})]
     sections += [tables.precision_line(own)]
-    sections += ["## False incidents", tables.false_incidents({"as ours": own, "as a foreign log": foreign})]
+    sources = {"as ours": own, "as a foreign log": foreign}
+    sources |= {f"{name}, nothing done": [one for one in runs if one.case.untouched] for name, runs in sources.items()}
+    sections += ["## False incidents", UNTOUCHED, tables.false_incidents(sources)]
     sections += [tables.false_ones(half)]
     sections += ["## Sick runs found", tables.recalls(own), "### As foreign logs", FOREIGN, tables.recalls(foreign)]
     sections += ["### Missed", tables.missed(half)]
@@ -146,6 +148,9 @@ journal."""
 GOALS = """A run is *found* if a rule that names the right trouble warns of it; which rules these are is part of the
 construction. The delay is from what was done to the run."""
 
+UNTOUCHED = """Where something was done to a run and the fixed test found no harm, the run counts as healthy, and what
+is said of it as false, also that its learning rate is 0. The last four rows are of runs to which nothing was done."""
+
 FOREIGN = """Troubles whose rules read what SB3 does not write (gradient norms, ratios, checkpoints, a resume) are left
 out here."""
 
@@ -156,12 +161,16 @@ KINDS = """Made-up trainings of seven kinds that are healthy and look odd. A cel
 one (`-` is nothing), and after the arrow what it says once its own trouble is added at update 230 of 320."""
 
 HALVES = """Fixed before a scoring run was recorded. A run is scored only if both its task and what was done to it are
-of the scoring half; seeds tell runs of one kind apart and are no split."""
+of the scoring half; seeds tell runs of one kind apart and are no split. One task was moved: after a first scoring the
+findings of `frozen-lake` were looked at, and a rule was changed (a mean over episodes is near its best up to its own
+standard error). It is one for tuning since, and `slippery` was recorded in its place."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 
 STRICT = """`epochs-40-pendulum-s4` counts as healthy because its last quarter came back into its twin's band, although
-in between its KL reached 13 and its return fell by 700: the test of harm was fixed before and stays."""
+in between its KL reached 13 and its return fell by 700: the test of harm was fixed before and stays. Nothing was done
+to `healthy-frozen-lake-s11` either, yet its policy chose one way early and arrives in one of ten episodes, where the
+other two seeds arrive in seven: what is said of it is so."""
 
 BESIDE = """The naive limits are those of dashboards: an alarm from the first row over to the first row below. *Caught*
 are runs with a known harm (outside: with a dated event) about which the limit said anything at the right time; each

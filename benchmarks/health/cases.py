@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import mission_tui
-from benchmarks.health.halves import Half
+from benchmarks.health.halves import CONSTRUCTIONS, Half
 from benchmarks.health.trace import TraceLabel, read_manifest, read_trace, trace_path
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, UpdateDone
@@ -72,6 +72,11 @@ class Case:
         return (record for record in self.records if isinstance(record, UpdateDone))
 
     @property
+    def untouched(self) -> bool:
+        """Whether nothing was done to it: tampering that did no harm leaves a run healthy too."""
+        return self.healthy and (self.kind == "healthy" or CONSTRUCTIONS[self.kind][1].startswith("healthy"))
+
+    @property
     def healthy(self) -> bool:
         """Whether all of it is."""
         return self.label == "healthy"
@@ -101,9 +106,9 @@ def outside(folder: Path = OUTSIDE) -> tuple[Case, ...]:
     )
 
 
-def constructed() -> tuple[Case, ...]:
-    """Every recorded construction and its healthy twins."""
-    return tuple(_constructed_case(label) for label in read_manifest())
+def constructed(half: Half | None = None) -> tuple[Case, ...]:
+    """Every recorded construction and its healthy twins, or those of one half."""
+    return tuple(_constructed_case(label) for label in read_manifest() if half in (None, label.half))
 
 
 def judged(case: Case, limits: Limits) -> tuple[Incident, ...]:

@@ -39,6 +39,7 @@ from benchmarks.health.tasks import (
     PENDULUM_SDE,
     POINTING,
     SEALED_MISSION,
+    SLIPPERY,
     TAXI,
     TRACKING,
     Task,
@@ -72,6 +73,7 @@ class Construction:
     updates: int = UPDATES
     note: str = ""
     few: int | None = None
+    moved: bool = False
 
     @property
     def half(self) -> Half:
@@ -80,8 +82,8 @@ class Construction:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds it is trained with: all of its half, or the first `few`."""
-        return SEEDS[self.half][: self.few]
+        """The seeds it is trained with: all of its half, or the first `few`; those of scoring where it was moved."""
+        return SEEDS["scoring" if self.moved else self.half][: self.few]
 
     def trace_name(self, seed: int) -> str:
         """The name of its trace with `seed`."""
@@ -100,9 +102,10 @@ def _once(name: str, task: Task, act: Callable[[Any], None], onset: int = MIDWAY
 TWINS = (
     *(Construction("healthy", task) for task in (CARTPOLE, ACROBOT, PENDULUM, MISSION)),
     *(Construction("healthy", task, few=2) for task in (POINTING, PENDULUM_SDE)),
+    Construction("healthy", FROZEN_LAKE, moved=True),
     *(
         Construction("healthy", task, updates=120 if task is TAXI else UPDATES)
-        for task in (NOISY_CARTPOLE, FROZEN_LAKE, TAXI, BLACKJACK, BANDIT, CORRIDOR, TRACKING, LOCKS)
+        for task in (NOISY_CARTPOLE, SLIPPERY, TAXI, BLACKJACK, BANDIT, CORRIDOR, TRACKING, LOCKS)
     ),
 )
 
@@ -119,7 +122,7 @@ _DECAY = {"learning_rate": Schedule(start=1e-3, end=0.0), "clip_range": Schedule
 
 _SCORING_VARIANTS = (
     *(Construction("annealed", task, ppo=_DECAY, few=2) for task in (TRACKING, LOCKS, NOISY_CARTPOLE)),
-    *(Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=2) for task in (BANDIT, FROZEN_LAKE)),
+    *(Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=2) for task in (BANDIT, SLIPPERY)),
     Construction("sde", TRACKING, ppo={"use_sde": True, "sde_sample_freq": 4, "clip_range": 0.4}, few=2),
 )
 
@@ -292,9 +295,13 @@ def _worlds_turn(
     return tuple(_once(name, task, act, harm=(fell_behind,), few=2, **rest) for task in tasks)
 
 
-def _settings(name: str, tasks: tuple[Task, ...], rules: tuple[str, ...], **ppo: Any) -> tuple[Construction, ...]:
+def _settings(
+    name: str, tasks: tuple[Task, ...], rules: tuple[str, ...], *, moved: bool = False, **ppo: Any
+) -> tuple[Construction, ...]:
     harm = (never_learned, fell_behind)
-    return tuple(Construction(name, task, onset=1, harm=harm, rules=rules, ppo=ppo, few=2) for task in tasks)
+    return tuple(
+        Construction(name, task, onset=1, harm=harm, rules=rules, ppo=ppo, few=2, moved=moved) for task in tasks
+    )
 
 
 _SCORING = (
@@ -310,7 +317,7 @@ _SCORING = (
     *_worlds_turn("liars", (BANDIT, NOISY_CARTPOLE), tamper.liars, rules=LOST),
     *_worlds_turn(
         "lr-0",
-        (TRACKING, LOCKS, NOISY_CARTPOLE, FROZEN_LAKE),
+        (TRACKING, LOCKS, NOISY_CARTPOLE, SLIPPERY),
         tamper.set_ppo(0.0),
         onset=10,
         rules=("policy-frozen",),
@@ -330,8 +337,8 @@ _SCORING = (
         rules=("drawdown", "policy-std", "actions-at-bound"),
     ),
     *_worlds_turn("mismatch", (LOCKS,), tamper.blurs_the_update(1.0), onset=SOON, rules=("ratio",)),
-    *_settings("gamma-0", (NOISY_CARTPOLE, FROZEN_LAKE, CORRIDOR), ("explained-variance", "stall"), gamma=0.0),
-    *_settings("vf-0", (TRACKING, FROZEN_LAKE, NOISY_CARTPOLE), VALUES, vf_coef=0.0),
+    *_settings("gamma-0", (NOISY_CARTPOLE, SLIPPERY, CORRIDOR), ("explained-variance", "stall"), gamma=0.0),
+    *_settings("vf-0", (TRACKING, SLIPPERY, NOISY_CARTPOLE), VALUES, vf_coef=0.0),
     _once(
         "other-env",
         LOCKS,
@@ -375,6 +382,13 @@ _SCORING = (
     ),
 )
 
+_MOVED = (
+    Construction("wide-clip", FROZEN_LAKE, ppo={"clip_range": 0.4}, few=2, moved=True),
+    *_worlds_turn("lr-0", (FROZEN_LAKE,), tamper.set_ppo(0.0), onset=10, rules=("policy-frozen",), moved=True),
+    *_settings("gamma-0", (FROZEN_LAKE,), ("explained-variance", "stall"), moved=True, gamma=0.0),
+    *_settings("vf-0", (FROZEN_LAKE,), VALUES, moved=True, vf_coef=0.0),
+)
+
 CONSTRUCTIONS: tuple[Construction, ...] = (
     *TWINS,
     *_UPDATE_TOO_LARGE,
@@ -387,4 +401,5 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_VARIANTS,
     *_SCORING_VARIANTS,
     *_SCORING,
+    *_MOVED,
 )

@@ -29,6 +29,7 @@ __all__ = [
     "PENDULUM_SDE",
     "POINTING",
     "SEALED_MISSION",
+    "SLIPPERY",
     "TAXI",
     "TRACKING",
     "Task",
@@ -188,6 +189,12 @@ CORRIDOR = Task(
     "corridor",
     EnvSpec(id=f"{WORLDS}:Corridor-v0", n_envs=16, vec="inline"),
     PpoSpec(n_steps=40, batch_size=160, n_epochs=4, learning_rate=5e-4, ent_coef=0.01),
+    _returns,
+)
+SLIPPERY = Task(
+    "slippery",
+    EnvSpec(id=f"{WORLDS}:Slippery-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=1e-3),
     _returns,
 )
 TRACKING = Task(

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.classic_control import CartPoleEnv
 
-__all__ = ["Bandit", "Corridor", "Locks", "NoisyCartPole", "Pointing", "Tracking"]
+__all__ = ["Bandit", "Corridor", "Locks", "NoisyCartPole", "Pointing", "Slippery", "Tracking"]
 
 Observation = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -97,6 +97,33 @@ class Corridor(gymnasium.Env[Observation, np.int64]):
         return one_hot(self.CELLS)[self._cell]
 
 
+class Slippery(gymnasium.Env[Observation, np.int64]):
+    """Eight steps over a floor that gives way under one in twenty: two of three who know the way arrive."""
+
+    CELLS, LIMIT = 9, 24
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (self.CELLS,), np.float32)
+        self.action_space = spaces.Discrete(3)
+        self._cell = self._steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._cell = self._steps = 0
+        return one_hot(self.CELLS)[0], {}
+
+    def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        ahead = int(action) == self._cell * 7 % 3
+        self._cell = self._cell + 1 if ahead else max(0, self._cell - 1)
+        self._steps += 1
+        arrived = self._cell == self.CELLS - 1
+        fell = not arrived and float(self.np_random.random()) < 0.05
+        late = self._steps >= self.LIMIT and not (arrived or fell)
+        return one_hot(self.CELLS)[self._cell], float(arrived), arrived or fell, late, {}
+
+
 class NoisyCartPole(CartPoleEnv):
     """CartPole whose rewards have noise three times as large as they are."""
 
@@ -158,7 +185,7 @@ class Locks(gymnasium.Env[Observation, Any]):
         return np.concatenate([one_hot(4)[digit] for digit in self._shown])
 
 
-for _world in (Pointing, Bandit, Corridor, NoisyCartPole, Tracking, Locks):
+for _world in (Pointing, Bandit, Corridor, Slippery, NoisyCartPole, Tracking, Locks):
     gymnasium.register(
         f"{_world.__name__}-v0",
         entry_point=f"{__name__}:{_world.__name__}",

@@ -1,0 +1,45 @@
+"""The published score is the one that comes out, on the page and in the README."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from benchmarks.health.__main__ import TUNED, dressed, held_out, judged_all
+from benchmarks.health.cases import constructed
+from benchmarks.health.scoring import Scored, false_rate, precision, total
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def scored() -> tuple[Scored, ...]:
+    """The scoring half, judged as ours and as foreign logs."""
+    return judged_all(dressed(constructed("scoring")))
+
+
+@pytest.mark.timeout(240)  # some two hundred runs are judged, on whatever cores are left
+def test_the_page_has_the_score_that_comes_out() -> None:
+    """Line by line, down to what rules were tuned on; `make health` writes it anew."""
+    page, _, _ = (ROOT / "docs" / "health.md").read_text(encoding="utf-8").partition(f"\n{TUNED}\n")
+    assert page.rstrip().splitlines() == held_out(scored()).rstrip().splitlines()
+
+
+@pytest.mark.timeout(240)
+def test_the_readme_has_the_same_numbers() -> None:
+    """Runs found, both precisions, and the false warnings and criticals of the held-out half."""
+    own = [one for one in scored() if one.case.source == "constructed"]
+    every, (true, said), (right, _) = total(own), precision(own), precision(own, right_rules_only=True)
+    sentence = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    wanted = (
+        f"{every.hits} of {every.positives} harmed runs",
+        f"precision {true / said:.3f}",
+        f"{right / said:.3f} if it must name the trouble",
+        f"{false_rate(own, ('critical',)).per_1000:.2f} false criticals",
+        f"{false_rate(own, ('warning',)).per_1000:.2f} false warnings",
+    )
+    assert [words for words in wanted if words not in sentence] == []
+    assert not re.search("no false critical", sentence)
