@@ -73,7 +73,7 @@ def held_out(scored: Sequence[Scored]) -> str:
     own, foreign = ([one for one in half if one.case.source == source] for source in ("constructed", "foreign"))
     sections = [HEAD, "## Goals", GOALS, tables.goals({"as ours": own, "as a foreign log": foreign})]
     sections += [tables.precision_line(own)]
-    sources = {"as ours": own, "as a foreign log": foreign}
+    sources: dict[str, Sequence[Scored]] = {"as ours": own, "as a foreign log": foreign}
     sources |= {f"{name}, nothing done": [one for one in runs if one.case.untouched] for name, runs in sources.items()}
     sections += ["## False incidents", UNTOUCHED, tables.false_incidents(sources)]
     sections += [tables.false_ones(half)]
