@@ -114,13 +114,13 @@ def test_a_run_that_failed_to_learn_is_found() -> None:
     assert "critical" in severities
 
 
-def test_a_game_that_is_not_begun_to_be_learned_loses_nothing() -> None:
-    """Pong by chance: one episode of -21 to -17 an update, and the mean of the first few is no peak to fall from."""
-    dice = random.Random(3)
-    scores = dice.choices((-21.0, -20.0, -19.0, -18.0, -17.0), (40, 34, 17, 6, 3), k=600)
+@pytest.mark.parametrize("seed", [5, 9, 10, 11, 12, 17])
+def test_a_game_that_is_not_begun_to_be_learned_loses_nothing(seed: int) -> None:
+    """Pong by chance, an episode an update of -21 to -17: the mean of the last hundred wanders far in small steps."""
+    scores = random.Random(seed).choices((-21.0, -20.0, -19.0, -18.0, -17.0), (40, 34, 17, 6, 3), k=600)
     lines = []
     for n in range(1, 600):
-        window = [-17.0, -18.0, *scores][max(0, n - 100) : n]
+        window = scores[max(0, n - 100) : n]
         metrics = {"rollout/ep_rew_mean": sum(window) / len(window), "rollout/ep_len_mean": 900.0}
         lines.append(Row(1, n, 900 * n, metrics))
     assert watch(Drawdown, lines).incidents == []
