@@ -49,6 +49,8 @@ _IDLE_SHARE = 8.0
 keeps it near a tenth of a core, and pictures of many colours come less often.
 """
 _MOST_REST_S = 1.0
+_LONGEST_S = 5.0
+"""However much was written, a whole screen that was painted anew included, the next frame comes after so long."""
 _SEEN_S = 1.0
 """So long one sees how an episode ended before the next begins."""
 UNATTENDED_S = 1800.0
@@ -91,7 +93,7 @@ class PlayerFeed:
         self._wake = asyncio.Event()
         self._working = False
         self._due = self._touched = 0.0
-        self._used_s = time.process_time()
+        self._used_s, self._written = time.process_time(), client.line_load()[0]
         self._drawn_for: Canvas | None = None
 
     @property
@@ -226,7 +228,6 @@ class PlayerFeed:
     async def _show(self, order: PlayOrder) -> None:
         loop = asyncio.get_running_loop()
         environ, checkpoint = self._client.origin["environ"], self.checkpoint
-        before, _ = self._client.line_load()
         used_s = time.process_time()
         reply = await self._client.ask(
             lambda id_: Play(id=id_, run=self._run, order=order, checkpoint=checkpoint, environ=environ)
@@ -239,12 +240,14 @@ class PlayerFeed:
             self.checkpoint = reply.frame.checkpoint
         self._changed()
         await asyncio.sleep(0)
+        # A frame is painted after this, so what the one before has cost is known now.
         written, rest_s = self._client.line_load()
         while rest_s > 0 and self.open:
             # The terminal is behind: what it has not been shown is not asked for either.
             await asyncio.sleep(rest_s)
             _, rest_s = self._client.line_load()
         busy_s = min(_MOST_REST_S, _IDLE_SHARE * (used_s - self._used_s))
-        self._used_s = used_s
+        cost_bytes = max(0, written - self._written)
+        self._used_s, self._written = used_s, written
         seen_s = _SEEN_S if reply.frame.over else 0.0
-        self._due = began + max(1 / self.pace.fps, (written - before) / LINE_BYTES_S, busy_s, seen_s)
+        self._due = began + max(1 / self.pace.fps, min(_LONGEST_S, cost_bytes / LINE_BYTES_S), busy_s, seen_s)
