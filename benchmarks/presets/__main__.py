@@ -18,10 +18,10 @@ from pathlib import Path
 
 from benchmarks.campaign import RUNS, alone, tell
 from benchmarks.fleet.lab import Lab, kept
-from benchmarks.fleet.shapes import spec_of
+from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.presets.ends import ends_of
 from benchmarks.presets.measured import (
-    PRESETS,
+    TRAININGS,
     Kept,
     Measured,
     keep,
@@ -30,6 +30,7 @@ from benchmarks.presets.measured import (
     points_of,
     read_kept,
     shares,
+    slug,
 )
 from benchmarks.presets.page import page
 from benchmarks.results import facts_of_the_machine
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except MissionError as error:
             print(error, file=sys.stderr)
             return error.exit_code
-    for config in {spec_of(name, ()).env.config or "standard" for name in found.presets}:
+    for config in {spec_of(name.split()[0], ()).env.config or "standard" for name in found.presets}:
         if (digest := mission_digest(config)) not in found.ends:
             found.ends[digest] = ends_of(config, END_EPISODES)
     keep(found, data)
@@ -74,7 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.presets", description="Train the shipped presets of MissionGym.")
-    parser.add_argument("--only", nargs="+", choices=PRESETS, default=PRESETS, help="these presets, in this order")
+    parser.add_argument(
+        "--only", nargs="+", choices=TRAININGS, default=list(TRAININGS), help="these rows, in this order"
+    )
     parser.add_argument("--page", type=Path, default=Path("docs/presets-measured.md"), help="its data lies beside it")
     parser.add_argument("--folder", type=Path, default=Path("build/presets"), help="where runs are kept")
     parser.add_argument("--seconds", type=float, default=math.inf, help="of training, shared among the presets")
@@ -90,7 +93,7 @@ def _carry_out(names: Sequence[str], folder: Path, seconds: float, found: Kept, 
     with alone(folder), kept(folder / RUNS) as lab:
         for at, name in enumerate(names):
             begun = time.monotonic()
-            spec = spec_of(name, ())
+            spec = spec_of(name.split()[0], TRAININGS[name])
             try:
                 view, cores = train(lab, name, spec, left_s / (len(names) - at))
                 found.presets[name] = _measure(lab, view, spec, cores, found.presets.get(name))
@@ -103,13 +106,13 @@ def _carry_out(names: Sequence[str], folder: Path, seconds: float, found: Kept, 
     return failures
 
 
-def train(lab: Lab, preset: str, spec: Spec, seconds: float) -> tuple[RunView, list[float]]:
+def train(lab: Lab, row: str, spec: Spec, seconds: float) -> tuple[RunView, list[float]]:
     """Train for so long, or to the end; the run as it then stands, and the cores it kept busy, look by look."""
-    name = f"{preset}-{mission_digest(spec.env.config or 'standard')}"
+    name = f"{slug(row)}-{mission_digest(spec.env.config or 'standard')}"
     deadline = time.monotonic() + seconds
     views = sorted((it for it in lab.views().values() if it.name == name), key=lambda it: it.created_t)
     if not views:
-        (run,) = lab.launch(preset, "--seed", str(SEED), "--name", name)
+        (run,) = lab.launch(row.split()[0], *as_options(TRAININGS[row]), "--seed", str(SEED), "--name", name)
     else:
         run = views[-1].id
         if views[-1].state in OVER and views[-1].outcome != "finished":

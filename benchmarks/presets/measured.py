@@ -28,6 +28,7 @@ from mission_tui.fleet.events.metrics import (
 
 __all__ = [
     "PRESETS",
+    "TRAININGS",
     "WINNING",
     "Kept",
     "Measured",
@@ -40,9 +41,15 @@ __all__ = [
     "read_kept",
     "share_won",
     "shares",
+    "slug",
 ]
 
 PRESETS = ("standard", "fast", "heavy", "beast", "large-batch", "wide", "deep", "swarm")
+TRAININGS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(PRESETS, ()),
+    "swarm ppo.ent_coef=0.01": ("ppo.ent_coef=0.01",),
+}
+"""By the name of its row the words of each training: a preset as it stands, and what is said to mend one."""
 WINNING = ("captured", "early_success")
 """Outcomes that count as won in the shipped missions."""
 POINTS = 80
@@ -104,6 +111,11 @@ def read_kept(file: Path) -> Kept:
 def keep(kept: Kept, file: Path) -> None:
     """Write the file anew."""
     put(file, kept)
+
+
+def slug(name: str) -> str:
+    """The name of a row as a run, or a file, can bear it."""
+    return "".join(char if char.isalnum() or char in ".-" else "-" for char in name)
 
 
 def mission_digest(config: str) -> str:

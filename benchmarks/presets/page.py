@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from benchmarks.presets.ends import Ends
-from benchmarks.presets.measured import PRESETS, Kept, Measured, share_won
+from benchmarks.presets.measured import TRAININGS, Kept, Measured, share_won
 
 __all__ = ["page"]
 
@@ -20,6 +20,8 @@ HEAD = (
     "| preset | steps trained | of its budget | won | how its episodes end | KL | clip fraction "
     "| gradient steps an update | rollout / update | evaluations | cores | memory | hours here |\n" + "|---" * 13 + "|"
 )
+ENOUGH = 0.8
+"""Share won from which a preset is said to win the mission."""
 METHOD = """\
 *won*: of 100 episodes played by `mission-tui evaluate` with the policy at that step, the likeliest action taken. KL
 (`train/approx_kl`) and clip fraction are the last places of the curves below: medians over an eightieth of the
@@ -34,11 +36,12 @@ played beside the training."""
 
 def page(kept: Kept, pictures: Mapping[str, str]) -> str:
     """The whole page."""
-    names = [name for name in PRESETS if name in kept.presets]
+    names = [name for name in TRAININGS if name in kept.presets]
     missions = {kept.presets[name].mission for name in names}
     parts = [
         PREFACE,
-        "\n".join([HEAD, *(_row(name, kept.presets.get(name)) for name in PRESETS)]),
+        "\n".join([HEAD, *(_row(name, kept.presets.get(name)) for name in TRAININGS)]),
+        "\n".join(_sentence(name, kept.presets[name]) for name in names),
         "## The two ends",
         *(
             _ends(kept.ends[mission], mission, len(missions) > 1)
@@ -75,6 +78,20 @@ def _row(name: str, it: Measured | None) -> str:
         f"{it.trained_s / 3600:.2f}",
     )
     return "| " + " | ".join(cells) + " |"
+
+
+def _sentence(name: str, it: Measured) -> str:
+    """What can be said of it as far as it was trained, and no further."""
+    far = f"after {it.steps:,} of {it.budget:,} steps"
+    reached = next((at.steps for at in it.played if at.won >= ENOUGH), None)
+    if it.won < ENOUGH:
+        drawn = next((at.won for at in reversed(it.points) if at.won is not None), None)
+        beside = "" if drawn is None else f", {drawn:.0%} of those in training with drawn actions"
+        return (
+            f"- `{name}` wins {it.won:.0%} of its episodes {far}{beside}. What more steps would bring was not measured."
+        )
+    first = "" if reached is None else f", and {ENOUGH:.0%} in an evaluation at {reached:,} already"
+    return f"- `{name}` **wins {it.won:.0%}** of its episodes {far}{first}."
 
 
 def _last(values: Sequence[float | None], form: str) -> str:

@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt  # noqa: E402 - the backend is chosen befor
 from matplotlib.axes import Axes  # noqa: E402
 
 from benchmarks.presets.ends import Ends  # noqa: E402
-from benchmarks.presets.measured import Kept, Measured, share_won  # noqa: E402
+from benchmarks.presets.measured import Kept, Measured, share_won, slug  # noqa: E402
 
 __all__ = ["draw"]
 
@@ -27,7 +27,7 @@ def draw(kept: Kept, folder: Path) -> dict[str, str]:
     """Draw all into `folder`; by preset the file, as the page beside the folder names it."""
     folder.mkdir(parents=True, exist_ok=True)
     return {
-        name: f"{folder.name}/{_preset(name, it, kept.ends.get(it.mission), folder / f'{name}.svg')}"
+        name: f"{folder.name}/{_preset(name, it, kept.ends.get(it.mission), folder / f'{slug(name)}.svg')}"
         for name, it in kept.presets.items()
     }
 

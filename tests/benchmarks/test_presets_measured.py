@@ -13,10 +13,11 @@ from benchmarks.presets.__main__ import train
 from benchmarks.presets.ends import Ends
 from benchmarks.presets.measured import (
     POINTS,
-    PRESETS,
+    TRAININGS,
     Kept,
     Measured,
     Played,
+    Point,
     keep,
     mission_digest,
     played_of,
@@ -134,14 +135,27 @@ def test_the_page_says_how_far_each_row_reaches() -> None:
     ends = {"0123abcd": Ends({"stalled": 995, "captured": 5}, {"captured": 600, "all_disabled": 400})}
     text = page(Kept(presets={"fast": FAST}, ends=ends), {"fast": "presets-measured/fast.svg"})
     lines = {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
-    assert list(lines) == list(PRESETS)
+    assert list(lines) == list(TRAININGS)
     assert lines["fast"].startswith("| `fast` | 409,600 | 0.8% | 83% | early_success 83, stalled 17 |")
     assert lines["heavy"].startswith("| `heavy` | not measured: `make presets-measured` |")
     assert all(line.count("|") == lines["fast"].count("|") for line in lines.values())
+    assert "- `fast` **wins 83%** of its episodes after 409,600 of 50,000,000 steps." in text
     assert "random orders, 1,000 episodes | 0.5% |" in text
     assert "scripted seeker, 1,000 episodes | 60.0% |" in text
     assert "![fast](presets-measured/fast.svg)" in text
     assert share_won({}) == 0.0
+
+
+def test_what_did_not_learn_is_said_so_and_what_was_not_measured_is_not_said() -> None:
+    """The sentence goes as far as the steps; where evaluations were played it says from when on it wins."""
+    points = (Point(200_000, 0.01, 0.1, 0.5), Point(409_600, 0.01, 0.1, None))
+    poor = structs.replace(FAST, won=0.25, points=points)
+    early = structs.replace(FAST, played=(Played(200_000, 0.7), Played(400_000, 0.8)))
+    said = page(Kept(presets={"fast": early, "heavy": poor}), {})
+    assert (
+        "83%** of its episodes after 409,600 of 50,000,000 steps, and 80% in an evaluation at 400,000 already." in said
+    )
+    assert "- `heavy` wins 25% of its episodes after 409,600 of 50,000,000 steps, 50% of those in training" in said
 
 
 def test_the_same_numbers_make_the_same_picture(tmp_path: Path) -> None:
