@@ -47,7 +47,7 @@ __all__ = [
 PRESETS = ("standard", "fast", "heavy", "beast", "large-batch", "wide", "deep", "swarm")
 TRAININGS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(PRESETS, ()),
-    "swarm ppo.ent_coef=0.01": ("ppo.ent_coef=0.01",),
+    "swarm ppo.ent_coef=0.005 ppo.learning_rate=5e-4": ("ppo.ent_coef=0.005", "ppo.learning_rate=5e-4"),
 }
 """By the name of its row the words of each training: a preset as it stands, and what is said to mend one."""
 WINNING = ("captured", "early_success")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 import subprocess
 from contextlib import closing
 from functools import partial
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from benchmarks.campaign import Campaign, Done, Job, carry_out, findings_of, read_done, updates_of
+from benchmarks.campaign import Campaign, Done, Job, _digest, carry_out, findings_of, read_done, updates_of
 from benchmarks.fleet.lab import Lab
+from mission_tui.envs import mission_files
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FindingChanged
@@ -64,6 +66,18 @@ def test_a_job_is_named_after_all_that_it_is() -> None:
     assert len({it.name for it in (job, *others)}) == 4
     assert replace_job(job, assignments=("ppo.n_epochs=20",)).name == job.name
     assert job.launch_words == ("cartpole", "--seed", "1", "--name", job.name)
+
+
+def test_a_job_is_of_its_missions_rules(tmp_path: Path) -> None:
+    """What was trained under other rules is no result of this one, though every setting is the same."""
+    for file in mission_files("demo"):
+        shutil.copy(file, tmp_path)
+    job = Job("demo", 1, (f"env.config={tmp_path}",))
+    before = job.name
+    rewards = tmp_path / "rewards.toml"
+    rewards.write_text(rewards.read_text().replace("step_cost = 0.01", "step_cost = 0.02"))
+    _digest.cache_clear()
+    assert job.name != before
 
 
 def replace_job(job: Job, **changes: Any) -> Job:
