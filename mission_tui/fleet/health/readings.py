@@ -17,7 +17,7 @@ from mission_tui.fleet.health.episode_endings import kind_of
 from mission_tui.fleet.health.judge import acts
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.health.trust_region import radius_of
+from mission_tui.fleet.health.trust_region import StepScale, radius_of
 from mission_tui.fleet.specs.thresholds import Limits
 
 Standing = Literal["ok", "warning", "critical"]
@@ -86,11 +86,13 @@ def readings(
 
 def _trust_region(known: Mapping[str, float], settings: Settings, limits: Limits) -> Iterator[Reading]:
     kl, tag = known.get("train/approx_kl"), "train/approx_kl"
+    row, scale = Row(attempt=0, update=0, timesteps=0, metrics=known), StepScale(settings)
+    scale.update(row)
     if kl is not None:
-        radius = radius_of(Row(attempt=0, update=0, timesteps=0, metrics=known), settings)
+        radius, edge = radius_of(row, settings), scale.radius
         high, low = limits.kl_persistent, limits.policy_frozen
         held = f"{high.needed} of {high.window} updates"
-        yield Reading("kl-persistent", "KL u", tag, kl / radius, high.warning, high.critical, held=held, unit=radius)
+        yield Reading("kl-persistent", "KL u", tag, kl / edge, high.warning, high.critical, held=held, unit=edge)
         frozen, held = low.critical_kl / radius, f"{low.updates} updates"
         yield Reading("policy-frozen", "KL u (frozen)", tag, kl / radius, low.u, frozen, True, held, radius)
     first, precision = known.get("train/ratio_first"), limits.ratio
@@ -100,8 +102,9 @@ def _trust_region(known: Mapping[str, float], settings: Settings, limits: Limits
     clip, levels = known.get("train/clip_fraction"), limits.clip_fraction
     if clip is not None:
         held = f"{levels.needed} of {levels.window} updates"
+        tag, share, unit = "train/clip_fraction", scale.clipped(clip), None if scale.narrowed else 1.0
         yield Reading(
-            "clip-fraction", "clip fraction", "train/clip_fraction", clip, levels.warning, levels.critical, held=held
+            "clip-fraction", "clip fraction", tag, share, levels.warning, levels.critical, held=held, unit=unit
         )
 
 

@@ -100,3 +100,12 @@ def test_nothing_that_a_row_may_hold_raises(metrics: dict[str, Metric], speeds: 
     """Whatever a trainer said is read or left out."""
     for reading in readings(metrics, Settings(), Limits(), speeds=speeds, outcomes={"": 1}):
         assert reading.level in ("ok", "warning", "critical", None)
+
+
+def test_a_clip_range_that_decays_is_read_by_its_start() -> None:
+    """As the rules judge it: what is clipped towards the end of the schedule has passed no level."""
+    late = {"train/approx_kl": 0.01, "train/clip_range": 0.01, "train/clip_fraction": 0.9}
+    decays = Settings(clip_range=0.2, clip_range_decays=True)
+    found = {reading.rule: reading for reading in readings(late, decays, Limits()) if not reading.below}
+    assert {rule: reading.level for rule, reading in found.items()} == {"kl-persistent": "ok", "clip-fraction": "ok"}
+    assert found["clip-fraction"].on_curve(0.35) is None
