@@ -106,6 +106,16 @@ def test_budgets_by_steps_and_by_seconds() -> None:
     assert [seconds.progress_remaining(0, s) for s in (0.0, 2.5, 20.0)] == [1.0, 0.75, 0.0]
 
 
+def test_a_limit_ends_an_attempt_and_leaves_its_schedules_alone() -> None:
+    """A branch of a trial ends where its terms say; progress is that of the run's whole budget."""
+    budget = Budget.of(RunSpec(total_timesteps=100), 40)
+    assert [budget.spent(n, 0.0) for n in (39, 40)] == [False, True]
+    assert [budget.at_limit(n) for n in (39, 40)] == [False, True]
+    assert budget.progress_remaining(25, 0.0) == 0.75
+    assert Budget.of(RunSpec(duration_s=10.0), 40).spent(40, 0.0)
+    assert not Budget.of(RunSpec(total_timesteps=100)).at_limit(100)
+
+
 def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """SB3 would train on the CPU without a word."""
     spec = spec_with()
