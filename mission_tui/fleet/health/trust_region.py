@@ -13,11 +13,16 @@ from statistics import NormalDist
 from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_of, rounded
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
+from mission_tui.fleet.specs.spec import Schedule
 
 SMALLEST_CLIP, LARGEST_CLIP = 0.05, 0.5
 """A clip range annealed to nothing would make any KL infinite, and one that means "no clipping" every policy frozen."""
 HIGH_PRESSURE = 2.0
 """Update pressure from which on the settings themselves explain large steps."""
+EXTREME_PRESSURE, USUAL_PRESSURE = 40.0, 4.0
+"""The healthy runs of the score have one of up to 10."""
+EXTREME_RATE = 1e-2
+"""No published setting of PPO with Adam has as much: from here on it is the rate, whatever else there is."""
 MANY_EPOCHS = 8
 TARGET_RADII = 1.5
 """SB3 ends an update beyond 1.5 x `target_kl`; the health guide's range for it is 1 to 1.5 radii."""
@@ -102,14 +107,31 @@ def _radius(clip: float) -> float:
 
 
 def smaller_update_advice(settings: Settings, row: Row) -> tuple[str, tuple[str, ...]]:
-    """One advice and its assignments: fewer epochs where there are many, else a `target_kl`, else half the rate."""
-    pressure, epochs = pressure_of(settings, learning_rate_of(row, settings)), settings.n_epochs
+    """One advice and its assignments: a usual rate where it is far from that, fewer epochs where there are many, else a
+    `target_kl`, else half the rate.
+
+    Half as many epochs, or a `target_kl`, cure nothing where the rate is a hundred times too high
+    (docs/health/advice.md).
+    """
+    rate = learning_rate_of(row, settings)
+    pressure, epochs = pressure_of(settings, rate), settings.n_epochs
+    if pressure is not None and rate is not None and pressure >= EXTREME_PRESSURE and rate >= EXTREME_RATE:
+        return "lower the learning rate to what so many gradient steps can bear", _usual_rate(settings, rate, pressure)
     if pressure is not None and pressure >= HIGH_PRESSURE and epochs is not None and epochs >= MANY_EPOCHS:
         return "go through each rollout half as often", (f"ppo.n_epochs={epochs // 2}",)
     if settings.target_kl is None:
         target = TARGET_RADII * radius_of(row, settings)
         return "end an update early, once it has moved the policy far enough", (f"ppo.target_kl={target:.2g}",)
     return "halve the learning rate", halved_learning_rate(settings, row)
+
+
+def _usual_rate(settings: Settings, rate: float, pressure: float) -> tuple[str, ...]:
+    """The assignment of a rate, or of a schedule, that presses as usual where `rate` has `pressure`."""
+    planned, times = settings.learning_rate, USUAL_PRESSURE / pressure
+    if isinstance(planned, Schedule):
+        start, end = planned.start * times, planned.end * times
+        return (f'ppo.learning_rate={{ start = {start:.2g}, end = {end:.2g}, kind = "{planned.kind}" }}',)
+    return (f"ppo.learning_rate={rate * times:.2g}",)
 
 
 def changes_between(before: Row, after: Row) -> str:

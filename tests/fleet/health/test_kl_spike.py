@@ -120,7 +120,7 @@ def test_the_cause_names_what_changed_before() -> None:
     lines += [row(n, {"approx_kl": 0.8, "clip_range": 0.2, "learning_rate": 3e-2, "ret": 20.0}) for n in (61, 62)]
     words = judged(KlSpike, lines, Settings(gradient_steps=320, n_epochs=20, learning_rate=3e-4)).words[0]
     assert words.cause.endswith("just before: learning rate 0.0003 -> 0.03")
-    assert words.advice_set == ("ppo.n_epochs=10",)
+    assert words.advice_set == ("ppo.learning_rate=5e-05",)
 
 
 def test_its_limits_are_those_of_the_run() -> None:
