@@ -16,7 +16,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: help run test test-slow test-all check fmt lint types fast explore bench bench-report peers health health-traces zoo zoo-agents large-batch presets-measured faults tour night
+.PHONY: help run test test-slow test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour night
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -81,6 +81,10 @@ health: $(REPORTING)  ## score the health rules on every labelled run, and write
 
 health-traces: $(INSTALLED)  ## record the constructed runs that are missing: about half an hour on one core
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.health.record
+
+# SECONDS=600 begins no further pair after so long; the same command goes on where it was left.
+health-advice: $(INSTALLED)  ## whether advice cures each sick construction; writes docs/health/advice.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.health.advice --seconds $(or $(SECONDS),inf)
 
 # SECONDS=600 stops in good order after so long; the same command goes on where it was left, in build/.
 zoo: $(BENCH_ENV)  ## the RL zoo's table trained here, five seeds each; writes docs/zoo.md. About an hour on two cores
