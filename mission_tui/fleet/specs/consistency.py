@@ -69,15 +69,18 @@ def cautions(spec: Spec) -> tuple[str, ...]:
     return tuple(_cautions(spec)) if spec.run.command is None else ()
 
 
+def is_python(command: Sequence[str]) -> bool:
+    """Whether the words of `command` start Python, as far as they tell."""
+    return any(word.rpartition("/")[2].startswith("python") or word.endswith(".py") for word in command)
+
+
 def default_threads(specs: Sequence[Spec], environ: Mapping[str, str], cores: int, busy: int) -> Iterator[str]:
     """A warning for each Python command of `specs` that says no number of threads, where `busy` of the `cores`
     are taken or come to be: torch and NumPy then start a thread for every core, and these wait for each other.
     """
     others = busy + len(specs) - 1
     for spec in specs:
-        if not any(
-            word.rpartition("/")[2].startswith("python") or word.endswith(".py") for word in spec.run.command or ()
-        ):
+        if not is_python(spec.run.command or ()):
             continue
         said = spec.run.threads is not None or any(name in environ or name in spec.run.env for name in THREAD_VARIABLES)
         if not said and others > 0:

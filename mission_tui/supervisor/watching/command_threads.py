@@ -14,6 +14,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FindingChanged
 from mission_tui.fleet.health import acts, cleared
 from mission_tui.fleet.health.thread_contention import ID, MUCH, ProcessLook, ThreadContention, ThreadLook
+from mission_tui.fleet.specs.consistency import is_python
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.supervisor.host.process_files import thread_times
 from mission_tui.supervisor.runs.core import Core
@@ -51,7 +52,7 @@ class CommandThreads:
         before, self._attempts = self._attempts, {}
         for run in list(self._core.live.values()):
             spec = run.spec
-            if spec is None or spec.run.command is None or not run.attempt or acts(spec.keep.health, ID) == "off":
+            if spec is None or not run.attempt or not is_watched(spec):
                 continue
             known = before.get(run.id)
             if known is None or known.number != run.attempt:
@@ -111,6 +112,11 @@ class CommandThreads:
         journal = self._core.store.run(run_id).journal
         mine = (it for it in journal.findings.values() if it.rule == ID and it.attempt == journal.attempt)
         return next((it for it in mine if it.state == "open"), None)
+
+
+def is_watched(spec: Spec) -> bool:
+    """Whether the advice would mean anything: it is a command that starts Python, and nobody switched the rule off."""
+    return is_python(spec.run.command or ()) and acts(spec.keep.health, ID) != "off"
 
 
 def _process(now: dict[int, tuple[int, int]], then: dict[int, tuple[int, int]], elapsed_s: float) -> ProcessLook:

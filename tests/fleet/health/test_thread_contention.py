@@ -34,7 +34,7 @@ def test_many_threads_on_the_few_cores_that_others_leave_are_a_finding_with_the_
         "16 threads of it share about 4 of 16 cores with others at work: they wait for a core 75% of the time that "
         "they want to compute"
     )
-    assert "does not say how many threads to use" in words.cause
+    assert "run.threads is not set, and torch and NumPy start up to 16" in words.cause
     assert words.advice_set == ("run.threads=1",)
     assert "OMP_NUM_THREADS=1" in words.advice
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from msgspec import structs
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.health.thread_contention import ID
@@ -15,6 +16,7 @@ from mission_tui.fleet.specs.spec import KeepSpec, RunSpec, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep, ThreadContentionLimits
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.supervisor.host.process_files import thread_times
+from mission_tui.supervisor.watching.command_threads import is_watched
 from tests.supervisor.conftest import Lab
 
 CORES = len(os.sched_getaffinity(0))
@@ -67,6 +69,15 @@ def test_threads_that_wait_for_cores_are_a_finding_while_they_do(lab: Lab, neigh
     (lab.root / "one-is-enough").touch()
     over = lab.wait(many, lambda view: contention(view)[-1].state == "cleared", 90)
     assert len(contention(over)) == 1
+
+
+def test_only_python_is_told_of_threads_that_a_variable_would_limit() -> None:
+    """Another program may want its threads; nor is anybody told who switched the rule off, or who trains with us."""
+    assert is_watched(script(2))
+    assert not is_watched(Spec(preset="command", run=RunSpec(command=("ffmpeg", "-threads", "8"))))
+    silent = KeepSpec(health=HealthKeep(thread_contention=ThreadContentionLimits(act="off")))
+    assert not is_watched(structs.replace(script(2), keep=silent))
+    assert not is_watched(Spec(preset="p"))
 
 
 def test_the_kernel_tells_of_each_thread_how_long_it_waited() -> None:
