@@ -133,6 +133,6 @@ def _cause(spec: Spec, cores: int) -> str:
     if spec.run.threads is not None:
         return f"run.threads = {spec.run.threads} is more than the cores that are left beside other programs"
     return (
-        f"run.threads is not set, and torch and NumPy start up to {cores}, one for each core, unless OMP_NUM_THREADS says "
-        "otherwise; threads that wait for each other at every step can make it 20 times slower"
+        f"run.threads is not set, and torch and NumPy start up to {cores}, one for each core, unless OMP_NUM_THREADS "
+        "says otherwise; threads that wait for each other at every step can make it 20 times slower"
     )
