@@ -56,11 +56,18 @@ class EndedElsewhere(NamedTuple):
         return f"{runs} ended in {self.root} since you last looked: mission-tui --runs-dir {self.root}"
 
 
-def note_ends(root: Path, ended: Iterable[float], environ: Mapping[str, str]) -> None:
-    """Runs ended at `root` at these unix times. Blocks; raises nothing."""
+def note_ends(root: Path, ended: Iterable[float], environ: Mapping[str, str], since_t: float = 0.0) -> None:
+    """Runs ended at `root` at these unix times; those before `since_t` count only where ends before it are noted.
+
+    Blocks; raises nothing.
+    """
     file = _file(root, environ)
     known = _read(file)
-    ends = sorted({*(known.ended if known is not None else ()), *ended})[-MOST_ENDS:]
+    noted = () if known is None else known.ended
+    news = {t for t in ended if t > min((since_t, *noted))} - set(noted)
+    if not news:
+        return
+    ends = sorted({*noted, *news})[-MOST_ENDS:]
     with suppress(OSError, MissionError):
         make_folder(file.parent)
         write_atomic(file, msgspec.json.encode(_Ends(str(root), tuple(ends))))

@@ -51,6 +51,18 @@ def test_roots_that_are_gone_and_ends_of_last_year_are_no_news(tmp_path: Path, e
     assert ended_elsewhere(tmp_path, environ) == ()
 
 
+def test_a_supervisor_tells_of_its_own_time_and_of_what_ended_since_it_was_told_last(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    """Old runs of a root that is used for the first time are no news; those that ended while none was there are."""
+    there, now = a_root(tmp_path), time.time()
+    note_ends(there, [now - 500, now - 400], environ, since_t=now - 100)
+    assert ended_elsewhere(tmp_path, environ) == ()
+    note_ends(there, [now - 400, now - 50], environ, since_t=now - 100)
+    note_ends(there, [now - 400, now - 50, now - 40], environ, since_t=now - 10)
+    assert [ended.runs for ended in ended_elsewhere(tmp_path, environ)] == [2]
+
+
 def test_nothing_is_read_of_a_root_itself(tmp_path: Path, environ: dict[str, str]) -> None:
     """Whatever lies there: a runs root may be anybody's by now."""
     there = a_root(tmp_path)

@@ -15,13 +15,14 @@ import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import OtherProgram
 from mission_tui.ipc.roots import live_roots, write_live_count
 from mission_tui.procfs import process_ids
-from mission_tui.records.used_roots import note_ends
+from mission_tui.records.used_roots import MOST_ENDS, note_ends
 from mission_tui.supervisor.host.process_files import ProcessStat, read_stat, vram_of
 from mission_tui.supervisor.runs.machine_state import MachineState
 from mission_tui.supervisor.runs.registry import Runs
@@ -195,15 +196,16 @@ class OtherRoots:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._told: int | None = None
-        self._lived: frozenset[str] = frozenset()
+        self._over: tuple[str, ...] = ()
+        self._began_t = time.time()
         self._noting: asyncio.Task[None] | None = None
         self._beats = 0
         self._looking: asyncio.Task[None] | None = None
 
     def poll(self, *, attended: bool) -> None:
         """Write down how many runs live or wait here, when that changed; find other roots while a client watches."""
-        self._note_ends()
-        live = len(self._lived)
+        live = len(self._runs.store.live_ids())
+        self._note_ends(live)
         if live != self._told:
             try:
                 write_live_count(self._runs.root, live)
@@ -215,15 +217,17 @@ class OtherRoots:
             self._runs.duties.follow("search for other roots", self._looking)
         self._beats = self._beats + 1 if attended else 0
 
-    def _note_ends(self) -> None:
-        """What ended since the last beat: who looks at another runs root is told of it."""
+    def _note_ends(self, live: int) -> None:
+        """Which runs ended last, where that changed: who looks at another runs root is told of it."""
         store = self._runs.store
-        before, self._lived = self._lived, frozenset(store.live_ids())
-        over = [run_id for run_id in before - self._lived if run_id in store]
-        ended = [t for run_id in over if (t := store.run(run_id).journal.ended_t) is not None]
-        if ended:
-            self._noting = asyncio.create_task(asyncio.to_thread(note_ends, self._runs.root, ended, os.environ))
-            self._runs.duties.follow("noting ends for other roots", self._noting)
+        over = tuple(store.run_ids()[live : live + MOST_ENDS])
+        if over == self._over or (self._noting is not None and not self._noting.done()):
+            return
+        self._over = over
+        ended = [view.ended_t for view in store.ended(0, MOST_ENDS)[0] if view.ended_t is not None]
+        note = partial(note_ends, self._runs.root, ended, os.environ, self._began_t)
+        self._noting = asyncio.create_task(asyncio.to_thread(note), name="ends")
+        self._runs.duties.follow("noting ends for other roots", self._noting)
 
     def forget(self) -> None:
         """The socket folder was made again: nothing is written in it yet."""
