@@ -50,11 +50,20 @@ class Thinned(Struct, frozen=True):
     outcomes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
+_BLOCK = 64
+"""Rows whose least and greatest cell are kept, because a chart of a long run asks for those of all of it again."""
+
+
 class Column(Struct):
-    """One series: `cells[i]` belongs to row i; shorter than the rows when the latest ones are blank."""
+    """One series: `cells[i]` belongs to row i; shorter than the rows when the latest ones are blank.
+
+    `lows[b]` and `highs[b]` are the extremes of block b, nan where a cell of it is, and follow when they are asked for.
+    """
 
     cells: array[float] = field(default_factory=lambda: array("f"))
     nans: set[int] = field(default_factory=set)
+    lows: array[float] = field(default_factory=lambda: array("f"))
+    highs: array[float] = field(default_factory=lambda: array("f"))
 
     def put(self, row: int, value: float) -> None:
         cells = self.cells
@@ -64,16 +73,40 @@ class Column(Struct):
             cells.append(value)
         else:
             cells[row] = value
+            self._forget_blocks(row)
         if math.isnan(value):
             self.nans.add(row)
 
     def cut(self, rows: int) -> None:
         del self.cells[rows:]
+        self._forget_blocks(rows)
         self.nans = {row for row in self.nans if row < rows}
 
     def drop_first(self, rows: int) -> None:
         del self.cells[:rows]
+        self._forget_blocks(0)
         self.nans = {row - rows for row in self.nans if row >= rows}
+
+    def _forget_blocks(self, row: int) -> None:
+        """From the block of `row` on they are taken anew."""
+        del self.lows[row // _BLOCK :], self.highs[row // _BLOCK :]
+
+    def span(self, first: int, last: int) -> tuple[float, float] | None:
+        """The least and greatest of rows first..last-1; None where one of them is nan or missing."""
+        begin, end = -(-first // _BLOCK), min(last, len(self.cells)) // _BLOCK
+        if end <= begin or last > len(self.cells):
+            cells = self.cells[first:last]
+            return None if len(cells) < last - first or math.isnan(sum(cells)) else (min(cells), max(cells))
+        for block in range(len(self.lows), end):
+            cells = self.cells[block * _BLOCK : (block + 1) * _BLOCK]
+            broken = math.isnan(sum(cells))
+            self.lows.append(math.nan if broken else min(cells))
+            self.highs.append(math.nan if broken else max(cells))
+        lows, highs = self.lows[begin:end], self.highs[begin:end]
+        for rest in (self.cells[first : begin * _BLOCK], self.cells[end * _BLOCK : last]):
+            lows.extend(rest)
+            highs.extend(rest)
+        return None if math.isnan(sum(lows)) else (min(lows), max(highs))
 
     def at(self, row: int) -> float | None:
         if row >= len(self.cells) or (math.isnan(self.cells[row]) and row not in self.nans):
@@ -255,6 +288,8 @@ class Columns:
         column = self._columns.get(name)
         if column is None:
             return None, None
+        if (span := column.span(first, last)) is not None:
+            return _short(span[0]), _short(span[1])
         cells = column.cells[first:last]
         if math.isnan(sum(cells)):
             if any(row in column.nans for row in range(first, last)):

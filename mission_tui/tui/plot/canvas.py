@@ -16,6 +16,8 @@ from mission_tui.tui.drawing.strips import Part
 DOTS_ACROSS, DOTS_UP = 2, 4
 """Dots of one cell."""
 _BRAILLE = 0x2800
+_CHARACTERS = {0: " "} | {dots: chr(_BRAILLE + dots) for dots in range(1, 256)}
+"""By the dots of a cell, for `str.translate`."""
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """By row and column of a cell: Unicode's numbering of braille dots."""
 
@@ -103,9 +105,29 @@ class Canvas:
 
     def lines(self) -> Iterator[list[Part]]:
         """The rows from top to bottom, neighbours of one style as one part."""
+        written = {at // self.columns for at in self._glyphs}
         for row in range(self.rows):
-            cells = [self._cell(row * self.columns + column, column) for column in range(self.columns)]
+            begin = row * self.columns
+            if not self._tints and row not in written:
+                yield self._plain_row(begin, begin + self.columns)
+                continue
+            cells = [self._cell(begin + column, column) for column in range(self.columns)]
             yield [("".join(char for char, _ in run), ink) for ink, run in _runs(cells)]
+
+    def _plain_row(self, begin: int, end: int) -> list[Part]:
+        """A row of dots alone, as most are: one pass without a tuple for each cell."""
+        dots, inks = self._dots, self._inks
+        parts: list[Part] = []
+        first, ink = begin, INK
+        for at in range(begin, end):
+            own = inks[at] if dots[at] else INK
+            if own is not ink:
+                if at > first:
+                    parts.append((dots[first:at].decode("latin-1").translate(_CHARACTERS), ink))
+                first, ink = at, own
+        if end > first:
+            parts.append((dots[first:end].decode("latin-1").translate(_CHARACTERS), ink))
+        return parts
 
     def _cell(self, at: int, column: int) -> Part:
         dots = self._dots[at]

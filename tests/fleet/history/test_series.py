@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.history.series import MAX_COLUMNS, MAX_POINTS, Columns
@@ -135,3 +140,30 @@ def test_steps_between_two_moments_are_those_of_its_updates_and_parts_of_them() 
     later.append(UpdateDone(9, 1, 9, 900, 90.0, 8.0, 2.0, 10.0))
     assert later.steps_between(50.0, 95.0) is None
     assert Columns().steps_between(0.0, 1.0) is None
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.just("nan"), st.floats(-1e6, 1e6, width=32)), min_size=1, max_size=300),
+    st.lists(st.tuples(st.integers(1, 300), st.integers(1, 40)), max_size=3),
+)
+def test_extremes_that_are_kept_are_those_of_the_cells(
+    values: list[float | str | None], again: list[tuple[int, int]]
+) -> None:
+    """Whatever was asked before, taken back and written again, or forgotten at the front."""
+    made = columns(*values)
+    made.thin([KL], 0, None, 3)
+    for back, points in again:
+        made.rewind(back)
+        for number in range(back + 1, back + points):
+            made.append(update(number, approx_kl=float(number)))
+        fresh = copy.deepcopy(made)
+        for column in fresh._columns.values():
+            column._forget_blocks(0)
+        assert made.thin([KL], 0, None, points) == fresh.thin([KL], 0, None, points)
+        made.keep_last(back)
+    cells = [made._columns[KL].at(at) for at in range(len(made))] if KL in made.names else []
+    known = [cell for cell in cells if cell is not None]
+    if known and not any(map(math.isnan, known)):
+        whole = made.thin([KL], 0, None, 1)
+        assert whole.low[KL] == (pytest.approx(min(known)),)
+        assert whole.high[KL] == (pytest.approx(max(known)),)
