@@ -77,9 +77,14 @@ class Picker(Sheet[str]):
     @on(Input.Changed)
     def _filter(self, event: Input.Changed) -> None:
         words = event.value.lower().split()
-        found = [one for one in self._choices if all(word in f"{one.label} {one.detail}".lower() for word in words)]
-        first = [one for one in found if words and one.label.lower().startswith(words[0])]
-        self.query_one(Choices).offer(first + [one for one in found if one not in first])
+        found = [one for one in self._choices if all(word in one.searched for word in words)]
+
+        def place(one: Choice) -> tuple[bool, bool]:
+            """What begins so comes first, then what is called so."""
+            label = one.label.lower()
+            return not (words and label.startswith(words[0])), not all(word in label for word in words)
+
+        self.query_one(Choices).offer(sorted(found, key=place) if words else found)
         self._told()
 
     @on(Input.Submitted)

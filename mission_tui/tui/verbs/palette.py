@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.commands import CATALOGUE, is_applicable
+from mission_tui.fleet.specs.spec import LIVE_KEYS
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.actions import key_label, offered
@@ -20,7 +21,51 @@ from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.verbs.launch import ask_first, launch
 from mission_tui.tui.verbs.orders import Verb, names
+from mission_tui.tui.verbs.resume import set_
 from mission_tui.tui.widgets.choices import Choice
+
+_COLOURS = "MISSION_TUI_THEME=light before mission-tui is for a light terminal, NO_COLOR=1 for one without colours"
+_ALSO = {
+    "kill": "delete end abort terminate",
+    "stop": "end quit finish cancel",
+    "remove": "delete trash discard",
+    "prune": "delete old trash",
+    "clean": "delete leftovers zombies",
+    "leave": "quit exit close",
+    "resume": "restart continue go on unpause",
+    "resume with": "restart change settings",
+    "clone": "restart copy duplicate again",
+    "set": "settings change learning rate lr hyperparameter",
+    "new": "start launch run settings form",
+    "undo": "revert",
+    "pause": "hold wait",
+    "park": "hibernate free memory",
+    "rename": "name title",
+    "checkpoint": "save",
+    "evaluate": "test play score",
+    "apply": "fix repair advice",
+    "acknowledge": "mute dismiss",
+    "silence": "mute ignore",
+    "bell": "sound mute alarm",
+    "findings": "health problems warnings",
+    "details": "config settings hyperparameters",
+    "open": "show chart curve plot",
+    "compare": "diff difference",
+    "replay": "history past time",
+    "filter": "search find",
+    "shell": "terminal folder directory",
+    "export": "zip sb3 download",
+    "ppo.learning_rate": "lr rate step size",
+    "ppo.ent_coef": "entropy exploration",
+    "ppo.n_epochs": "epochs passes",
+    "run.total_timesteps": "budget length longer steps",
+}
+"""What people type who call it something else."""
+
+
+def _also(name: str) -> str:
+    return _ALSO.get(name, "").replace("_", " ") + " " + name.replace("_", " ")
+
 
 _HELP = "A verb and its options, as after mission-tui in a shell; VERB --help says which there are."
 
@@ -28,7 +73,7 @@ _HELP = "A verb and its options, as after mission-tui in a shell; VERB --help sa
 async def palette(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Carry out, start or open what is taken."""
     choices = [
-        Choice(f"do {action.call}", action.label, action.help, key_label(action.keys[0]))
+        Choice(f"do {action.call}", action.label, action.help, key_label(action.keys[0]), _also(action.name))
         for action in offered(app_context.shown.PLACE, readonly=app_context.readonly)
         if action.menu
     ]
@@ -38,14 +83,28 @@ async def palette(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
             for preset in app_context.presets
             if preset.error is None
         ]
-        choices += [Choice(f"type {row.word}", row.word, row.help) for row in CATALOGUE if row.word and not row.keys]
+        choices += [
+            Choice(f"type {row.word}", row.word, row.help, also=_also(row.name))
+            for row in CATALOGUE
+            if row.word and not row.keys
+        ]
+        choices += [
+            Choice(f"set {key}", key, "change it while the chosen run trains", also=f"setting {_also(key)}")
+            for key in LIVE_KEYS
+        ]
+    choices.append(Choice("tell theme", "colours", _COLOURS, also="theme dark light palette"))
     runs = app_context.snapshot.runs if app_context.snapshot else ()
     choices += [Choice(f"open {view.id}", f"open {view.name}", f"{state_word(view)}  {view.id}") for view in runs]
     taken = await app_context.ask_user(Picker("Commands", choices, typed=True))
     if taken is None:
         return
     kind, _, value = taken.partition(" ")
-    if kind == "do":
+    if kind == "tell":
+        app_context.toast(_COLOURS, seconds=8.0)
+    elif kind == "set":
+        one = app_context.shown.chosen()
+        await set_(app_context, (one,) if one is not None else (), f"{value}=")
+    elif kind == "do":
         await app_context.press(value)
     elif kind == "type":
         await type_command(app_context, f"{value} ")

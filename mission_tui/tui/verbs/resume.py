@@ -116,8 +116,8 @@ async def _ask_to_resume(
     )
 
 
-async def set_(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
-    """Ask which, show what they do, and set them once that is agreed to."""
+async def set_(app_context: AppContext, runs: tuple[RunView, ...], begun: str = "") -> None:
+    """Ask which, on a line that begins so, show what they do, and set them once that is agreed to."""
     for view in _settable(app_context, runs):
         title = f"Change settings of {view.name} {_when(view)}"
 
@@ -125,7 +125,7 @@ async def set_(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
             await _set(app_context, view, settings_in(said))
 
         help_ = _HELP_TO_SET if view.state != "queued" else _HELP_TO_SET_QUEUED
-        await ask_line(app_context, title, help_, "shows what they do", "ppo.learning_rate=1e-4", judge)
+        await ask_line(app_context, title, help_, "shows what they do", "ppo.learning_rate=1e-4", judge, begun)
 
 
 async def set_advice(app_context: AppContext, runs: tuple[RunView, ...]) -> None:

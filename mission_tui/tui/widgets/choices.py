@@ -20,12 +20,18 @@ _FEWEST_CELLS = 10
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`value` is what choosing it gives; `key` chooses it at once where nothing is typed."""
+    """`value` is what choosing it gives; `key` chooses it at once where nothing is typed. `also` is found by typing."""
 
     value: str
     label: str
     detail: str = ""
     key: str = ""
+    also: str = ""
+
+    @property
+    def searched(self) -> str:
+        """All that typing finds it by."""
+        return f"{self.label} {self.detail} {self.also}".lower()
 
 
 class Choices(Lines):

@@ -1,0 +1,71 @@
+"""The palette finds commands and settings by what people call them, and the help explains signs and numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from mission_tui.ipc.requests import Set
+from mission_tui.tui.screens.picker import Picker
+from mission_tui.tui.screens.questions import LineInputScreen
+from mission_tui.tui.screens.verdict import VerdictScreen
+from mission_tui.tui.widgets.choices import Choices
+from tests.tui.stage import Stage, staged
+
+
+async def found(stage: Stage, words: str) -> list[str]:
+    """The choices that typing `words` into the palette leaves."""
+    await stage.press("colon")
+    await stage.until(lambda: isinstance(stage.screen, Picker))
+    await stage.press(*(" " if it == " " else it for it in words.replace(" ", "\0").split("\0")[0]))
+    for rest in words.split(" ")[1:]:
+        await stage.press("space", *rest)
+    labels = [choice.label for choice in stage.screen.query_one(Choices).choices]
+    await stage.press("escape")
+    return labels
+
+
+@pytest.mark.parametrize(
+    ("words", "label"),
+    [
+        ("delete", "remove"),
+        ("restart", "resume"),
+        ("quit", "leave"),
+        ("theme", "colours"),
+        ("learning rate", "ppo.learning_rate"),
+        ("entropy", "ppo.ent_coef"),
+        ("save", "checkpoint"),
+    ],
+)
+async def test_what_people_call_it_finds_it(words: str, label: str) -> None:
+    """`delete` is `remove` here, and `quit` is `leave`."""
+    async with staged() as stage:
+        assert label in await found(stage, words)
+
+
+async def test_a_setting_that_is_taken_is_begun_for_the_chosen_run() -> None:
+    """Its line waits for the value; what that does is shown before it is set."""
+    async with staged() as stage:
+        await stage.press("colon", *"learning", "space", *"rate", "enter")
+        await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
+        await stage.shows("ppo.learning_rate=")
+        await stage.press(*"1e-4", "enter")
+        await stage.until(lambda: isinstance(stage.screen, VerdictScreen))
+        assert stage.client.asked_for(Set)[-1].assignments == ("ppo.learning_rate=1e-4",)
+
+
+async def test_the_help_explains_signs_and_numbers() -> None:
+    """Each shape of a state, an end and a severity, and the short names of metrics; actions stand there by name."""
+    async with staged(size=(100, 60)) as stage:
+        await stage.press("question_mark")
+        await stage.shows("pause: hold at the next update")
+        await stage.press("end")
+        for said in (
+            "◐",
+            "⊘",
+            "ended: killed",
+            "▲",
+            "warning: look at it",
+            "explained variance: 1 where",
+            "entropy over",
+        ):
+            await stage.shows(said)
