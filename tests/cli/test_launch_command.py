@@ -23,7 +23,7 @@ def test_waiting_for_a_command_ends_as_it_ends(quick: Shell) -> None:
     done = quick("launch", "--name", "bad", "--wait", "--json", "--", "sh", "-c", "echo why; exit 3")
     assert done.returncode == 1
     (run,) = json.loads(done.stdout)["runs"]
-    assert (run["name"], run["outcome"], run["kind"], run["cause"]) == ("bad", "failed", "exit", "exited 3: why")
+    assert (run["name"], run["outcome"], run["kind"], run["cause"]) == ("bad", "failed", "exit", "exit code 3: why")
     assert (run["update"], run["timesteps"], run["steps_per_s"], run["can"]) == (None, None, None, [])
 
 

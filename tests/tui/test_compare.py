@@ -57,7 +57,7 @@ async def test_seeds_of_one_setting_are_one_curve_with_their_interval() -> None:
         answer(stage, *sides, a_side(views[3], 1, 1.0, gamma=0.9))
         await stage.press(*["space"] * 4, "c")
         await stage.shows("seeds of one setting together")
-        await stage.shows("95 % of the mean")
+        await stage.shows("95 % CI of the mean")
         await stage.shows("A-C")
         await stage.shows("1 seed of cart-3: no interval")
 

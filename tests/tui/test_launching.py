@@ -16,6 +16,7 @@ from tests.tui.stage import PRESETS, Stage, staged
 async def launched(stage: Stage, *keys: str) -> None:
     """Press launch keys and let the moment pass in which they are held."""
     await stage.pilot.press(*keys)
+    await stage.until(lambda: len(stage.app._gate._held) == len(keys), "the keys came through")
     stage.clock.advance(0.5)
 
 

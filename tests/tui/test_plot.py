@@ -253,7 +253,7 @@ def test_the_picture_shows_curve_marks_band_and_evaluation_without_colours() -> 
     assert all(sign in lines[-2] for sign in "↓2■┴")
     assert content.scene is not None
     (meaning,) = signs(content.scene.marks, 60)
-    assert meaning.text.split() == ["↓", "saved", "■", "evaluated,", "95%", "2", "resumed", "▲░", "finding"]
+    assert meaning.text.split() == ["↓", "saved", "■", "eval", "95", "%", "CI", "2", "resumed", "▲░", "finding"]
 
 
 def test_several_curves_bear_their_letters() -> None:

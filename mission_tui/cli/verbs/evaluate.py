@@ -119,7 +119,8 @@ def _print(result: dict[str, Any]) -> None:
     if result["ci95"] is None:
         write("no interval: that needs more than one episode")
     else:
-        write(f"95 % interval of the mean {' to '.join(map(measure, result['ci95']))}")
+        policy = "deterministic policy" if result.get("deterministic", True) else "stochastic policy"
+        write(f"{policy}, 95 % CI of the mean {' to '.join(map(measure, result['ci95']))}")
     if len(result.get("by_seed", ())) > 1:
         means = "  ".join(f"{it['seed']}: {measure(it['mean'])}" for it in result["by_seed"])
         write(f"mean by seed {means}")

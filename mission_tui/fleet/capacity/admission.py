@@ -242,7 +242,7 @@ def _cores_wanted(specs: Sequence[Spec], cores: int, live: Sequence[Spec], elsew
     beside = f", {' and '.join(others)}," if others else ""
     unhurried = max(1, runs * cores // wanted)
     sentence = (
-        f"{runs} runs at once{beside} keep {wanted} cores busy and there are {cores}: each runs at "
-        f"{cores / wanted:.0%} of its speed alone at best, {unhurried} would run at full speed{remedy}"
+        f"{runs} runs{beside} need {wanted} cores and you have {cores}: each runs at about {cores / wanted:.0%} speed, "
+        f"{unhurried} would run at full speed{remedy}"
     )
     return [sentence]

@@ -55,7 +55,8 @@ def gain_sentence(gain: MarginalGain, name: str) -> str:
         how = "alone" if gain.together == 1 else "together"
         return f"{subject} began {how}: {_rate(gain.more_per_s)} steps/s"
     if gain.verdict == "swapped":
-        return f"{subject} {gain.change} while others came or went: what it brought cannot be measured"
+        unknown = "effect on total speed unknown: other runs started or ended at the same time"
+        return f"{subject} {gain.change}: {unknown}"
     if gain.verdict == "unlike":
         return _unlike(gain, subject)
     first, then = gain.less_per_s, gain.more_per_s

@@ -32,14 +32,14 @@ class Stopped(Struct, frozen=True, tag="stopped", tag_field="outcome"):
     """Asked to stop, saved, ended; resumes from `checkpoint`. A command may have saved more than it reported."""
 
     checkpoint: str | None
-    cause: str = "stopped on request"
+    cause: str = "stopped by you"
 
 
 class Killed(Struct, frozen=True, tag="killed", tag_field="outcome"):
     """Asked to end at once; `checkpoint` is the last one saved before, if any."""
 
     checkpoint: str | None
-    cause: str = "killed on request"
+    cause: str = "killed by you"
 
 
 class Failed(Struct, frozen=True, tag="failed", tag_field="outcome"):

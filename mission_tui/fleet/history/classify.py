@@ -77,7 +77,7 @@ def never_begun(asked: Collection[Verb], last_checkpoint: str | None) -> Outcome
     """The outcome of an attempt of which no process was ever seen, given the newest verified checkpoint of before."""
     if not ENDING & set(asked):
         return Failed("start", "its keeper was never started, or died at once", last_checkpoint)
-    cause = "ended on request before it had begun"
+    cause = "ended by you before it had begun"
     if last_checkpoint is None or "kill" in asked:
         return Killed(last_checkpoint, cause)
     return Stopped(last_checkpoint, cause)
@@ -87,7 +87,7 @@ def _of_command(facts: ExitFacts | None, asked: Collection[Verb], checkpoint: st
     """Exit 0 is finished. What ended within its grace after it was asked to has stopped, whatever it exited with."""
     if facts is None:
         if "stop" in asked and "kill" not in asked and not rebooted:
-            return Stopped(checkpoint, "ended on request; its exit code is not known")
+            return Stopped(checkpoint, "stopped by you; its exit code is not known")
         return _unseen(None, asked, checkpoint, rebooted)
     if facts.start_error is not None:
         return Failed("start", _sentence(facts.start_error, "its process could not be started"), checkpoint)
@@ -95,15 +95,15 @@ def _of_command(facts: ExitFacts | None, asked: Collection[Verb], checkpoint: st
         return Killed(checkpoint, _why_killed(facts, asked))
     if facts.asked == "term" or "stop" in asked:
         how = f" ({_exit_words(facts)})" if facts.signal != signal.SIGTERM and facts.code != 0 else ""
-        return Stopped(checkpoint, f"{_unasked(facts, asked) or 'ended on request'}{how}")
+        return Stopped(checkpoint, f"{_unasked(facts, asked) or 'stopped by you'}{how}")
     if facts.code == 0:
-        return Finished(checkpoint, "exited 0")
+        return Finished(checkpoint, "exit code 0")
     failed = _failed(None, facts, checkpoint)
     return failed if facts.code is None else structs.replace(failed, kind="exit", cause=_exited(facts))
 
 
 def _exit_words(facts: ExitFacts) -> str:
-    return _signal_name(facts.signal) if facts.signal is not None else f"exited {facts.code}"
+    return _signal_name(facts.signal) if facts.signal is not None else f"exit code {facts.code}"
 
 
 def _unseen(end: TrainingEnded | None, asked: Collection[Verb], checkpoint: str | None, rebooted: bool) -> Outcome:
@@ -134,7 +134,7 @@ def _as_told(end: TrainingEnded, checkpoint: str | None, *, hung: bool, unasked:
         case "finished" if checkpoint is not None:
             return Finished(checkpoint, _sentence(end.cause, "reached its budget") + after)
         case "stopped" if checkpoint is not None:
-            return Stopped(checkpoint, _sentence(end.cause, unasked or "stopped on request") + after)
+            return Stopped(checkpoint, _sentence(end.cause, unasked or "stopped by you") + after)
         case "failed":
             return Failed(end.failure or "unknown", _sentence(end.cause, "failed without naming a cause"), checkpoint)
         case _:
@@ -146,11 +146,11 @@ def _why_killed(facts: ExitFacts, asked: Collection[Verb]) -> str:
     if facts.escalated:
         return f"{unasked}; it did not end in time and was killed" if unasked else "did not stop in time and was killed"
     if facts.code is None and facts.signal is None:
-        return "killed on request, but its process does not die"
+        return "killed by you, but its process does not die"
     if unasked:
         return unasked if facts.asked == "quit" else f"{unasked} before it could save"
     if facts.asked == "quit" or "kill" in asked:
-        return "killed on request"
+        return "killed by you"
     return "ended by SIGTERM before it could save"
 
 
@@ -164,7 +164,7 @@ def _failed(end: TrainingEnded | None, facts: ExitFacts, checkpoint: str | None)
     if facts.code == EX_CONFIG:
         return Failed("config", last_line or "its settings cannot be used; its log says more", checkpoint)
     if facts.code == 0:
-        return Failed("unknown", "exited 0 without saying how it ended", checkpoint)
+        return Failed("unknown", "exit code 0 without saying how it ended", checkpoint)
     if facts.code is None:
         return Failed("unknown", "its process does not die", checkpoint)
     return Failed("unknown", _exited(facts, said), checkpoint)
@@ -173,7 +173,7 @@ def _failed(end: TrainingEnded | None, facts: ExitFacts, checkpoint: str | None)
 def _exited(facts: ExitFacts, said: str = "") -> str:
     last_line = _last_line(facts.last_output)
     full = f"; {facts.disk_full}" if facts.disk_full else ""
-    return f"exited {facts.code}{said}" + (f": {last_line}" if last_line else "") + full
+    return f"exit code {facts.code}{said}" + (f": {last_line}" if last_line else "") + full
 
 
 def _signal_name(number: int) -> str:

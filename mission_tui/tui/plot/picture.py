@@ -29,7 +29,7 @@ _RAISED = "░"
 MARKS: Mapping[MarkKind, tuple[str, Style, str]] = {
     "set": ("│", colours.KEY, "set"),
     "checkpoint": ("↓", colours.GOOD, "saved"),
-    "evaluation": ("■", colours.BOLD, "evaluated, 95%"),
+    "evaluation": ("■", colours.BOLD, "eval 95 % CI"),
     "resume": (":", colours.INK, "resumed"),
 }
 """Signs and words, in the order in which a later one covers an earlier one on the axis."""

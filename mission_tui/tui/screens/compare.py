@@ -242,7 +242,7 @@ def _seeds(found: Comparison, width: int) -> list[Strip]:
             interval = numbers.DASH if spread.interval is None else " to ".join(say(end) for end in spread.interval)
             cells = (title, seeds, say(spread.median), say(spread.low), say(spread.high), interval)
             rows.append(_Facts(name, _hue(found, place), cells))
-    heads = (("measure", 0), ("seeds", 1), ("median", 0), ("least", 2), ("greatest", 2), ("95 % of the mean", 1))
+    heads = (("measure", 0), ("seeds", 1), ("median", 0), ("least", 2), ("greatest", 2), ("95 % CI of the mean", 1))
     return _table(heads, rows, width)
 
 

@@ -22,6 +22,7 @@ from mission_tui.present.run_state import state_word
 from mission_tui.run_module import module_words
 from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, offered
 from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.legend_words import METRICS, symbols
 from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, line, wrap
 from mission_tui.tui.screens.sheet import Sheet, still_open
@@ -59,7 +60,7 @@ class HelpScreen(Sheet[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "turn_away", "back")]
 
     def __init__(self, place: Place, presets: Sequence[PresetChoice], *, readonly: bool) -> None:
-        super().__init__("Keys", "Esc back   ↑ ↓ scroll   Shift-drag selects text")
+        super().__init__("Keys, then symbols and numbers (End)", "Esc back   ↑ ↓ scroll   Shift-drag selects text")
         self._place = place
         self._presets = presets
         self._readonly = readonly
@@ -72,9 +73,12 @@ class HelpScreen(Sheet[None]):
             if actions:
                 rows += [[], [(title, colours.LIVE)]] if rows else [[(title, colours.LIVE)]]
             for action in actions:
-                rows += (
-                    self._preset_rows(width) if action.name == "launch" else _rows(_keys(action), action.help, width)
-                )
+                named = action.help if group == "move" else f"{action.name}: {action.help}"
+                rows += self._preset_rows(width) if action.name == "launch" else _rows(_keys(action), named, width)
+        for title, told in (("symbols", symbols()), ("what the numbers are", iter(METRICS))):
+            rows += [[], [(title, colours.LIVE)]]
+            for sign, meaning in told:
+                rows += _rows(sign, meaning, width)
         rows += [[], [("good to know", colours.LIVE)]]
         rows += [[(f"  {text}", colours.INK)] for note in _NOTES for text in wrap(note, width - 2)]
         return [line(parts, width) for parts in rows]
@@ -196,9 +200,11 @@ class EvaluationScreen(Sheet[None]):
 def result_rows(result: dict[str, Any]) -> list[list[Part]]:
     """The result as label and value: mean with spread and interval, length, share won, outcomes."""
     interval = result.get("ci95")
+    chosen = "the likeliest action each time" if result.get("deterministic", True) else "actions drawn as in training"
     rows: list[tuple[str, str]] = [
+        ("policy", f"{'deterministic' if result.get('deterministic', True) else 'stochastic'}: {chosen}"),
         ("return", f"{_reading(result.get('mean'))} ± {_reading(result.get('std'))}"),
-        ("95 % of mean", " to ".join(map(_reading, interval)) if interval else numbers.DASH),
+        ("95 % CI of the mean", " to ".join(map(_reading, interval)) if interval else numbers.DASH),
         (
             "episodes",
             f"{result.get('episodes', numbers.DASH)}, length {_reading((result.get('lengths') or {}).get('mean'))}",
@@ -211,7 +217,7 @@ def result_rows(result: dict[str, Any]) -> list[list[Part]]:
         rows.append(
             ("outcomes", "  ".join(f"{name} {n}" for name, n in sorted(outcomes.items(), key=lambda pair: -pair[1])))
         )
-    return [[(f"{label:<14}", colours.QUIET), (value, colours.INK)] for label, value in rows]
+    return [[(f"{label:<21}", colours.QUIET), (value, colours.INK)] for label, value in rows]
 
 
 def _sentence(result: dict[str, Any] | None) -> str:

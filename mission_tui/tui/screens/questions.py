@@ -128,7 +128,7 @@ class LineInputScreen(Sheet[bool]):
     def content(self) -> ComposeResult:
         """The line to type into, above what it is for."""
         # A whole text is typed over, a line that was only begun is gone on with.
-        whole = not self._text.endswith(" ")
+        whole = not self._text.endswith((" ", "="))
         yield Input(self._text, placeholder=self._placeholder, compact=True, max_length=1000, select_on_focus=whole)
         yield from super().content()
 

@@ -31,7 +31,10 @@ def checkpoints(details: DetailsReply, width: int, now: float) -> list[Strip]:
     attempts = [_attempt(row, now) for row in reversed(details.attempts)]
     strips += _titled("attempts", width, attempts, "no attempt yet: it has not begun")
     judged = [_evaluation(row, now) for row in reversed(details.evaluations)]
-    strips += _titled("evaluations", width, judged, _no_evaluation(view))
+    drawn = any(row.get("deterministic") is False for row in details.evaluations)
+    policy = "policy as it trains" if drawn else "deterministic policy"
+    title = f"evaluations: {policy}, return ± deviation, 95 % CI of the mean"
+    strips += _titled(title, width, judged, _no_evaluation(view))
     return strips
 
 
@@ -79,7 +82,7 @@ def _checkpoint(row: CheckpointView, now: float) -> list[tuple[str, Style]]:
     verified = {
         True: ("✓ verified", colours.GOOD),
         False: ("✗ damaged", colours.ALARM),
-        None: ("unread", colours.QUIET),
+        None: ("not verified", colours.QUIET),
     }
     return [
         (f"  {row.name}", colours.INK),
@@ -112,7 +115,7 @@ def _evaluation(row: dict[str, Any], now: float) -> list[tuple[str, Style]]:
     return [
         (f"  {row.get('checkpoint', numbers.DASH)}", colours.INK),
         (f"{_number(row.get('mean'))} ± {_number(row.get('std'))}", colours.INK),
-        (f"95% [{', '.join(ends)}]" if ends else "no interval", colours.QUIET),
+        (" to ".join(ends) if ends else "no interval", colours.QUIET),
         (f"{row.get('episodes', numbers.DASH)} episodes", colours.QUIET),
         (f"won {numbers.percent(won)}" if isinstance(won, float | int) else "", colours.GOOD),
         (numbers.ago(row["t"], now) if isinstance(row.get("t"), float | int) else "", colours.QUIET),

@@ -15,6 +15,7 @@ from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.present import numbers
+from mission_tui.present.remedies import setting_changes
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import column_title
@@ -30,15 +31,19 @@ _REMARK = (
 )
 
 
-def finding_lines(finding: Finding, width: int, now: float, *, over: bool = False) -> list[Strip]:
+def finding_lines(
+    finding: Finding, width: int, now: float, *, over: bool = False, details: DetailsReply | None = None
+) -> list[Strip]:
     """Everything about `finding`; `over`: its run is."""
     inside = width - 2
-    rows = [*finding_rows(finding, inside, now, over=over), [], *_evidence_rows(finding, inside)]
+    rows = [*finding_rows(finding, inside, now, over=over, details=details), [], *_evidence_rows(finding, inside)]
     return [line([(" ", colours.INK), *parts], width) for parts in rows]
 
 
-def finding_rows(finding: Finding, width: int, now: float, *, over: bool = False) -> list[list[Part]]:
-    """Sentence, time, cause and advice; what is no longer open is quiet."""
+def finding_rows(
+    finding: Finding, width: int, now: float, *, over: bool = False, details: DetailsReply | None = None
+) -> list[list[Part]]:
+    """Sentence, time, cause and advice, with `details` each setting from what to what; what is over is quiet."""
     word, style = finding_word(finding)
     rows: list[list[Part]] = [
         [(f"{severity_shape(finding)} {text}" if at == 0 else f"  {text}", style)]
@@ -47,7 +52,11 @@ def finding_rows(finding: Finding, width: int, now: float, *, over: bool = False
     lasted = f"{finding_span(finding, now, over=over)}{_length(finding, over=over)}"
     rows.append([(f"  {word}", style), (f"  {lasted}", colours.QUIET)])
     rows += _labelled("cause", finding.cause, width)
-    return rows + (_labelled("advice", finding.proposal, width) if finding.proposal else [])
+    rows += _labelled("advice", finding.proposal, width) if finding.proposal else []
+    if details is not None and details.spec.run.command is None:
+        for at, said in enumerate(setting_changes(finding.advice_set, details.spec, details.effective)):
+            rows += _labelled("" if at else "that is", said, width)
+    return rows
 
 
 def _length(finding: Finding, *, over: bool) -> str:
@@ -98,7 +107,7 @@ def health(view: RunView, details: DetailsReply | None, width: int, now: float) 
     rows: list[list[Part]] = []
     asking = open_findings(view)
     for finding in asking:
-        rows += finding_rows(finding, inside, now, over=view.state in OVER)
+        rows += finding_rows(finding, inside, now, over=view.state in OVER, details=details)
     if not asking:
         rows.append([(calm(view), colours.GOOD if view.state in ALIVE and view.update else colours.QUIET)])
     for finding in view.findings:

@@ -175,5 +175,8 @@ def headline(view: RunView, now: float) -> str:
     lasted = ""
     if view.started_t is not None and view.ended_t is not None:
         lasted = f" after {numbers.duration(view.ended_t - view.started_t)}"
-    cause = f": {view.cause}" if view.cause else ""
-    return f"{state_word(view)}{kind}{cause}; {numbers.ago(view.ended_t, now)}{lasted}{kept}"
+    word = state_word(view)
+    said = f"{word}{kind}: {view.cause}" if view.cause else f"{word}{kind}"
+    if view.cause and not kind and view.cause.startswith(f"{word} "):
+        said = view.cause
+    return f"{said}; {numbers.ago(view.ended_t, now)}{lasted}{kept}"

@@ -113,7 +113,7 @@ class Findings(SplitContainer):
         if finding is not None:
             over = view.state in OVER
             self.query_one("#finding-text", ScrollLines).set(
-                lambda width: finding_lines(finding, width, now, over=over)
+                lambda width: finding_lines(finding, width, now, over=over, details=details)
             )
             self._draw_evidence(finding, data)
 

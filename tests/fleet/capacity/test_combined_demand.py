@@ -53,7 +53,7 @@ def test_threads_and_written_workers_count_as_cores() -> None:
     """Two runs of two threads want four cores, and the remedy is one thread each."""
     threads = spec(RunSpec(total_timesteps=10_000, threads=2))
     (warning,) = assess_combined([threads] * 2, box()).warnings
-    assert "keep 4 cores busy" in warning
+    assert "need 4 cores" in warning
     assert "1 would run at full speed; run.threads = 1" in warning
     assert busy_cores(spec(id="CartPole-v1", n_workers=4), 8) == 4
     assert busy_cores(spec(id="CartPole-v1", n_workers=40), 8) == 8

@@ -131,7 +131,7 @@ async def test_a_queued_job_is_shown_with_its_reason_and_ends_with_its_code(fiel
         assert supervisor.core.live[run].sighting.node == "n1"
         field.engine.job(run).end(3)
         ended = await supervisor.wait(run, lambda view: view.state == "ended")
-        assert (ended.outcome, ended.cause) == ("failed", "exited 3")
+        assert (ended.outcome, ended.cause) == ("failed", "exit code 3")
 
 
 async def test_many_jobs_are_one_question(field: Field) -> None:
@@ -208,7 +208,7 @@ async def test_a_later_supervisor_finds_its_jobs_by_their_handles(field: Field) 
     async with field.supervisor() as supervisor:
         await supervisor.wait(stays, lambda _: supervisor.core.live[stays].lives())
         assert supervisor.core.live[stays].sighting.node == "n1"
-        assert (await supervisor.wait(ends, lambda view: view.state == "ended")).cause == "exited 3"
+        assert (await supervisor.wait(ends, lambda view: view.state == "ended")).cause == "exit code 3"
         assert len(field.engine.jobs) == 2
         await kill(supervisor.core, Act(id=1, verb="kill", runs=(stays,)))
         assert field.engine.job(stays).asked == ["kill"]

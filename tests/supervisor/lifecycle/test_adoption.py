@@ -317,7 +317,7 @@ def test_a_stop_before_the_keeper_was_started_is_obeyed(sim: SimulatedLab, simul
     journal.close()
     sim.start()
     ended = sim.wait(simulated_unbegun, lambda view: view.state == "ended", 20)
-    assert (ended.outcome, ended.cause) == ("stopped", "ended on request before it had begun")
+    assert (ended.outcome, ended.cause) == ("stopped", "ended by you before it had begun")
     assert not sim.dir(simulated_unbegun).attempt(2).identity.exists()
 
 

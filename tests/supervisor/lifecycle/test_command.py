@@ -44,8 +44,8 @@ def output(lab: RunsRoot, run: str, attempt: int = 1) -> str:
 @pytest.mark.parametrize(
     ("script", "outcome", "kind", "cause"),
     [
-        ("echo done", "finished", None, "exited 0"),
-        ("echo broken; exit 3", "failed", "exit", "exited 3: broken"),
+        ("echo done", "finished", None, "exit code 0"),
+        ("echo broken; exit 3", "failed", "exit", "exit code 3: broken"),
         ("kill -SEGV $$", "failed", "crash", "ended by SIGSEGV (signal 11)"),
     ],
 )
@@ -96,7 +96,7 @@ def test_stop_is_a_sigterm(lab: Lab) -> None:
     until(lambda: "ready" in output(lab, run))
     lab.act("stop", run)
     view = lab.ended(run)
-    assert (view.outcome, view.cause) == ("stopped", "ended on request (exited 4)")
+    assert (view.outcome, view.cause) == ("stopped", "stopped by you (exit code 4)")
     assert "saved" in output(lab, run)
 
 
@@ -106,7 +106,7 @@ def test_a_command_without_a_handler_stops(lab: Lab) -> None:
     until(lambda: "ready" in output(lab, run))
     lab.act("stop", run)
     view = lab.ended(run)
-    assert (view.outcome, view.cause) == ("stopped", "ended on request")
+    assert (view.outcome, view.cause) == ("stopped", "stopped by you")
 
 
 def test_who_ignores_sigterm_is_killed_after_its_grace(lab: Lab) -> None:
@@ -344,7 +344,7 @@ def test_a_command_goes_on_without_its_keeper_and_still_stops(lab: Lab) -> None:
     assert lab.view(run).state == "running"
     lab.act("stop", run)
     view = lab.ended(run)
-    assert (view.outcome, view.cause) == ("stopped", "ended on request; its exit code is not known")
+    assert (view.outcome, view.cause) == ("stopped", "stopped by you; its exit code is not known")
 
 
 def test_a_run_of_a_command_is_taken_in_by_the_next_supervisor(lab: Lab) -> None:
@@ -354,4 +354,4 @@ def test_a_run_of_a_command_is_taken_in_by_the_next_supervisor(lab: Lab) -> None
     lab.kill_supervisor()
     lab.start()
     view = lab.ended(run)
-    assert (view.outcome, view.cause) == ("failed", "exited 5: ready")
+    assert (view.outcome, view.cause) == ("failed", "exit code 5: ready")

@@ -1,0 +1,35 @@
+"""What a finding advises, from what to what."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from mission_tui.fleet.specs.spec import Schedule
+from mission_tui.present.remedies import setting_changes
+from tests.tui.fake_client import a_spec
+
+SPEC = a_spec()
+RUNS_WITH = {"ppo": {"n_epochs": 6, "batch_size": 1024, "learning_rate": 0.1}}
+
+
+def test_each_setting_says_what_it_was_and_what_the_updates_become() -> None:
+    """8,192 steps in batches of 1,024 are 8 gradient steps an epoch."""
+    said = list(setting_changes(("ppo.n_epochs=3", "ppo.learning_rate=0.05"), SPEC, RUNS_WITH))
+    assert said == ["n_epochs 6 → 3: 24 gradient steps an update, not 48", "learning_rate 0.1 → 0.05"]
+
+
+def test_what_keeps_the_gradient_steps_says_so() -> None:
+    """A batch that covers as many minibatches as before changes nothing there."""
+    assert list(setting_changes(("ppo.batch_size=1100",), SPEC, RUNS_WITH)) == [
+        "batch_size 1024 → 1100: keeps 48 gradient steps an update"
+    ]
+
+
+def test_where_nothing_is_recorded_what_was_asked_counts() -> None:
+    """A schedule as one setting, and what nobody wrote as its default."""
+    falling = structs.replace(SPEC, ppo=structs.replace(SPEC.ppo, learning_rate=Schedule(start=0.001), target_kl=None))
+    words = ("ppo.learning_rate=5e-4", "ppo.target_kl=0.02")
+    assert list(setting_changes(words, falling, {})) == [
+        "learning_rate 0.001 → 0 linear → 5e-4",
+        "target_kl its default → 0.02",
+    ]
