@@ -98,14 +98,15 @@ def test_a_key_is_never_something_else_somewhere() -> None:
 
 @pytest.mark.parametrize("place", ALL)
 def test_the_help_of_a_place_has_a_line_for_every_key(place: Place) -> None:
-    """With all keys of the action and all of its words; presets stand for the keys that start them."""
+    """With all keys of the action, its name and all of its words; presets stand for the keys that start them."""
     lines = {strip.text.strip() for strip in HelpScreen(place, PRESETS, readonly=False).lines(400)}
     named = {" ".join(line.split()) for line in lines}
     for action in offered(place, readonly=False):
         if action.name == "launch":
             assert {f"{preset.key} start {preset.name} at once: {preset.description}" for preset in PRESETS} <= named
         else:
-            assert " ".join([*map(key_label, action.keys), action.help]) in named
+            said = action.help if action.group == "move" else f"{action.name}: {action.help}"
+            assert " ".join([*map(key_label, action.keys), said]) in named
 
 
 def test_what_is_in_no_palette_is_moving_about_or_needs_no_name() -> None:

@@ -32,8 +32,8 @@ def symbols() -> Iterator[tuple[str, str]]:
     for word, sign in STATE_SHAPES.items():
         if word != "ended":
             yield sign, word
-    for word, sign in OUTCOME_SHAPES.items():
-        yield sign, f"ended: {word}"
+    for outcome, sign in OUTCOME_SHAPES.items():
+        yield sign, f"ended: {outcome}"
     for severity, sign in SEVERITY_SHAPES.items():
         yield sign, _SEVERITIES[severity]
     yield "ok ·", "nothing asks for action; · there is information, h shows it"
