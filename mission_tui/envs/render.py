@@ -77,7 +77,9 @@ def page(core: MissionCore, lane: int, columns: int, lines: int) -> str:
     fields = core.fields.take(np.array([lane]))
     across, down = max(8, int(world.width_m * scale)), max(4, int(world.height_m * scale / 2))
     *rows, marks = _page(core, fields, across, down).split("\n")
-    return "\n".join(line[:columns] for line in (*rows, marks if len(marks) <= columns else _SHORT_MARKS))
+    marks = marks if len(marks) <= columns else _SHORT_MARKS
+    # A plain dot: the middle one stands for what a terminal without Unicode cannot show.
+    return "\n".join(line[:columns].replace("·", ".") for line in (*rows, marks))
 
 
 def _legend(core: MissionCore, fields: Fields) -> tuple[str, float]:

@@ -155,7 +155,7 @@ def grid(cells: Sequence[Sequence[str]], agent: tuple[int, int], legend: str, co
     if not ruled:
         between = " " if 2 * across <= columns else ""
         said = [
-            between.join("@" if (row, at) == agent else cells[row][at].replace(" ", "·") for at in range(across))
+            between.join("@" if (row, at) == agent else cells[row][at].replace(" ", ".") for at in range(across))
             for row in range(rows)
         ]
         return "\n".join([*(line[:columns] for line in said[:lines]), legend[:columns]][:lines])

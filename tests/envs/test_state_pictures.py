@@ -102,7 +102,7 @@ def test_grids_show_who_is_where() -> None:
     rows = large.split("\n")[:-1]
     assert [line.count("@") for line in rows] == [0, 0, 0, 1, 0, 0, 0, 0, 0]
     assert sum(line.count("O") for line in rows) == 4
-    assert small.split("\n")[:4] == ["S · · ·", "· O @ O", "· · · O", "O · · G"]
+    assert small.split("\n")[:4] == ["S . . .", ". O @ O", ". . . O", "O . . G"]
     cliff = [[False] * 12 for _ in range(4)]
     cliff[3][1:11] = [True] * 10
     assert cliff_walking(cliff, 36, 20, 8).split("\n")[3] == "@##########G"

@@ -242,7 +242,7 @@ def _share(name: str, share: float, width: int, *, taken: bool) -> list[Part]:
         ("> " if taken else "  ", colours.KEY),
         (fit(name, max(5, len(name) + 1)), style),
         ("█" * full, colours.LIVE if taken else colours.TRACK),
-        ("·" * (cells - full), colours.TRACK),
+        ("─" * (cells - full), colours.TRACK),
         (f" {numbers.percent(share):>4}", style),
     ]
 

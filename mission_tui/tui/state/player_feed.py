@@ -228,13 +228,12 @@ class PlayerFeed:
     async def _show(self, order: PlayOrder) -> None:
         loop = asyncio.get_running_loop()
         environ, checkpoint = self._client.origin["environ"], self.checkpoint
-        used_s = time.process_time()
+        used_s, began = time.process_time(), loop.time()
         reply = await self._client.ask(
             lambda id_: Play(id=id_, run=self._run, order=order, checkpoint=checkpoint, environ=environ)
         )
         if not self.open:
             return
-        began = loop.time()
         self.frame, self._drawn_for = reply.frame, order.canvas
         if self.checkpoint is None or self.checkpoint == checkpoint:
             self.checkpoint = reply.frame.checkpoint
