@@ -90,10 +90,11 @@ class StepScale:
         """
         if not self.narrowed or not 0.0 < share < 1.0:
             return share
-        if not self._now > 0.0:
+        # By the lower tail: near 1 the upper one would be rounded to certainty.
+        tail = share / 2.0
+        if not (tail > 0.0 and self._now > 0.0):
             return 0.0
-        edge = NormalDist().inv_cdf(1.0 - share / 2.0) * self.clip_range / self._now
-        return 2.0 * (1.0 - NormalDist().cdf(edge))
+        return 2.0 * NormalDist().cdf(NormalDist().inv_cdf(tail) * (self.clip_range / self._now))
 
 
 def _u(row: Row, radius: float) -> float | None:

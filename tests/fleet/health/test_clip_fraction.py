@@ -94,3 +94,11 @@ def test_a_clip_range_that_decays_is_no_pressure() -> None:
     assert judged(ClipFraction, rows_of(4.0 * near)).changes[-1][1] == "critical"
     narrow = [row(n, {"clip_fraction": 0.6, "clip_range": 0.02}) for n in range(1, 20)]
     assert judged(ClipFraction, narrow).changes[-1][1] == "critical"
+
+
+@pytest.mark.parametrize("share", [5e-324, 1e-300, 1e-17, 1.0 - 1e-16])
+@pytest.mark.parametrize("clip", [5e-324, 1e-300, 0.1])
+def test_shares_at_the_edge_of_numbers_are_survived(share: float, clip: float) -> None:
+    """What is next to nothing, or next to all, has a tail that a float does not hold."""
+    start = row(1, {"clip_fraction": 0.1, "clip_range": 0.5})
+    assert judged(ClipFraction, [start, row(2, {"clip_fraction": share, "clip_range": clip})]).changes == []
