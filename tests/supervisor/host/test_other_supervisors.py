@@ -85,7 +85,7 @@ def test_runs_elsewhere_keep_cores_busy_too(lab: Lab, neighbour: Lab) -> None:
     """The warning counts them, and says that they are not here."""
     cores = psutil.cpu_count() or 1
     neighbour.launch(cores)
-    (warning,) = (word for word in warnings_of(lab, 1) if "cores busy" in word)
+    (warning,) = (word for word in warnings_of(lab, 1) if "cores and you have" in word)
     assert f"{cores} of them at other runs roots" in warning
 
 

@@ -77,14 +77,14 @@ def warnings_of(lab: RunsRoot, count: int, **run: object) -> tuple[str, ...]:
 def test_runs_that_are_live_count_for_the_next(sim: SimulatedLab) -> None:
     """As many runs as cores start without a word; one more is told how many are live, and one that is paused is not."""
     cores = len(os.sched_getaffinity(0))
-    assert not [word for word in warnings_of(sim, cores) if "cores busy" in word]
-    (warning,) = (word for word in warnings_of(sim, 1) if "cores busy" in word)
-    assert f"{cores + 1} runs at once, {cores} of them live already" in warning
+    assert not [word for word in warnings_of(sim, cores) if "cores and you have" in word]
+    (warning,) = (word for word in warnings_of(sim, 1) if "cores and you have" in word)
+    assert f"{cores + 1} runs, {cores} of them live already" in warning
     for view in sim.snapshot().runs:
         sim.running(view.id)
         sim.act("pause", view.id)
         sim.wait(view.id, lambda v: v.state == "paused")
-    assert not [word for word in warnings_of(sim, 1) if "cores busy" in word]
+    assert not [word for word in warnings_of(sim, 1) if "cores and you have" in word]
 
 
 def test_memory_that_live_runs_will_still_take_is_not_free(sim: SimulatedLab) -> None:
