@@ -9,6 +9,7 @@ screen below. Launch keys are held until they are surely neither a paste nor a k
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
@@ -22,6 +23,7 @@ from textual.screen import Screen
 
 HOLD_S = 2.0
 """Keys are kept this long for a sheet or an answer that does not come, and then dropped: they were meant for that."""
+_PAINTED_S = 0.02
 _LOST_S = 2.0
 """After so long a key is taken to be done: a widget that was removed with the key in its queue tells nobody."""
 
@@ -46,6 +48,7 @@ class TypedAhead:
         self._app, self._go, self._dropped = app, go, dropped
         self._waiting: deque[Key] = deque()
         self._sent: _Sent | None = None
+        self._begin: MessagePump | None = None
         self._coming: WeakSet[Screen[Any]] = WeakSet()
         self._asked_on: Screen[Any] | None = None
         self._works: dict[int, Screen[Any]] = {}
@@ -55,6 +58,7 @@ class TypedAhead:
         """Take a key from the terminal, or one that comes back because no widget had a use for it."""
         if not event.is_forwarded:
             self._waiting.append(event)
+            self._follow_sent()
             await self._pass_on()
         elif self._keeping or self._strayed(event):
             self._waiting.appendleft(Key(event.key, event.character))
@@ -124,8 +128,21 @@ class TypedAhead:
             try:
                 await self._go(sent.event)
             finally:
-                # Once outwards behind the key, and again behind the messages that it made its widget send.
-                _follow(begin, self._app, lambda: _follow(begin, self._app, lambda: self._done(sent)))
+                self._begin = begin
+                if self._waiting:
+                    self._follow_sent()
+                else:
+                    # What a single key does is painted first.
+                    asyncio.get_running_loop().call_later(_PAINTED_S, self._follow_sent)
+
+    def _follow_sent(self) -> None:
+        """Find out when the key that was sent is done: once outwards behind it, and again behind the messages that it
+        made its widget send.
+        """
+        begin, sent = self._begin, self._sent
+        self._begin = None
+        if begin is not None and sent is not None:
+            _follow(begin, self._app, lambda: _follow(begin, self._app, lambda: self._done(sent)))
 
     async def _done(self, sent: _Sent) -> None:
         if self._sent is sent:
