@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.campaign import Done, Job
+from benchmarks.campaign import _digest as campaign_digest
 from benchmarks.results import Sheet, facts_of_the_machine
+from benchmarks.zoo.__main__ import _jobs as zoo_jobs
 from benchmarks.zoo.__main__ import main
 from benchmarks.zoo.kept import keep, with_kept
 from benchmarks.zoo.many_seeds import many_seeds
@@ -18,6 +20,7 @@ from benchmarks.zoo.published import TASKS, Published, Task, read_published
 from benchmarks.zoo.table import Course, Measured, page, row_of
 from mission_tui.errors import UsageError
 
+DOCS = Path(__file__).parents[2] / "docs"
 CARTPOLE = TASKS[0]
 LANDER = next(task for task in TASKS if task.env != task.zoo_env)
 STOCK = next(task for task in TASKS if task.engine)
@@ -165,3 +168,17 @@ def test_what_was_trained_with_other_settings_is_not_kept(tmp_path: Path) -> Non
     other = measured(None, None)
     other = replace(other, jobs=tuple(Job("cartpole", seed) for seed in (8, 9)))
     assert with_kept([other], tmp_path / "zoo.json") == [other]
+
+
+def test_what_the_docs_keep_is_of_todays_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new field of the spec, or another value in a preset, must not empty the page at the next `make zoo`."""
+    versions = {"torch": "2.13.0+cpu", "stable-baselines3": "2.9.2", "gymnasium": "1.4.0", "numpy": "2.4.6"}
+    monkeypatch.setattr("benchmarks.campaign.facts_of_the_machine", lambda: versions)
+    kept = json.loads((DOCS / "zoo.json").read_text())["tasks"]
+    digests = {name for it in kept for name in it["names"]}
+    campaign_digest.cache_clear()
+    try:
+        today = {job.name for task in TASKS for job in zoo_jobs(task, len(kept[0]["names"]), None)}
+    finally:
+        campaign_digest.cache_clear()
+    assert digests <= today
