@@ -60,7 +60,10 @@ AS_SETTINGS: Mapping[str, Callable[[PpoSpec], dict[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a pair; scores are means of the last quarter, in the task's own terms."""
+    """What came of a pair; scores are means of the last quarter, in the task's own terms.
+
+    `superseded`: the advice has been changed since, so the pair is trained again; what came then stays on the page.
+    """
 
     construction: str
     task: str
@@ -73,6 +76,7 @@ class Outcome:
     twin: float | None = None
     start: float | None = None
     seconds: float = 0.0
+    superseded: bool = False
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -82,7 +86,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", action="append", help="name of a construction; may be given several times")
     asked = parser.parse_args(words)
     until_s = time.monotonic() + asked.seconds
-    known = {(it.construction, it.task, it.seed): it for it in read_kept()}
+    kept = list(read_kept())
+    known = {(it.construction, it.task, it.seed): it for it in kept if not it.superseded}
     for construction, seed in wanted():
         name = (construction.name, construction.task.name, seed)
         if name in known or (asked.only and construction.name not in asked.only):
@@ -93,7 +98,8 @@ def main(words: Sequence[str] | None = None) -> None:
         with KEPT.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(outcome)) + "\n")
         print(f"{' '.join(map(str, name))}: {outcome.word} {outcome.seconds:.0f} s", file=sys.stderr, flush=True)
-    PAGE.write_text(page(tuple(known.values())), encoding="utf-8")
+    before = [it for it in kept if it.superseded]
+    PAGE.write_text(page((*known.values(), *before)), encoding="utf-8")
 
 
 def read_kept() -> Iterator[Outcome]:
@@ -140,7 +146,8 @@ def sick_spec(construction: Construction, seed: int) -> Spec:
     task = construction.task
     changed = {**construction.ppo, **(construction.resumed or {})}
     spec = task.spec(construction.name, seed, construction.updates, changed, construction.resumed_env)
-    change = AS_SETTINGS.get(construction.name, lambda _: {})(spec.ppo)
+    changes = AS_SETTINGS.get(construction.name)
+    change = {} if changes is None else changes(spec.ppo)
     return structs.replace(spec, ppo=structs.replace(spec.ppo, **change))
 
 
@@ -229,8 +236,10 @@ having learned nothing.
 """
 
 
-def page(outcomes: Sequence[Outcome]) -> str:
+def page(every: Sequence[Outcome]) -> str:
     """The page, and what it comes to."""
+    outcomes = [it for it in every if not it.superseded]
+    before = [it for it in every if it.superseded]
     tried = [it for it in outcomes if it.word in ("cured", "better", "no difference", "worse")]
     good = sum(it.word in ("cured", "better") for it in tried)
     worse = sum(it.word == "worse" for it in tried)
@@ -249,16 +258,19 @@ def page(outcomes: Sequence[Outcome]) -> str:
         advice = f"`{said[0][0]}`" if said else "–"
         cells = [str(counts[word] or "") for word in words]
         rows.append(f"| {key[0]} | {key[1]} | {advice} | {' | '.join(cells)} |")
-    single = [
-        "| construction | task | seed | advice | control | advised | twin | |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for it in sorted(tried, key=lambda it: (it.construction, it.task, it.seed)):
+    parts = [HEAD.rstrip(), goals, "\n".join(rows), "## Each pair", _pairs(tried)]
+    if before:
+        parts += ["## Advice that is given no longer", _pairs(before)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _pairs(outcomes: Sequence[Outcome]) -> str:
+    rows = ["| construction | task | seed | advice | control | advised | twin | |", "|---|---|---|---|---|---|---|---|"]
+    for it in sorted(outcomes, key=lambda it: (it.construction, it.task, it.seed)):
         figures = " | ".join(f"{value:.4g}" for value in (it.control, it.advised, it.twin) if value is not None)
-        single.append(
-            f"| {it.construction} | {it.task} | {it.seed} | `{' '.join(it.advice)}` | {figures} | {it.word} |"
-        )
-    return "\n\n".join([HEAD.rstrip(), goals, "\n".join(rows), "## Each pair\n\n" + "\n".join(single)]) + "\n"
+        what = f"{it.construction} | {it.task} | {it.seed} | `{' '.join(it.advice)}`"
+        rows.append(f"| {what} | {figures} | {it.word} |")
+    return "\n".join(rows)
 
 
 def _left(outcomes: Sequence[Outcome]) -> str:

@@ -26,14 +26,19 @@ def test_cheap_constructions_come_first_and_machines_are_not_advised() -> None:
 
 
 def test_the_page_counts_what_it_shows() -> None:
-    """A pair without advice is no pair that was tried; goals stand beside what came out."""
+    """A pair without advice is no pair that was tried; what was advised before counts no longer and is shown."""
     outcomes = (
-        Outcome("lr-300", "cartpole", 1, "cured", "kl-persistent", ("ppo.n_epochs=2",), 20.0, 200.0, 210.0, 22.0),
-        Outcome("lr-300", "cartpole", 2, "worse", "kl-persistent", ("ppo.n_epochs=2",), 60.0, 20.0, 210.0, 22.0),
-        Outcome("frozen", "cartpole", 1, "no settings"),
+        Outcome("lr-300", "cartpole", 101, "cured", "kl-persistent", ("ppo.n_epochs=2",), 20.0, 200.0, 210.0, 22.0),
+        Outcome("lr-300", "cartpole", 102, "worse", "kl-persistent", ("ppo.n_epochs=2",), 60.0, 20.0, 210.0, 22.0),
+        Outcome("frozen", "cartpole", 101, "no settings"),
+        Outcome(
+            "lr-300", "cartpole", 1, "better", "kl-spike", ("ppo.n_epochs=1",), 20.0, 90.0, 210.0, 22.0, superseded=True
+        ),
     )
     text = page(outcomes)
     assert "**1 of 2 advised trainings are cured or better than their control (50%; goal 70 %), 1 are worse" in text
     assert "In 1 more no finding of the control advised a setting." in text
     assert "| lr-300 | cartpole | `kl-persistent: ppo.n_epochs=2` | 1 |  |  | 1 |  |" in text
-    assert "| lr-300 | cartpole | 1 | `ppo.n_epochs=2` | 20 | 200 | 210 | cured |" in text
+    assert "| lr-300 | cartpole | 101 | `ppo.n_epochs=2` | 20 | 200 | 210 | cured |" in text
+    assert "## Advice that is given no longer" in text
+    assert "| lr-300 | cartpole | 1 | `ppo.n_epochs=1` | 20 | 90 | 210 | better |" in text
