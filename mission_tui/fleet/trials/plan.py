@@ -170,7 +170,8 @@ def why_it_does_not_count(branch: BranchState) -> str:
     if branch.outcome is None or isinstance(branch.outcome, Finished) or diverged(branch):
         return ""
     kind = f" ({branch.outcome.kind})" if isinstance(branch.outcome, Failed) else ""
-    return f"{outcome_word(branch.outcome)}{kind}: {branch.outcome.cause}"[:200]
+    word, cause = f"{outcome_word(branch.outcome)}{kind}", branch.outcome.cause
+    return (cause if cause.startswith(word) else f"{word}: {cause}")[:200]
 
 
 def diverged(branch: BranchState) -> bool:

@@ -151,4 +151,4 @@ def test_why_a_branch_says_nothing() -> None:
     nan = BranchState("a", "ended", Failed("nan", "loss is nan"))
     assert (diverged(nan), why_it_does_not_count(nan)) == (True, "")
     assert why_it_does_not_count(BranchState("a", "ended", Failed("env", "it raised"))) == "failed (env): it raised"
-    assert why_it_does_not_count(BranchState("a", "ended", Killed(None))) == "killed: killed on request"
+    assert why_it_does_not_count(BranchState("a", "ended", Killed(None))) == "killed by you"
