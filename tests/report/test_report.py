@@ -21,7 +21,9 @@ from mission_tui.fleet.history.metrics_state import fold_record
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.fleet.views.run import view_of
+from mission_tui.ipc.telemetry_messages import TelemetryMessage, TrainerDutyFailed
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.trainer.following import follow
 from mission_tui.trainer.following.follow import Follower
 from tests.report.conftest import Desk
 from tests.waiting import until
@@ -233,6 +235,25 @@ def test_frozen_seconds_are_no_slow_update(desk: Desk) -> None:
     (row,) = desk.of(UpdateDone)
     assert 0.2 < row.rollout_s < 2.0
     assert row.steps_per_s > 150
+
+
+def test_a_script_that_waits_for_room_is_said_of_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps its lines, so no row of ours fails that could say so."""
+    said: list[TelemetryMessage] = []
+    monkeypatch.setattr(Follower, "_say", lambda follower, message: said.append(message))
+    monkeypatch.setattr(follow, "FULL_S", 0.0)
+    desk.start("from mission_tui import report\nreport.update(timesteps=10, kl=1)").communicate(timeout=20)
+    follower = Follower(RunDir(desk.folder), 1)
+    follower.poll()
+    assert [it for it in said if isinstance(it, TrainerDutyFailed)] == []
+    whole = os.statvfs(desk.folder)
+    full = os.statvfs_result((*whole[:4], 0, *whole[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda path: full)
+    follower.poll()
+    follower.poll()
+    follower.close()
+    (failed,) = [it for it in said if isinstance(it, TrainerDutyFailed)]
+    assert failed.why == f"the disk of {desk.reported.parent} is full: what the script reports waits for room"
 
 
 def test_a_checkpoint_is_named_by_its_path(desk: Desk) -> None:

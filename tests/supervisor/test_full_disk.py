@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from msgspec import structs
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import METRICS
 from mission_tui.fleet.events.journal import AttemptEnded, DutyDoneSeen, DutyFailureSeen, FleetEvent
-from mission_tui.fleet.specs.spec import RestartKeep
+from mission_tui.fleet.specs.spec import RestartKeep, RunSpec, Spec
 from mission_tui.records.files.tail import read_all
 from tests.full_disk import fill, small_disk
 from tests.supervisor.conftest import Lab, stub_spec
@@ -102,6 +103,42 @@ def test_a_full_disk_is_said_of_runs_that_train_and_that_start(small_lab: Lab, t
     events, _ = read_all(lab.dir(training).events, FleetEvent)
     said = [event for event in events if isinstance(event, DutyFailureSeen | DutyDoneSeen) and event.duty == METRICS]
     assert [type(event) for event in said[:2]] == [DutyFailureSeen, DutyDoneSeen]
+
+
+REPORTING = """
+import time
+import mission_tui.report as report
+for steps in range(64, 64 * 10_000, 64):
+    time.sleep(0.05)
+    report.update(timesteps=steps, approx_kl=0.01)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_full_disk_is_said_of_a_command_that_reports(small_lab: Lab) -> None:
+    """(root) Its lines wait in the script, so no row fails: the run says so all the same, and goes on without a gap."""
+    lab = small_lab
+    (run,) = lab.launch(spec=Spec(preset="command", run=RunSpec(command=(sys.executable, "-c", REPORTING))))
+    lab.wait(run, lambda view: view.connected and (view.update or 0) >= 5, 20)
+    ballast = fill(lab.root.parent)
+    more = lab.root.parent / "more"
+
+    def waits() -> bool:
+        more.write_bytes(b"")
+        with suppress(OSError), more.open("wb", buffering=0) as file:
+            while True:
+                file.write(b"0" * 4096)
+        return any(each.duty == METRICS for each in lab.view(run).failed_duties)
+
+    until(waits, 40)
+    view = lab.view(run)
+    assert (view.state, "failed-duty" in view.flags) == ("running", True)
+    ballast.unlink()
+    more.unlink()
+    before = view.update or 0
+    lab.wait(run, lambda view: (view.update or 0) > before + 5, 30)
+    lab.wait(run, lambda view: METRICS not in [each.duty for each in view.failed_duties])
 
 
 @pytest.mark.slow

@@ -12,16 +12,19 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import tomli_w
 
 from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
+from mission_tui.fleet.events.findings import METRICS
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
-from mission_tui.ipc.telemetry_messages import TelemetryMessage, TrainerHello
+from mission_tui.ipc.telemetry_messages import RowsWritten, TelemetryMessage, TrainerDutyFailed, TrainerHello
 from mission_tui.plain_files import open_folder, open_plain, open_to_append
 from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.following.logs import FollowedLogs
@@ -32,8 +35,12 @@ from mission_tui.trainer.following.rows import Rows
 LOGS_S, REPORT_S = 1.0, 0.25
 SLICE_S = 0.125
 _SHOWN = 8
+_WHY_CHARACTERS = 200
 SHARE = 0.05
 """Of a core that reading may take: a log that takes long to read is read less often."""
+
+FULL_S = 5.0
+"""So long without a row on a full disk, where a script keeps what it would report, is no pause of its own."""
 
 PREDECESSOR_S = 30
 """How long an earlier follower may take to read the last lines."""
@@ -52,6 +59,8 @@ class Follower:
         self._rows: Rows | None = None
         self._telemetry: Telemetry | None = None
         self._complaint = ""
+        self._wrote_at = time.monotonic()
+        self._waits = False
 
     @property
     def hears(self) -> bool:
@@ -61,14 +70,18 @@ class Follower:
         """Write what is new and pass on what was ordered. What cannot be read or written is said once."""
         try:
             if self._reported is None and self._files.reported.exists():
-                rows, self._telemetry = self._open(), self._connected()
-                self._reported = Reported(self._files.reported, rows, self._say)
+                self._telemetry = self._telemetry or self._connected()
+                self._reported = Reported(self._files.reported, self._open(), self._say)
             if self._reported is not None:
                 self._reported.poll()
             elif self._logs is not None:
                 self._logs.poll()
         except (MissionError, OSError) as error:
             self._complain(str(error))
+            if isinstance(error, StorageError):
+                self._say_waiting(str(error))
+        if self.hears and time.monotonic() - self._wrote_at > FULL_S and not os.statvfs(self._files.path).f_bavail:
+            self._say_waiting(f"the disk of {self._files.path} is full: what the script reports waits for room")
         if self._telemetry is not None and any(order.what == "stop" for order in self._telemetry.orders()):
             os.close(open_to_append(self._files.stop_asked))
 
@@ -94,7 +107,15 @@ class Follower:
             return None
         return Telemetry(Path(path), TrainerHello(PROTOCOL, order.run, order.attempt, order.nonce, os.getpid()))
 
+    def _say_waiting(self, why: str) -> None:
+        """Rows wait for the disk: said once, until one is written. A log on the same disk could not hold it."""
+        if not self._waits:
+            self._say(TrainerDutyFailed(METRICS, why[:_WHY_CHARACTERS], time.time(), int(time.time())))
+        self._waits = True
+
     def _say(self, message: TelemetryMessage) -> None:
+        if isinstance(message, RowsWritten):
+            self._wrote_at, self._waits = time.monotonic(), False
         if self._telemetry is not None:
             self._telemetry.send(message)
 
@@ -112,8 +133,9 @@ class Follower:
         self._complaint = sentence
 
     def _print(self, sentence: str) -> None:
-        """Into the run's own log."""
-        print(f"mission-tui: following: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
+        """Into the run's own log, which may be on the disk that is full."""
+        with suppress(OSError):
+            print(f"mission-tui: following: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def main(words: Sequence[str]) -> int:
