@@ -15,8 +15,8 @@ from pathlib import Path
 __all__ = ["command_line_complaints", "complaints"]
 
 _DOORS = {
-    "Segment": {"strips.py", "glyphs.py", "cell_diff.py"},
-    "Strip": {"strips.py", "cell_diff.py"},
+    "Segment": {"strips.py", "glyphs.py", "cell_diff.py", "ansi.py"},
+    "Strip": {"strips.py", "cell_diff.py", "ansi.py"},
     "Text": {"strips.py"},
     "Console": {"strips.py"},
     "notify": {"app_context.py"},
@@ -76,7 +76,7 @@ def _about_call(call: ast.Call, module: str, tree: ast.Module) -> Iterator[str]:
     door = owner if owner == "Text" else name
     if module not in _DOORS.get(door, {module}):
         yield f"{door}() is for {', '.join(sorted(_DOORS[door])) or 'nobody'}"
-    if name in _PARSERS:
+    if name in _PARSERS and owner != "Color":
         yield f"{name}() reads markup"
     for keyword in call.keywords:
         if keyword.arg in ("markup", "emoji", "highlight") and not _is_false(keyword.value):

@@ -82,7 +82,7 @@ def test_a_run_can_be_looked_at_from_all_sides(shell: Shell) -> None:
     said = shell("evaluate", run, "--checkpoint", "best", "--episodes", "2", "--seeds", "2", timeout_s=60).stdout
     assert "4 episodes" in said
     assert "mean by seed 10000: " in said
-    assert "95 % interval" in said
+    assert "95 % CI" in said
     assert "a random policy" in shell("evaluate", run, "--episodes", "2", "--random", timeout_s=60).stdout
 
 

@@ -37,7 +37,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     with opened(tmp_path_factory.mktemp("watch")) as shell:
         shell.root.mkdir()
         FOLDERS.add(shell.cwd)
-        words = ("run.total_timesteps=2048", "keep.checkpoint.every_s=0.2", "keep.checkpoint.last=4")
+        words = ("run.total_timesteps=2048", "keep.checkpoint.every_steps=512", "keep.checkpoint.last=4")
         settings = [word for setting in words for word in ("--set", setting)]
         assert shell("launch", "tiny", "--name", "cart", *settings, timeout_s=120).returncode == 0
         assert shell("wait", "cart", timeout_s=120).returncode == 0

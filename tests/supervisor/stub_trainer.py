@@ -2,7 +2,8 @@
 
 `STUB_*` variables script it: `STUB_UPDATE_S` (seconds an update takes), `STUB_WORKERS` (how many fake env workers),
 `STUB_FORKS` (how many children a forking helper gets), `STUB_DEAF` (obeys no stop), `STUB_MUTE` (no telemetry),
-`STUB_KL` (approx_kl of every update), `STUB_NAN_FROM` (the first update whose approx_kl is not a number),
+`STUB_KL` (approx_kl of every update; none of them learns), `STUB_NAN_FROM` (the first update whose approx_kl is no
+number),
 `STUB_DIES_AT` (the update at which it ends by itself, as failed), `STUB_CRASHES_AFTER` (how many updates an attempt
 does before it ends by SIGSEGV), `STUB_MAPS` (a file it maps, as drivers map their devices), `STUB_SAVE_S` (how long
 a checkpoint takes to write), `STUB_COMPILE_S` (how long it compiles where its spec says so), `STUB_SET_FREE` (takes
@@ -158,7 +159,8 @@ class StubTrainer:
         kl: Metric = float(self.environ.get("STUB_KL", "0.01"))
         if self.update >= int(self.environ.get("STUB_NAN_FROM", sys.maxsize)):
             kl = "nan"
-        metrics: dict[str, Metric] = {"rollout/ep_rew_mean": self.update / 10, "train/approx_kl": kl}
+        learned = 0.0 if "STUB_KL" in self.environ else self.update / 10
+        metrics: dict[str, Metric] = {"rollout/ep_rew_mean": learned, "train/approx_kl": kl}
         episodes = Episodes()
         if "STUB_RETURNS" in self.environ:
             rate = self.spec.ppo.learning_rate

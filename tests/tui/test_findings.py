@@ -127,7 +127,7 @@ async def test_a_filter_leaves_what_it_finds() -> None:
     async with staged(sick(*ALL)) as stage:
         await stage.press("h")
         await stage.press("slash", *"cleared|ent_coef")
-        await stage.shows("1 of 3 found")
+        await stage.shows("1/3 found")
         assert "KL outside" not in stage.text()
         await stage.press("enter", "escape")
         await stage.shows("KL outside")

@@ -150,7 +150,7 @@ async def test_findings_show_cause_and_advice() -> None:
 async def test_checkpoints_show_attempts_and_evaluations() -> None:
     """The newest checkpoint comes first; a verified one is told from one that nobody has read."""
     async with staged() as stage:
-        await stage.press("enter", "left", "left")
+        await stage.press("enter", "left", "left", "left")
         await stage.shows("✓ verified")
         text = stage.text()
         assert text.index("011468800") < text.index("009830400")

@@ -89,7 +89,7 @@ class Findings(SplitContainer):
         self.query_one(FindingList).update(found, with_readings=not beside, calm=said, over=view.state in OVER)
         self._draw()
         if pattern:
-            return f"{len(found)} of {len(view.findings)} found"
+            return f"{len(found)}/{len(view.findings)} found"
         more = self.finding is not None and self.query_one("#finding-text", ScrollLines).place
         return "  ".join(filter(None, (self.query_one(FindingList).place, "PgDn its rows" if more else "")))
 

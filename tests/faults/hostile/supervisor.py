@@ -16,7 +16,7 @@ from mission_tui.ipc import replies, requests
 from mission_tui.ipc.requests import Request
 from mission_tui.tui.state.presets import PresetChoice
 from tests.faults.hostile.texts import MARK
-from tests.tui.fleets import BUSY, ENDED, KL_FINDING, NAN_FINDING, NOW, a_fleet, queued
+from tests.tui.fleets import BUSY, ENDED, KL_FINDING, NAN_FINDING, NOW, TRIAL, a_fleet, queued
 from tests.tui.poison import Poison
 from tests.tui.sides import a_side
 from tests.tui.stage import Stage
@@ -40,7 +40,7 @@ def foreign_fleet(text: Text, luck: random.Random, revision: int, *, replay: boo
     """Live runs, one that waits, ended ones, and a machine; no two strings are the same."""
     poison = Poison(text, luck)
     late = EnvWorkers(4, 1, (LateWorker(2, 4711, 31.0),), None, (101, 102, 103, 104), (0.001, 0.002, 0.004, 0.001))
-    ill = structs.replace(BUSY.runs[0], findings=(KL_FINDING, NAN_FINDING), workers=late)
+    ill = structs.replace(BUSY.runs[0], findings=(KL_FINDING, NAN_FINDING), workers=late, trials=(TRIAL,))
     runs = tuple(poison.poisoned(view) for view in (ill, *BUSY.runs[1:3], queued("beast-0c1d"), *ENDED))
     findings = tuple(structs.replace(it, signal=KL_FINDING.signal) for it in runs[0].findings)
     offered = structs.replace(runs[0], name=BEGUN + MARK + text(), findings=findings)
