@@ -30,8 +30,9 @@ TOUR: tuple[str, ...] = (
     "m", "down", "m",
     # A run: chart of several metrics with a crosshair, every tab, the config against preset and another run, the log.
     "home", "enter", "~", "end", "space", "home", "down", "space", "~", "Y", "}", "tab", "left", "left", "escape",
-    "d", "v", "~", "!v", "~", "!down", "!enter", "~", "v", "]", "~", "h", "~", "down", "l", "v", "slash", "escape",
-    "o", "J", "right_square_bracket", "right_square_bracket", "right_square_bracket", "z", "z", "escape",
+    "d", "v", "~", "!v", "~", "!down", "!enter", "~", "v", "]", "~", "h", "~", "down", "M", "~",
+    "l", "v", "slash", "escape", "o", "J", "right_square_bracket", "right_square_bracket",
+    "right_square_bracket", "z", "z", "escape",
 )  # fmt: skip
 """Keys from the fleet back to the fleet; `!`: nothing is pasted into what one opens; `~`: answers are waited for."""
 
