@@ -25,6 +25,17 @@ def past(t: float) -> FleetSnapshot:
     return structs.replace(fleet, t=t, replay=SPAN, revision=int(t))
 
 
+async def test_a_moment_outside_the_span_stands_at_its_end() -> None:
+    """A clock that was set must not draw a bar as long as the years between."""
+    short = structs.replace(past(NOW), replay=Replay(0.0, 1.0), revision=2)
+    async with staged(short, readonly=True) as stage:
+        await stage.shows("●")
+        assert "─●" in stage.text()
+    early = structs.replace(past(1.0), replay=SPAN, revision=3)
+    async with staged(early, readonly=True) as stage:
+        await stage.shows("●─")
+
+
 def arriving(stage: Stage) -> Callable[[Any], OperatorReply]:
     """Goes to the asked moment, and shows it to whoever watches."""
 

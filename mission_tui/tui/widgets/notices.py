@@ -65,7 +65,7 @@ class ReplayLine(Lines):
         while keys and width - fixed - _cells(keys) < _LEAST_BAR:
             keys.pop()
         room = max(2, min(_MOST_BAR, width - fixed - _cells(keys) - 1))
-        share = (snapshot.t - first) / (last - first) if last > first else 1.0
+        share = min(1.0, max(0.0, (snapshot.t - first) / (last - first))) if last > first else 1.0
         at = round(share * (room - 1))
         parts: list[Part] = [
             (start, colours.QUIET),
