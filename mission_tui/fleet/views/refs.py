@@ -29,8 +29,9 @@ def resolve(ref: str, runs: Sequence[RunRef]) -> tuple[str, ...]:
     gives exactly one id.
 
     A foreign run is meant only where no other can be: what somebody else named must not stand in the way of ours.
-    An exact id wins over an exact name, that over a group's name, and that over a prefix. Raises `UsageError` naming
-    the nearest run for an unknown ref and the candidates for an ambiguous one.
+    An exact id wins over an exact name, that over a group's name, and that over a prefix; of several runs of exactly
+    that name the live one is meant, as names are kept apart among live runs. Raises `UsageError` naming the nearest run
+    for an unknown ref and the candidates for an ambiguous one.
     """
     ours = [run for run in runs if not run.foreign]
     if len(ours) < len(runs):
@@ -45,6 +46,8 @@ def resolve(ref: str, runs: Sequence[RunRef]) -> tuple[str, ...]:
     exact = [run for run in runs if run.id == ref] or [run for run in runs if run.name == ref]
     if not exact and (members := tuple(run.id for run in runs if ref and run.group == ref)):
         return members
+    if len(living := [run for run in exact if run.live]) == 1:
+        exact = living
     matches = exact or [run for run in runs if ref and (run.id.startswith(ref) or run.name.startswith(ref))]
     if len(matches) == 1:
         return (matches[0].id,)

@@ -43,6 +43,15 @@ def test_the_name_of_a_group_means_its_runs() -> None:
         resolve("lr-79", [*RUNS, *sweep])
 
 
+def test_a_name_that_ended_runs_have_too_means_the_live_one() -> None:
+    """`kill mine` must not be refused for a run that ended last week; of two ended ones neither is meant."""
+    runs = [*RUNS, RunRef("20261123-100000-demo-2222", "twin", live=True)]
+    assert resolve("twin", runs) == ("20261123-100000-demo-2222",)
+    assert resolve("20261122-100001-demo-1111", runs) == ("20261122-100001-demo-1111",)
+    with pytest.raises(UsageError, match="'twin' matches 2 runs"):
+        resolve("twin", RUNS)
+
+
 def test_unknown_run_names_the_nearest() -> None:
     """A typo is answered with the run that was probably meant."""
     with pytest.raises(UsageError, match=r"no run matches 'heavi-3f9a'; did you mean 'heavy-3f9a'\?"):
