@@ -17,6 +17,7 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.events.journal import FleetEvent, RunCreated
 from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.events.trials import TrialBranch
+from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Spec
 from mission_tui.plain_files import make_folder, names_in, read_given, remove_tree
 from mission_tui.records.files.append import AppendLog
@@ -25,8 +26,9 @@ from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.code_files import write_rules
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
+from mission_tui.records.runs.manifest import verify_checkpoint
 from mission_tui.records.runs.seal import Seals
-from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.records.runs.spec_file import write_spec, write_terms
 from mission_tui.records.runs.trash import REMOVING
 from mission_tui.supervisor.runs.requester import requester
 
@@ -88,6 +90,20 @@ def create_run(
 
 def _told(make: Callable[[int, float], FleetEvent], seq: int) -> FleetEvent:
     return make(seq, time.time())
+
+
+def take_checkpoint(checkpoint: Path, folder: Path, terms: Terms, making: RunDir) -> None:
+    """What `fill` does for a branch: the checkpoint's files into `folder` of `making`, read back, and the terms.
+
+    Raises `CheckpointError` and `StorageError`.
+    """
+    # First: what is no plain file, or has no end, is not copied at all.
+    verify_checkpoint(checkpoint)
+    with storing(folder, "write"):
+        make_folder(folder)
+        shutil.copytree(checkpoint, folder / checkpoint.name, symlinks=True)
+    verify_checkpoint(folder / checkpoint.name)
+    write_terms(making.attempt(1).terms, terms)
 
 
 def remove_run(root: Path, run: RunDir) -> None:

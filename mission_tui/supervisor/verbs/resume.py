@@ -6,9 +6,7 @@ A branch is a new run that begins with the weights of another's checkpoint, whos
 from __future__ import annotations
 
 import asyncio
-import shutil
 from functools import partial
-from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.observations import WaitSeen
@@ -19,12 +17,9 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
-from mission_tui.plain_files import make_folder
-from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, newest_intact
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest, verify_checkpoint
-from mission_tui.records.runs.spec_file import write_terms
 from mission_tui.supervisor.ending.freezing import thaw_run
 from mission_tui.supervisor.launchers.caller import with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
@@ -50,7 +45,7 @@ from mission_tui.supervisor.lifecycle.restarts import start_again
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
-from mission_tui.supervisor.runs.run_directory import create_run
+from mission_tui.supervisor.runs.run_directory import create_run, take_checkpoint
 from mission_tui.supervisor.runs.targets import caller_for, check_seen, named_checkpoint, require
 
 
@@ -200,25 +195,16 @@ async def _make_branch(core: Core, source_id: str, request: Resume, plan: Plan) 
             await preflight(plan.now, with_spec_env(plan.now, plan.caller))
         spec = _seeded(plan.now, request.assignments)
         terms = Terms(weights_from=plan.checkpoint.name)
-        fill = partial(_take_along, source.checkpoints / plan.checkpoint.name, terms)
+        taken = source.checkpoints / plan.checkpoint.name
         order = attempt_order(core.root, run, 1, spec, plan.caller, None)
         origin = Origin("branch", source_id, source_name, plan.checkpoint.name, diff_of(plan.verdict.changes))
         rules = rules_for(core, source, plan.was, plan.now, plan.caller)
         made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, None)
-        created = await asyncio.to_thread(made, origin=origin, fill=fill)
+        created = await asyncio.to_thread(
+            made, origin=origin, fill=lambda it: take_checkpoint(taken, it.origin, terms, it)
+        )
         begin_first_attempt(core, run, spec, order, created, terms)
         return run.id
-
-
-def _take_along(checkpoint: Path, terms: Terms, making: RunDir) -> None:
-    """The checkpoint's files, read back, and the terms that name them."""
-    # First: what is no plain file, or has no end, is not copied at all.
-    verify_checkpoint(checkpoint)
-    with storing(making.origin, "write"):
-        make_folder(making.origin)
-        shutil.copytree(checkpoint, making.origin / checkpoint.name, symlinks=True)
-    verify_checkpoint(making.origin / checkpoint.name)
-    write_terms(making.attempt(1).terms, terms)
 
 
 def _seeded(spec: Spec, assignments: tuple[str, ...]) -> Spec:

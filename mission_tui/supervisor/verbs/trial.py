@@ -8,12 +8,10 @@ trial is in the run's journal, before it is acknowledged; what follows is `lifec
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 from mission_tui.errors import MissionError, PresetError, UsageError
@@ -30,14 +28,11 @@ from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume, Try
-from mission_tui.plain_files import make_folder
-from mission_tui.records.files.storage import storing
 from mission_tui.records.files.tail import read_newest
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.checkpoint import newest_intact
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import Manifest, verify_checkpoint
-from mission_tui.records.runs.spec_file import write_terms
+from mission_tui.records.runs.manifest import Manifest
 from mission_tui.supervisor.launchers.caller import with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.order import attempt_order
@@ -48,7 +43,7 @@ from mission_tui.supervisor.lifecycle.trials import discard, trial_branches
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
-from mission_tui.supervisor.runs.run_directory import create_run, remove_run
+from mission_tui.supervisor.runs.run_directory import create_run, remove_run, take_checkpoint
 from mission_tui.supervisor.runs.targets import last_good, require, the_finding
 
 if TYPE_CHECKING:
@@ -298,20 +293,9 @@ def _make_all(
         mark = TrialBranch(run_id, plan.number, arm, pair)
         created = create_run(
             core.root, core.seals, run, spec, order, rules, f"{plan.group}-{arm}-{pair}", plan.group,
-            origin=origin, fill=partial(_take_along, checkpoint, terms), trial=mark,
+            origin=origin, fill=lambda it: take_checkpoint(checkpoint, it.checkpoints, terms, it), trial=mark,
         )  # fmt: skip
         made.append(_Branch(run, spec, order, created))
-
-
-def _take_along(checkpoint: Path, terms: Terms, making: RunDir) -> None:
-    """The checkpoint among the branch's own, read back, and the terms that say where it ends."""
-    # First: what is no plain file, or has no end, is not copied at all.
-    verify_checkpoint(checkpoint)
-    with storing(making.checkpoints, "write"):
-        make_folder(making.checkpoints)
-        shutil.copytree(checkpoint, making.checkpoints / checkpoint.name, symlinks=True)
-    verify_checkpoint(making.checkpoints / checkpoint.name)
-    write_terms(making.attempt(1).terms, terms)
 
 
 def _newest(runs: Runs, run_id: str) -> TrialState:
