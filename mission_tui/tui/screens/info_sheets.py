@@ -22,7 +22,7 @@ from mission_tui.present.run_state import state_word
 from mission_tui.run_module import module_words
 from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, offered
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.legend_words import METRICS, symbols
+from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
 from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, line, wrap
 from mission_tui.tui.screens.sheet import Sheet, still_open
@@ -31,6 +31,26 @@ from mission_tui.tui.state.news import Away, Happening
 from mission_tui.tui.state.presets import PresetChoice, by_key
 from mission_tui.tui.state.run_status import shape, state_style
 from mission_tui.tui.widgets.meters import NORMAL
+
+_SEVERITIES = {"critical": "critical: act now", "warning": "warning: look at it", "info": "information"}
+
+_METRICS: tuple[tuple[str, str], ...] = (
+    ("return", "mean sum of rewards of the last 100 episodes: what the policy is trained for"),
+    ("length", "mean steps of those episodes"),
+    ("st/s", "environment steps per second of the newest update, over all environments"),
+    ("KL", "how far an update moved the policy (approx_kl); 0.005 to 0.02 is usual with a clip range of 0.2"),
+    ("u", "KL divided by half of the squared clip range: 1 is as far as PPO means to go, whatever the clip range"),
+    ("clip", "share of samples whose probability left the clip range; 0.05 to 0.3 is usual"),
+    ("H", "entropy over that of the first update: 1 explores as at first, 0 always does the same"),
+    ("std", "standard deviation of continuous actions: it falls as the policy becomes sure"),
+    ("EV", "explained variance: 1 where values predict returns, 0 where they know no more than the mean"),
+    ("lr", "the learning rate of the newest update"),
+    ("value loss", "mean squared error of the values, in units of squared rewards"),
+    ("gradient", "norm of the gradient before it is clipped to max_grad_norm"),
+    ("pressure", "of an update: gradient steps x learning rate, over that of SB3's defaults: typical is 1 to 4"),
+    ("EMA", "moving average of a curve; } smooths more, { less"),
+)
+"""By the short name that stands on the screen."""
 
 _TITLES = {
     "start": "start",
@@ -75,7 +95,7 @@ class HelpScreen(Sheet[None]):
             for action in actions:
                 named = action.help if group == "move" else f"{action.name}: {action.help}"
                 rows += self._preset_rows(width) if action.name == "launch" else _rows(_keys(action), named, width)
-        for title, told in (("symbols", symbols()), ("what the numbers are", iter(METRICS))):
+        for title, told in (("symbols", _symbols()), ("what the numbers are", iter(_METRICS))):
             rows += [[], [(title, colours.LIVE)]]
             for sign, meaning in told:
                 rows += _rows(sign, meaning, width)
@@ -91,6 +111,21 @@ class HelpScreen(Sheet[None]):
             rows += _rows(key, f"{ask if preset.from_folder else start}{about}", width)
         launch = next(action for action in ACTIONS if action.name == "launch")
         return rows or _rows("1-9 0 P", launch.help, width)
+
+
+def _symbols() -> Iterator[tuple[str, str]]:
+    """Each sign with its meaning: states, ends, severities, marks of a row."""
+    for word, sign in STATE_SHAPES.items():
+        if word != "ended":
+            yield sign, word
+    for outcome, sign in OUTCOME_SHAPES.items():
+        yield sign, f"ended: {outcome}"
+    for severity, sign in SEVERITY_SHAPES.items():
+        yield sign, _SEVERITIES[severity]
+    yield "ok ·", "nothing asks for action; · there is information, h shows it"
+    yield "(KL)", "acknowledged: it is known, and opens again if it gets worse"
+    yield "✓", "marked: keys apply to all that are"
+    yield ">", "chosen"
 
 
 def _keys(action: Action) -> str:
