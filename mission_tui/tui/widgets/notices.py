@@ -9,7 +9,7 @@ from rich.style import Style
 from textual import events
 from textual.strip import Strip
 
-from mission_tui.fleet.views.snapshot import FleetSnapshot
+from mission_tui.fleet.views.snapshot import FleetSnapshot, Replay
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, key_at, line, literal, wrap
@@ -23,6 +23,13 @@ _HINT, _HINT_ELSEWHERE = "w all of it  Esc close", "Esc close"
 _MOST_ELSEWHERE = 2
 _MOST_SENTENCE = 2
 _LONGEST_NAME = 20
+
+
+def share_of(span: Replay, t: float) -> float:
+    """Where `t` lies in the span of a replay, 0 to 1; a clock that was set may have put it far outside."""
+    if span.until <= span.since:
+        return 1.0
+    return min(1.0, max(0.0, (t - span.since) / (span.until - span.since)))
 
 
 class ReplayLine(Lines):
@@ -65,8 +72,7 @@ class ReplayLine(Lines):
         while keys and width - fixed - _cells(keys) < _LEAST_BAR:
             keys.pop()
         room = max(2, min(_MOST_BAR, width - fixed - _cells(keys) - 1))
-        share = min(1.0, max(0.0, (snapshot.t - first) / (last - first))) if last > first else 1.0
-        at = round(share * (room - 1))
+        at = round(share_of(snapshot.replay, snapshot.t) * (room - 1))
         parts: list[Part] = [
             (start, colours.QUIET),
             ("─" * at, colours.LINE),
