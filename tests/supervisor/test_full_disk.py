@@ -39,6 +39,15 @@ def small_lab(tmp_path: Path) -> Iterator[Lab]:
             lab.supervisor.wait(5)
 
 
+def waits_for_room(lab: Lab, run: str, more: Path) -> bool:
+    """Whether the rows of the run wait. Rows could fill the reserve that is given up for events: `more` takes it."""
+    more.write_bytes(b"")
+    with suppress(OSError), more.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"0" * 4096)
+    return any(each.duty == METRICS for each in lab.view(run).failed_duties)
+
+
 @pytest.mark.slow
 def test_an_end_is_journaled_on_a_full_disk_and_nothing_new_starts(small_lab: Lab) -> None:
     """(root) The reserve is given up for the event; launching is refused with the reason until there is room."""
@@ -82,16 +91,7 @@ def test_a_full_disk_is_said_of_runs_that_train_and_that_start(small_lab: Lab, t
     ended = lab.ended(starting, 60)
     assert f"the disk of {lab.root} is full" in (ended.cause or "")
     more = lab.root.parent / "more"
-
-    def waits() -> bool:
-        # The reserve was given up for the events above, and rows may fill that first.
-        more.write_bytes(b"")
-        with suppress(OSError), more.open("wb", buffering=0) as file:
-            while True:
-                file.write(b"0" * 4096)
-        return any(each.duty == METRICS for each in lab.view(training).failed_duties)
-
-    until(waits, 30)
+    until(lambda: waits_for_room(lab, training, more), 30)
     view = lab.view(training)
     assert (view.state, "failed-duty" in view.flags) == ("running", True)
     until(lambda: '"event":"failed-duty"' in told.read_text(encoding="utf-8"), 10)
@@ -123,15 +123,7 @@ def test_a_full_disk_is_said_of_a_command_that_reports(small_lab: Lab) -> None:
     lab.wait(run, lambda view: view.connected and (view.update or 0) >= 5, 20)
     ballast = fill(lab.root.parent)
     more = lab.root.parent / "more"
-
-    def waits() -> bool:
-        more.write_bytes(b"")
-        with suppress(OSError), more.open("wb", buffering=0) as file:
-            while True:
-                file.write(b"0" * 4096)
-        return any(each.duty == METRICS for each in lab.view(run).failed_duties)
-
-    until(waits, 40)
+    until(lambda: waits_for_room(lab, run, more), 40)
     view = lab.view(run)
     assert (view.state, "failed-duty" in view.flags) == ("running", True)
     ballast.unlink()
