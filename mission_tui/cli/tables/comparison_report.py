@@ -37,7 +37,9 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 70.0, 200.0, 30.0, 45.0
 _LEGEND_TOP, _LEGEND_LINE, _LEGEND_TEXT, _CHARACTER = 40.0, 17.0, 44.0, 7.0
 _MOST = 1e300
 _FONT = 'font-family="sans-serif" font-size="12"'
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Okabe and Ito's, which the colour-blind tell apart."""
+
 _DASHES = ("", "6 3", "2 3", "8 3 2 3")
 
 
@@ -130,13 +132,13 @@ def curves_svg(found: Comparison) -> str:
 
     plane = _Plane(*_ranges(found))
     parts = [*_axes(plane, found), *_goal(plane, found.threshold)]
-    colour_of = {cohort.name: _COLOURS[at % len(_COLOURS)] for at, cohort in enumerate(found.cohorts)}
+    colour_of = {cohort.name: COLOURS[at % len(COLOURS)] for at, cohort in enumerate(found.cohorts)}
     parts += [part for band in found.bands for part in _band(plane, band, colour_of[band.name])]
     legend = [(f"{band.name}  median and band", colour_of[band.name], "") for band in found.bands]
     for place, (run, curve) in enumerate(zip(found.runs, found.curves, strict=True)):
         cohort = found.cohorts[run.cohort]
         dash = _DASHES[cohort.runs.index(run.id) % len(_DASHES)]
-        colour = _COLOURS[run.cohort % len(_COLOURS)]
+        colour = COLOURS[run.cohort % len(COLOURS)]
         parts += _line(plane, curve.x, curve.y, colour, dash, 1.0 if len(cohort.runs) > 1 else 1.8)
         legend.append((f"{letter(place)}  {run.name}", colour, dash))
     width, height = _size(legend)

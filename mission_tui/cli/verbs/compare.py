@@ -1,4 +1,4 @@
-"""`mission-tui compare`: runs compared from their files, as tables, a document or a report."""
+"""`mission-tui compare`: runs compared from their files, as tables, a document, a report or a paper's figure."""
 
 from __future__ import annotations
 
@@ -13,21 +13,40 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import Axis
+    from mission_tui.fleet.compare import Axis, Edges
 
 
 @click.command(
-    "compare", epilog="Examples: mission-tui compare base slower --threshold 475; compare @last base --by time"
+    "compare", epilog="Examples: mission-tui compare base slower --threshold 475; compare sweep --figure fig.pdf"
 )
 @runs_argument(required=True)
 @click.option("--by", type=click.Choice(("step", "time")), default="step", help="The axis of curves and areas.")
 @click.option(
     "--threshold", type=float, metavar="R", help="A return to reach (default: where the task counts as solved)."
 )
-@click.option("--metric", metavar="TAG", help="Compare another metric than rollout/ep_rew_mean.")
+@click.option(
+    "--metric",
+    "metrics",
+    metavar="TAG",
+    multiple=True,
+    help="Compare another metric than rollout/ep_rew_mean; several are panels of a figure.",
+)
 @click.option(
     "--report", type=click.Path(path_type=Path), metavar="DIR", help="Write Markdown, CSV, JSON and SVG there."
 )
+@click.option(
+    "--figure", type=click.Path(path_type=Path), metavar="FILE", help="Draw a paper's figure: .pdf, .svg or .png."
+)
+@click.option(
+    "--columns", type=click.IntRange(1, 2), default=1, help="Width of the figure: one or both columns of a page."
+)
+@click.option(
+    "--band",
+    type=click.Choice(("quartiles", "range")),
+    default="quartiles",
+    help="Around the figure's medians: interquartile range, or least and greatest.",
+)
+@click.option("--seed-lines", is_flag=True, help="Draw every run into the figure too, thinly.")
 @json_option
 @pass_session
 def compare_command(
@@ -35,8 +54,12 @@ def compare_command(
     runs: tuple[str, ...],
     by: Axis,
     threshold: float | None,
-    metric: str | None,
+    metrics: tuple[str, ...],
     report: Path | None,
+    figure: Path | None,
+    columns: int,
+    band: Edges,
+    seed_lines: bool,
     as_json: bool,
 ) -> None:
     """Compare results and settings of runs.
@@ -46,10 +69,22 @@ def compare_command(
     Runs that differ in nothing but the seed stand together: median, least and greatest, from three seeds on with a
     95 % interval of the mean.
     """
-    from mission_tui.fleet.compare import RETURN
-    from mission_tui.records.runs.comparison_sides import compare_runs
+    from mission_tui.fleet.compare import RETURN, compare, drawing_of
+    from mission_tui.records.runs.comparison_sides import read_sides
 
-    found = compare_runs(_folders(session, runs), print_error, metric or RETURN, by, threshold)
+    metrics = tuple(dict.fromkeys(metrics)) or (RETURN,)
+    _check_options(metrics, figure)
+    sides = read_sides(_folders(session, runs), print_error, metrics)
+    found = compare(sides[metrics[0]], metrics[0], by, threshold)
+    if figure is not None:
+        from mission_tui.cli.tables.comparison_figure import write_figure
+
+        drawings = [
+            drawing_of(its, metric, by, found.threshold if metric == found.metric else None, band)
+            for metric, its in sides.items()
+        ]
+        said = write_figure(figure, found, drawings, columns=columns, edges=band, seed_lines=seed_lines)
+        print_error(f"the figure is {figure}; a caption for it: {said}")
     if report is not None:
         from mission_tui.cli.tables.comparison_report import write_report
 
@@ -64,6 +99,21 @@ def compare_command(
     from mission_tui.cli.tables.comparison import write_comparison
 
     write_comparison(found)
+
+
+def _check_options(metrics: tuple[str, ...], figure: Path | None) -> None:
+    """Before any run is asked for. Raises `UsageError`."""
+    if figure is not None:
+        from mission_tui.cli.tables.comparison_figure import check_figure
+
+        check_figure(figure)
+        return
+    if len(metrics) > 1:
+        raise UsageError("tables compare one --metric; several are panels of a --figure")
+    context = click.get_current_context()
+    for option, name in (("columns", "--columns"), ("band", "--band"), ("seed_lines", "--seed-lines")):
+        if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(f"{name} belongs to --figure FILE")
 
 
 def _folders(session: Session, runs: tuple[str, ...]) -> list[Path]:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.compare.comparison import MOST, Cohort, Compared, Comparison, compare, letter
-from mission_tui.fleet.compare.differing import Row, value_word
+from mission_tui.fleet.compare.comparison import (
+    MOST,
+    Cohort,
+    Compared,
+    Comparison,
+    Drawing,
+    compare,
+    drawing_of,
+    letter,
+)
+from mission_tui.fleet.compare.differing import Row, setting_words, value_word
 from mission_tui.fleet.compare.ranking import Contrast, Ranked, Spread
-from mission_tui.fleet.compare.results import MEASURES, Axis, Curve, Result, Side, Trace, trace_of
+from mission_tui.fleet.compare.results import MEASURES, Axis, Curve, Edges, Result, Side, Trace, trace_of
 from mission_tui.fleet.events.metrics import RETURN
 
 __all__ = [
@@ -18,6 +27,8 @@ __all__ = [
     "Comparison",
     "Contrast",
     "Curve",
+    "Drawing",
+    "Edges",
     "Ranked",
     "Result",
     "Row",
@@ -25,7 +36,9 @@ __all__ = [
     "Spread",
     "Trace",
     "compare",
+    "drawing_of",
     "letter",
+    "setting_words",
     "trace_of",
     "value_word",
 ]

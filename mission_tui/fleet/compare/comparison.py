@@ -22,6 +22,7 @@ from mission_tui.fleet.compare.results import (
     MEASURES,
     Axis,
     Curve,
+    Edges,
     Result,
     Side,
     band_of,
@@ -97,19 +98,44 @@ def letter(place: int) -> str:
     return (letter(before - 1) if before else "") + chr(ord("A") + at)
 
 
-def compare(sides: Sequence[Side], metric: str, by: Axis = "step", threshold: float | None = None) -> Comparison:
-    """The comparison of two to 64 runs.
+class Drawing(Struct, frozen=True, kw_only=True):
+    """One metric to be drawn: `curves` has one for each run, `bands` one (or None) for each cohort, both in order."""
 
-    Without `threshold` it is that of the environments' registration, if they agree on one. Raises `UsageError`.
-    """
-    if not 2 <= len(sides) <= MOST:
-        raise UsageError(f"compare takes 2 to {MOST} runs, and these are {len(sides)}")
+    metric: str
+    threshold: float | None
+    curves: tuple[Curve, ...]
+    bands: tuple[Curve | None, ...]
+
+
+def drawing_of(
+    sides: Sequence[Side], metric: str, by: Axis = "step", threshold: float | None = None, edges: Edges = "range"
+) -> Drawing:
+    """What `compare` has to draw, without its numbers. Raises `UsageError` for a metric that no run has."""
     known = frozenset[str]().union(*(side.trace.tags for side in sides))
     if known and not any(side.trace.values for side in sides):
         raise UsageError(f"none of these runs has a value of '{metric}'; they have {', '.join(sorted(known))}")
     if threshold is None:
         said = {side.threshold for side in sides}
         threshold = said.pop() if len(said) == 1 and is_return(metric) else None
+    bands = (
+        band_of(_name(members, sides), [sides[at].trace for at in _one_a_seed(members, sides)], by, edges=edges)
+        for members in _grouped(sides)
+    )
+    curves = tuple(curve_of(side.view.name, side.trace, by) for side in sides)
+    return Drawing(metric=metric, threshold=threshold, curves=curves, bands=tuple(bands))
+
+
+def compare(
+    sides: Sequence[Side], metric: str, by: Axis = "step", threshold: float | None = None, *, least: int = 2
+) -> Comparison:
+    """The comparison of `least` to 64 runs.
+
+    Without `threshold` it is that of the environments' registration, if they agree on one. Raises `UsageError`.
+    """
+    if not least <= len(sides) <= MOST:
+        raise UsageError(f"compare takes {least} to {MOST} runs, and these are {len(sides)}")
+    drawing = drawing_of(sides, metric, by, threshold)
+    threshold = drawing.threshold
     span = shared_span([side.trace for side in sides], by)
     settings, provenance = differing_settings(sides), differing_provenance(sides)
     one_task = not any(row.name in _OTHER_TASK for row in settings)
@@ -117,10 +143,6 @@ def compare(sides: Sequence[Side], metric: str, by: Axis = "step", threshold: fl
     groups = _grouped(sides)
     cohorts = tuple(_cohort(members, sides, results) for members in groups)
     place_of = {place: number for number, members in enumerate(groups) for place in members}
-    bands = (
-        band_of(cohort.name, [sides[at].trace for at in _one_a_seed(members, sides)], by)
-        for cohort, members in zip(cohorts, groups, strict=True)
-    )
     return Comparison(
         metric=metric,
         by=by,
@@ -135,8 +157,8 @@ def compare(sides: Sequence[Side], metric: str, by: Axis = "step", threshold: fl
         settings=settings,
         provenance=provenance,
         notes=tuple(_notes(sides, cohorts, {row.name for row in settings + provenance}, span, metric)),
-        curves=tuple(curve_of(side.view.name, side.trace, by) for side in sides),
-        bands=tuple(band for band in bands if band is not None),
+        curves=drawing.curves,
+        bands=tuple(band for band in drawing.bands if band is not None),
     )
 
 

@@ -69,6 +69,17 @@ def value_word(value: Any) -> str:
             return clean(str(value))
 
 
+def setting_words(rows: Sequence[Row], at: int, most: int = 3) -> str:
+    """What the run at place `at` has set otherwise than others, for a legend: `gamma 0.99, batch_size 64`.
+
+    Empty where nothing differs. Of more than `most` settings the first are named.
+    """
+    short = [row.name.rpartition(".")[2] for row in rows]
+    names = [name if short.count(name) == 1 else row.name for name, row in zip(short, rows, strict=True)]
+    words = [f"{name} {value_word(row.values[at])}" for name, row in zip(names, rows, strict=True)][:most]
+    return ", ".join([*words, *([f"{len(rows) - most} more"] if len(rows) > most else [])])
+
+
 def _rows(tables: Sequence[Mapping[str, Any]]) -> tuple[Row, ...]:
     names = dict.fromkeys(name for table in tables for name in table)
     rows = (Row(name, tuple(table.get(name) for table in tables)) for name in names)

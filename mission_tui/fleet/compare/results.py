@@ -35,6 +35,9 @@ MEASURES = ("best", "final", "area", "threshold_timesteps", "threshold_s", "step
 """What of a result is summed up over seeds."""
 
 Axis = Literal["step", "time"]
+Edges = Literal["range", "quartiles"]
+"""What a band of several seeds reaches to: least and greatest, or the first and the third quartile."""
+
 POINTS = 300
 
 
@@ -218,8 +221,8 @@ def curve_of(name: str, trace: Trace, by: Axis, points: int = POINTS) -> Curve:
     )
 
 
-def band_of(name: str, traces: Sequence[Trace], by: Axis, points: int = POINTS) -> Curve | None:
-    """Median, least and greatest of several runs on the part of the axis that all have; None where there is none."""
+def band_of(name: str, traces: Sequence[Trace], by: Axis, points: int = POINTS, edges: Edges = "range") -> Curve | None:
+    """Median and `edges` of several runs on the part of the axis that all have; None where there is none."""
     span = shared_span(traces, by)
     if len(traces) < 2 or span is None:
         return None
@@ -230,9 +233,15 @@ def band_of(name: str, traces: Sequence[Trace], by: Axis, points: int = POINTS) 
         name,
         tuple(_short(place) for place in places),
         tuple(_short(statistics.median(column)) for column in columns),
-        tuple(_short(min(column)) for column in columns),
-        tuple(_short(max(column)) for column in columns),
+        *(tuple(map(_short, side)) for side in zip(*(_edges(column, edges) for column in columns), strict=True)),
     )
+
+
+def _edges(column: Sequence[float], edges: Edges) -> tuple[float, float]:
+    if edges == "range":
+        return min(column), max(column)
+    first, _, third = statistics.quantiles(column, n=4, method="inclusive")
+    return first, third
 
 
 def _short(value: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,19 @@ def compare_runs(
 
     Raises `UsageError` for runs that cannot be compared, `MissionError` for one whose spec cannot be read.
     """
-    sides = [_read_side(RunDir(folder), say, metric) for folder in dict.fromkeys(folders)]
-    return compare(sides, metric, by, threshold)
+    return compare(read_sides(folders, say, (metric,))[metric], metric, by, threshold)
 
 
-def _read_side(run: RunDir, say: Say, metric: str = RETURN) -> Side:
+def read_sides(folders: Sequence[Path], say: Say, metrics: Sequence[str]) -> dict[str, list[Side]]:
+    """By metric the runs in `folders`, each read once; `say` hears of damage in their files.
+
+    Raises `MissionError` for a run whose spec cannot be read.
+    """
+    runs = [_read_sides(RunDir(folder), say, metrics) for folder in dict.fromkeys(folders)]
+    return {metric: [sides[at] for sides in runs] for at, metric in enumerate(metrics)}
+
+
+def _read_sides(run: RunDir, say: Say, metrics: Sequence[str]) -> list[Side]:
     """What there is to compare of one run. Raises `MissionError` when its spec cannot be read."""
     events, events_damage = read_all(run.events, FleetEvent)
     records, records_damage = read_all(run.metrics, MetricRecord)
@@ -56,16 +65,17 @@ def _read_side(run: RunDir, say: Say, metric: str = RETURN) -> Side:
     for finding in history.journal.findings.values():
         findings[finding.severity] = findings.get(finding.severity, 0) + 1
     thresholds = [it.reward_threshold for it in records if isinstance(it, TrainingStarted)]
-    return Side(
+    first = Side(
         view=view_of(history),
         spec=history.spec or spec,
-        trace=trace_of(records, metric),
+        trace=trace_of(records, metrics[0]),
         findings=findings,
         peak_rss_bytes=_peak_rss_bytes(run),
         effective=_effective(run, attempt),
         provenance=read_provenance(run, attempt),
         threshold=thresholds[-1] if thresholds else None,
     )
+    return [first, *(replace(first, trace=trace_of(records, metric)) for metric in metrics[1:])]
 
 
 def _peak_rss_bytes(run: RunDir) -> int | None:

@@ -6,6 +6,7 @@ from rich.style import Style
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
+from mission_tui.present.metric_names import TITLES
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
 
@@ -20,21 +21,6 @@ _VITALS = (
     ("grad", "train/grad_norm"),
 )
 _COLUMNS = {"rollout/ep_rew_mean": "return", "rollout/ep_len_mean": "length", "timesteps": "steps"}
-_TITLES = {
-    "rollout/ep_rew_mean": "return",
-    "rollout/ep_len_mean": "episode length",
-    "steps_per_s": "steps/s",
-    "train/approx_kl": "approx KL",
-    "train/clip_fraction": "clip fraction",
-    "policy/entropy_ratio": "entropy / max",
-    "policy/std": "action std",
-    "train/explained_variance": "explained variance",
-    "train/learning_rate": "learning rate",
-    "train/value_loss": "value loss",
-    "train/grad_norm": "gradient norm",
-    "train/entropy_loss": "entropy loss",
-    "train/clip_range": "clip range",
-}
 _P = colours.PALETTE
 _HUES = (_P.live, _P.warn, _P.good, _P.paused, _P.key, _P.bold)
 MOST_CURVES = len(_HUES)
@@ -63,7 +49,7 @@ def column_title(tag: str) -> str:
 
 def metric_title(tag: str) -> str:
     """What people call the metric; an unknown tag is its own title."""
-    return _TITLES.get(tag, tag)
+    return TITLES.get(tag, tag)
 
 
 def letter(slot: int) -> str:
