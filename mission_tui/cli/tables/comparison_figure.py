@@ -32,7 +32,7 @@ COLUMN_INCHES: Mapping[int, float] = {1: 3.5, 2: 7.16}
 
 _ROW_INCHES, _LEGEND_INCHES = 2.1, 0.17
 _DASHES: Sequence[Any] = ("-", "--", ":", "-.")
-_SETTINGS: Mapping[str, Any] = {
+_SETTINGS: dict[Any, Any] = {
     "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
     "ps.fonttype": 42,
     "svg.fonttype": "none",
