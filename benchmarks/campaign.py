@@ -86,6 +86,7 @@ def _digest(job: Job) -> str:
     settings = msgspec.to_builtins(replace(job.spec, description=""))
     # Where settings come from is none of them; and results from before it was a part of the spec are as good.
     del settings["profile"]
+    del settings["run"]["goal"]  # it is looked at, and changes nothing
     if settings["run"]["launcher"] == "local":
         del settings["run"]["launcher"]  # as it was before there were others
     if job.spec.env.id == MISSION_GYM:

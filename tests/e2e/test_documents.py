@@ -19,7 +19,19 @@ import pytest
 from tests.shell import Shell, opened
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "fleet-0.1.0"
-SINCE = {"algorithm", "branch_of", "checkpoint_t", "failed_duties", "loaded", "trials", "unread"}
+SINCE = {
+    "algorithm",
+    "branch_of",
+    "best",
+    "checkpoint_t",
+    "eta_high_s",
+    "eta_low_s",
+    "failed_duties",
+    "goal",
+    "loaded",
+    "trials",
+    "unread",
+}
 """Names that came after 0.1.0."""
 
 MACHINE = {"runs_root", "supervisor", "host", "gpus", "elsewhere", "stale"}

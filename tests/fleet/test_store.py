@@ -232,7 +232,7 @@ def test_keeperless_is_a_flag_of_the_attempt() -> None:
     assert store.view(RUN).flags == ()
 
 
-def test_eta_is_remaining_steps_over_the_median_pace() -> None:
+def test_eta_is_remaining_steps_at_the_pace_of_late() -> None:
     """One slow update does not spoil the estimate; a paused or ended run has none."""
     slow = update(3, seq=4)
     store = running(update(1, seq=2), update(2, seq=3))
@@ -240,7 +240,7 @@ def test_eta_is_remaining_steps_over_the_median_pace() -> None:
         RUN, type(slow)(**{name: getattr(slow, name) for name in slow.__struct_fields__} | {"steps_per_s": 1.0})
     )
     assert store.view(RUN).steps_per_s == 1.0
-    assert store.view(RUN).eta_s == pytest.approx((10_240 - 3 * STEPS) / 1000.0, abs=0.1)
+    assert store.view(RUN).eta_s == pytest.approx((10_240 - 3 * STEPS) / 1000.0, rel=0.3)
     store.apply(RUN, Asked(3, 99.0, "stop", 1))
     assert store.view(RUN).eta_s is None
 

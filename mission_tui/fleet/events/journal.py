@@ -347,6 +347,18 @@ class TrialClosed(Struct, frozen=True, tag="trial_closed", tag_field="kind", omi
     asker: str = ""
 
 
+class GoalReached(Struct, frozen=True, tag="goal", tag_field="kind"):
+    """What the run is to reach, `goal` in words, it reached with update `update`: once an attempt for each goal."""
+
+    seq: Count
+    t: UnixTime
+    attempt: Count
+    goal: str
+    value: float
+    update: Count
+    timesteps: Count
+
+
 class FileDamaged(Struct, frozen=True, tag="damaged", tag_field="kind"):
     """A file of the run did not hold what was written there; `detail` says what was set aside."""
 
@@ -382,6 +394,7 @@ FleetEvent = (
     | DutyFailureSeen
     | DutyDoneSeen
     | FileDamaged
+    | GoalReached
     | TrialBegun
     | TrialJudged
     | TrialClosed

@@ -22,6 +22,7 @@ from mission_tui.fleet.events.journal import (
     DutyFailureSeen,
     FindingMarked,
     FleetEvent,
+    GoalReached,
     HealthActed,
     RestartDue,
     RunFrozen,
@@ -90,6 +91,7 @@ class JournalState:
     began by themselves (unix s), and after what. `gains` is what it brought when it joined the others or left them.
 
     `trials` are those of the run, by number; `branch_of` says of which trial of another run it is a branch itself.
+    `goal` is the newest that it reached.
 
     `foreign` says why the run counts as somebody else's; that is seen, not told. Empty: it is ours.
     """
@@ -137,6 +139,7 @@ class JournalState:
     peak: Peak | None = None
     duties: dict[str, FailedDuty] = field(default_factory=dict)
     failures: set[int] = field(default_factory=set)
+    goal: GoalReached | None = None
     trials: dict[int, TrialState] = field(default_factory=dict)
     branch_of: TrialBranch | None = None
 

@@ -18,7 +18,10 @@ from mission_tui.fleet.events.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.events.observations import PhaseSeen
+from mission_tui.fleet.history.course import Course, GoalView, Place, Scan
+from mission_tui.fleet.history.forecast import Pace
 from mission_tui.fleet.history.series import Columns
+from mission_tui.fleet.specs.goal import Goal
 
 POINTS = 60
 """Rows kept of every run, live or ended: what a snapshot's series show."""
@@ -31,6 +34,11 @@ class ViewParts:
     metrics: dict[str, Metric]
     outcomes: dict[str, int]
     series: dict[str, tuple[Metric | None, ...]]
+    pace: Pace | None = None
+    course: Course | None = None
+    best: Place | None = None
+    goal: GoalView | None = None
+    steps_to_goal: tuple[float, float] | None = None
 
 
 @dataclass(slots=True)
@@ -38,8 +46,9 @@ class MetricsState:
     """What `metrics.jsonl` says. `complete` is false while only the end of the file was read.
 
     `total_timesteps` are those that a command last said it means to reach. `saved_t` is when (unix s) `checkpoint` was
-    saved, `evaluated_t` when a periodic evaluation last was done, `evaluation` the newest that counts. `view_parts` is
-    what a view made of the rows up to a `seq`, kept for the next view.
+    saved, `evaluated_t` when a periodic evaluation last was done, `evaluation` the newest that counts.
+    `reward_threshold` is what the environment's registration says. `view_parts` is what a view made of the rows up to a
+    `seq` for a goal, kept for the next view; `scan` has gone over the first rows, and is dropped where they change.
     """
 
     seq: int = 0
@@ -55,7 +64,16 @@ class MetricsState:
     columns: Columns = field(default_factory=Columns)
     sets: list[SettingsChanged] = field(default_factory=list)
     outcomes: deque[tuple[int, dict[str, int]]] = field(default_factory=lambda: deque(maxlen=POINTS))
-    view_parts: tuple[int, ViewParts] | None = field(default=None, compare=False, repr=False)
+    reward_threshold: float | None = None
+    view_parts: tuple[int, Goal | None, ViewParts] | None = field(default=None, compare=False, repr=False)
+    scan: Scan | None = field(default=None, compare=False, repr=False)
+
+    def scanned(self, goal: Goal | None) -> Scan:
+        """The scan of all rows for `goal`."""
+        if self.scan is None or self.scan.goal != goal:
+            self.scan = Scan(goal)
+        self.scan.follow(self.columns)
+        return self.scan
 
 
 def fold_record(metrics: MetricsState, record: MetricRecord) -> None:
@@ -63,11 +81,14 @@ def fold_record(metrics: MetricsState, record: MetricRecord) -> None:
     match record:
         case TrainingStarted():
             metrics.attempt = record.attempt
+            if record.reward_threshold is not None:
+                metrics.reward_threshold = record.reward_threshold
             if record.checkpoint not in (None, metrics.checkpoint):
                 metrics.saved_t = None
             metrics.checkpoint = record.checkpoint or metrics.checkpoint
             if metrics.row is not None and metrics.row.update > record.from_update:
                 metrics.columns.rewind(record.from_update)
+                metrics.scan = None
                 metrics.seconds = metrics.columns.total("rollout_s") + metrics.columns.total("update_s")
                 metrics.row = metrics.columns.last_row(record.attempt, record.seq)
                 metrics.sets = [each for each in metrics.sets if each.update <= record.from_update]
@@ -85,6 +106,8 @@ def fold_record(metrics: MetricsState, record: MetricRecord) -> None:
         case SettingsChanged():
             metrics.sets.append(record)
         case EvaluationDone():
+            if metrics.scan is not None and metrics.scan.goal is not None and metrics.scan.goal.of == "success":
+                metrics.scan = None  # the row of it may have been scanned
             for tag, value in evaluated(record).items():
                 metrics.columns.annotate(record.update, tag, value)
             metrics.evaluated_t, metrics.evaluation = record.t, record

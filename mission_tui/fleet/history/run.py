@@ -6,6 +6,7 @@ twice counts once; so a run rebuilt from its directory equals the run that was w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ from mission_tui.fleet.events.journal import (
     FindingMarked,
     FleetEvent,
     GainMeasured,
+    GoalReached,
     HealthActed,
     KeeperLost,
     PriorityAsked,
@@ -71,6 +73,7 @@ from mission_tui.fleet.events.processes import EnvWorkers, Pids, RunFlag, Usage
 from mission_tui.fleet.events.provenance import Origin, SettingChange, diff_of
 from mission_tui.fleet.history.journal_state import JournalState, StateIntervals
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, fold_record
+from mission_tui.fleet.specs.goal import Goal, parse_goal
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 
@@ -133,6 +136,17 @@ class RunHistory:
             return True
         return self.spec is not None and self.spec.run.command is not None and self.observed.pids.trainer is not None
 
+    @property
+    def goal(self) -> Goal | None:
+        """What it is to reach: what was asked for, else the reward threshold of its environment."""
+        if self.spec is not None and self.spec.run.goal is not None:
+            try:
+                return parse_goal(self.spec.run.goal)
+            except ValueError:  # a file that somebody changed
+                return None
+        threshold = self.metrics.reward_threshold
+        return None if threshold is None or not math.isfinite(threshold) else Goal("return", threshold)
+
     def apply(self, fact: Fact) -> bool:
         """Fold `fact` in; false when it changes nothing, for example because it was said before."""
         match fact:
@@ -184,6 +198,7 @@ class RunHistory:
     def forget_rows(self) -> None:
         """Keep only the rows that a snapshot shows."""
         if len(self.metrics.columns) > POINTS:
+            self.metrics.scanned(self.goal).whole = self.metrics.complete
             self.metrics.columns.keep_last(POINTS)
             self.metrics.complete = False
 
@@ -252,6 +267,8 @@ class RunHistory:
                 journal.duties.pop(event.duty, None)
             case FileDamaged():
                 journal.flags.add("damaged")
+            case GoalReached():
+                journal.goal = event
             case TrialBegun() | TrialJudged() | TrialClosed():
                 journal.try_out(event)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from msgspec import Struct, field
@@ -217,6 +217,13 @@ class Columns:
         rows = range(max(0, len(self) - points), len(self))
         return tuple(column.at(row) if column else None for row in rows)
 
+    def rows_from(self, row: int, one: str, other: str) -> Iterator[tuple[int, int, float | None, float | None, int]]:
+        """From `row` on: update, timesteps, the values of two series, and how many episodes ended."""
+        first, second = (self._columns.get(name) or Column() for name in (one, other))
+        for at in range(row, len(self)):
+            one_value, other_value = _told(first.at(at)), _told(second.at(at))
+            yield self._updates[at], self._timesteps[at], one_value, other_value, self._counts.ended(at)
+
     def speeds(self, begin: float, end: float, most: int) -> list[tuple[float, float, float]]:
         """Of rows with `begin` < t <= `end` (unix s): t, the seconds that the update took, and its steps per second.
 
@@ -298,6 +305,11 @@ class Columns:
         return (_short(min(cells)), _short(max(cells))) if cells else (None, None)
 
 
+def _told(cell: float | None) -> float | None:
+    """The number that was told."""
+    return None if cell is None else number(_short(cell))
+
+
 def _short(value: float) -> Metric:
     """A 32-bit cell with the digits it has: 0.1 again, not 0.10000000149."""
     return spoken(float(f"{value:.7g}"))
@@ -318,6 +330,10 @@ class EpisodeCounts:
             if word not in self._outcomes and len(self._outcomes) >= MOST_OUTCOMES:
                 word = OTHERS
             _put(self._outcomes.setdefault(word, array("I")), row, count)
+
+    def ended(self, row: int) -> int:
+        """How many episodes ended in `row`."""
+        return self._ended[row] if row < len(self._ended) else 0
 
     def cut(self, rows: int) -> None:
         """Forget all rows from `rows` on."""

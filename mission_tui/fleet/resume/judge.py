@@ -110,6 +110,7 @@ RULES: Mapping[str, Rule] = {
     "run.grace_s": _KEPT,
     "run.launcher": always("note", "it goes on elsewhere; what it trains with stays"),
     "run.follow": _KEPT,
+    "run.goal": always("note", "it is held against another goal; what it learns stays"),
     "run.callbacks": always(
         "note", "other callbacks are called from here on; one of the same class in the same place goes on counting"
     ),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from mission_tui.errors import nearest
 from mission_tui.fleet.specs.algorithm import algorithm_complaints, engine_of
+from mission_tui.fleet.specs.goal import parse_goal
 from mission_tui.fleet.specs.health_file import contradictions
 from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import plain_key
@@ -43,6 +44,11 @@ def violations(spec: Spec) -> Iterator[Violation]:
     """Everything that keeps `spec` from being trained, whatever the machine."""
     for keys, sentence in _program_complaints(spec):
         yield Violation(keys, sentence)
+    if spec.run.goal is not None:
+        try:
+            parse_goal(spec.run.goal)
+        except ValueError as error:
+            yield Violation(("run.goal",), str(error))
     if spec.run.command is None:
         yield from _of_training(spec)
     for sentence in contradictions(spec.keep.health, "keep.health."):

@@ -106,7 +106,8 @@ def fit_table(struct: inspect.StructType, table: object, place: Place, *, comple
 def fit(type_: inspect.Type, value: object, place: Place, default: object = NODEFAULT) -> object:
     """`value` as plain data that msgspec converts to `type_` without complaint; raises `PresetError` otherwise."""
     if isinstance(value, TypedText):
-        value = value.text if _takes_text(type_) and not isinstance(value.value, str) else value.value
+        as_text = _takes(type_, inspect.StrType) and not _takes(type_, inspect.FloatType)
+        value = value.text if as_text and not isinstance(value.value, str) else value.value
     wanted = " or ".join(dict.fromkeys(describe(member) for member in members(type_)))
     chosen = _member(type_, value)
     if isinstance(chosen, inspect.StructType):
@@ -133,8 +134,8 @@ def members(type_: inspect.Type) -> tuple[inspect.Type, ...]:
     return tuple(member for member in members if not isinstance(member, inspect.NoneType))
 
 
-def _takes_text(type_: inspect.Type) -> bool:
-    return any(isinstance(member, inspect.StrType) for member in members(type_))
+def _takes(type_: inspect.Type, kind: type[inspect.Type]) -> bool:
+    return any(isinstance(member, kind) for member in members(type_))
 
 
 def _member(type_: inspect.Type, value: object) -> inspect.Type | None:
@@ -147,6 +148,8 @@ def _member(type_: inspect.Type, value: object) -> inspect.Type | None:
         kinds = (inspect.VarTupleType,)
     elif isinstance(value, str) and any(isinstance(m, inspect.LiteralType) and value in m.values for m in found):
         kinds = (inspect.LiteralType,)
+    elif isinstance(value, str) and any(isinstance(m, inspect.StrType) for m in found):
+        kinds = (inspect.StrType,)
     else:
         kinds = SCALARS
     return next((member for member in found if isinstance(member, kinds)), found[0] if len(found) == 1 else None)

@@ -152,7 +152,8 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     goes on from where it was. `python`, `cwd`, `env`, `env_file` and `pythonpath` say whose Python it is; what is not
     written is the launching client's. Values of `env` are on record, those in `env_file` never are. `grace_s` lies
     between SIGTERM and SIGKILL. `follow` names logs of a command that does not report, such as "logs/*". `callbacks`
-    are of SB3's kind and called in order. `launcher` says by what it is carried out, one of `LAUNCHERS`.
+    are of SB3's kind and called in order. `launcher` says by what it is carried out, one of `LAUNCHERS`. `goal` is
+    what it is to reach, a mean return or "success 80%", in place of the environment's own reward threshold.
     """
 
     total_timesteps: Steps | None = None
@@ -176,6 +177,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     follow: str | None = None
     callbacks: tuple[str | Part, ...] = ()
     launcher: str = LAUNCHERS[0]
+    goal: float | Annotated[str, Meta(max_length=60)] | None = None
 
 
 class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

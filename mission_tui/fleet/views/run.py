@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import statistics
+from dataclasses import replace
 from typing import Literal, cast
 
 from msgspec import structs
@@ -15,10 +15,12 @@ from mission_tui.fleet.events.outcome import Failed, outcome_word
 from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS
+from mission_tui.fleet.history.course import GoalView, Place, Scan
+from mission_tui.fleet.history.forecast import Pace, enough_for_trend, pace_of, steps_to
 from mission_tui.fleet.history.journal_state import JournalState, TrialState
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts, evaluated
 from mission_tui.fleet.history.run import RunHistory, setting_changes
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import MISSION_GYM, Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import (
     SERIES,
@@ -32,7 +34,8 @@ from mission_tui.fleet.views.snapshot import (
 
 Word = Literal["finished", "stopped", "killed", "failed", "lost"]
 
-PACE_ROWS = 20
+PACE = "steps_per_s"
+Left = tuple[float | None, float | None, float | None]
 SHOWN_FINDINGS = 16
 SHOWN_METRICS = 128
 SHOWN_CHANGES = 8
@@ -43,8 +46,8 @@ STANDINGS = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
 def view_of(run: RunHistory) -> RunView:
     """The view of `run`. Text from outside is cleaned here or was when it came in."""
     journal, metrics, observed, spec, row = run.journal, run.metrics, run.observed, run.spec, run.metrics.row
-    outcome, drawn, trained_by_us = journal.outcome, _drawn(metrics), _trained_by_us(spec)
-    failed = _failed_duties(run)
+    outcome, drawn, trained_by_us = journal.outcome, _drawn(run), _trained_by_us(spec)
+    failed, left = _failed_duties(run), _left(run, drawn.pace)
     return RunView(
         id=run.id,
         name=journal.name,
@@ -73,7 +76,7 @@ def view_of(run: RunHistory) -> RunView:
         duration_s=spec.run.duration_s if spec else None,
         trained_s=metrics.seconds,
         steps_per_s=row.steps_per_s if row else None,
-        eta_s=_eta_s(run),
+        eta_s=left[1],
         rollout_s=row.rollout_s if row else None,
         update_s=row.update_s if row else None,
         seed=spec.run.seed if spec else None,
@@ -105,6 +108,12 @@ def view_of(run: RunHistory) -> RunView:
         checkpoint_t=metrics.saved_t,
         trials=tuple(map(_trial, list(journal.trials.values())[-SHOWN_TRIALS:])),
         branch_of=journal.branch_of,
+        eta_low_s=left[0],
+        eta_high_s=left[2],
+        best=drawn.best,
+        goal=_goal(run, drawn, left),
+        course=drawn.course,
+        task=_task(trained_by_us),
     )
 
 
@@ -154,12 +163,71 @@ def _trained_by_us(spec: Spec | None) -> Spec | None:
     return spec if spec is not None and spec.run.command is None else None
 
 
-def _drawn(metrics: MetricsState) -> ViewParts:
+def _drawn(run: RunHistory) -> ViewParts:
     """Rows come every few seconds and views four times a second; most of what a view costs follows from the rows."""
-    if metrics.view_parts is None or metrics.view_parts[0] != metrics.seq:
+    metrics, goal = run.metrics, run.goal
+    if metrics.view_parts is None or metrics.view_parts[:2] != (metrics.seq, goal):
         series = {name: tuple(_brief(value) for value in metrics.columns.tail(name, POINTS)) for name in SERIES}
-        metrics.view_parts = metrics.seq, ViewParts(_metrics(metrics), _outcomes(metrics), series)
-    return metrics.view_parts[1]
+        parts = ViewParts(_metrics(metrics), _outcomes(metrics), series, pace_of(metrics.columns.tail(PACE, POINTS)))
+        if metrics.complete or (metrics.scan is not None and metrics.scan.whole):
+            scan = metrics.scanned(goal)
+            aim, span = _aim(scan, run)
+            parts = replace(parts, course=scan.course, best=scan.best, goal=aim, steps_to_goal=span)
+        metrics.view_parts = metrics.seq, goal, parts
+    return metrics.view_parts[2]
+
+
+def _aim(scan: Scan, run: RunHistory) -> tuple[GoalView | None, tuple[float, float] | None]:
+    """How the run stands to its goal by its rows, and in how many steps at least and at most it is there."""
+    goal = scan.goal
+    if goal is None:
+        return None, None
+    view = GoalView(
+        of=goal.of,
+        value=goal.value,
+        source=_source(run),
+        newest=scan.newest,
+        best=scan.goal_best,
+        reached=scan.reached,
+    )
+    steps, values = scan.trend
+    if view.reached is not None or not enough_for_trend(values):
+        return view, None
+    span = steps_to(goal.value, steps, values)
+    return structs.replace(view, trend="none" if span is None else "nearer"), span
+
+
+def _source(run: RunHistory) -> Literal["run.goal", "environment"]:
+    return "environment" if run.spec is None or run.spec.run.goal is None else "run.goal"
+
+
+def _goal(run: RunHistory, drawn: ViewParts, left: Left) -> GoalView | None:
+    """How the run stands to its goal now; when it is there is said of a run that trains, and has the budget for it."""
+    view, goal, journaled = drawn.goal, run.goal, run.journal.goal
+    if view is None:
+        if goal is None:
+            return None
+        place = None
+        if journaled is not None and journaled.goal == goal.words:
+            place = Place(journaled.value, journaled.update, journaled.timesteps)
+        return GoalView(of=goal.of, value=goal.value, source=_source(run), reached=place)
+    if run.state != "running":
+        return structs.replace(view, trend="")
+    if drawn.steps_to_goal is None or drawn.pace is None:
+        return view
+    low, high = drawn.pace.span(drawn.steps_to_goal[0])[0], drawn.pace.span(drawn.steps_to_goal[1])[1]
+    if left[2] is not None and low > left[2]:
+        return structs.replace(view, trend="beyond")
+    return structs.replace(view, low_s=round(low, 1), high_s=round(high, 1))
+
+
+def _task(spec: Spec | None) -> str:
+    """Environment and what it is made with: runs of the same can be held against each other."""
+    if spec is None:
+        return ""
+    env = spec.env
+    own = (env.config or ("standard" if env.id == MISSION_GYM else ""), *(f"{k}={v}" for k, v in env.kwargs.items()))
+    return clean(" ".join(filter(None, (env.id, *own))))
 
 
 def _description(spec: Spec | None) -> str:
@@ -183,18 +251,20 @@ def _total_timesteps(run: RunHistory) -> int | None:
     return asked or run.metrics.total_timesteps
 
 
-def _eta_s(run: RunHistory) -> float | None:
-    """Seconds from the last update to the end of the budget at the recent median pace; None when it cannot be said."""
+def _left(run: RunHistory, pace: Pace | None) -> Left:
+    """The least, likely and most seconds from the last update to the end of the budget; None where nobody knows."""
     spec, metrics = run.spec, run.metrics
     if spec is None or run.state != "running" or metrics.row is None:
-        return None
+        return None, None, None
     if spec.run.duration_s is not None:
-        return round(max(0.0, spec.run.duration_s - metrics.seconds), 1)
+        left = round(max(0.0, spec.run.duration_s - metrics.seconds), 1)
+        return left, left, left
     total = _total_timesteps(run)
-    paces = [pace for pace in metrics.columns.tail("steps_per_s", PACE_ROWS) if pace is not None and pace > 0.0]
-    if total is None or not paces:
-        return None
-    return round(max(0, total - metrics.row.timesteps) / statistics.median(paces), 1)
+    if total is None or pace is None:
+        return None, None, None
+    steps = max(0, total - metrics.row.timesteps)
+    low, high = pace.span(steps)
+    return round(low, 1), round(steps * pace.seconds, 1), round(high, 1)
 
 
 def _metrics(metrics: MetricsState) -> dict[str, Metric]:

@@ -26,6 +26,7 @@ from mission_tui.fleet.events.journal import (
     FindingChanged,
     FindingMarked,
     FleetEvent,
+    GoalReached,
     HealthActed,
     PriorityAsked,
     RestartDue,
@@ -254,6 +255,9 @@ def _unasked(event: FleetEvent) -> Iterator[AuditEntry]:
         case ClockStepped():
             how = "forward" if event.by_s > 0.0 else "back"
             yield AuditEntry(t=event.t, what="clock set", detail=f"{abs(event.by_s):.0f} s {how}", by=_OUTSIDE)
+        case GoalReached():
+            detail = clean(f"{event.goal} with update {event.update:,}, at {event.timesteps:,} steps")
+            yield AuditEntry(t=event.t, what="goal reached", detail=detail)
         case RunFrozen(by="outside"):
             yield AuditEntry(t=event.t, what="freeze", by=_OUTSIDE)
         case RunThawed(by="outside"):

@@ -16,7 +16,7 @@ from functools import partial
 
 from mission_tui.errors import EX_RESUMABLE
 from mission_tui.fleet.events.findings import METRICS, Finding
-from mission_tui.fleet.events.journal import FindingChanged
+from mission_tui.fleet.events.journal import FindingChanged, GoalReached
 from mission_tui.fleet.events.metrics import DutyFailed, MetricRecord
 from mission_tui.fleet.health import is_news
 from mission_tui.plain_files import open_to_append
@@ -56,6 +56,7 @@ def read_everything(core: Core, run: LiveRun) -> None:
     for record in records:
         run.take_record(record)
         _journal_failure(core, run, record)
+    _journal_goal(core, run)
     _judge(core, run)
 
 
@@ -79,6 +80,8 @@ def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
         if core.apply(run.id, record):
             run.take_record(record)
             _journal_failure(core, run, record)
+    if records:
+        _journal_goal(core, run)
     if last or run.catching_up is None:
         _judge(core, run, SLICE_S if not last else float("inf"))
 
@@ -112,6 +115,20 @@ def judge_silence(core: Core, run: LiveRun, now: float) -> None:
 def _journal_failure(core: Core, run: LiveRun, record: MetricRecord) -> None:
     if isinstance(record, DutyFailed) and record.attempt == run.attempt:
         record_duty_failure(core, run, record.duty, record.why, record.number)
+
+
+def _journal_goal(core: Core, run: LiveRun) -> None:
+    """That the run reached its goal, once; of an update that was taken back and done again, again."""
+    known = core.store.run(run.id)
+    goal, before = known.goal, known.journal.goal
+    place = known.metrics.scanned(goal).reached if goal is not None else None
+    if goal is None or place is None or (before and (before.goal, before.update) == (goal.words, place.update)):
+        return
+    words, attempt = goal.words, run.attempt
+    core.record_observed(
+        run,
+        lambda seq, t: GoalReached(seq, t, attempt, words, place.value, place.update, place.timesteps),
+    )
 
 
 def _read(runs: Runs, run: LiveRun) -> list[MetricRecord]:

@@ -77,7 +77,7 @@ def test_every_key_of_a_spec_is_known_as_harmless_or_as_own_code() -> None:
 def test_harmless_keys_that_hold_free_words_are_few_and_known() -> None:
     """Numbers, switches and words from a list cannot name anything; what else is harmless is so for a reason."""
     free = {key for key, field in keys(Spec) if any(holds_text(kind) for kind in members(field.type))}
-    program_words = {"run.device", "run.follow", "run.launcher"}
+    program_words = {"run.device", "run.follow", "run.launcher", "run.goal"}
     assert free & HARMLESS_KEYS == {"preset", "description", "profile", "env.config", *program_words}
 
 

@@ -10,6 +10,7 @@ from mission_tui.fleet.events.journal import (
     AttemptStarting,
     FindingChanged,
     FleetEvent,
+    GoalReached,
     HealthActed,
     RestartDue,
     RunCreated,
@@ -80,3 +81,9 @@ def test_only_the_newest_are_told_and_no_text_can_hurt() -> None:
     )
     assert len(deeds) == SHOWN
     assert (deeds[-1].by, deeds[-1].detail) == ("rule nan", "told")
+
+
+def test_a_goal_that_was_reached_is_told_with_its_update() -> None:
+    """Nobody did it, and everybody wants to know when."""
+    reached = GoalReached(1, 1.0, 1, "475", 480.0, 1200, 1_228_800)
+    assert told(reached) == [("goal reached", "", "475 with update 1,200, at 1,228,800 steps")]

@@ -18,11 +18,12 @@ from mission_tui.fleet.events.journal import (
     CoRunningChanged,
     FindingChanged,
     FleetEvent,
+    GoalReached,
     RunCreated,
     RunPaused,
     RunResumed,
 )
-from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import Metric, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
@@ -37,7 +38,13 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import Make
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.watching.co_running import CoRunningMonitor
-from mission_tui.supervisor.watching.metrics_feed import READ_S, judge_silence, on_rows_written, read_news
+from mission_tui.supervisor.watching.metrics_feed import (
+    READ_S,
+    judge_silence,
+    on_rows_written,
+    read_everything,
+    read_news,
+)
 from tests.fleet.recorded import SPEC, STEPS
 from tests.supervisor.conftest import Lab
 from tests.waiting import until
@@ -92,8 +99,8 @@ def started(live: LiveRun, t: float) -> None:
     log.close()
 
 
-def trained(live: LiveRun, first: int, count: int, t: float, kl: float = 0.01) -> None:
-    """The trainer writes updates of one second each, the first of which ends at unix time `t`."""
+def trained(live: LiveRun, first: int, count: int, t: float, kl: float = 0.01, **tags: Metric) -> None:
+    """The trainer writes updates of one second each, the first of which ends at unix time `t`; `tags` of `rollout/`."""
     log = AppendLog(live.dir.metrics)
     for number in range(first, first + count):
         log.append(
@@ -106,7 +113,7 @@ def trained(live: LiveRun, first: int, count: int, t: float, kl: float = 0.01) -
                 0.75,
                 0.25,
                 1000.0,
-                {"train/approx_kl": kl, "train/clip_range": 0.2},
+                {"train/approx_kl": kl, "train/clip_range": 0.2} | {f"rollout/{tag}": tags[tag] for tag in tags},
             )
         )
     log.close()
@@ -161,6 +168,35 @@ def test_a_hang_is_journaled_once(tmp_path: Path) -> None:
         trained(live, 12, 1, t + 201.0)
         read_news(field.core, live)
         assert [(it.id, it.state) for it in field.findings(live)] == [("hang-1-10", "open"), ("hang-1-10", "cleared")]
+
+    on(tmp_path / "runs", scene)
+
+
+def test_a_goal_that_is_reached_is_journaled_once(tmp_path: Path) -> None:
+    """Not again by a higher return, nor by the next supervisor; by a resume from before it, with its new update."""
+
+    async def scene(field: Field) -> None:
+        spec = change(QUIET, ["run.goal=50"])
+        live, t = field.run(spec=spec), time.time()
+
+        def reached() -> list[tuple[str, int]]:
+            return [(event.goal, event.update) for event in field.events(live) if isinstance(event, GoalReached)]
+
+        started(live, t)
+        trained(live, 1, 5, t + 1.0, ep_rew_mean=20.0)
+        read_news(field.core, live)
+        assert reached() == []
+        trained(live, 6, 5, t + 6.0, ep_rew_mean=60.0)
+        read_news(field.core, live)
+        live = field.held_anew(live, spec)
+        read_everything(field.core, live)
+        assert reached() == [("50", 6)]
+        log = AppendLog(live.dir.metrics)
+        log.append(lambda seq: TrainingStarted(seq, live.attempt, t + 20.0, from_update=4, from_timesteps=4 * STEPS))
+        log.close()
+        trained(live, 5, 5, t + 21.0, ep_rew_mean=50.0)
+        read_news(field.core, live)
+        assert reached() == [("50", 6), ("50", 5)]
 
     on(tmp_path / "runs", scene)
 

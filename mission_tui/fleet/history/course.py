@@ -1,0 +1,180 @@
+"""A run's return from its first update to its newest in a few equal stretches, its best, and when it reached its goal.
+
+Stretches hold a power of two of rows each, so that what is past looks the same after every further row. All of it
+follows from the rows alone: a scan goes on where it ended, and begins anew where rows were taken back.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from msgspec import Struct
+
+from mission_tui.fleet.events.metrics import EVAL_SUCCESS, RETURN, Metric, spoken
+from mission_tui.fleet.history.series import Columns
+from mission_tui.fleet.specs.goal import Goal
+
+MOST_STRETCHES = 64
+ROLLOUT_SUCCESS = "rollout/success_rate"
+"""SB3's share of the newest episodes that said `is_success`."""
+WHOLE_WINDOW = 100
+"""Episodes that a mean return is of, by SB3's default and by Gymnasium's meaning of solved: that of fewer is luck."""
+
+
+class Course(Struct, frozen=True):
+    """The least and greatest return of every `every` rows, oldest first, the last stretch still open; None is blank."""
+
+    every: int
+    low: tuple[Metric | None, ...]
+    high: tuple[Metric | None, ...]
+
+    @property
+    def middles(self) -> list[float | None]:
+        """The middle of each stretch; nan where a value is no number."""
+        pairs = zip(self.low, self.high, strict=True)
+        return [None if low is None or high is None else (float(low) + float(high)) / 2 for low, high in pairs]
+
+
+class Place(Struct, frozen=True):
+    """A value, and at the end of which update it was."""
+
+    value: float
+    update: int
+    timesteps: int
+
+
+class GoalView(Struct, frozen=True, kw_only=True):
+    """What a run is to reach, by its own `run.goal` or by its environment's reward threshold, and how near it is.
+
+    `value` is a mean return, or a share of 0..1 of episodes that succeed; `newest` and `best` are what it has come to,
+    `reached` where it first was there. `trend`: whether it comes nearer, and it is there in `low_s` to `high_s` seconds
+    if that goes on; "beyond" is not within the budget. It is empty before enough is known, and of a run that stands.
+    """
+
+    of: Literal["return", "success"]
+    value: float
+    source: Literal["run.goal", "environment"]
+    newest: float | None = None
+    best: float | None = None
+    reached: Place | None = None
+    trend: Literal["", "nearer", "beyond", "none"] = ""
+    low_s: float | None = None
+    high_s: float | None = None
+
+    @property
+    def words(self) -> str:
+        """`475`, `success 80%`."""
+        return Goal(self.of, self.value).words
+
+
+class _Stretches:
+    """Values in at most `MOST_STRETCHES` stretches of equally many, by what the timesteps were at the end of each."""
+
+    def __init__(self) -> None:
+        self.every = 1
+        self.values = 0
+        self.steps: list[int] = []
+        self.low: list[Metric | None] = []
+        self.high: list[Metric | None] = []
+
+    def put(self, timesteps: int, value: float | None) -> None:
+        brief = None if value is None else spoken(float(f"{value:.5g}"))
+        if self.values % self.every == 0:
+            if len(self.steps) == MOST_STRETCHES:
+                self._pair_up()
+            self.steps.append(timesteps)
+            self.low.append(brief)
+            self.high.append(brief)
+        else:
+            self.steps[-1] = timesteps
+            self.low[-1] = _wider(self.low[-1], brief, least=True)
+            self.high[-1] = _wider(self.high[-1], brief, least=False)
+        self.values += 1
+
+    def _pair_up(self) -> None:
+        self.every *= 2
+        self.steps = self.steps[1::2]
+        self.low = [_wider(one, other, least=True) for one, other in zip(self.low[::2], self.low[1::2], strict=True)]
+        self.high = [
+            _wider(one, other, least=False) for one, other in zip(self.high[::2], self.high[1::2], strict=True)
+        ]
+
+    def newer_half(self) -> tuple[list[float], list[float]]:
+        """Timesteps and middles of what is a number in the newer half."""
+        begin = len(self.steps) // 2
+        steps, middles = [], []
+        for at, low, high in zip(self.steps[begin:], self.low[begin:], self.high[begin:], strict=True):
+            if isinstance(low, float) and isinstance(high, float):
+                steps.append(float(at))
+                middles.append((low + high) / 2)
+        return steps, middles
+
+
+class Scan:
+    """Goes over rows once. `best` counts means over a whole window where some were; `newest`, `goal_best` and `reached`
+    are of the series that the goal is about. `whole`: the rows began with the run's first, and no more will come.
+    """
+
+    def __init__(self, goal: Goal | None) -> None:
+        self.goal = goal
+        self.whole = False
+        self.best: Place | None = None
+        self.reached: Place | None = None
+        self.newest: float | None = None
+        self.goal_best: float | None = None
+        self._tag = RETURN
+        self._rows = 0
+        self._episodes = 0
+        self._settled = False
+        self._returns = _Stretches()
+        self._aims = _Stretches()
+
+    def follow(self, columns: Columns) -> None:
+        """Take in the rows of `columns` that are new."""
+        goal = self.goal
+        if goal is not None and goal.of == "success":
+            self._tag = EVAL_SUCCESS if EVAL_SUCCESS in columns.names else ROLLOUT_SUCCESS
+        for update, timesteps, value, aimed, ended in columns.rows_from(self._rows, RETURN, self._tag):
+            self._rows += 1
+            self._episodes += ended
+            filled = self._episodes == 0 or self._episodes >= WHOLE_WINDOW
+            self._returns.put(timesteps, value)
+            if value is not None and math.isfinite(value):
+                self._weigh(Place(value, update, timesteps), filled=filled)
+            if goal is not None and aimed is not None and math.isfinite(aimed):
+                self._aim(Place(aimed, update, timesteps), goal, filled=filled or self._tag == EVAL_SUCCESS)
+
+    def _weigh(self, place: Place, *, filled: bool) -> None:
+        if filled and not self._settled:
+            self._settled, self.best = True, place
+        elif self.best is None or (place.value > self.best.value and filled == self._settled):
+            self.best = place
+
+    def _aim(self, place: Place, goal: Goal, *, filled: bool) -> None:
+        self._aims.put(place.timesteps, place.value)
+        self.newest = place.value
+        self.goal_best = place.value if self.goal_best is None else max(self.goal_best, place.value)
+        if self.reached is None and filled and place.value >= goal.value:
+            self.reached = place
+
+    @property
+    def trend(self) -> tuple[list[float], list[float]]:
+        """Timesteps and values of late of what the goal is about."""
+        return self._aims.newer_half()
+
+    @property
+    def course(self) -> Course | None:
+        """The return; None while it is of less than two rows, or was never known."""
+        returns = self._returns
+        known = returns.values > 1 and any(low is not None for low in returns.low)
+        return Course(returns.every, tuple(returns.low), tuple(returns.high)) if known else None
+
+
+def _wider(one: Metric | None, other: Metric | None, *, least: bool) -> Metric | None:
+    """The less or greater of two; what is no number shows."""
+    if one is None or other is None:
+        return other if one is None else one
+    if isinstance(one, str) or isinstance(other, str):
+        return one if isinstance(one, str) else other
+    return min(one, other) if least else max(one, other)
