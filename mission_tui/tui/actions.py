@@ -112,7 +112,7 @@ ACTIONS: tuple[Action, ...] = (
     _chart("space", "keep metric", "keep", "keep the metric on the chart, or drop it: several at once",
            "keep"),
     _chart("t", "x axis", "axis", "the chart over timesteps, updates, run time or the clock", "over"),
-    _chart("Y", "log scale", "log", "logarithmic or linear axis of the values", "log"),
+    _chart("Y", "y scale", "scale", "linear, logarithmic or symmetric-logarithmic axis of the values", "scale"),
     _chart("}", "smoother", "smoother", "more smoothing of the curves: a moving average, the raw values behind it",
            "smoother"),
     _chart("{", "rougher", "rougher", "less smoothing of the curves", "rougher"),

@@ -145,7 +145,7 @@ def chosen(app: MissionApp) -> Preferences:
         redraws_hz=app.arrivals.pace.rate_hz,
         strip_s=app_context.zoom.seconds,
         chart_over=app_context.chart.over,
-        chart_log=app_context.chart.log,
+        chart_scale=app_context.chart.scale,
         chart_smoothing=app_context.chart.factor,
         chart_kept=app_context.chart.kept,
         bell=not app_context.alarm.muted,

@@ -21,7 +21,7 @@ from mission_tui.tui.plot.legend import legend, signs
 from mission_tui.tui.plot.picture import painted, picture
 from mission_tui.tui.plot.scale import Ruler, Scale, scale_of, ticks_over
 from mission_tui.tui.state.log_tail import LogTail
-from mission_tui.tui.state.preferences import OVERS, ChartSettings, Over
+from mission_tui.tui.state.preferences import AXIS_SCALES, OVERS, AxisScale, ChartSettings, Over
 from mission_tui.tui.state.run_data import EXACT, RunData
 from tests.tui.fake_client import details
 from tests.tui.fleets import KL_FINDING, NOW, a_run
@@ -46,9 +46,11 @@ def a_history(
     )
 
 
-def a_curve(slot: int, tag: str, values: tuple[Metric | None, ...], *, log: bool = False, factor: float = 0.0) -> Curve:
+def a_curve(
+    slot: int, tag: str, values: tuple[Metric | None, ...], *, kind: AxisScale = "linear", factor: float = 0.0
+) -> Curve:
     history = a_history(tag, values)
-    return curve_of(slot, tag, history, Ruler(history, "updates").places, log=log, factor=factor)
+    return curve_of(slot, tag, history, Ruler(history, "updates").places, kind=kind, factor=factor)
 
 
 def a_content(settings: ChartSettings, *histories: HistoryReply, cross: int | None = None) -> Content:
@@ -73,14 +75,19 @@ def said(content: Content, width: int = 80) -> str:
     return "\n".join(strip.text for strip in legend(content, width))
 
 
-@given(st.lists(st.floats(-1e9, 1e9) | st.floats(allow_nan=False, allow_infinity=False), min_size=1), st.booleans())
-@example([5e-324], True)
-@example([0.0, 1e-323], False)
-@example([-1.7e308, 1.7e308], False)
-@example([1.7976931348623157e308], True)
-def test_every_value_has_a_place_on_its_own_scale(values: list[float], log: bool) -> None:
+@given(
+    st.lists(st.floats(-1e9, 1e9) | st.floats(allow_nan=False, allow_infinity=False), min_size=1),
+    st.sampled_from(AXIS_SCALES),
+)
+@example([5e-324], "log")
+@example([0.0, 1e-323], "linear")
+@example([-1.7e308, 1.7e308], "linear")
+@example([1.7976931348623157e308], "log")
+@example([-1.7e308, 0.0, 5e-324, 1.7976931348623157e308], "symlog")
+@example([-5e-324], "symlog")
+def test_every_value_has_a_place_on_its_own_scale(values: list[float], kind: AxisScale) -> None:
     """Inside the axis, higher values higher; on a logarithmic one only what is positive."""
-    scale = scale_of(values, log=log)
+    log, scale = kind == "log", scale_of(values, kind)
     places = [scale.share(value) for value in sorted(values) if value > 0 or not log] if scale else []
     assert bool(places) == any(value > 0 or not log for value in values)
     shares = [place for place in places if place is not None]
@@ -104,8 +111,21 @@ def test_ticks_lie_on_the_axis_and_read_differently(low: float, span: float, mos
 
 def test_a_logarithmic_axis_counts_in_powers_of_ten() -> None:
     """From decade to decade, and within one in 1, 2, 5."""
-    assert [word for _, word in Scale(1e-4, 10, log=True).ticks(8)] == ["1e-4", "1e-3", "0.010", "0.100", "1.00", "10"]
-    assert [value for value, _ in Scale(0.9, 11, log=True).ticks(5)] == pytest.approx([1, 2, 5, 10])
+    assert [word for _, word in Scale(1e-4, 10, "log").ticks(8)] == ["1e-4", "1e-3", "0.010", "0.100", "1.00", "10"]
+    assert [value for value, _ in Scale(0.9, 11, "log").ticks(5)] == pytest.approx([1, 2, 5, 10])
+
+
+def test_a_symmetric_logarithmic_axis_has_a_place_for_every_sign() -> None:
+    """Zero in the middle of equal spans, decades to both sides of it, and no value left out."""
+    scale = scale_of([-1000.0, -1.0, 0.0, 1.0, 1000.0], "symlog")
+    assert scale is not None
+    places = [scale.share(value) for value in (-1000.0, -1.0, 0.0, 1.0, 1000.0)]
+    assert places == pytest.approx([0.037, 0.45, 0.5, 0.55, 0.963], abs=0.02)
+    assert [word for _, word in scale.ticks(9)] == ["-1,000", "-100", "-10", "-1.00", "0", "1.00", "10", "100", "1,000"]
+    content = a_content(ChartSettings(scale="symlog"), a_history(LOSS, (-1000.0, -1.0, 0.0, 1000.0)))
+    assert "cannot" not in said(content)
+    assert content.entries[0].curve is not None
+    assert len(content.entries[0].curve.shown) == 4
 
 
 def test_smoothing_does_not_depend_on_how_updates_were_put_together() -> None:
@@ -120,29 +140,32 @@ def test_smoothing_does_not_depend_on_how_updates_were_put_together() -> None:
 
 def test_what_a_logarithm_cannot_show_is_counted_and_said() -> None:
     """Zero and below on a logarithmic axis; nan and inf on any."""
-    curve = a_curve(0, LOSS, (1.0, 0.0, -2.0, "nan", 10.0), log=True)
-    assert (curve.hidden, curve.broken, len(curve.shown)) == (2, 1, 2)
-    settings = ChartSettings(log=True)
+    curve = a_curve(0, LOSS, (1.0, 0.0, -2.0, "nan", 10.0), kind="log")
+    assert (curve.hidden, curve.broken, len(curve.shown)) == ((0.0, -2.0), 1, 2)
+    settings = ChartSettings(scale="log")
     text = said(a_content(settings, a_history(LOSS, (1.0, 0.0, -2.0, "nan", 10.0))), 120)
-    assert "2 points at or below 0 left out" in text
+    assert "a log axis cannot draw 2 of 5 points of value loss (-2.00 to 0), which are not above 0" in text
+    assert "Y turns to symlog" in text.replace("\n", "")
     assert "1 point nan or inf left out" in text
-    assert "left out" not in said(a_content(ChartSettings(), a_history(LOSS, (1.0, 0.0))))
+    assert "cannot" not in said(a_content(ChartSettings(), a_history(LOSS, (1.0, 0.0))))
 
 
 def test_nothing_positive_leaves_an_empty_logarithmic_chart_that_says_why() -> None:
     """No crash, and no axis of made-up numbers."""
-    content = a_content(ChartSettings(log=True), a_history(LOSS, (-1.0, -2.0)))
+    content = a_content(ChartSettings(scale="log"), a_history(LOSS, (-1.0, -2.0)))
     assert content.scene is not None
     assert content.scene.reach is None
-    assert "2 points at or below 0" in said(content, 120)
+    assert "cannot draw 2 of 2 points of value loss (-2.00 to -1.00)" in said(content, 120)
 
 
 def test_what_is_left_out_is_said_whole_on_a_narrow_screen() -> None:
-    """It takes a line of its own where the title leaves no room; `17 points no` would be the end of it."""
-    settings = ChartSettings(log=True)
+    """A whole sentence, folded between words; `17 points no` would be the end of a cut one."""
+    settings = ChartSettings(scale="log")
     content = a_content(settings, a_history(LOSS, (1.0, *[0.0] * 17, 10.0)))
     for width in (48, 60, 80):
-        assert "17 points at or below 0 left out" in said(content, width)
+        text = " ".join(said(content, width).split())
+        assert "a log axis cannot draw 17 of 19 points of value loss (0), which are not above 0" in text
+        assert "Y turns to symlog, which does" in text
 
 
 def test_curves_of_one_size_share_an_axis_and_others_do_not() -> None:
@@ -154,7 +177,7 @@ def test_curves_of_one_size_share_an_axis_and_others_do_not() -> None:
         a_curve(3, "d", (1e6, 2e6)),
         a_curve(4, "e", (7.0, 7.0)),
     ]
-    assert [(it.curve.tag, it.side) for it in side_by_side(curves, log=False)] == [
+    assert [(it.curve.tag, it.side) for it in side_by_side(curves, kind="linear")] == [
         ("a", "left"), ("b", "left"), ("c", "right"), ("d", "own"), ("e", "left"),
     ]  # fmt: skip
 
@@ -308,7 +331,7 @@ def test_a_smoothed_curve_is_read_off_too() -> None:
 @pytest.mark.parametrize("cross", [None, 2])
 def test_what_the_legend_says_of_an_axis_is_never_cut(width: int, cross: int | None) -> None:
     """Half a range would be read as a value; names are cut before."""
-    settings, tags = ChartSettings(log=False), ("train/a_rather_long_name_of_a_metric", LOSS, KL, RETURN)
+    settings, tags = ChartSettings(), ("train/a_rather_long_name_of_a_metric", LOSS, KL, RETURN)
     for tag in tags:
         assert settings.pin(tag)
     settings.smooth(2)

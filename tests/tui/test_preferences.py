@@ -25,9 +25,14 @@ def test_nothing_is_kept_of_what_is_as_it_comes() -> None:
     """What was chosen and taken back is forgotten by name; what did not change is not told again."""
     told: list[dict[str, object]] = []
     unsaved = UnsavedPreferences(Preferences(), lambda changes: told.append(dict(changes)))
-    for preferences in (Preferences(), Preferences(sort="run"), Preferences(sort="run"), Preferences(chart_log=True)):
+    for preferences in (
+        Preferences(),
+        Preferences(sort="run"),
+        Preferences(sort="run"),
+        Preferences(chart_scale="log"),
+    ):
         unsaved.save(preferences)
-    assert told == [{"sort": "run"}, {"sort": None, "chart_log": True}]
+    assert told == [{"sort": "run"}, {"sort": None, "chart_scale": "log"}]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +50,7 @@ def test_nothing_is_kept_of_what_is_as_it_comes() -> None:
 )
 def test_what_makes_no_sense_is_left_as_it_comes(damaged: dict[str, object]) -> None:
     """Field by field: what stands beside it counts."""
-    assert preferences_in(damaged | {"chart_log": True}) == Preferences(chart_log=True)
+    assert preferences_in(damaged | {"chart_log": True}) == Preferences(chart_scale="log")
 
 
 async def _choose(stage: Stage) -> None:
@@ -71,7 +76,7 @@ async def test_the_next_session_takes_up_where_this_one_was_left() -> None:
         "redraws_hz": 2.0,
         "strip_s": 900.0,
         "chart_over": "updates",
-        "chart_log": True,
+        "chart_scale": "log",
         "chart_smoothing": 0.8,
         "chart_kept": ("rollout/ep_rew_mean",),
         "bell": False,

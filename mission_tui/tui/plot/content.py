@@ -14,7 +14,7 @@ from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.plot.curve import Curve, Marks, Sided, curve_of, marks_of, side_by_side
 from mission_tui.tui.plot.picture import Scene
 from mission_tui.tui.plot.scale import Ruler
-from mission_tui.tui.state.preferences import ChartSettings, Over
+from mission_tui.tui.state.preferences import AxisScale, ChartSettings, Over
 from mission_tui.tui.state.run_data import EXACT, RunData
 
 
@@ -46,7 +46,7 @@ class Content:
     scene: Scene | None
     over: Over
     factor: float
-    log: bool
+    kind: AxisScale
     limits: Sequence[Part] = ()
     trouble: str | None = None
     empty: str = ""
@@ -66,7 +66,7 @@ def content_of(
     histories = {tag: data.history[tag] for _, tag in shown if tag in data.history}
     rulers = {tag: Ruler(history, settings.over, attempts) for tag, history in histories.items()}
     curves = {
-        tag: curve_of(slot, tag, histories[tag], rulers[tag].places, factor=settings.factor, log=settings.log)
+        tag: curve_of(slot, tag, histories[tag], rulers[tag].places, factor=settings.factor, kind=settings.scale)
         for slot, tag in shown
         if tag in histories
     }
@@ -76,7 +76,7 @@ def content_of(
         ruler, history = rulers[longest], histories[longest]
         marks = marks_of(view, data.details, history, ruler)
         beside = {RETURN: _figures(marks)}
-        sided = side_by_side(list(curves.values()), log=settings.log, beside=beside)
+        sided = side_by_side(list(curves.values()), kind=settings.scale, beside=beside)
         scene = Scene(sided, ruler, marks, settings.factor > 0)
     by_tag = {it.curve.tag: it for it in scene.sided} if scene is not None else {}
     entries = tuple(
@@ -89,7 +89,7 @@ def content_of(
         )
         for slot, tag in shown
     )
-    return Content(entries, scene, settings.over, settings.factor, settings.log, limits, data.trouble, _empty(view))
+    return Content(entries, scene, settings.over, settings.factor, settings.scale, limits, data.trouble, _empty(view))
 
 
 def _empty(view: RunView) -> str:

@@ -19,6 +19,7 @@ from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.tui.plot.scale import Ruler, Scale, scale_of
+from mission_tui.tui.state.preferences import AxisScale
 
 Side = Literal["left", "right", "own"]
 _LEAST_SHARE = 1 / 3
@@ -38,15 +39,14 @@ class Sample(Struct, frozen=True):
 
 
 class Curve(Struct, frozen=True):
-    """`slot` gives it letter and colour. `hidden` samples are not positive on a logarithmic scale, `broken` no number.
-
-    Of both kinds the values are nan, in the order of the updates.
+    """`slot` gives it letter and colour. `hidden` are those values that a logarithmic scale has no place for, because
+    they are not positive; `broken` samples are no number. Of both kinds what is drawn is nan.
     """
 
     slot: int
     tag: str
     samples: tuple[Sample, ...]
-    hidden: int = 0
+    hidden: tuple[float, ...] = ()
     broken: int = 0
 
     @property
@@ -61,7 +61,13 @@ class Curve(Struct, frozen=True):
 
 
 def curve_of(
-    slot: int, tag: str, history: HistoryReply, places: Sequence[float], *, factor: float = 0.0, log: bool = False
+    slot: int,
+    tag: str,
+    history: HistoryReply,
+    places: Sequence[float],
+    *,
+    factor: float = 0.0,
+    kind: AxisScale = "linear",
 ) -> Curve:
     """`tag` of `history` over `places`, one for each bucket, smoothed by `factor` per update."""
     found: list[tuple[int, float, float, float]] = []
@@ -73,9 +79,9 @@ def curve_of(
     raw = [(low + high) / 2 if math.isfinite(low) and math.isfinite(high) else math.nan for _, _, low, high in found]
     drawn = smoothed(raw, [update for update, *_ in found], factor)
     broken = sum(map(math.isnan, raw))
-    hidden = sum(value <= 0 for value in raw) if log else 0
+    hidden = tuple(value for value in raw if value <= 0) if kind == "log" else ()
     samples = (
-        Sample(update, place, *(_fit(value, log=log) for value in (low, high, mean, soft)))
+        Sample(update, place, *(_fit(value, log=kind == "log") for value in (low, high, mean, soft)))
         for (update, place, low, high), mean, soft in zip(found, raw, drawn, strict=True)
     )
     return Curve(slot, tag, tuple(samples), hidden, broken)
@@ -116,7 +122,7 @@ class Sided:
 
 
 def side_by_side(
-    curves: Sequence[Curve], *, log: bool, beside: Mapping[str, Sequence[float]] | None = None
+    curves: Sequence[Curve], *, kind: AxisScale, beside: Mapping[str, Sequence[float]] | None = None
 ) -> list[Sided]:
     """Each curve that has something to draw with its scale, in order; `beside` are further values on a tag's axis."""
     beside = beside or {}
@@ -128,7 +134,7 @@ def side_by_side(
     known = [curve for curve in curves if curve.shown]
     groups: list[list[Curve]] = []
     for curve in known:
-        fitting = (group for group in groups[:2] if _fit_together([values[it.tag] for it in (*group, curve)], log=log))
+        fitting = (group for group in groups[:2] if _fit_together([values[it.tag] for it in (*group, curve)], kind))
         group = next(fitting, None)
         if group is None:
             groups.append([curve])
@@ -136,23 +142,22 @@ def side_by_side(
             group.append(curve)
     found: dict[str, Sided] = {}
     for at, group in enumerate(groups):
-        scale = scale_of([value for it in group for value in values[it.tag]], log=log)
+        scale = scale_of([value for it in group for value in values[it.tag]], kind)
         side: Side = ("left", "right")[at] if at < 2 else "own"
         if scale is not None:
             found |= {it.tag: Sided(it, scale, side) for it in group}
     return [found[curve.tag] for curve in known if curve.tag in found]
 
 
-def _fit_together(columns: Sequence[Sequence[float]], *, log: bool) -> bool:
+def _fit_together(columns: Sequence[Sequence[float]], kind: AxisScale) -> bool:
     """Whether none is squeezed: each that has a span has a good part of the common one."""
-    spans = [_span(column, log=log) for column in columns]
-    whole = _span([value for column in columns for value in column], log=log)
+    scale = scale_of([value for column in columns for value in column], kind)
+    if scale is None:
+        return True
+    places = [[place for value in column if (place := scale.share(value)) is not None] for column in columns]
+    spans = [max(column) - min(column) for column in places if column]
+    whole = max(map(max, filter(None, places))) - min(map(min, filter(None, places)))
     return all(span >= _LEAST_SHARE * whole for span in spans if span > 0)
-
-
-def _span(values: Sequence[float], *, log: bool) -> float:
-    bent = [math.log10(value) if log else value for value in values if value > 0 or not log]
-    return max(bent) - min(bent) if bent else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -15,12 +15,13 @@ from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import hue, letter, metric_title
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line, literal, wrap
 from mission_tui.tui.plot.content import Content, Entry
-from mission_tui.tui.plot.curve import Marks
+from mission_tui.tui.plot.curve import Curve, Marks
 from mission_tui.tui.plot.picture import MARKS
-from mission_tui.tui.state.preferences import ChartSettings
+from mission_tui.tui.state.preferences import AxisScale, ChartSettings
 
 _VALUE, _VALUE_AT, _VALUE_ALONE, _PLACE, _TITLE, _TITLE_LEAST = 8, 13, 17, 14, 22, 6
 """Cells of a value and of each word for a place, so that lines do not jump when they change, and the most of a name."""
+_SCALES: Mapping[AxisScale, str] = {"linear": "linear", "log": "logarithmic", "symlog": "symlog"}
 _AWAY = "Esc", "screen.back"
 
 
@@ -32,6 +33,7 @@ def legend(content: Content, width: int) -> list[Strip]:
             rows += [[(f" {text}", colours.QUIET)] for text in wrap(content.empty, width - 2)]
     else:
         rows = _wrapped([_item(content, entry, width) for entry in content.entries], width)
+    rows += _hidden(content.entries, width)
     if content.said:
         value = fit(content.entries[0].at, _VALUE_ALONE) + " " if len(content.entries) == 1 else ""
         places: list[list[Part]] = [[(f" {said:<{_PLACE}}", colours.INK)] for said in content.said]
@@ -49,11 +51,13 @@ def _title(content: Content, entry: Entry) -> Iterator[list[Part]]:
     if entry.curve is None:
         yield [*parts, (f": {content.trouble or 'asking…'}", colours.QUIET)]
         return
-    parts.append((f" over {content.over}" if _drawn(content) else ": fewer than two points so far", colours.QUIET))
+    axis = "" if content.kind == "linear" else f", {content.kind}"
+    said = f" over {content.over}{axis}" if _drawn(content) else ": fewer than two points so far"
+    parts.append((said, colours.QUIET))
     yield [*parts, *content.limits]
     yield [("  ", colours.INK), *_newest(content, entry)]
-    if missing := _missing(entry):
-        yield [("  ", colours.INK), *missing]
+    if entry.curve.broken:
+        yield [("  ", colours.INK), _broken(entry.curve)]
 
 
 def _newest(content: Content, entry: Entry) -> list[Part]:
@@ -64,18 +68,26 @@ def _newest(content: Content, entry: Entry) -> list[Part]:
     return parts
 
 
-def _missing(entry: Entry) -> list[Part]:
-    """What has no place on the chart: said, because a gap is easily overlooked."""
-    curve, said = entry.curve, []
-    if curve is not None and curve.hidden:
-        said.append(f" {_points(curve.hidden)} at or below 0 left out")
-    if curve is not None and curve.broken:
-        said.append(f" {_points(curve.broken)} nan or inf left out")
-    return [(text, colours.WARN) for text in said]
+def _broken(curve: Curve) -> Part:
+    """What no chart has a place for: said, because a gap is easily overlooked."""
+    return f" {curve.broken} point{'s' * (curve.broken != 1)} nan or inf left out", colours.WARN
 
 
-def _points(number: int) -> str:
-    return f"{number} point{'s' * (number != 1)}"
+def _hidden(entries: Sequence[Entry], width: int) -> list[list[Part]]:
+    """Which values a logarithmic axis cannot draw, and the key to the axis that can."""
+    said: list[str] = []
+    for curve in (entry.curve for entry in entries):
+        if curve is None or not curve.hidden:
+            continue
+        least, most = (numbers.reading(end(curve.hidden)) for end in (min, max))
+        name = metric_title(curve.tag) if len(entries) == 1 else letter(curve.slot)
+        span = least if least == most else f"{least} to {most}"
+        said.append(f"{len(curve.hidden)} of {len(curve.samples)} points of {name} ({span})")
+    if not said:
+        return []
+    key = key_label(BY_NAME["y scale"].keys[0])
+    sentence = f"a log axis cannot draw {' and '.join(said)}, which are not above 0: {key} turns to symlog, which does"
+    return [[(f" {text}", colours.WARN)] for text in wrap(sentence, width - 1)]
 
 
 def _item(content: Content, entry: Entry, width: int) -> list[Part]:
@@ -89,7 +101,7 @@ def _item(content: Content, entry: Entry, width: int) -> list[Part]:
             hue(entry.slot),
         ),
         (_side(content, entry), colours.QUIET),
-        *_missing(entry),
+        *([_broken(entry.curve)] if entry.curve is not None and entry.curve.broken else []),
         (" ", colours.INK),
     ]
     room = max(_TITLE_LEAST, width - 3 - sum(cell_len(text) for text, _ in rest))
@@ -155,7 +167,7 @@ def _words(settings: ChartSettings, *, kept: bool, reading: bool) -> Iterator[tu
         yield ("left", "right"), "move"
         yield ("crosshair",), "ends it"
     yield ("x axis",), f"over {settings.over}"
-    yield ("log scale",), "logarithmic" if settings.log else "linear"
+    yield ("y scale",), _SCALES[settings.scale]
     soft = f"EMA {settings.factor:g}, ~{1 / (1 - settings.factor):.0f} updates" if settings.factor else "raw"
     yield ("rougher", "smoother"), soft
     yield ("keep metric",), "drop" if kept else "keep"

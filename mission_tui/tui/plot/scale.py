@@ -1,4 +1,5 @@
-"""Values as places on an axis, straight or logarithmic, and a run's updates, steps and moments as places on another.
+"""Values as places on an axis, linear, logarithmic or symmetric-logarithmic, and a run's updates, steps and moments as
+places on another.
 
 A ruler turns updates, timesteps and moments into places on its axis by the buckets of one history.
 """
@@ -12,15 +13,18 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from mission_tui.ipc.replies import AttemptView, HistoryReply
 from mission_tui.present import numbers
-from mission_tui.tui.state.preferences import Over
+from mission_tui.tui.state.preferences import AxisScale, Over
 
 _HEADROOM = 0.04
 _LEAST_DECADES = 0.02
 """Of room on a logarithmic axis, so that equal values have a height."""
+_DECADES = 4
+"""Of a symmetric axis on either side: below them values are as good as zero."""
+_POWERS = sys.float_info.max_10_exp + 1
 _WORD = 7
 _FINE = 1e-4
 _LARGE = 1e6
@@ -29,15 +33,18 @@ _NICE_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800
 
 
 class Scale(Struct, frozen=True):
-    """`share` of a value is 0 at `low` and 1 at `high`. On a logarithmic scale both are positive."""
+    """`share` of a value is 0 at `low` and 1 at `high`. On a logarithmic scale both are positive; a symmetric one is
+    about linear from `-linear_within` to `linear_within`, and logarithmic on both sides of it.
+    """
 
     low: float
     high: float
-    log: bool = False
+    kind: AxisScale = "linear"
+    linear_within: float = 1.0
 
     def share(self, value: float) -> float | None:
         """How far up `value` lies; None where the scale has no place for it."""
-        if not math.isfinite(value) or (self.log and value <= 0):
+        if not math.isfinite(value) or (self.kind == "log" and value <= 0):
             return None
         low, high = self._bent(self.low), self._bent(self.high)
         if not math.isfinite(high - low):
@@ -48,14 +55,37 @@ class Scale(Struct, frozen=True):
         """At most about `most` round values within the scale, each with its words."""
         if most < 1:
             return []
-        if self.log and len(decades := self._decades(most)) > 1:
-            return [(value, numbers.reading(value)) for value in decades]
+        decades = {"log": self._decades, "symlog": self._signed_decades}.get(self.kind)
+        if decades is not None and len(values := decades(most)) > 1:
+            return [(value, numbers.reading(value)) for value in values]
         values = steps_between(self.low, self.high, most)
         step = min((after - before for before, after in pairwise(values)), default=0.0)
         return [(value, _words(value, step)) for value in values if self.share(value) is not None]
 
     def _bent(self, value: float) -> float:
-        return math.log10(value) if self.log else value
+        match self.kind:
+            case "log":
+                return math.log10(value)
+            case "symlog":
+                return math.copysign(math.log10(1.0 + abs(value) / self.linear_within), value)
+            case _:
+                return value
+
+    def _straight(self, place: float) -> float:
+        """The value of a symmetric scale whose logarithm is `place`."""
+        return math.copysign(min((10 ** abs(place) - 1.0) * self.linear_within, _MOST), place)
+
+    def _signed_decades(self, most: int) -> list[float]:
+        """Zero and powers of ten on both sides of it, as many as may be."""
+        first = round(math.log10(self.linear_within))
+        last = max(first, math.ceil(math.log10(max(abs(self.low), abs(self.high), self.linear_within)) - 1e-9))
+        for every in range(1, last - first + 2):
+            sizes = [min(10.0**power, _MOST) for power in range(last, first - 1, -every) if power < _POWERS]
+            values = [*(-size for size in sizes), 0.0, *reversed(sizes)]
+            inside = [value for value in values if self.low <= value <= self.high]
+            if len(inside) <= most:
+                return inside
+        return []
 
     def _decades(self, most: int) -> list[float]:
         first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
@@ -70,19 +100,31 @@ class Scale(Struct, frozen=True):
         return []
 
 
-def scale_of(values: Iterable[float], *, log: bool) -> Scale | None:
+def scale_of(values: Iterable[float], kind: AxisScale = "linear") -> Scale | None:
     """From the least to the greatest of `values`, with a little room; None when there is nothing to place."""
-    known = [value for value in values if math.isfinite(value) and (value > 0 or not log)]
+    known = [value for value in values if math.isfinite(value) and (value > 0 or kind != "log")]
     if not known:
         return None
     low, high = min(known), max(known)
-    if log:
+    if kind == "symlog":
+        return _symmetric(known)
+    if kind == "log":
         room = max(_HEADROOM * (math.log10(high) - math.log10(low)), _LEAST_DECADES)
         # The least numbers there are leave no room below or above them, and their neighbours have the same logarithm.
         bottom = min(low, max(10 ** (math.log10(low) - room), sys.float_info.min))
-        return Scale(bottom, max(min(high * 10**room, _MOST), sys.float_info.min), log=True)
+        return Scale(bottom, max(min(high * 10**room, _MOST), sys.float_info.min), "log")
     room = _HEADROOM * (high - low) or 0.5 * abs(high) or 1.0
     return Scale(max(low - room, -_MOST), min(high + room, _MOST))
+
+
+def _symmetric(values: Sequence[float]) -> Scale:
+    """Linear up to the least size among `values` but zero, though over no more than `_DECADES` below the greatest."""
+    sizes = [abs(value) for value in values if value] or [1.0]
+    power = math.floor(math.log10(max(min(sizes), max(sizes) / 10**_DECADES, sys.float_info.min)))
+    bare = Scale(min(values), max(values), "symlog", max(10.0**power, sys.float_info.min))
+    low, high = bare._bent(bare.low), bare._bent(bare.high)
+    room = max(_HEADROOM * (high - low), _LEAST_DECADES)
+    return structs.replace(bare, low=bare._straight(low - room), high=bare._straight(high + room))
 
 
 def steps_between(low: float, high: float, most: int) -> list[float]:

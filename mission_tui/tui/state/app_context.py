@@ -151,7 +151,7 @@ class AppContext:
         self.preferences = preferences
         self.zoom = Zoom(preferences.strip_s)
         self.chart = ChartSettings.found(
-            preferences.chart_kept, preferences.chart_over, preferences.chart_smoothing, log=preferences.chart_log
+            preferences.chart_kept, preferences.chart_over, preferences.chart_smoothing, preferences.chart_scale
         )
         self.shares = Shares(preferences.shares)
         self.machine_sort, self.log_folds = preferences.machine_sort, preferences.log_folds

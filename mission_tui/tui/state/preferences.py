@@ -26,6 +26,9 @@ _STEP = 0.05
 """Of the whole; a row of a small terminal."""
 Over = Literal["timesteps", "updates", "run time", "clock"]
 OVERS: tuple[Over, ...] = get_args(Over)
+AxisScale = Literal["linear", "log", "symlog"]
+"""As matplotlib calls them: a symmetric-logarithmic axis has zero and negative values too."""
+AXIS_SCALES: tuple[AxisScale, ...] = get_args(AxisScale)
 
 FACTORS = (0.0, 0.5, 0.8, 0.9, 0.97, 0.99, 0.997, 0.999)
 """Weights of what was before, per update; 0 is no smoothing. One of 0.99 remembers about 100 updates."""
@@ -45,7 +48,7 @@ class Preferences(msgspec.Struct, frozen=True):
     redraws_hz: float = 4.0
     strip_s: float = 300.0
     chart_over: Over = "timesteps"
-    chart_log: bool = False
+    chart_scale: AxisScale = "linear"
     chart_smoothing: Share = 0.0
     chart_kept: Annotated[tuple[Word, ...], Meta(max_length=MOST_CURVES - 1)] = ()
     bell: bool = True
@@ -61,6 +64,8 @@ def _table(preferences: Preferences) -> dict[str, object]:
 def preferences_in(table: Mapping[str, object]) -> Preferences:
     """What `table` says; what is unknown or no sensible value is left as it comes."""
     chosen: dict[str, Any] = {}
+    if table.get("chart_log") is True:  # as it was written before there was a third scale
+        table = {"chart_scale": "log"} | dict(table)
     for each in msgspec.structs.fields(Preferences):
         if each.name in table:
             with suppress(msgspec.ValidationError):
@@ -155,14 +160,14 @@ class ChartSettings(Struct):
     """Mutable; one for all runs of a session. `pinned` gives each metric that stays its slot, for letter and colour."""
 
     pinned: dict[str, int] = field(default_factory=dict)
-    log: bool = False
+    scale: AxisScale = "linear"
     over: Over = OVERS[0]
     _smoothing: int = 0
 
     @classmethod
-    def found(cls, kept: Iterable[str], over: Over, factor: float, *, log: bool) -> ChartSettings:
+    def found(cls, kept: Iterable[str], over: Over, factor: float, scale: AxisScale) -> ChartSettings:
         """As it was left: `kept` metrics on the chart, smoothed by `factor`, if that is one of ours."""
-        settings = cls(log=log, over=over, _smoothing=FACTORS.index(factor) if factor in FACTORS else 0)
+        settings = cls(scale=scale, over=over, _smoothing=FACTORS.index(factor) if factor in FACTORS else 0)
         for tag in dict.fromkeys(kept):
             settings.pin(tag)
         return settings
@@ -180,6 +185,10 @@ class ChartSettings(Struct):
     def smooth(self, by: int) -> None:
         """More smoothing, or less."""
         self._smoothing = max(0, min(self._smoothing + by, len(FACTORS) - 1))
+
+    def turn_scale(self) -> None:
+        """Linear, logarithmic, symmetric-logarithmic."""
+        self.scale = AXIS_SCALES[(AXIS_SCALES.index(self.scale) + 1) % len(AXIS_SCALES)]
 
     def turn_over(self) -> None:
         """Draw over the next of timesteps, updates, run time and clock."""

@@ -112,7 +112,7 @@ class PlainChart(Lines):
 
     def paint(self, values: Iterable[float], reach: tuple[float, float], over: Over, draw: Paint) -> None:
         """Draw on a canvas from the first to the last place of `reach`, scaled for `values`; blank where none fits."""
-        scale, frame = scale_of(values, log=False), frame_for(*self.size, reach, ["left"])
+        scale, frame = scale_of(values), frame_for(*self.size, reach, ["left"])
         if scale is None or reach[0] >= reach[1] or not frame.roomy:
             self.show([])
             return

@@ -30,7 +30,7 @@ _CHART_LEAST, _METRICS_LEAST = 24, 20
 _PATIENCE_S = 0.3
 """So long the last picture stays while the next one is asked for."""
 
-ChartAct = Literal["keep", "over", "log", "smoother", "rougher", "crosshair"]
+ChartAct = Literal["keep", "over", "scale", "smoother", "rougher", "crosshair"]
 
 
 class Curves(SplitContainer):
@@ -110,7 +110,7 @@ class Curves(SplitContainer):
         settings, chosen = self._settings, metrics.tag
         histories = [data.history.get(tag) for tag in self.tags]
         newest = [view.metrics.get(tag) for tag in self.tags]
-        asked = (slots, settings.log, settings.over, settings.factor, histories, newest, view.steps_per_s)
+        asked = (slots, settings.scale, settings.over, settings.factor, histories, newest, view.steps_per_s)
         drawn = (asked, data.details, view.findings, data.trouble, chosen)
         if self._drawn is not None and None in histories and data.trouble is None and not self._overdue:
             # The answer mostly comes within a frame: a chart that is taken away for so long only flickers.
@@ -173,8 +173,8 @@ class Curves(SplitContainer):
                     return f"{MOST_CURVES} metrics are on the chart: drop one of them first"
             case "over":
                 self._settings.turn_over()
-            case "log":
-                self._settings.log = not self._settings.log
+            case "scale":
+                self._settings.turn_scale()
             case "smoother":
                 self._settings.smooth(1)
             case "rougher":
