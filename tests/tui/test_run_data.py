@@ -49,8 +49,8 @@ def desk() -> FakeDesk:
 async def test_each_tab_asks_only_for_its_own(desk: FakeDesk) -> None:
     """Health and config need the details, which are asked for once; log the log; learn a metric's history."""
     loader = RunDataLoader(desk, lambda: None)
-    for tab, metric in (("health", None), ("config", None), ("log", None), ("learn", "steps_per_s")):
-        loader.request(LIVE[0], tab, metric)
+    for tab, series in (("health", ()), ("config", ()), ("log", ()), ("learn", ("steps_per_s",))):
+        loader.request(LIVE[0], tab, series)
         await desk.done()
     assert [type(request) for request in desk.client.asked] == [GetDetails, GetLog, GetHistory]
 

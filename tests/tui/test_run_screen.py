@@ -15,6 +15,7 @@ from mission_tui.ipc.replies import HistoryReply, LogReply
 from mission_tui.ipc.requests import AnsweredBy, GetDetails, GetHistory, GetLog
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.screens.run_tabs import MOST_BYTES
+from mission_tui.tui.state.history import POINTS
 from tests.tui.fake_client import a_spec, details
 from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run, queued
 from tests.tui.stage import Stage, staged
@@ -50,7 +51,7 @@ async def test_every_metric_has_its_course_and_its_span_over_the_whole_run() -> 
     """Beside the newest value, in columns where there is room; asked for all at once, and not at every update."""
     async with staged(size=(160, 50)) as stage:
         await stage.press("enter")
-        (asked,) = [request for request in stage.client.asked_for(GetHistory) if len(request.series) > 1]
+        (asked,) = [request for request in stage.client.asked_for(GetHistory) if request.points == POINTS]
         assert {"rollout/ep_rew_mean", "train/value_loss"} <= set(asked.series)
         assert asked.points < 50
         await stage.shows("least")
@@ -437,6 +438,8 @@ async def test_scale_smoothing_and_axis_have_keys() -> None:
         await stage.shows("Y logarithmic")
         await stage.shows("{} EMA 0.8, ~5 updates")
         await stage.shows("over run time")
+        await stage.press("Y")
+        await stage.shows("Y symlog")
         await stage.press("Y", "{", "{", "t", "t")
         await stage.shows("Y linear")
         await stage.shows("{} raw")

@@ -102,11 +102,11 @@ def _empty(view: RunView) -> str:
     return "the next update brings another"
 
 
-def crossed(content: Content, data: RunData, update: int, now: float) -> Content:
-    """The same chart with the crosshair at the end of `update`."""
+def crossed(content: Content, data: RunData, update: int, now: float, ruler: Ruler | None = None) -> Content:
+    """The same chart with the crosshair at the end of `update`, which `ruler` places where another chart leads."""
     if content.scene is None:
         return content
-    ruler, exact = content.scene.ruler, data.history.get(EXACT)
+    ruler, exact = ruler or content.scene.ruler, data.history.get(EXACT)
     entries = tuple(
         replace(
             entry,

@@ -21,8 +21,11 @@ from mission_tui.tui.state.preferences import Over
 
 LABEL = 8
 """Cells of the numbers beside an axis."""
-_BELOW = 2
+BELOW = 2
+"""Rows of the axis of places and its numbers."""
 _ROWS_A_TICK, _COLUMNS_A_TICK = 3, 13
+_TICKS_LEAST = 4
+"""With fewer round values in sight a low axis often has a single number, which says nothing of its scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ def frame_for(width: int, height: int, reach: tuple[float, float], sides: Sequen
     """A frame that fills `width` by `height` cells, with numbers at the right where an axis is there."""
     right = "right" in sides
     columns = width - LABEL - 1 - (LABEL + 1 if right else 0)
-    return Frame(LABEL + 1, max(0, columns), max(0, height - _BELOW), *reach, right)
+    return Frame(LABEL + 1, max(0, columns), max(0, height - BELOW), *reach, right)
 
 
 def framed(
@@ -88,7 +91,7 @@ def framed(
 def numbers_beside(scale: Scale, rows: int, style: Style = colours.QUIET) -> dict[int, Part]:
     """By row the round values of a scale."""
     found: dict[int, Part] = {}
-    for value, word in scale.ticks(max(2, rows // _ROWS_A_TICK)):
+    for value, word in scale.ticks(max(min(rows // 2, _TICKS_LEAST), rows // _ROWS_A_TICK)):
         found[(down_of(value, scale, rows) or 0) // DOTS_UP] = word, style
     return found
 

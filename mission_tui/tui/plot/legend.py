@@ -36,9 +36,15 @@ def legend(content: Content, width: int) -> list[Strip]:
     rows += _hidden(content.entries, width)
     if content.said:
         value = fit(content.entries[0].at, _VALUE_ALONE) + " " if len(content.entries) == 1 else ""
-        places: list[list[Part]] = [[(f" {said:<{_PLACE}}", colours.INK)] for said in content.said]
-        rows += _wrapped([[(" │", colours.KEY), (f" {value}", colours.BOLD), *places[0]], *places[1:]], width)
+        first, *others = place_words(content.said)
+        lead: list[Part] = [(" │", colours.KEY), (f" {value}", colours.BOLD), first]
+        rows += _wrapped([lead, *([word] for word in others)], width)
     return [line(row, width) for row in rows]
+
+
+def place_words(said: Sequence[str]) -> list[Part]:
+    """Where the crosshair is, each word in cells of its own, so that nothing jumps when it moves."""
+    return [(f" {word:<{_PLACE}}", colours.INK) for word in said]
 
 
 def _drawn(content: Content) -> bool:
@@ -135,7 +141,7 @@ def _wrapped(items: Sequence[list[Part]], width: int) -> list[list[Part]]:
 
 
 def signs(marks: Marks, width: int) -> list[Strip]:
-    """What the signs on the chart mean; no line at all where there are none."""
+    """What the signs on the charts mean; no line at all where there are none."""
     kinds = {mark.kind for mark in marks.marks}
     parts: list[Part] = []
     for kind, (sign, style, word) in MARKS.items():

@@ -114,10 +114,10 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         self.query_one(ReplayLine).update(self.snapshot, self._app_context.replay_seek.step)
         self.query_one(RunHead).update(self._view, self.now)
         points = min(2000, max(40, 2 * width))
-        curves = self.query_one(Curves)
-        tags: dict[str, tuple[str | None, ...]] = {"learn": curves.tags, "watch": (RETURN,)}
-        for metric in tags.get(self._tab, (None,)):
-            self._loader.request(self._view, self._tab, metric, points)
+        if self._tab == "learn":
+            self.query_one(Curves).take(self._view, self._loader.data_of(self._view), self.now)
+        for series in self._series():
+            self._loader.request(self._view, self._tab, series, points)
         if self._tab in ("learn", "machine"):
             self._loader.request_summaries(self._view)
         self._draw_body()
@@ -125,6 +125,13 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         if self._tab == "health" and (finding := self.finding()) is not None:
             self._loader.request_evidence(self._view, finding, points)
         self.draw_footer()
+
+    def _series(self) -> list[tuple[str, ...]]:
+        """The series that are asked for together; an empty question is about the rest of the tab."""
+        curves = self.query_one(Curves)
+        if self._tab == "learn":
+            return [curves.tags] if curves.walled else [(tag,) for tag in curves.tags]
+        return [(RETURN,)] if self._tab == "watch" else [()]
 
     def _answered(self) -> None:
         if still_open(self):

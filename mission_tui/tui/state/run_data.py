@@ -34,6 +34,7 @@ _PACE_S = 1.0
 _DETAILS_PACE_S = 5.0
 _SUMMARIES_PACE_S = 5.0
 """The supervisor goes through all that it has of the run."""
+_WALL, _WALL_PACE_S = "wall", 2.0
 _MARKS_PACE_S = 30.0
 """Evaluations come without a word in the view."""
 
@@ -92,11 +93,13 @@ class RunDataLoader:
             self._queries.clear()
         return self.data
 
-    def request(self, view: RunView, tab: str, metric: str | None = None, points: int = 500) -> None:
-        """Ask for what `tab` shows of `view`, if it may have changed and the last asking is long enough ago."""
+    def request(self, view: RunView, tab: str, series: tuple[str, ...] = (), points: int = 500) -> None:
+        """Ask for what `tab` shows of `view`, if it may have changed and the last asking is long enough ago. Several
+        `series` are one question, asked less often: all of them are drawn again.
+        """
         data = self.data_of(view)
         run = data.run
-        if metric is not None or tab in ("config", "checkpoints", "health", "journal"):
+        if series or tab in ("config", "checkpoints", "health", "journal"):
             stamp = (view.state, view.attempt, view.last_checkpoint, view.changes, view.note, view.labels)
             again_s = {"checkpoints": _DETAILS_PACE_S, "journal": _DETAILS_PACE_S, "learn": _MARKS_PACE_S}.get(tab)
             if self._due("details", stamp, again_s):
@@ -105,19 +108,23 @@ class RunDataLoader:
             self._ask(
                 EPISODES,
                 lambda id_: GetHistory(id=id_, run=run, series=(EPISODES,), points=points),
-                lambda kept, reply: _keep_history(kept, EPISODES, reply),
+                lambda kept, reply: _keep_history(kept, (EPISODES,), reply),
             )
         if tab == "log":
             if not data.log.detached and self._due(
                 "log", (view.attempt, view.state), _PACE_S if view.state in ALIVE else None
             ):
                 self._ask("log", data.log.later(), lambda kept, page: kept.log.take(page))
-        elif metric is not None and self._due(metric, (view.update, view.attempt, points), None):
-            self._ask(
-                metric,
-                lambda id_: GetHistory(id=id_, run=run, series=(metric,), points=points),
-                lambda kept, reply: _keep_history(kept, metric, reply),
-            )
+        elif series:
+            kind, pace_s = (series[0], _PACE_S) if len(series) == 1 else (_WALL, _WALL_PACE_S)
+            drawn = (view.update, view.attempt, points, series)
+            # What is not known yet does not wait for its turn.
+            if self._due(kind, drawn, None, pace_s if set(series) <= set(data.history) else 0.0):
+                self._ask(
+                    kind,
+                    lambda id_: GetHistory(id=id_, run=run, series=series, points=points),
+                    lambda kept, reply: _keep_history(kept, series, reply),
+                )
 
     def request_summaries(self, view: RunView) -> None:
         """Ask how all metrics of `view` went, over the whole run."""
@@ -143,7 +150,7 @@ class RunDataLoader:
                 lambda id_: GetHistory(
                     id=id_, run=view.id, series=signals, from_update=first, to_update=last, points=points
                 ),
-                lambda kept, reply: _keep_history(kept, finding.id, reply),
+                lambda kept, reply: _keep_history(kept, (finding.id,), reply),
             )
 
     def request_exact(self, view: RunView, update: int, tags: tuple[str, ...]) -> None:
@@ -162,7 +169,7 @@ class RunDataLoader:
         self._ask(
             EXACT,
             lambda id_: GetHistory(id=id_, run=view.id, series=tags, from_update=update, to_update=update, points=1),
-            lambda kept, reply: _keep_history(kept, EXACT, reply),
+            lambda kept, reply: _keep_history(kept, (EXACT,), reply),
         )
 
     def request_log(self, where: Where, limit: int = LOG_PAGE_BYTES) -> None:
@@ -239,6 +246,6 @@ def _keep_summaries(data: RunData, reply: HistoryReply) -> bool:
     return True
 
 
-def _keep_history(data: RunData, metric: str, reply: HistoryReply) -> bool:
-    data.history[metric] = reply
+def _keep_history(data: RunData, names: tuple[str, ...], reply: HistoryReply) -> bool:
+    data.history.update(dict.fromkeys(names, reply))
     return True

@@ -21,6 +21,7 @@ from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, number
 from mission_tui.tui.plot.legend import legend, signs
 from mission_tui.tui.plot.picture import Scene, painted, picture
 from mission_tui.tui.plot.scale import Scale, scale_of
+from mission_tui.tui.plot.wall import Placed, Stacking, grid_for, wall
 from mission_tui.tui.state.history import Points, evidence_start
 from mission_tui.tui.state.preferences import Over
 from mission_tui.tui.widgets.lines import Lines
@@ -55,21 +56,35 @@ class Chart(Lines):
 
     def __init__(self) -> None:
         super().__init__(id="chart")
-        self._content: Content | None = None
+        self._contents: Sequence[Content] = ()
+        self._stacking: Stacking | None = None
+        self._chosen = ""
         self._painted: tuple[Scene, Frame, Canvas] | None = None
-        self.frame: Frame | None = None
+        self._panels: dict[str, tuple[Scene, Frame, Canvas]] = {}
+        self._placed: Sequence[Placed] = ()
 
-    def draw(self, content: Content) -> None:
-        """Show `content`."""
-        self._content = content
+    @property
+    def frame(self) -> Frame | None:
+        """That of the picture, or of each picture of a wall; None while there is none."""
+        return self._placed[0].frame if self._placed else None
+
+    def draw(self, contents: Sequence[Content], stacking: Stacking | None = None, chosen: str = "") -> None:
+        """Show one chart, or with a `stacking` a wall of them, in which the `chosen` metric is marked."""
+        self._contents, self._stacking, self._chosen = contents, stacking, chosen
         self.redraw()
 
     def redraw(self) -> None:
         """Legend above, signs below, and the picture in what is left."""
-        content, (width, height) = self._content, self.size
-        self.frame = None
-        if content is None or width <= 0:
+        width, height = self.size
+        self._placed = ()
+        if not self._contents or width <= 0:
             return
+        if self._stacking is not None:
+            grid = grid_for(width, height, len(self._contents), self._stacking)
+            strips, self._placed = wall(self._contents, grid, width, self._chosen, self._panels)
+            self.show(strips)
+            return
+        content = self._contents[0]
         above = legend(content, width)
         scene = content.scene
         if scene is None or scene.reach is None:
@@ -84,14 +99,16 @@ class Chart(Lines):
         # The crosshair moves as often as a key repeats, and painting curves is work.
         if self._painted is None or self._painted[0] is not scene or self._painted[1] != frame:
             self._painted = scene, frame, painted(scene, frame)
-        self.frame = frame
+        self._placed = (Placed(0, len(above), frame),)
         self.show([*above, *picture(scene, frame, self._painted[2], content.at), *below])
 
     def _point(self, event: events.MouseEvent) -> None:
-        frame = self.frame
-        if frame is not None and frame.left <= event.x < frame.left + frame.columns:
-            event.stop()
-            self.post_message(self.Pointed(frame.place(event.x - frame.left)))
+        for it in self._placed:
+            column = event.x - it.x - it.frame.left
+            if 0 <= column < it.frame.columns:
+                event.stop()
+                self.post_message(self.Pointed(it.frame.place(column)))
+                return
 
     def on_click(self, event: events.Click) -> None:
         """A click puts the crosshair there."""

@@ -1,7 +1,10 @@
-"""The learn tab of a run: one big chart, the metrics to choose from, and a line of what keys do to the chart."""
+"""The learn tab of a run: one big chart or on a wide screen a wall of them, the metrics to choose from, and a line of
+what keys do to the charts.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from textual.app import ComposeResult
@@ -10,6 +13,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.timer import Timer
 
+from mission_tui.fleet.health.readings import Reading
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing.metrics import MOST_CURVES
@@ -17,6 +21,7 @@ from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.plot.content import Content, content_of, crossed
 from mission_tui.tui.plot.frame import Crosshair
 from mission_tui.tui.plot.legend import controls
+from mission_tui.tui.plot.wall import Stacking, grid_for
 from mission_tui.tui.sections.health import flags, limits_on_curve, readings_of
 from mission_tui.tui.state.history import metric_tags
 from mission_tui.tui.state.preferences import ChartSettings, Shares, Split, split_of
@@ -27,6 +32,12 @@ from mission_tui.tui.widgets.metric_list import MetricList
 from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
 
 _CHART_LEAST, _METRICS_LEAST = 24, 20
+_WALL_FROM = 160
+"""Columns of the screen."""
+_WALL_METRICS = 58
+"""Columns of the list beside a wall: as few as have room for the course, the least and the greatest."""
+_WALL, _MULTIPLES = Stacking(least=10, columns=2), Stacking(least=4, columns=1)
+"""Rows of a panel are fewer where the few metrics were put together on purpose."""
 _PATIENCE_S = 0.3
 """So long the last picture stays while the next one is asked for."""
 
@@ -44,7 +55,9 @@ class Curves(SplitContainer):
         self._settings = settings
         self._cross = Crosshair()
         self._shown: tuple[RunView, RunData, float] | None = None
-        self._content: Content | None = None
+        self._contents: tuple[Content, ...] = ()
+        self._panels: dict[str, tuple[object, Content]] = {}
+        self._stacking: Stacking | None = None
         self._drawn: object = None
         self._crossed: object = None
         self._patience: Timer | None = None
@@ -60,9 +73,20 @@ class Curves(SplitContainer):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The metrics on the chart, the chosen one first."""
+        """The metrics that are drawn, the chosen one first."""
         chosen = self.query_one(MetricList).tag
-        return chosen, *(tag for _, tag in self._slots() if tag != chosen)
+        return chosen, *(tag for _, tag in self._on_wall() or self._slots() if tag != chosen)
+
+    @property
+    def walled(self) -> bool:
+        """Whether many metrics are drawn at once, which are then asked for together."""
+        return bool(self._on_wall())
+
+    @property
+    def _content(self) -> Content | None:
+        """That which has the most to draw, for the crosshair."""
+        drawn = [it for it in self._contents if it.scene is not None and it.scene.reach is not None]
+        return max(drawn, key=lambda it: len(it.scene.ruler.updates) if it.scene else 0, default=None)
 
     @property
     def unread(self) -> int | None:
@@ -79,6 +103,8 @@ class Curves(SplitContainer):
     def _lay_out(self) -> None:
         whole, metrics = self.size.width, self.query_one(MetricList)
         chart = self.shares.cells("chart", whole, _CHART_LEAST, _METRICS_LEAST)
+        if chart is None and self.app.size.width >= _WALL_FROM:
+            chart = whole - _WALL_METRICS
         give_columns(metrics, None if chart is None else whole - chart)
 
     def split(self) -> Split | None:
@@ -94,10 +120,31 @@ class Curves(SplitContainer):
         known = set() if self._shown is None else set(metric_tags(self._shown[0]))
         return self._settings.shown(self.query_one(MetricList).tag, known)
 
-    def update(self, view: RunView, data: RunData, now: float) -> None:
-        """Show the metrics of `view`, and of those on the chart what `data` has of their histories."""
+    def _on_wall(self) -> list[tuple[int, str]]:
+        """Slots and tags of the wall: what was kept, then as many of the others as have room. None on a small screen,
+        nor where the chart has the screen for itself.
+        """
+        metrics = self.query_one(MetricList)
+        if self._shown is None or not metrics.display or self.app.size.width < _WALL_FROM:
+            return []
+        known, kept = metric_tags(self._shown[0]), self._settings.pinned
+        tags = [*(tag for tag in self._settings.kept if tag in known), *(tag for tag in known if tag not in kept)]
+        most = grid_for(*self.query_one(Chart).size, len(tags), _WALL).panels
+        if most < 2 or len(tags) < 2:
+            return []
+        if metrics.tag in tags[most:]:
+            # In the last place: the others stay where they are while the cursor moves.
+            tags = [*tags[: most - 1], metrics.tag]
+        return [(kept.get(tag, 0), tag) for tag in tags[:most]]
+
+    def take(self, view: RunView, data: RunData, now: float) -> None:
+        """Know what is to be drawn, and so what has to be asked for."""
         self._shown = view, data, now
         self._lay_out()
+
+    def update(self, view: RunView, data: RunData, now: float) -> None:
+        """Show the metrics of `view`, and of those on the chart what `data` has of their histories."""
+        self.take(view, data, now)
         read = () if data.details is None else readings_of(view, data.details)
         slots = self._slots()
         metrics = self.query_one(MetricList)
@@ -108,28 +155,63 @@ class Curves(SplitContainer):
             self.call_after_refresh(self._follow)
             return
         settings, chosen = self._settings, metrics.tag
-        histories = [data.history.get(tag) for tag in self.tags]
-        newest = [view.metrics.get(tag) for tag in self.tags]
+        on_wall = self._on_wall()
+        tags = self.tags
+        histories = [data.history.get(tag) for tag in tags]
+        newest = [view.metrics.get(tag) for tag in tags]
         asked = (slots, settings.scale, settings.over, settings.factor, histories, newest, view.steps_per_s)
-        drawn = (asked, data.details, view.findings, data.trouble, chosen)
+        drawn = (asked, data.details, view.findings, data.trouble, chosen, on_wall, self.query_one(Chart).size)
         if self._drawn is not None and None in histories and data.trouble is None and not self._overdue:
             # The answer mostly comes within a frame: a chart that is taken away for so long only flickers.
             self._await()
             return
         self._settle()
-        if self._content is None or self._drawn != drawn:
-            limits = limits_on_curve(read, chosen) if len(slots) == 1 else ()
-            self._content = content_of(view, data, settings, slots, limits)
+        if not self._contents or self._drawn != drawn:
+            self._stacking = _WALL if on_wall else None
+            if on_wall:
+                self._contents = self._panels_of(view, data, on_wall, read)
+            else:
+                limits = limits_on_curve(read, chosen) if len(slots) == 1 else ()
+                self._contents = (content_of(view, data, settings, slots, limits),)
+                self._part(view, data, slots)
         cross = (self._cross.update, data.history.get(EXACT))
         if (self._drawn, self._crossed) == (drawn, cross):
             return
         self._drawn, self._crossed = drawn, cross
         update = self._cross.update
-        self.query_one(Chart).draw(self._content if update is None else crossed(self._content, data, update, now))
+        contents = self._contents
+        if update is not None and (held := self._content) is not None and held.scene is not None:
+            contents = tuple(crossed(it, data, update, now, held.scene.ruler) for it in contents)
+        self.query_one(Chart).draw(contents, self._stacking, chosen)
         kept, reading = chosen in settings.pinned, update is not None
         self.query_one("#chart-keys", ScrollLines).set(
             lambda width: [line(controls(settings, kept=kept, reading=reading, width=width), width)]
         )
+
+    def _panels_of(
+        self, view: RunView, data: RunData, slots: Sequence[tuple[int, str]], read: Sequence[Reading]
+    ) -> tuple[Content, ...]:
+        """A chart for each metric; what did not change is what was drawn before, and stays painted."""
+        settings, panels = self._settings, dict[str, tuple[object, Content]]()
+        for slot, tag in slots:
+            looks = (slot, settings.scale, settings.over, settings.factor, data.details, view.findings, data.trouble)
+            key = (looks, data.history.get(tag), view.metrics.get(tag), view.steps_per_s, read)
+            kept = self._panels.get(tag)
+            if kept is None or kept[0] != key:
+                limits = limits_on_curve(read, tag)
+                kept = key, content_of(view, data, settings, [(slot, tag)], limits)
+            panels[tag] = kept
+        self._panels = panels
+        return tuple(content for _, content in panels.values())
+
+    def _part(self, view: RunView, data: RunData, slots: Sequence[tuple[int, str]]) -> None:
+        """Below each other what has no common axis, where there are more than the two at the sides and room for it."""
+        scene = self._contents[0].scene
+        if scene is None or all(it.side != "own" for it in scene.sided):
+            return
+        if grid_for(*self.query_one(Chart).size, len(slots), _MULTIPLES).panels >= len(slots):
+            self._stacking = _MULTIPLES
+            self._contents = self._panels_of(view, data, slots, ())
 
     def _follow(self) -> None:
         """Draw the curves of the metric that the cursor has come to."""
