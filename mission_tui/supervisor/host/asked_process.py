@@ -9,11 +9,11 @@ import asyncio
 import os
 import signal
 import subprocess
-import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any, cast
 
+from mission_tui.supervisor.host.stderr_tail import StderrTail
 from mission_tui.supervisor.host.tasks import (
     DeathError,
     Task,
@@ -36,7 +36,7 @@ class AskedProcess:
         self._ended, self._death = False, ""
         self._loop = asyncio.get_running_loop()
         self._code: asyncio.Future[int] = self._loop.create_future()
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._complaints = StderrTail()
         self._idle = self._loop.call_later(idle_s, self.end)
         try:
             self._child = start_task(task, subprocess.PIPE, self._complaints, self._code)

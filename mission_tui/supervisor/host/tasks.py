@@ -7,8 +7,9 @@ import os
 import subprocess
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
@@ -17,10 +18,10 @@ from mission_tui.fleet.history.classify import faulting_line
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.text import clean
 from mission_tui.supervisor.host.children import Child, start_child
+from mission_tui.supervisor.host.stderr_tail import StderrTail
 
 NICENESS = 10
 LINE_BYTES = 1 << 20
-_STDERR_BYTES = 16384
 _CAUSE_CHARACTERS = 500
 
 
@@ -90,7 +91,7 @@ def tasks_at_work() -> bool:
 async def _carry_out(task: Task, limit_s: float | None, heard: asyncio.Queue[_Said | TaskError | None]) -> None:
     """Run the process to its end, whoever listens."""
     code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as complaints:
+    with tempfile.TemporaryFile() as given, closing(StderrTail()) as complaints:
         given.write(task.stdin)
         given.seek(0)
         try:
@@ -115,7 +116,7 @@ async def _carry_out(task: Task, limit_s: float | None, heard: asyncio.Queue[_Sa
         heard.put_nowait(None if code.result() == 0 else DeathError(death_of(task, code.result(), complaints)))
 
 
-def start_task(task: Task, stdin: int, complaints: IO[bytes], code: asyncio.Future[int]) -> Child:
+def start_task(task: Task, stdin: int, complaints: StderrTail, code: asyncio.Future[int]) -> Child:
     """Start it, at low priority; `code` gets how it ended. Raises `TaskError` where it cannot be."""
 
     def ended(result: int) -> None:
@@ -136,6 +137,8 @@ def start_task(task: Task, stdin: int, complaints: IO[bytes], code: asyncio.Futu
         )
     except OSError as error:
         raise TaskError(f"{task.argv[0]} could not be started in {task.cwd}: {error.strerror}") from error
+    finally:
+        complaints.begun()
     wanted = 0 if task.limits is None else task.limits.nice or 0
     os.setpriority(os.PRIO_PROCESS, child.pid, max(NICENESS, wanted))
     return child
@@ -171,11 +174,9 @@ def _name(task: Task) -> str:
     return ours or (task.argv[2] if len(task.argv) > 2 else task.argv[-1])
 
 
-def death_of(task: Task, code: int, complaints: IO[bytes]) -> str:
+def death_of(task: Task, code: int, complaints: StderrTail) -> str:
     """How it ended with exit code `code`, and the last that it complained about."""
-    size = complaints.seek(0, os.SEEK_END)
-    complaints.seek(max(0, size - _STDERR_BYTES))
-    text = complaints.read().decode("utf-8", "replace").strip()
+    text = complaints.text().strip()
     lines = text.splitlines()
     last = faulting_line(text) or (clean(lines[-1], _CAUSE_CHARACTERS) if lines else "it said nothing")
     how = f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -47,6 +47,15 @@ async def test_a_death_is_told_with_its_last_words() -> None:
         [said async for said in run_task(task("1/0"))]
 
 
+async def test_a_chatty_process_takes_no_disk_and_leaves_its_last_words() -> None:
+    """Sixteen megabytes on stderr are read as they come; the last line names the cause of its end all the same."""
+    noise = "import os\nfor _ in range(256): os.write(2, b'noise' * 13107)\nos.write(2, b'\\n')\n"
+    hearing = run_task(task(noise + "print('{\"blocks\": %d}' % os.fstat(2).st_blocks); 1/0"))
+    assert await anext(hearing) == {"blocks": 0}
+    with pytest.raises(TaskError, match="exit code 1: ZeroDivisionError"):
+        await anext(hearing)
+
+
 async def test_a_program_that_cannot_start_is_an_error() -> None:
     """A missing interpreter is a sentence."""
     with pytest.raises(TaskError, match="could not be started"):
