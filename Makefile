@@ -130,7 +130,7 @@ $(REPORTING): $(INSTALLED)
 	@touch $@
 
 $(EXTRAS): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,fast-envs,report]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,fast-envs,report,film]'
 	@touch $@
 
 $(BENCH_ENV): $(INSTALLED)

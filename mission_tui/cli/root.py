@@ -28,6 +28,7 @@ VERBS = {
     "trial": "try",
     "judge": "judge",
     "evaluate": "evaluate",
+    "film": "film",
     "compare": "compare",
     "bench": "bench",
     "tune": "tune",

@@ -291,6 +291,9 @@ CATALOGUE: tuple[Command, ...] = (
     _with_words("export", "a checkpoint as a zip for Stable-Baselines3")._replace(
         unsupported=f"{_COMMAND} leaves no policy that could be exported here"
     ),
+    _with_words("film", "episodes of several checkpoints side by side, as a GIF, WebP or MP4")._replace(
+        unsupported=f"{_COMMAND} leaves no policy that could be filmed here"
+    ),
     _with_words("import-checkpoint", "a zip of Stable-Baselines3 as a run"),
     _with_words("import-run", "a whole folder of a Stable-Baselines3 run"),
     _with_words("prune", "old runs and checkpoints into the trash"),

@@ -350,6 +350,12 @@ class Exported(Reply, frozen=True, kw_only=True, tag="exported"):
     checkpoint: str
 
 
+class Filmed(Reply, frozen=True, kw_only=True, tag="filmed"):
+    """The film exists; `result` has its `path`, its size, and each episode in it."""
+
+    result: dict[str, Any]
+
+
 class Refused(Reply, frozen=True, kw_only=True, tag="refused"):
     """Nothing was done; `message` is one actionable sentence, `exit_code` what a command line should exit with."""
 
@@ -383,5 +389,6 @@ OperatorReply = (
     | Tuned
     | FleetTuned
     | Exported
+    | Filmed
     | Refused
 )

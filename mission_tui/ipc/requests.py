@@ -5,16 +5,16 @@ A client says `Hello`, then requests with rising `id`; every answer (`ipc/replie
 
 from __future__ import annotations
 
-from typing import Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from mission_tui.fleet.events.journal import ActVerb
 from mission_tui.fleet.events.journal import Mark as FindingMark
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.tuning.plan import TunePlan
-from mission_tui.fleet.views.episode_picture import Canvas
+from mission_tui.fleet.views.episode_picture import MOST_FILMED, Canvas
 from mission_tui.fleet.views.played_frame import PlayOrder
 from mission_tui.ipc.replies import (
     Accepted,
@@ -27,6 +27,7 @@ from mission_tui.ipc.replies import (
     EndedReply,
     Evaluated,
     Exported,
+    Filmed,
     FleetTuned,
     HistoryReply,
     Launched,
@@ -434,6 +435,24 @@ class Export(Request, AnsweredBy[Exported], frozen=True, kw_only=True, tag="expo
     checkpoint: str | None = None
 
 
+class Film(Request, AnsweredBy[Filmed], frozen=True, kw_only=True, tag="film"):
+    """Play the same `episodes` with several checkpoints and write them side by side as one film to absolute `path`.
+
+    `checkpoints` are names; without any, `spread` of those that are kept, from the first to the last (0: all). `accept`
+    and `environ` as in `Evaluate`. Streams `Progress`; it ends with its client, and leaves nothing then.
+    """
+
+    run: str
+    path: str
+    environ: dict[str, str] | None = None
+    checkpoints: tuple[str, ...] = ()
+    spread: Annotated[int, Meta(ge=0, le=MOST_FILMED)] = 1
+    episodes: Annotated[int, Meta(ge=1, le=100)] = 1
+    seed: Annotated[int, Meta(ge=0, le=2**32 - 1)] = 10_000
+    fps: Annotated[int, Meta(ge=1, le=50)] = 20
+    accept: bool = False
+
+
 class Importing(FromClient, frozen=True, kw_only=True):
     """Base: make an ended run of foreign files at absolute `path`, as `item` says. `trusted` is a person's word."""
 
@@ -497,6 +516,7 @@ OperatorRequest = (
     | Tune
     | TuneFleet
     | Export
+    | Film
     | ImportCheckpoint
     | ImportRun
     | Shutdown

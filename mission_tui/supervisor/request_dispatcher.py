@@ -21,6 +21,7 @@ from mission_tui.ipc.requests import (
     Compare,
     Evaluate,
     Export,
+    Film,
     GetAdoptable,
     GetDetails,
     GetEnded,
@@ -75,6 +76,7 @@ from mission_tui.supervisor.verbs.bench import bench
 from mission_tui.supervisor.verbs.check import check, quote, upgrades
 from mission_tui.supervisor.verbs.cleanup import clean, in_trash, prune, remove, restore, undo
 from mission_tui.supervisor.verbs.evaluate import evaluate, export
+from mission_tui.supervisor.verbs.film import film
 from mission_tui.supervisor.verbs.importing import import_checkpoint, import_run
 from mission_tui.supervisor.verbs.launch import clone, launch
 from mission_tui.supervisor.verbs.resume import resume
@@ -174,6 +176,8 @@ class RequestDispatcher:
                 async with aclosing(check(self._core, request)) as steps:
                     async for step in steps:
                         session.send(step)
+            case Film():
+                await self._while_there(film(self._core, request), session)
             case Bench():
                 await self._while_there(bench(self._core, request), session)
             case Tune():
@@ -274,7 +278,9 @@ class RequestDispatcher:
                 return await shutdown(core, request)
             case GoTo():
                 raise UsageError("the supervisor shows the present; `mission-tui replay` shows the past")
-            case Hello() | Watch() | Evaluate() | Play() | StopPlay() | Check() | Bench() | Tune() | TuneFleet():
+            case (
+                Hello() | Watch() | Evaluate() | Film() | Play() | StopPlay() | Check() | Bench() | Tune() | TuneFleet()
+            ):
                 raise ProtocolError(f"{type(request).__name__} has no single answer")
             case _:
                 return await self._query(request)

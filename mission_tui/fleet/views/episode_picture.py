@@ -9,6 +9,10 @@ from msgspec import Meta, Struct
 
 from mission_tui.fleet.text import clean
 
+FILM_SUFFIXES = (".gif", ".mp4", ".webp")
+"""What kinds of film there are, by the end of their file's name."""
+MOST_FILMED = 12
+"""Checkpoints side by side in one film."""
 Colours = Literal["none", "256", "full"]
 _COLOUR = re.compile(r"(\x1b\[[0-9;:]{0,40}m)")
 _INDENT = re.compile(r"[ \u00a0]+")

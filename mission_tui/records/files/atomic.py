@@ -90,25 +90,25 @@ def exchange(first: Path, second: Path) -> None:
         raise OSError(number, os.strerror(number), str(first))
 
 
-def write_atomic_group(folder: Path, contents: Mapping[str, bytes]) -> None:
+def write_atomic_group(folder: Path, contents: Mapping[str, bytes], mode: int = 0o600) -> None:
     """Make `folder`, with its parents if need be, hold the files of `contents` by name, durably; what was there under
     these names is replaced. Raises `StorageError`.
     """
     with storing(folder):
         try:
-            _linked(folder, contents)
+            _linked(folder, contents, mode)
         except OSError as error:
             if error.errno not in _UNABLE:
                 raise
             make_folder(folder)
             for name, content in contents.items():
-                write_atomic(folder / name, content)
+                write_atomic(folder / name, content, mode)
 
 
-def _linked(folder: Path, contents: Mapping[str, bytes]) -> None:
+def _linked(folder: Path, contents: Mapping[str, bytes], mode: int) -> None:
     with ExitStack() as stack:
         beside = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
-        made = {name: stack.enter_context(_nameless(beside, content)) for name, content in contents.items()}
+        made = {name: stack.enter_context(_nameless(beside, content, mode)) for name, content in contents.items()}
         mine = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, mine)
         make_folder(folder)
@@ -118,9 +118,9 @@ def _linked(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 
 @contextmanager
-def _nameless(folder: Path, content: bytes) -> Iterator[int]:
+def _nameless(folder: Path, content: bytes, mode: int) -> Iterator[int]:
     """A descriptor of a file in `folder`'s file system that holds `content`, durably, and has no name."""
-    descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, mode)
     try:
         write_all(descriptor, content)
         os.fsync(descriptor)

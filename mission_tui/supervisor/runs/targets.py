@@ -6,10 +6,11 @@ The words are resolved, each run once, and all of them are fit for the verb or n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Container, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from mission_tui.errors import CheckpointError, UsageError, nearest
 from mission_tui.fleet.commands import objection, refusal
@@ -25,6 +26,7 @@ from mission_tui.ipc.requests import (
     ContinuingRequest,
     Evaluate,
     Export,
+    Film,
     Label,
     Mark,
     Note,
@@ -42,7 +44,7 @@ from mission_tui.records.runs.checkpoint import list_checkpoints, newest_undamag
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest, verify_checkpoint
 from mission_tui.records.runs.spec_file import read_spec
-from mission_tui.supervisor.host.tasks import Task
+from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.launchers.interpreter import as_module
 from mission_tui.supervisor.runs.catalog import resolve_run
@@ -76,7 +78,7 @@ def check_runs_are_ours(core: Core, request: OperatorRequest) -> None:
             refs, verb = (request.run,), "branch" if request.branch else "resume"
         case Try():
             refs, verb, starts = (request.run,), "try", request.do in ("begin", "take")
-        case Set() | Clone() | Apply() | Evaluate() | Export() | Play():
+        case Set() | Clone() | Apply() | Evaluate() | Export() | Film() | Play():
             refs, verb = (request.run,), type(request).__name__.lower()
         case _:
             return
@@ -191,6 +193,20 @@ class Subject:
                 )
             home = replace(home, cwd=str(self.run.path))
         return Task((*argv, *words), home.cwd, home.environ, about=self.run.id, attended=attended, limits=home.limits)
+
+    async def hear(self, task: Task) -> AsyncGenerator[dict[str, Any]]:
+        """What the process says. Raises `TaskError`, with the variables that it may have failed for."""
+        async with aclosing(run_task(task)) as hearing:
+            try:
+                async for said in hearing:
+                    yield said
+            except TaskError as error:
+                if not self.lack:
+                    raise
+                raise TaskError(
+                    f"{error}; {self.run.id} was trained with {self.lack}: export what is missing and ask again",
+                    error.exit_code,
+                ) from error
 
 
 async def subject_of(

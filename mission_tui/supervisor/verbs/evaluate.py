@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -18,7 +17,7 @@ from mission_tui.errors import MissionError, NeedsAcceptError, UsageError
 from mission_tui.fleet.views.episode_picture import Canvas, picture
 from mission_tui.ipc.replies import Evaluated, Exported, Progress
 from mission_tui.ipc.requests import Evaluate, Export
-from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
+from mission_tui.supervisor.host.tasks import run_task
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.targets import Subject, changed_source, subject_of
 
@@ -47,7 +46,7 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
     words += ["--policy", request.policy, "--out", str(out)]
     task = subject.task("mission_tui.trainer.playing.evaluate", str(subject.run.path), *words)
     result = None
-    async for said in _heard(task, subject):
+    async for said in subject.hear(task):
         if "result" in said:
             result = said["result"]
         elif isinstance(done := said.get("done"), int) and isinstance(total := said.get("total"), int):
@@ -62,27 +61,12 @@ async def _shown(request: Evaluate, subject: Subject, canvas: Canvas) -> AsyncGe
     words = ["--checkpoint", subject.checkpoint, "--seed", str(request.seed), "--policy", request.policy]
     words += ["--canvas", msgspec.json.encode(canvas).decode(), *(() if request.deterministic else ("--stochastic",))]
     task = subject.task("mission_tui.trainer.playing.show", str(subject.run.path), *words, attended=True)
-    async with aclosing(_heard(task, subject)) as hearing:
+    async with aclosing(subject.hear(task)) as hearing:
         async for said in hearing:
             if isinstance(frame := said.get("frame"), str) and isinstance(step := said.get("step"), int):
                 yield Progress(re=request.id, done=step, total=0, note=picture(frame, canvas))
             elif isinstance(result := said.get("result"), dict):
                 yield Evaluated(re=request.id, result=result)
-
-
-async def _heard(task: Task, subject: Subject) -> AsyncGenerator[dict[str, Any]]:
-    """What the process says. Raises `TaskError`, with the variables that it may have failed for."""
-    async with aclosing(run_task(task)) as hearing:
-        try:
-            async for said in hearing:
-                yield said
-        except TaskError as error:
-            if not subject.lack:
-                raise
-            raise TaskError(
-                f"{error}; {subject.run.id} was trained with {subject.lack}: export what is missing and ask again",
-                error.exit_code,
-            ) from error
 
 
 async def export(core: Core, request: Export) -> Exported:

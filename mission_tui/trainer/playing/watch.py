@@ -45,7 +45,7 @@ from mission_tui.process_name import call_process
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.json_lines import Say, answer
 from mission_tui.trainer.playing.evaluate import subject, trained_model
-from mission_tui.trainer.playing.show import half_blocks
+from mission_tui.trainer.playing.show import Frame, half_blocks
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.process import cap_threads, lower_priority
 from mission_tui.trainer.torch_compiler import disable_compiler
@@ -72,14 +72,15 @@ def main(arguments: list[str] | None = None) -> int:
     die_with(parsed.parent)
     if parsed.parent:
         call_process("watch", parsed.run_dir.name)
-        _bound_memory()
+        bound_memory()
     lower_priority(own_session=False)
     cap_threads(1)
     disable_compiler()
     return answer(lambda say: _play(parsed, say))
 
 
-def _bound_memory() -> None:
+def bound_memory() -> None:
+    """A player that takes more and more memory fails, before its machine does."""
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     bound = MOST_BYTES if most == resource.RLIM_INFINITY else min(MOST_BYTES, most)
     with suppress(OSError, ValueError):
@@ -106,14 +107,26 @@ def _play(parsed: argparse.Namespace, say: Say) -> None:
         player.close()
 
 
-class Player:
-    """One environment and the policy of a checkpoint. Raises what `subject` and `trained_model` raise."""
+Choose = Callable[[EnvSpec, Path], tuple[EnvSpec, Drawn, str]]
+"""`env` under its rules, so that it draws if it can, how, and why it does not if it cannot."""
+Draw = Callable[[gymnasium.Env[Any, Any], Drawn, Canvas], str]
+"""What there is to see of the environment now, as text."""
 
-    def __init__(self, run_dir: RunDir, checkpoint: str) -> None:
+
+class Player:
+    """One environment and the policy of a checkpoint. Raises what `subject` and `trained_model` raise.
+
+    `choose` and `draw` are for whoever wants other pictures than text.
+    """
+
+    def __init__(
+        self, run_dir: RunDir, checkpoint: str, choose: Choose | None = None, draw: Draw | None = None
+    ) -> None:
         loaded, trained, rules = subject(run_dir, checkpoint)
         self._manifest = loaded.manifest
         one = structs.replace(trained.env, vec="inline", n_envs=1, n_workers=None)
-        env, self._drawn, self._note = _drawing(one, rules)
+        env, self._drawn, self._note = (choose or in_text)(one, rules)
+        self._draw = draw or _text_of
         spec = structs.replace(trained, env=env)
         self._vec = build_vec_env(spec, rules).vec
         self._model = trained_model(spec, self._vec, loaded)
@@ -197,26 +210,31 @@ class Player:
         """What there is to see now; whatever goes wrong with that is a note, and the numbers go on."""
         if self._drawn == "nothing":
             return ""
-        env = self._shown.env
         try:
-            if self._drawn == "state":
-                return picture_of_state(env.unwrapped, canvas.columns, canvas.lines)
-            return _rendered(env.render(), canvas)
+            return self._draw(self._shown.env, self._drawn, canvas)
         except Exception as error:  # noqa: BLE001 - a drawing is foreign code and may raise anything
             self._drawn = "nothing"
             self._note = _sentence(f"no picture: {raised_by(error)}")
             return ""
 
 
-def _rendered(drawn: Any, canvas: Canvas) -> str:
-    """What an environment has drawn, as text. Raises `ValueError` for what is neither text nor pixels."""
+def _text_of(env: gymnasium.Env[Any, Any], drawn: Drawn, canvas: Canvas) -> str:
+    if drawn == "state":
+        return picture_of_state(env.unwrapped, canvas.columns, canvas.lines)
+    said = rendered(env)
+    return said if isinstance(said, str) else half_blocks(said, canvas)
+
+
+def rendered(env: gymnasium.Env[Any, Any]) -> str | Frame:
+    """What an environment draws, text or pixels. Raises `ValueError` for anything else."""
+    drawn: Any = env.render()
     drawn = drawn[-1] if isinstance(drawn, list) else drawn
     if isinstance(drawn, str):
         return drawn
     frame = np.asarray(drawn)
     if frame.ndim != 3 or frame.shape[2] < 3 or frame.dtype != np.uint8:
         raise ValueError(f"it drew a {type(drawn).__name__} where a frame of pixels or a text belongs")
-    return half_blocks(frame[:, :, :3], canvas)
+    return frame[:, :, :3]
 
 
 class _Decision:
@@ -269,8 +287,8 @@ def _monitor(env: gymnasium.Env[Any, Any]) -> Monitor[Any, Any]:
     return env
 
 
-def _drawing(env: EnvSpec, rules: Path) -> tuple[EnvSpec, Drawn, str]:
-    """`env` so that it draws if it can, how, and why it does not if it cannot."""
+def in_text(env: EnvSpec, rules: Path) -> tuple[EnvSpec, Drawn, str]:
+    """`env` as it is drawn in a terminal: from its state before its own text, and its pixels last."""
     plain = structs.replace(env, kwargs={name: it for name, it in env.kwargs.items() if name != "render_mode"})
     made = EnvMaker(plain, rules)()
     try:

@@ -1,0 +1,209 @@
+"""The pictures of a film: what environments draw, pixels or characters, side by side with their captions.
+
+Characters are set in the monospaced font that comes with matplotlib; blocks and Braille dots, which it lacks or which
+have to meet at the edges of their cells, are drawn here. Pillow and matplotlib come with the extra `film`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from mission_tui.errors import PresetError, install_words
+from mission_tui.fleet.views import episode_picture
+from mission_tui.fleet.views.episode_picture import Canvas
+
+Pixels = NDArray[np.uint8]
+"""(height, width, 3)."""
+Colour = tuple[int, int, int]
+Pair = tuple[Colour, Colour]
+"""Ink and paper."""
+
+_FONT = "mpl-data/fonts/ttf/DejaVuSansMono.ttf"
+_POINTS = 14
+_PAPER: Colour = (16, 18, 22)
+_INK: Colour = (216, 220, 226)
+_QUIET: Colour = (140, 146, 156)
+_LIVE: Colour = (120, 200, 140)
+_GAP = 8
+_SHEET_PX = 960
+_PANEL_PX = 480
+_LEAST_PANEL_PX = 224
+_MOST_ACROSS = 4
+_DOTS = ((0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (3, 0), (3, 1))
+"""Row and column of each bit of a Braille character."""
+_COLOURED = Canvas(columns=1000, lines=200, colours="full")
+_SHADES = {"░": 64, "▒": 128, "▓": 192}
+
+
+class Caption(Struct, frozen=True):
+    """What stands above and below a picture; `over` is whether its episode is."""
+
+    above: str
+    below: str
+    over: bool = False
+
+
+def check_packages(names: Sequence[str]) -> None:
+    """Raise `PresetError` naming those that this Python lacks, and the line that installs them."""
+    lacking = [name for name in names if importlib.util.find_spec(name) is None]
+    if lacking:
+        said = " and ".join({"PIL": "Pillow"}.get(name, name) for name in lacking)
+        raise PresetError(f"a film needs {said}; {install_words('film')}")
+
+
+class Lettering:
+    """Characters as pixels: a cell is `width` x `height`."""
+
+    def __init__(self) -> None:
+        from PIL import ImageFont
+
+        found = importlib.util.find_spec("matplotlib")
+        assert found is not None
+        assert found.submodule_search_locations
+        self._font: Any = ImageFont.truetype(str(Path(found.submodule_search_locations[0]) / _FONT), _POINTS)
+        ascent, descent = self._font.getmetrics()
+        self.width, self.height = round(self._font.getlength("M")), ascent + descent
+        self._masks: dict[str, NDArray[np.uint8]] = {}
+
+    def line(self, text: str, columns: int, ink: Colour) -> Pixels:
+        """`text` in `columns` cells; what is longer is cut with an ellipsis."""
+        shown = text if len(text) <= columns else text[: columns - 1] + "…"
+        return self._set([shown.ljust(columns)], [[(ink, _PAPER)] * columns])
+
+    def page(self, text: str) -> Pixels:
+        """Lines of text in the colours of their escape sequences; every other control is left out."""
+        from rich.ansi import AnsiDecoder
+
+        decoder = AnsiDecoder()
+        lines: list[str] = []
+        colours: list[list[Pair]] = []
+        for decoded in map(decoder.decode_line, episode_picture.picture(text, _COLOURED).split("\n")):
+            pairs = [(_INK, _PAPER)] * len(decoded.plain)
+            for span in decoded.spans:
+                pairs[span.start : span.end] = [_colours(span.style)] * (span.end - span.start)
+            lines.append(decoded.plain)
+            colours.append(pairs)
+        wide = max(1, *map(len, lines))
+        return self._set(
+            [line.ljust(wide) for line in lines], [[*it, *[(_INK, _PAPER)] * (wide - len(it))] for it in colours]
+        )
+
+    def _set(self, lines: Sequence[str], colours: Sequence[Sequence[Pair]]) -> Pixels:
+        """Lines of one length, with ink and paper of each cell."""
+        masks = np.array([[self._mask(char) for char in line] for line in lines])
+        shape = len(lines) * self.height, len(lines[0]) * self.width
+        inked = masks.transpose(0, 2, 1, 3).reshape(shape)
+        known = list(dict.fromkeys(pair for row in colours for pair in row))
+        # What each share of ink looks like, for each pair of colours.
+        shares = np.linspace(0.0, 1.0, 256)[:, None]
+        looks = np.array([np.array(paper) + shares * np.subtract(ink, paper) for ink, paper in known]).astype(np.uint8)
+        if len(known) == 1:
+            plain: Pixels = looks[0][inked]
+            return plain
+        places = {pair: at for at, pair in enumerate(known)}
+        of_cells = np.array([[places[pair] for pair in row] for row in colours])
+        coloured: Pixels = looks[of_cells.repeat(self.height, axis=0).repeat(self.width, axis=1), inked]
+        return coloured
+
+    def _mask(self, char: str) -> NDArray[np.uint8]:
+        if char not in self._masks:
+            self._masks[char] = self._drawn(char)
+        return self._masks[char]
+
+    def _drawn(self, char: str) -> NDArray[np.uint8]:
+        mask = np.zeros((self.height, self.width), dtype=np.uint8)
+        if "\u2800" <= char <= "\u28ff":
+            down, across = self.height / 4, self.width / 2
+            for bit, (row, column) in enumerate(_DOTS):
+                if (ord(char) - 0x2800) >> bit & 1:
+                    left, right = round(column * across), round((column + 1) * across)
+                    mask[round(row * down) : round((row + 1) * down), left:right] = 255
+        elif char in _SHADES:
+            mask[:] = _SHADES[char]
+        elif char == "▀":
+            mask[: self.height // 2] = 255
+        elif "▁" <= char <= "█":
+            mask[self.height - round(self.height * (ord(char) - 0x2580) / 8) :] = 255
+        else:
+            from PIL import Image, ImageDraw
+
+            cell: Any = Image.new("L", (self.width, self.height))
+            ImageDraw.Draw(cell).text((0, 0), char, font=self._font, fill=255)
+            mask[:] = np.asarray(cell)
+        return mask
+
+
+def _colours(style: Any) -> Pair:
+    ink = _INK if style.color is None or style.color.is_default else tuple(style.color.get_truecolor())
+    paper = _PAPER if style.bgcolor is None or style.bgcolor.is_default else tuple(style.bgcolor.get_truecolor())
+    return (paper, ink) if style.reverse else (ink, paper)
+
+
+class Sheet:
+    """How many pictures stand side by side, and how large each may be: `most_px` wide and high."""
+
+    def __init__(self, lettering: Lettering, title: str, many: int) -> None:
+        self._lettering, self._title, self._many = lettering, title, many
+        rows = -(-many // _MOST_ACROSS)
+        self._across = -(-many // rows)
+        fair = (_SHEET_PX - (self._across + 1) * _GAP) // self._across
+        self.most_px = max(_LEAST_PANEL_PX, min(_PANEL_PX, fair))
+        self._box: tuple[int, int] | None = None
+
+    @property
+    def canvas(self) -> Canvas:
+        """The room of a picture in characters."""
+        letters = self._lettering
+        return Canvas(columns=self.most_px // letters.width, lines=self.most_px * 3 // 4 // letters.height)
+
+    def compose(self, pictures: Sequence[Pixels], captions: Sequence[Caption]) -> Pixels:
+        """All pictures as they stand, each in the middle of its box. The first ones say how large the boxes are."""
+        fitted = [_fitted(picture, self.most_px) for picture in pictures]
+        if self._box is None:
+            self._box = max(it.shape[0] for it in fitted), max(it.shape[1] for it in fitted)
+        letters, (high, wide) = self._lettering, self._box
+        wide = max(wide, _LEAST_PANEL_PX)
+        columns = wide // letters.width
+        down = -(-self._many // self._across)
+        panel_high = high + 2 * letters.height + 2 * _GAP
+        # Both sides are even: a video has half as many colours as pixels, to each side.
+        size = letters.height + 2 * _GAP + down * panel_high, self._across * (wide + _GAP) + _GAP
+        sheet = np.empty((size[0] + size[0] % 2, size[1] + size[1] % 2, 3), dtype=np.uint8)
+        sheet[:] = _PAPER
+        _put(sheet, letters.line(self._title, (size[1] - 2 * _GAP) // letters.width, _INK), _GAP, _GAP)
+        for at, (image, caption) in enumerate(zip(fitted, captions, strict=True)):
+            top = letters.height + 2 * _GAP + at // self._across * panel_high
+            left = _GAP + at % self._across * (wide + _GAP)
+            cut = image[:high, :wide]
+            _put(sheet, letters.line(caption.above, columns, _QUIET), top, left)
+            middle = top + letters.height + (high - cut.shape[0]) // 2, left + (wide - cut.shape[1]) // 2
+            _put(sheet, cut, *middle)
+            ink = _LIVE if caption.over else _INK
+            _put(sheet, letters.line(caption.below, columns, ink), top + letters.height + high, left)
+        return sheet
+
+
+def _put(sheet: Pixels, picture: Pixels, top: int, left: int) -> None:
+    sheet[top : top + picture.shape[0], left : left + picture.shape[1]] = picture
+
+
+def _fitted(picture: Pixels, most_px: int) -> Pixels:
+    """As large as fits `most_px` in its own proportions: smaller by means, larger by whole multiples."""
+    from PIL import Image
+
+    high, wide = picture.shape[:2]
+    if (times := most_px // max(high, wide)) > 1:
+        return picture.repeat(times, axis=0).repeat(times, axis=1)
+    scale = min(1.0, most_px / wide, most_px / high)
+    if scale == 1.0:
+        return picture
+    size = max(1, round(wide * scale)), max(1, round(high * scale))
+    small: Pixels = np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.BOX))
+    return small
