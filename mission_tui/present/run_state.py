@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import Finding, stories
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 
@@ -31,13 +31,13 @@ _WHILE_IT_LIVES = frozenset({"throughput", "hang", "checkpoint-age"})
 
 
 def asks_for_action(view: RunView) -> tuple[Finding, ...]:
-    """The findings that somebody should look at, as lists and comparisons count them: open ones, information left out,
-    and of a run that is over not those about its process.
+    """The findings that somebody should look at, as lists and comparisons count them: open ones, information and
+    symptoms of others left out, and of a run that is over not those about its process.
     """
     over = view.state in OVER
     return tuple(
         finding
-        for finding in view.findings
+        for finding in stories(view.findings)
         if finding.state == "open" and finding.severity != "info" and not (over and finding.rule in _WHILE_IT_LIVES)
     )
 

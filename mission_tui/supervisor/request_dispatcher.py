@@ -257,7 +257,7 @@ class RequestDispatcher:
             case Mark():
                 return await mark(core, request)
             case Apply():
-                return await apply(core, request)
+                return await apply(core, request, set_)
             case Try():
                 return await try_(core, request)
             case Clean():

@@ -29,7 +29,9 @@ SINCE = {
     "failed_duties",
     "goal",
     "loaded",
+    "part_of",
     "trials",
+    "undo",
     "unread",
 }
 """Names that came after 0.1.0."""

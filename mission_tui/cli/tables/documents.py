@@ -38,7 +38,7 @@ VERDICT_FACTS = (
 )
 FINDING_FACTS = (
     "id", "rule", "severity", "first_update", "last_update", "state", "sentence", "cause", "advice", "advice_set",
-    "evidence",
+    "evidence", "part_of", "undo",
 )
 PAYOFF_FACTS = (
     "t", "change", "verdict", "others", "together", "less_per_s", "more_per_s", "gain", "low", "high", "seconds",

@@ -86,7 +86,8 @@ def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> Non
     for view, findings in judged:
         for it in findings:
             span = f"{it.first_update}-{it.last_update}"
-            table.add(view.id, it.severity, it.state, span, it.sentence, it.cause, it.proposal)
+            said = f"part of {it.part_of}: {it.sentence}" if it.part_of else it.sentence
+            table.add(view.id, it.severity, it.state, span, said, it.cause, it.proposal)
     table.write(sys.stdout)
     failed = [(view, each) for view, _ in judged for each in view.failed_duties]
     if not table.rows and not failed:

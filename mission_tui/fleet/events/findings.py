@@ -8,9 +8,10 @@ checkpoint means for the training is judged by the rule `checkpoint-age`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.ranges import Count, UnixTime
@@ -18,6 +19,10 @@ from mission_tui.fleet.text import clean
 
 Severity = Literal["info", "warning", "critical"]
 FindingState = Literal["open", "acknowledged", "silenced", "cleared"]
+Undo = Literal["", "set", "back"]
+"""What following a finding's advice undoes: nothing; a change of settings, while the run trains on; or that, and all
+that was learned since.
+"""
 
 GRAVITY: dict[Severity, int] = {"info": 0, "warning": 1, "critical": 2}
 CHECKPOINT = "checkpoint"
@@ -40,6 +45,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
 
     `first_t` and `last_t` are unix seconds, 0 where no time is known. `signal` is the tag whose curve shows the
     incident, `threshold` the level on it that was passed, `window` the updates that were looked at: for drawing it.
+    `part_of` is the id of the finding that it is a symptom of. `undo`: its advice takes back what a person changed.
     """
 
     id: str
@@ -58,6 +64,8 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     threshold: float | None = None
     window: Count = 1
     evidence: tuple[dict[str, Metric], ...] = field(default_factory=tuple)
+    part_of: str = ""
+    undo: Undo = ""
 
     @property
     def attempt(self) -> int:
@@ -74,6 +82,32 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     def proposal(self) -> str:
         """The advice with the exact assignments it proposes, as one would type them."""
         return " ".join((self.advice, *(f"--set {assignment}" for assignment in self.advice_set)))
+
+
+def symptoms_of(cause: Finding, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Those of `findings` that stand below `cause` instead of on their own: what it brought about, while it is no less
+    known and no less over than they are.
+    """
+    return tuple(it for it in findings if it.part_of == cause.id and _covers(cause, it))
+
+
+def stories(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """`findings` without the symptoms of others among them, each as grave as the gravest of its own symptoms."""
+    by_id = {finding.id: finding for finding in findings}
+    causes = (it for it in findings if (cause := by_id.get(it.part_of)) is None or not _covers(cause, it))
+    return tuple(_as_grave_as_its_symptoms(it, findings) for it in causes)
+
+
+def _as_grave_as_its_symptoms(cause: Finding, findings: Sequence[Finding]) -> Finding:
+    alike = [it.severity for it in symptoms_of(cause, findings) if it.state == cause.state]
+    worst = max((cause.severity, *alike), key=GRAVITY.__getitem__)
+    return cause if worst == cause.severity else structs.replace(cause, severity=worst)
+
+
+def _covers(cause: Finding, symptom: Finding) -> bool:
+    if cause.state == "open" or symptom.state == "cleared":
+        return True
+    return cause.state != "cleared" and GRAVITY[symptom.severity] <= GRAVITY[cause.severity]
 
 
 class FailedDuty(Struct, frozen=True, omit_defaults=True):

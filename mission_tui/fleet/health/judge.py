@@ -3,13 +3,18 @@
 Judging is a function of the records and declared breaks alone: the same ones give the same incidents with the same ids,
 whenever and however often they are judged. Breaks count by their time, whenever before a later row they are told. A new
 attempt is a break itself, and so are settings changed while it trains: windows start anew, what was open is over. Only
-a silence, a number that is not finite and work that is not saved outlive changed settings.
+a silence, a number that is not finite, work that is not saved and harm that an earlier change did outlive changed
+settings.
+
+What begins after a change of settings is a symptom of that change, and what begins while another finding is open that
+may have caused it is one of that finding: `Finding.part_of` names it.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import insort
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from operator import itemgetter
@@ -29,6 +34,7 @@ from mission_tui.fleet.events.metrics import (
     TrainingStarted,
     UpdateDone,
 )
+from mission_tui.fleet.health.after_change import AfterChange, changed_by, changed_in
 from mission_tui.fleet.health.checkpoint_age import CheckpointAge
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.not_finite import NotFinite
@@ -37,12 +43,43 @@ from mission_tui.fleet.health.returns import Returns, trend_warm_up
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext, row_of
 from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.health.settings import Settings, settings_of
+from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.specs.thresholds import Limits
 
 OUTLIVE_SETTINGS = (Hang.id, NotFinite.id, CheckpointAge.id)
 """Rules that also speak without a row, of what other settings do not end: closed by them, it would open again."""
+
+STAGES: Mapping[str, int] = {
+    "resume-probe": 0,
+    "ratio": 0,
+    "grad-norm": 0,
+    "kl-persistent": 1,
+    "kl-spike": 1,
+    "kl-creep": 1,
+    "clip-fraction": 1,
+    "policy-std": 2,
+    "entropy-collapse": 2,
+    "actions-at-bound": 2,
+    "policy-frozen": 2,
+    "explained-variance": 2,
+    "value-loss": 2,
+    "drawdown": 3,
+    "reward-oscillation": 3,
+    "stall": 3,
+    "outcomes": 3,
+    "plateau": 3,
+    "nan": 3,
+}
+"""How far along what a rule sees is on the way from the numbers over the step and the policy to the return. What is
+seen earlier may cause what is as far or farther along, never the reverse. Rules that judge the process are not here.
+"""
+
+_STEP = 1
+"""The stage of the rules that see how far an update moved the policy."""
+
+_FROZEN_KL, _NEAR_BEST = 1e-5, 0.9
 
 KEPT = 256
 """Incidents that are remembered; of more, the oldest that are over are forgotten (they are in the journal)."""
@@ -63,6 +100,8 @@ class HealthJudge:
         self._breaks: list[tuple[float, Break]] = []
         self._incidents: dict[str, Finding] = {}
         self._open: dict[str, str] = {}
+        self._asked: tuple[Change, ...] = ()
+        self._dead = False
         self._begin()
 
     @property
@@ -92,6 +131,10 @@ class HealthJudge:
                 self.broken(record.t, "evaluation")
         return []
 
+    def resumed_with(self, changes: tuple[Change, ...]) -> None:
+        """The attempt that is judged is a resume with these changes; told before its first record."""
+        self._asked = changes
+
     def started(self, record: TrainingStarted) -> list[Finding]:
         """An attempt begins: what the trainer says of its environment counts from here on."""
         changed = self._enter(record.attempt)
@@ -99,6 +142,9 @@ class HealthJudge:
             self._settings, self._from = self._settings.with_env(record), record.from_update
             self._begin()
             self._hang.began(_moment(record.t))
+            mean = record.resumed.mean_before if record.resumed is not None else None
+            known = float(mean) if isinstance(mean, int | float) and math.isfinite(mean) else None
+            self._after_change.resumed(changed_by(self._asked), record.from_update, known)
         return changed
 
     def broken(self, t: float, cause: Break) -> None:
@@ -120,11 +166,18 @@ class HealthJudge:
         self._apply_breaks(row.t)
         self._update, self._t = row.update, row.t
         self._returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes, self._ended_since(row))
+        self._dead = self._is_dead(row)
         for rule in self._rules:
             severity = rule.judge(row)
             if severity is not None or rule.id in self._open:
                 changed += self._follow(rule, severity, row.update, row.t)
-        return changed
+        if self._after_change in self._rules:
+            # What other rules found in this update is part of how bad it is.
+            story, known = self._after_change, self._incidents.get(self._open.get(AfterChange.id, ""))
+            turned = known is not None and known.undo != story.undo
+            changed += self._follow(story, story.severity, row.update, row.t, anew=turned)
+        # What was told twice of one incident, as symptoms came in, is told as it is in the end.
+        return list({(finding.id, finding.state): finding for finding in changed}.values())
 
     def changed(self, record: SettingsChanged) -> list[Finding]:
         """Other settings from here on: windows start anew, and what was concluded from them is over.
@@ -135,8 +188,9 @@ class HealthJudge:
         if record.attempt < self._attempt:
             return changed
         changed += self.silence(_moment(record.t))
-        changed += [self._clear(rule) for rule in list(self._open) if rule not in OUTLIVE_SETTINGS]
-        known = self._settings
+        outlive = (*OUTLIVE_SETTINGS, AfterChange.id)
+        changed += [self._clear(rule) for rule in list(self._open) if rule not in outlive]
+        known, was = self._settings, self._spec
         if self._spec is not None:
             with suppress(MissionError):
                 self._spec = with_words(self._spec, (record.assignments,))
@@ -147,10 +201,15 @@ class HealthJudge:
             max_episode_steps=self._settings.max_episode_steps,
             resumed=None,
         )
-        hang, age = self._hang, self._checkpoint_age
+        hang, age, story = self._hang, self._checkpoint_age, self._after_change
         hang.changed()
         self._begin(hang)
         self._checkpoint_age.goes_on_from(age)
+        if was is not None and self._spec is not None:
+            self._after_change.set(story, changed_in(was, self._spec), record.update)
+        if AfterChange.id in self._open:
+            story, t = self._after_change, max(self._t, _moment(record.t))
+            changed += self._follow(story, story.severity, self._update, t, anew=True)
         return changed
 
     def saved(self, record: CheckpointSaved) -> list[Finding]:
@@ -178,7 +237,7 @@ class HealthJudge:
         severity = self._hang.silent(now)
         if severity is None or (since := self._hang.since) is None:
             return []
-        return [self._opened(self._hang, severity, max(self._from, self._update), since)]
+        return self._opened(self._hang, severity, max(self._from, self._update), since)
 
     def ended(self, record: TrainingEnded) -> list[Finding]:
         """The attempt is over; if it died of a number that is not finite, that is an incident even without a row."""
@@ -191,7 +250,7 @@ class HealthJudge:
         self._hang.over()
         if record.failure == "nan" and acts(self._limits, "nan") != "off" and self._not_finite.id not in self._open:
             self._not_finite.check_record(record)
-            changed.append(self._opened(self._not_finite, "critical", record.update, max(self._t, _moment(record.t))))
+            changed += self._opened(self._not_finite, "critical", record.update, max(self._t, _moment(record.t)))
         return changed
 
     def close(self) -> list[Finding]:
@@ -219,8 +278,16 @@ class HealthJudge:
                 hang.paused(t, cause)
         self._hang = hang
         self._checkpoint_age = CheckpointAge(context)
-        judging = (self._not_finite, self._hang, self._checkpoint_age, *(rule(context) for rule in RULES))
+        self._after_change = AfterChange(context)
+        own = (self._after_change, self._not_finite, self._hang, self._checkpoint_age)
+        judging = (*own, *(rule(context) for rule in RULES))
         self._rules: tuple[Rule, ...] = tuple(rule for rule in judging if acts(limits, rule.id) != "off")
+
+    def _is_dead(self, row: Row) -> bool:
+        """Whether the policy stands still, far from its best."""
+        kl, share = row.metrics.get("train/approx_kl", math.nan), self._returns.share_of_best
+        still = kl < _FROZEN_KL and row.metrics.get("train/clip_fraction") == 0.0
+        return still and share is not None and share < _NEAR_BEST
 
     def _ended_since(self, row: Row) -> float:
         """About how many episodes ended since the row before, for logs that do not count them."""
@@ -236,17 +303,49 @@ class HealthJudge:
             for rule in self._rules:
                 rule.broken(cause)
 
-    def _follow(self, rule: Rule, severity: Severity | None, update: int, t: float) -> list[Finding]:
+    def _follow(
+        self, rule: Rule, severity: Severity | None, update: int, t: float, *, anew: bool = False
+    ) -> list[Finding]:
+        """What becomes of `rule`'s incident; `anew`: it is told anew even if it is no worse."""
         known = self._incidents.get(self._open.get(rule.id, ""))
+        if severity is None and known is not None and self._lasts(known):
+            severity = known.severity
         if severity is None:
             return [self._clear(rule.id)] if known else []
         if known is None:
-            return [self._opened(rule, severity, update, t)]
-        if severity == known.severity:
+            return self._opened(rule, severity, update, t)
+        if severity == known.severity and not anew and not (rule.goes_on and _due(update - known.first_update)):
             return []
-        return [self._keep(_worded(known, self._explain(rule, severity), severity, update, t))]
+        words = self._explain(rule, severity, known.part_of)
+        if severity == known.severity and (words.sentence, words.undo) == (known.sentence, known.undo):
+            return []
+        story, at_once = self._after_change, []
+        if known.part_of.startswith(f"{story.id}-"):
+            story.symptom(rule.id, severity, update)
+            at_once = self._follow(story, story.severity, update, t)
+        return [*at_once, self._keep(_worded(known, words, severity, update, t))]
 
-    def _opened(self, rule: Rule, severity: Severity, update: int, t: float) -> Finding:
+    def _lasts(self, known: Finding) -> bool:
+        """Whether an incident whose rule is calm goes on: what came of it is open, or the policy that was moved too far
+        has not moved since, far from its best.
+        """
+        if known.severity == "info" or known.rule == AfterChange.id:
+            return False
+        if self._dead and STAGES.get(known.rule) == _STEP:
+            return True
+        others = (self._incidents.get(id_) for id_ in self._open.values())
+        return any(it is not None and it.part_of == known.id and it.severity != "info" for it in others)
+
+    def _opened(self, rule: Rule, severity: Severity, update: int, t: float) -> list[Finding]:
+        story, changed, part_of = self._after_change, list[Finding](), ""
+        if rule is story:
+            update = story.first_update
+        elif rule.id in STAGES and story in self._rules and story.watches(update):
+            story.symptom(rule.id, severity, update)
+            changed += self._follow(story, story.severity, update, t)
+            part_of = self._open.get(story.id, "")
+        elif rule.id in STAGES:
+            part_of = self._cause_of(rule.id)
         finding = Finding(
             id=f"{rule.id}-{self._attempt}-{update}",
             rule=rule.id,
@@ -257,19 +356,47 @@ class HealthJudge:
             cause="",
             advice="",
             first_t=t,
+            part_of=part_of,
         )
         self._open[rule.id] = finding.id
-        return self._keep(_worded(finding, self._explain(rule, severity), severity, update, t))
+        words = self._explain(rule, severity, part_of)
+        changed.append(self._keep(_worded(finding, words, severity, max(update, self._update), t)))
+        return [*changed, *self._taken_in(finding)] if rule is story else changed
 
-    def _explain(self, rule: Rule, severity: Severity) -> Explanation:
-        """The rule's words; of a training that is not ours, none that only ours could follow."""
+    def _taken_in(self, story: Finding) -> list[Finding]:
+        """The open findings that began since the change, as symptoms of it from now on."""
+        taken = []
+        for id_ in self._open.values():
+            known = self._incidents[id_]
+            if known.rule in STAGES and not known.part_of and known.first_update >= story.first_update:
+                self._after_change.symptom(known.rule, known.severity, known.first_update)
+                last = {"last_update": self._update, "last_t": self._t}
+                taken.append(self._keep(structs.replace(known, part_of=story.id, **last)))
+        return taken
+
+    def _cause_of(self, rule_id: str) -> str:
+        """The id of the earliest open finding that may have caused one of `rule_id`; "" where there is none."""
+        others = [self._incidents[id_] for rule, id_ in self._open.items() if rule in STAGES and rule != rule_id]
+        causes = [it for it in others if it.severity != "info" and STAGES[it.rule] <= STAGES[rule_id]]
+        first = min(causes, key=lambda it: (it.first_update, STAGES[it.rule]), default=None)
+        return "" if first is None else first.part_of or first.id
+
+    def _explain(self, rule: Rule, severity: Severity, part_of: str = "") -> Explanation:
+        """The rule's words; of a training that is not ours, none that only ours could follow. What came of a change is
+        mended by undoing that.
+        """
         words = rule.explain(severity)
-        if self._settings.ours:
-            return words
-        return replace(words, advice=for_strangers(words.advice, words.advice_set, self._settings), advice_set=())
+        if not self._settings.ours:
+            return replace(words, advice=for_strangers(words.advice, words.advice_set, self._settings), advice_set=())
+        cause = self._incidents.get(part_of)
+        if cause is not None and cause.undo:
+            return replace(words, advice=cause.advice, advice_set=cause.advice_set, undo=cause.undo)
+        return words
 
     def _clear(self, rule_id: str) -> Finding:
         known = self._incidents[self._open.pop(rule_id)]
+        if known.part_of:
+            self._after_change.symptom(rule_id, None, self._update)
         return self._keep(cleared(known, self._update, self._t))
 
     def _keep(self, finding: Finding) -> Finding:
@@ -327,11 +454,17 @@ def _worded(finding: Finding, words: Explanation, severity: Severity, update: in
         cause=words.cause,
         advice=words.advice,
         advice_set=words.advice_set,
+        undo=words.undo,
         evidence=words.evidence,
         signal=words.signal,
         threshold=words.threshold,
         window=words.window,
     )
+
+
+def _due(updates: int) -> bool:
+    """Whether what lasts is told anew after so many updates: 1, 2, 4, 8, ..."""
+    return updates > 0 and updates & (updates - 1) == 0
 
 
 def _moment(t: float) -> float:

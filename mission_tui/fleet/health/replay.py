@@ -26,6 +26,7 @@ from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.health import thread_contention
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.judge import HealthJudge, judge_of
+from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
 
 _OF_AN_ATTEMPT = RunPaused | RunResumed | RunFrozen | RunThawed | ClockStepped
@@ -40,6 +41,7 @@ class _Attempt:
 
     records: list[MetricRecord] = field(default_factory=list)
     breaks: list[tuple[float, Break]] = field(default_factory=list)
+    changes: tuple[Change, ...] = ()
     lived_t: float = 0.0
     seen: dict[str, Finding] = field(default_factory=dict)
 
@@ -71,6 +73,7 @@ def replay(
 def _judged(judge: HealthJudge, told: _Attempt, *, over: bool) -> Iterable[Finding]:
     """The newest word on every incident of one attempt, also of those that a judge forgets."""
     known: dict[str, Finding] = {}
+    judge.resumed_with(told.changes)
     for t, cause in told.breaks:
         judge.broken(t, cause)
     for record in told.records:
@@ -92,6 +95,7 @@ def _sorted(records: Iterable[MetricRecord], events: Iterable[FleetEvent]) -> di
         if isinstance(event, AttemptStarting):
             number = event.attempt
             now = attempts.setdefault(number, _Attempt())
+            now.changes = event.changes
         elif isinstance(event, FindingChanged):
             if event.finding.rule == Hang.id and event.finding.state != "cleared":
                 # Until then and not until it was journaled: who caught up on a silence says so long after it.

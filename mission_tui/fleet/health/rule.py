@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from mission_tui.fleet.events.breaks import Break
-from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.findings import Severity, Undo
 from mission_tui.fleet.events.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.settings import Settings
@@ -64,7 +64,7 @@ class Explanation:
     """The words of a finding: what is, why in this run's own settings, and the one thing to do about it.
 
     `signal` is the tag whose curve shows it, `threshold` the level on that curve that was passed, `window` how many
-    updates were looked at: what a chart needs to draw the evidence.
+    updates were looked at: what a chart needs to draw the evidence. `undo`: see `Finding`.
     """
 
     sentence: str
@@ -75,12 +75,15 @@ class Explanation:
     signal: str = ""
     threshold: float | None = None
     window: int = 1
+    undo: Undo = ""
 
 
 class Rule:
     """One rule of one attempt. It sees every update once, in order, and keeps its own bounded windows."""
 
     id: ClassVar[str]
+    goes_on: ClassVar[bool] = False
+    """Whether what it says of an open incident is told anew while that lasts, and not only when it gets worse."""
 
     def __init__(self, context: RuleContext) -> None:
         self.context = context

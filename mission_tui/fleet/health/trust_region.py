@@ -17,6 +17,8 @@ from mission_tui.fleet.specs.spec import Schedule
 
 SMALLEST_CLIP, LARGEST_CLIP = 0.05, 0.5
 """A clip range annealed to nothing would make any KL infinite, and one that means "no clipping" every policy frozen."""
+SAFE_TIMES = 4.0
+"""The u beyond which an update has gone too far by any profile: 4 x the safe KL (health guide, section 2)."""
 HIGH_PRESSURE = 2.0
 """Update pressure from which on the settings themselves explain large steps."""
 EXTREME_PRESSURE, USUAL_PRESSURE = 40.0, 4.0

@@ -37,6 +37,7 @@ from mission_tui.fleet.events.outcome import After, Failed, Outcome, RunState, S
 from mission_tui.fleet.events.processes import Peak, Placement, RunFlag
 from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.events.trials import TrialBranch, TrialPlan, TrialVerdict
+from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.strips.strip import StandState, StateInterval
 
 YOUNG_S = 10.0
@@ -79,10 +80,10 @@ class JournalState:
     `due` are the findings of the attempt that may still be acted on: they opened, or became worse, while nobody had
     marked them. `restarts` counts the attempts in a row that nobody asked for, `short_attempts` those in a row that
     died young; `gave_up` says why there will be no further one. `acted` is what was done about which finding at which
-    severity, so that it is never done twice. `sets` is what was set while the attempt trained; `note` is the newest.
-    `after` are the runs that it waits for to begin; `priority` is None until somebody changes the spec's. `peak` is
-    that of the newest attempt that trained and ended. `duties` are those that failed for the newest attempt, by name,
-    and `failures` the numbers of its trainer's records that were journaled.
+    severity, so that it is never done twice. `changes` is what the attempt was resumed with, `sets` what was set while
+    it trained; `note` is the newest. `after` are the runs that it waits for to begin; `priority` is None until
+    somebody changes the spec's. `peak` is that of the newest attempt that trained and ended. `duties` are those that failed for the
+    newest attempt, by name, and `failures` the numbers of its trainer's records that were journaled.
 
     `started_t` is as the clock shows it now: `stepped_s` is by how much it was set since.
 
@@ -131,6 +132,7 @@ class JournalState:
     gains: list[MarginalGain] = field(default_factory=list)
     breaks: list[tuple[float, Break]] = field(default_factory=list)
     sets: list[SettingsAsked] = field(default_factory=list)
+    changes: tuple[Change, ...] = ()
     labels: set[str] = field(default_factory=set)
     note: str = ""
     placed: Placement | None = None
@@ -237,7 +239,7 @@ class JournalState:
         self.short_attempts = self.short_attempts if event.restart else 0
         for said in (self.asked, self.due, self.acted, self.duties, self.failures):
             said.clear()
-        self.others, self.breaks, self.sets = 0, [], []
+        self.others, self.breaks, self.sets, self.changes = 0, [], [], event.changes
         self.flags.discard("keeperless")
         self.total_timesteps = event.total_timesteps or self.total_timesteps
 

@@ -27,6 +27,7 @@ _SCALED_ROLLOUT = 32_768
 _LARGE_ROLLOUT = 131_072
 _NARROW_CLIP, _WIDE_CLIP = 0.1, 0.25
 _AT_MOST = {
+    "after-change": (("warning", "critical"),),
     "kl-persistent": (
         ("warning_leave", "warning"),
         ("critical_leave", "critical"),

@@ -318,6 +318,20 @@ class ResumeProbeLimits(RuleLimits, frozen=True, kw_only=True):
     entropy_share: Share = 0.5
 
 
+class AfterChangeLimits(RuleLimits, frozen=True, kw_only=True):
+    """What is lost of the return's range, at least `sigmas` of its noise, since settings were changed while it trains.
+
+    `entropy` is the ratio below which there is no choice left. What begins later than `within` updates after warm-up
+    is not put down to the change.
+    """
+
+    warning: Share = 0.25
+    critical: Share = 0.5
+    sigmas: Above = 6.0
+    entropy: Share = 0.02
+    within: Count = 50
+
+
 def _written(name: str) -> str:
     """Rules are written by their ids, settings as SB3 and presets write theirs."""
     return name if name in ("on_event", "profile", "apprise") else name.replace("_", "-")
@@ -326,6 +340,7 @@ def _written(name: str) -> str:
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, rename=_written):
     """Every rule's limits by rule id."""
 
+    after_change: AfterChangeLimits = AfterChangeLimits()
     kl_persistent: KlPersistentLimits = KlPersistentLimits()
     kl_spike: KlSpikeLimits = KlSpikeLimits()
     kl_creep: KlCreepLimits = KlCreepLimits()

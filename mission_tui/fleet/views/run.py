@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from itertools import islice
 from typing import Literal, cast
 
 from msgspec import structs
 
-from mission_tui.fleet.events.findings import CHECKPOINT, EVALUATION, GRAVITY, RETENTION, FailedDuty, Finding
+from mission_tui.fleet.events.findings import (
+    CHECKPOINT,
+    EVALUATION,
+    GRAVITY,
+    RETENTION,
+    FailedDuty,
+    Finding,
+    stories,
+    symptoms_of,
+)
 from mission_tui.fleet.events.journal import ENDING, RestartDue, RunFrozen
 from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.events.outcome import Failed, outcome_word
@@ -291,8 +301,11 @@ def _findings(run: RunHistory) -> tuple[Finding, ...]:
     An open one lasts until now. One that was acknowledged and has become worse since is open again.
     """
     shown = [_as_of_now(finding, run) for finding in run.journal.findings.values()]
-    shown.sort(key=lambda it: (STANDINGS[it.state], -GRAVITY[it.severity], -it.first_update))
-    return tuple(shown[:SHOWN_FINDINGS])
+    told = sorted(stories(shown), key=lambda it: (STANDINGS[it.state], -GRAVITY[it.severity], -it.first_update))
+    ordered = (
+        it for cause in told for it in (cause, *sorted(symptoms_of(cause, shown), key=lambda it: it.first_update))
+    )
+    return tuple(islice(ordered, SHOWN_FINDINGS))
 
 
 def _as_of_now(finding: Finding, run: RunHistory) -> Finding:

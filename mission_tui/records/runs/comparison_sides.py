@@ -10,7 +10,7 @@ from typing import Any
 
 from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, trace_of
-from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.findings import Severity, stories
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.history.run import RunHistory
@@ -62,7 +62,7 @@ def _read_sides(run: RunDir, say: Say, metrics: Sequence[str]) -> list[Side]:
     except MissionError as error:
         say(f"{run.id}: what was set while it trained does not fit its spec: {error}")
     findings: dict[Severity, int] = {}
-    for finding in history.journal.findings.values():
+    for finding in stories(tuple(history.journal.findings.values())):
         findings[finding.severity] = findings.get(finding.severity, 0) + 1
     thresholds = [it.reward_threshold for it in records if isinstance(it, TrainingStarted)]
     first = Side(

@@ -14,6 +14,7 @@ from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord, TrainingEnded
 from mission_tui.fleet.health import HealthJudge, judge_of
+from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order
 from mission_tui.ipc.telemetry_server import TrainerLink
@@ -258,9 +259,12 @@ class LiveRun:
         """New lines were found in its file at monotonic `now`."""
         self.news_at = now
 
-    def report_breaks(self, breaks: Sequence[tuple[float, Break]]) -> None:
-        """Tell its judge of those `breaks` that are new: all of the attempt are given each time."""
+    def report_breaks(self, breaks: Sequence[tuple[float, Break]], changes: tuple[Change, ...] = ()) -> None:
+        """Tell its judge of those `breaks` that are new: all of the attempt are given each time, and with what
+        `changes` it was resumed.
+        """
         if self.judge is not None:
+            self.judge.resumed_with(changes)
             for t, cause in breaks[self.breaks_reported :]:
                 self.judge.broken(t, cause)
             self.breaks_reported = len(breaks)

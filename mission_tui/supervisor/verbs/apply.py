@@ -2,18 +2,22 @@
 
 A live run is stopped first and goes on once it has ended; whatever comes in between is journaled with the finding. The
 last good checkpoint is on the run's own line of attempts, from before the finding, and read back byte by byte.
+
+What began after a change of settings is mended by undoing the change, whichever of its symptoms is meant: in place
+while the policy is unharmed, else from the checkpoint before with the settings of then.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FleetEvent, HealthActed
 from mission_tui.ipc.replies import Accepted, VerdictReply
-from mission_tui.ipc.requests import Apply
+from mission_tui.ipc.requests import Apply, Set
 from mission_tui.records.runs.manifest import verify_checkpoint
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
@@ -36,7 +40,10 @@ _waiting: set[asyncio.Task[None]] = set()
 """Applications whose run has not ended yet; the event loop itself holds tasks only weakly."""
 
 
-async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
+Setting = Callable[[Core, Set], Awaitable[Accepted | VerdictReply]]
+
+
+async def apply(core: Core, request: Apply, set_: Setting) -> Accepted | VerdictReply:
     """Go back and on with the advice. A verdict comes back instead when it was asked for, refuses, or was not accepted.
 
     Raises `MissionError` when the advice is nothing that a resume can do, or there is no checkpoint from before.
@@ -45,8 +52,10 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     run_id = resolve_run(core, request.run)
     require(core, run_id, "apply")
     check_seen(core, run_id, "apply")
-    finding = the_finding(core, run_id, request.finding)
+    finding = _to_follow(core, run_id, request.finding)
     _check(core, run_id, finding)
+    if finding.undo == "set" and core.store.run(run_id).state in ("running", "paused"):
+        return await _undo_in_place(core, run_id, finding, request, set_)
     attempt = core.store.run(run_id).journal.attempt
     plan = await _planned(core, run_id, finding, request)
     live = core.live.get(run_id)
@@ -69,6 +78,30 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     stops = f"it stops first, then goes on from {plan.checkpoint.name}"
     notes = (stops, *plan.notes, *room.warnings)
     return Accepted(re=request.id, runs=(run_id,), notes=notes, warnings=room.warnings)
+
+
+def _to_follow(runs: Runs, run_id: str, finding_id: str) -> Finding:
+    """The finding, or the change that brought it about: what that undoes must not be kept when going back."""
+    finding = the_finding(runs, run_id, finding_id)
+    cause = runs.store.run(run_id).journal.findings.get(finding.part_of)
+    return cause if cause is not None and cause.undo else finding
+
+
+async def _undo_in_place(
+    core: Core, run_id: str, finding: Finding, request: Apply, set_: Setting
+) -> Accepted | VerdictReply:
+    asked = Set(
+        id=request.id,
+        run=run_id,
+        assignments=finding.advice_set,
+        accept=request.accept,
+        check_only=request.check_only,
+    )
+    reply = await set_(core, asked)
+    if isinstance(reply, Accepted):
+        detail = " ".join(f"--set {word}" for word in finding.advice_set)
+        core.record_observed_of(run_id, partial(_applied, finding, detail))
+    return reply
 
 
 def _check(runs: Runs, run_id: str, finding: Finding) -> None:

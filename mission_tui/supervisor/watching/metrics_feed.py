@@ -160,7 +160,8 @@ def _judge(core: Core, run: LiveRun, slice_s: float = SLICE_S) -> None:
 def _report_breaks(core: Core, run: LiveRun) -> None:
     # A row that names a moment after the clock was set is never judged before that is known.
     core.clock_steps.poll(core)
-    run.report_breaks(core.store.run(run.id).journal.breaks)
+    journal = core.store.run(run.id).journal
+    run.report_breaks(journal.breaks, journal.changes)
 
 
 def record_finding(core: Core, run: LiveRun, finding: Finding) -> None:

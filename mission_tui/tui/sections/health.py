@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from mission_tui.fleet.events.findings import Finding, Severity
+from mission_tui.fleet.events.findings import Finding, Severity, stories, symptoms_of
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.health.readings import Reading, readings
@@ -32,18 +32,33 @@ _REMARK = (
 
 
 def finding_lines(
-    finding: Finding, width: int, now: float, *, over: bool = False, details: DetailsReply | None = None
+    finding: Finding,
+    width: int,
+    now: float,
+    *,
+    over: bool = False,
+    details: DetailsReply | None = None,
+    symptoms: Sequence[Finding] = (),
 ) -> list[Strip]:
     """Everything about `finding`; `over`: its run is."""
     inside = width - 2
-    rows = [*finding_rows(finding, inside, now, over=over, details=details), [], *_evidence_rows(finding, inside)]
+    words = finding_rows(finding, inside, now, over=over, details=details, symptoms=symptoms)
+    rows = [*words, [], *_evidence_rows(finding, inside)]
     return [line([(" ", colours.INK), *parts], width) for parts in rows]
 
 
 def finding_rows(
-    finding: Finding, width: int, now: float, *, over: bool = False, details: DetailsReply | None = None
+    finding: Finding,
+    width: int,
+    now: float,
+    *,
+    over: bool = False,
+    details: DetailsReply | None = None,
+    symptoms: Sequence[Finding] = (),
 ) -> list[list[Part]]:
-    """Sentence, time, cause and advice, with `details` each setting from what to what; what is over is quiet."""
+    """Sentence, time, cause and advice, with `details` each setting from what to what, and what else came of it; what
+    is over is quiet.
+    """
     word, style = finding_word(finding)
     rows: list[list[Part]] = [
         [(f"{severity_shape(finding)} {text}" if at == 0 else f"  {text}", style)]
@@ -56,6 +71,9 @@ def finding_rows(
     if details is not None and details.spec.run.command is None:
         for at, said in enumerate(setting_changes(finding.advice_set, details.spec, details.effective)):
             rows += _labelled("" if at else "that is", said, width)
+    for at, symptom in enumerate(symptoms):
+        said = f"{symptom.severity} at {numbers.count(symptom.first_update)}: {symptom.sentence}"
+        rows += _labelled("" if at else "since", said, width)
     return rows
 
 
@@ -107,10 +125,11 @@ def health(view: RunView, details: DetailsReply | None, width: int, now: float) 
     rows: list[list[Part]] = []
     asking = open_findings(view)
     for finding in asking:
-        rows += finding_rows(finding, inside, now, over=view.state in OVER, details=details)
+        since = symptoms_of(finding, view.findings)
+        rows += finding_rows(finding, inside, now, over=view.state in OVER, details=details, symptoms=since)
     if not asking:
         rows.append([(calm(view), colours.GOOD if view.state in ALIVE and view.update else colours.QUIET)])
-    for finding in view.findings:
+    for finding in stories(view.findings):
         if finding.state != "open":
             said = f"{finding.sentence} ({finding_span(finding, now, over=view.state in OVER)})"
             rows.append([(fit(f"{finding.state} {said}", inside), colours.QUIET)])

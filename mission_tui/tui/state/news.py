@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import Finding, stories
 from mission_tui.fleet.events.outcome import ALIVE, OVER, After
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, stale_sentence
 from mission_tui.present import numbers
@@ -37,7 +37,7 @@ class CriticalFindings:
         critical = {
             (view.id, finding.id): (view, finding)
             for view in snapshot.runs
-            for finding in view.findings
+            for finding in stories(view.findings)
             if finding.severity == "critical"
         }
         known, self._announced = self._announced, critical.keys() | (self._announced or set())
@@ -165,7 +165,7 @@ def _happening(view: RunView, now: float, since_t: float, until_t: float) -> Hap
         reboots=began("reboot"),
         findings=tuple(
             finding
-            for finding in view.findings
+            for finding in stories(view.findings)
             if finding.severity != "info"
             and finding.state in ("open", "cleared")
             and within(_opened_t(finding, view, now))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from rich.style import Style
 
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import Finding, stories
 from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
@@ -15,12 +15,13 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
 
 _SHORT_RULES: Mapping[str, str] = {
+    "after-change": "change",
+    "entropy-collapse": "entropy",
     "kl-persistent": "KL",
     "kl-spike": "KL spike",
     "kl-creep": "KL creep",
     "policy-frozen": "KL zero",
     "clip-fraction": "clip",
-    "entropy-collapse": "entropy",
     "policy-std": "std",
     "actions-at-bound": "bounds",
     "explained-variance": "EV",
@@ -58,8 +59,8 @@ def update_share(view: RunView) -> float | None:
 
 
 def open_findings(view: RunView) -> tuple[Finding, ...]:
-    """Findings that nobody has dealt with, worst first, newest first among equals."""
-    return _worst_first(finding for finding in view.findings if finding.state == "open")
+    """Findings that nobody has dealt with, without the symptoms of others, worst first, newest first among equals."""
+    return _worst_first(finding for finding in stories(view.findings) if finding.state == "open")
 
 
 def _worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -119,12 +120,12 @@ def badge(view: RunView) -> tuple[str, Style]:
     if asking:
         worst = asking[0]
         count = str(len(asking)) if len(asking) > 1 else ""
-        return f"{severity_shape(worst)}{count} {_short(worst)}", colours.severity_style(worst.severity)
+        return f"{severity_shape(worst)}{count} {short_rule(worst)}", colours.severity_style(worst.severity)
     if view.failed_duties:
         return f"▲ {view.failed_duties[0].duty} failed", colours.WARN
     known = next((finding for finding in view.findings if finding.state == "acknowledged"), None)
     if known is not None:
-        return f"({_short(known)})", colours.QUIET
+        return f"({short_rule(known)})", colours.QUIET
     if view.state == "queued":
         # The state says that it waits; the first words that fit are to say for what.
         return (view.cause or numbers.DASH).removeprefix("waits ").removeprefix("for "), colours.QUIET
@@ -137,7 +138,8 @@ def badge(view: RunView) -> tuple[str, Style]:
     return numbers.DASH, colours.QUIET
 
 
-def _short(finding: Finding) -> str:
+def short_rule(finding: Finding) -> str:
+    """What the finding is about, in a word."""
     return _SHORT_RULES.get(finding.rule, finding.rule)
 
 

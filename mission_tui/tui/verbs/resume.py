@@ -21,6 +21,7 @@ from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.verbs.orders import Verb, fitting, no_finding
 
 _HELP_TO_RESUME = "KEY=VALUE, several with spaces between. Nothing starts yet: what each change does is shown first."
+_SINCE_NOW = "From the next update on, marked on the curves; health rules start afresh. A resume keeps it."
 _KEYS = ", ".join(LIVE_KEYS)
 _HELP_TO_SET_QUEUED = "KEY=VALUE, several with spaces between. What they change is shown first."
 _HELP_TO_SET = f"KEY=VALUE, several with spaces between: {_KEYS}. What they do is shown first."
@@ -155,8 +156,7 @@ def _when(view: RunView) -> str:
 
 
 async def _set(app_context: AppContext, view: RunView, words: tuple[str, ...]) -> None:
-    lasting = "From the next update on, marked on the curves; health rules start afresh. A resume keeps it."
-    since = "from its next update on"
+    lasting, since = _SINCE_NOW, "from its next update on"
     if view.state == "queued":
         lasting, since = "It keeps its place in the queue, and begins with them.", "when it begins"
     proposal = Proposal(f"Change {view.name} {_when(view)}?", (f"asked: {' '.join(words)}", lasting), "set it")
@@ -192,7 +192,7 @@ async def apply(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         app_context,
         view,
         ask,
-        lambda reply: _advice(view, finding, reply.checkpoint),
+        lambda reply: _advice(view, _to_follow(view, finding), reply.checkpoint),
         "can no longer follow this advice",
     )
     if done is not None:
@@ -229,6 +229,8 @@ async def _confirmed(
 def _advice(view: RunView, finding: Finding, checkpoint: str) -> Proposal:
     origin = f"{checkpoint or 'the last good checkpoint'}, from before update {numbers.count(finding.first_update)}"
     advice = f"advice: {finding.proposal}"
+    if finding.undo == "set" and not checkpoint:
+        return Proposal(f"Undo your change of {view.name}?", (advice, _SINCE_NOW), "undo it")
     later = "What it learned after that is left behind."
     if view.state in ALIVE:
         fate = f"{view.name} is training now: it is stopped, and then goes on from {origin}. {later}"
@@ -239,9 +241,17 @@ def _advice(view: RunView, finding: Finding, checkpoint: str) -> Proposal:
     return Proposal(f"Go on with {view.name} as advised?", (advice, fate), "apply")
 
 
+def _to_follow(view: RunView, finding: Finding) -> Finding:
+    """The finding, or the change that brought it about, which is what following its advice undoes."""
+    cause = next((it for it in view.findings if it.id == finding.part_of), None)
+    return cause if cause is not None and cause.undo else finding
+
+
 def _gentler(finding: Finding) -> tuple[str, ...]:
     """The key that does less, where the advice is settings that a run takes over while it trains."""
     keys = [word.partition("=")[0] for word in finding.advice_set]
+    if finding.undo:
+        return ()
     return ("To set it from here on, without going back: Esc, then A.",) if keys and set(keys) <= set(LIVE_KEYS) else ()
 
 

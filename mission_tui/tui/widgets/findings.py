@@ -15,7 +15,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import Finding, stories, symptoms_of
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
@@ -28,7 +28,7 @@ from mission_tui.tui.state.filter_pattern import FilterPattern as Sought
 from mission_tui.tui.state.history import evidence_points, points_of, rewritten
 from mission_tui.tui.state.preferences import Shares, Split, split_of
 from mission_tui.tui.state.run_data import RunData
-from mission_tui.tui.state.run_status import finding_word, severity_shape
+from mission_tui.tui.state.run_status import finding_word, severity_shape, short_rule
 from mission_tui.tui.widgets.charts import EvidenceChart
 from mission_tui.tui.widgets.lines import Lines, ScrollLines
 from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
@@ -111,9 +111,9 @@ class Findings(SplitContainer):
             lambda width: asking if details is None else [line([], width), *reading_lines(view, details, width, note)]
         )
         if finding is not None:
-            over = view.state in OVER
+            over, since = view.state in OVER, symptoms_of(finding, view.findings)
             self.query_one("#finding-text", ScrollLines).set(
-                lambda width: finding_lines(finding, width, now, over=over, details=details)
+                lambda width: finding_lines(finding, width, now, over=over, details=details, symptoms=since)
             )
             self._draw_evidence(finding, data)
 
@@ -171,14 +171,18 @@ def _words(finding: Finding) -> str:
 
 
 class FindingList(Lines):
-    """Keeps its choice by the finding's id, because findings change places when they get worse or end."""
+    """Keeps its choice by the finding's id, because findings change places when they get worse or end. What came of
+    another finding is folded into one line below it, which unfolds when it is chosen.
+    """
 
     class Changed(Message):
         """Another finding was chosen, or none for the line of readings."""
 
     def __init__(self) -> None:
         super().__init__(id="finding-list")
-        self._findings: Sequence[Finding] = ()
+        self._all: Sequence[Finding] = ()
+        self._findings: list[Finding] = []
+        self._folded: dict[str, tuple[Finding, ...]] = {}
         self._chosen: str | None = None
         self._index = 0
         self._with_readings = False
@@ -193,23 +197,37 @@ class FindingList(Lines):
     def update(self, findings: Sequence[Finding], *, with_readings: bool, calm: str, over: bool) -> None:
         """Show `findings`; `calm` is said where there is none; `over`: nothing of the run is now any more."""
         rows = self._rows
-        self._findings, self._with_readings, self._calm, self._over = findings, with_readings, calm, over
-        at = next((at for at, finding in enumerate(findings) if finding.id == self._chosen), None)
-        if at is not None:
-            self._index = at
+        self._all, self._with_readings, self._calm, self._over = findings, with_readings, calm, over
+        self._fold()
         self._choose(self._index)
         if self._rows != rows:
             self.refresh(layout=True)
         self.redraw()
+
+    def _fold(self) -> None:
+        """Lay out the lines: those of the cause that is chosen, or one of whose symptoms is, are unfolded."""
+        self._findings, self._folded = [], {}
+        for cause in stories(self._all):
+            symptoms = symptoms_of(cause, self._all)
+            unfolded = self._chosen in [it.id for it in symptoms]
+            self._findings += [cause, *(symptoms if unfolded else symptoms[:1])]
+            if symptoms and not unfolded:
+                self._folded[symptoms[0].id] = symptoms
+        at = next((at for at, finding in enumerate(self._findings) if finding.id == self._chosen), None)
+        self._index = self._index if at is None else at
 
     def move(self, how: Move) -> None:
         """Choose another line as a key asks."""
         self._pick(self._index + rows_by(how, 0, len(self._findings)))
 
     def _pick(self, index: int) -> None:
-        before = self._index
+        before, rows = self._index, self._rows
+        chosen = self._chosen
         self._choose(index)
-        if self._index != before:
+        self._fold()
+        if self._rows != rows:
+            self.refresh(layout=True)
+        if (self._index, self._chosen) != (before, chosen):
             self.redraw()
             self.post_message(self.Changed())
 
@@ -251,6 +269,10 @@ class FindingList(Lines):
         self.show(strips[self._top : self._top + height])
 
     def _row(self, finding: Finding, chosen: bool, width: int) -> Strip:
+        if finding.id in self._folded:
+            symptoms = self._folded[finding.id]
+            names = ", ".join(short_rule(it) for it in symptoms)
+            return line([(fit(f"     + {len(symptoms)} since: {names}", width), colours.QUIET)], width)
         word, style = finding_word(finding)
         last = "now" if finding.state != "cleared" and not self._over else numbers.count(finding.last_update)
         span = f"{numbers.count(finding.first_update)}-{last}"
@@ -258,7 +280,7 @@ class FindingList(Lines):
         parts: list[Part] = [
             (">" if chosen else " ", colours.KEY),
             (f"{severity_shape(finding)} ", style),
-            (fit(word, _WORD), style),
+            (fit(f"  {word}" if finding.part_of else word, _WORD), style),
             (f" {fit(finding.sentence, said)}", colours.INK if finding.state == "open" else colours.QUIET),
             (f" {span}", colours.QUIET),
         ]

@@ -32,17 +32,16 @@ def test_what_was_open_is_over_and_old_rows_count_for_nothing() -> None:
     (over,) = judge.feed(set_after(8, "ppo.learning_rate=1e-4"))
     assert (over.state, over.last_update) == ("cleared", 8)
     assert fed(judge, dict.fromkeys(range(9, 13), HOT)) == []
-    assert fed(judge, {13: HOT}) == [("open", "kl-persistent-1-13")]
+    assert fed(judge, {13: HOT}) == [("open", "after-change-1-9"), ("open", "kl-persistent-1-13")]
 
 
-def test_causes_and_advice_come_from_the_new_settings() -> None:
-    """The advice halves the learning rate that was set, not the one that the run began with."""
+def test_causes_come_from_the_new_settings() -> None:
+    """The cause names the learning rate that was set, not the one that the run began with."""
     judge = judge_of(SPEC)
     judge.feed(set_after(0, "ppo.learning_rate=0.004", "ppo.target_kl=0.5"))
     fed(judge, dict.fromkeys(range(1, 9), HOT))
-    (finding,) = judge.findings
-    assert "0.004" in finding.cause
-    assert "ppo.learning_rate=0.002" in finding.advice_set
+    assert all("0.004" in finding.cause for finding in judge.findings)
+    assert [finding.rule for finding in judge.findings] == ["after-change", "kl-persistent"]
 
 
 def test_a_change_of_an_earlier_attempt_or_of_nonsense_breaks_nothing() -> None:
