@@ -121,6 +121,26 @@ async def test_the_list_keeps_its_place_when_findings_move() -> None:
         await stage.shows(">▲ warning      KL outside")
 
 
+async def test_symptoms_are_folded_under_their_cause_and_counted_with_it() -> None:
+    """One line tells how many and which; choosing it unfolds them. The list of runs shows one finding, as grave as they
+    are, and `a` follows the advice of the cause.
+    """
+    cause = structs.replace(ENTROPY_FINDING, id="after-change-1-1190", rule="after-change", sentence="you set it x 100")
+    cause = structs.replace(cause, first_update=1190, severity="critical", state="open", undo="back")
+    symptoms = [structs.replace(it, part_of=cause.id) for it in (KL_FINDING, NAN_FINDING)]
+    async with staged(sick(cause, *symptoms)) as stage:
+        await stage.shows("◆ change")
+        await stage.press("h")
+        await stage.shows("+ 2 since: KL, NaN")
+        await stage.shows("since  warning at 1,204: KL outside")
+        assert "▲   warning" not in stage.text()
+        await stage.press("down")
+        await stage.shows(">▲   warning")
+        assert "+ 2 since" not in stage.text()
+        await stage.press("up")
+        await stage.shows("+ 2 since")
+
+
 @pytest.mark.slow
 async def test_a_filter_leaves_what_it_finds() -> None:
     """By any word of a finding, its rule and state too; Escape shows all again, another tab begins unfiltered."""

@@ -16,7 +16,7 @@ from mission_tui.fleet.events.journal import Asked, AttemptStarting, FindingChan
 from mission_tui.fleet.specs.spec import KeepSpec, Spec
 from mission_tui.fleet.specs.thresholds import Act, HealthKeep, NanLimits
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
-from mission_tui.ipc.requests import Apply
+from mission_tui.ipc.requests import Apply, Set
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import save_checkpoint
@@ -285,3 +285,39 @@ def test_without_its_start_the_search_ends(tmp_path: Path) -> None:
     """The checkpoint that an attempt went on from was removed by hand: nothing before it is guessed."""
     run = run_with(tmp_path / "run", [None, "000000015"], [(1, 10)])
     assert found(run, 2, 30) is None
+
+
+def test_what_a_change_did_is_mended_by_undoing_it_whichever_symptom_is_meant(sim: SimulatedLab) -> None:
+    """NaN after a learning rate x 100: attempt 2 begins before the change, with the rate of then, not half of the new."""
+    stub = {"STUB_NAN_FROM": "40", "STUB_UPDATE_S": "0.03"}
+    spec = structs.replace(stub_spec(), keep=KeepSpec(health=HealthKeep(nan=NanLimits(act="stop"))))
+    (run,) = sim.launch(1, spec=spec, name=None, **stub)
+    sim.running(run)
+    sim.act("checkpoint", run)
+    good = sim.wait(run, lambda view: view.last_checkpoint).last_checkpoint
+    sim.ask(lambda id_: Set(id=id_, run=run, assignments=("ppo.learning_rate=0.03",), accept=True))
+    sim.ended(run)
+    story, symptom = sim.view(run).findings[:2]
+    assert (story.rule, story.undo, symptom.rule, symptom.part_of) == ("after-change", "back", "nan", story.id)
+    assert isinstance(apply(sim, run, symptom.id), Accepted)
+    sim.wait(run, lambda view: view.attempt == 2)
+    start = [event for event in events(sim, run) if isinstance(event, AttemptStarting)][1]
+    assert start.checkpoint == good
+    assert read_spec(sim.dir(run).attempt(2).spec if start.changes else sim.dir(run).spec).ppo.learning_rate == 3e-4
+
+
+def test_a_change_that_did_no_harm_is_undone_while_the_run_trains(sim: SimulatedLab) -> None:
+    """No attempt ends: the old value is set, and the journal says that it was this finding's advice."""
+    (run,) = sim.launch(1, name=None, STUB_UPDATE_S="0.03")
+    sim.running(run)
+    sim.ask(lambda id_: Set(id=id_, run=run, assignments=("ppo.learning_rate=0.03",), accept=True))
+    words = ("ppo.learning_rate=3e-4",)
+    story = Finding("after-change-1-9", "after-change", "warning", 9, 9, "you set", "", "undo", words)
+    undoing = structs.replace(story, undo="set")
+    sim.core.record_observed(sim.core.live[run], lambda seq, t: FindingChanged(seq, t, undoing))
+    asked = apply(sim, run, story.id, check_only=True)
+    assert isinstance(asked, VerdictReply) and [it.now for it in asked.verdict.changes] == ["0.0003"]
+    assert isinstance(apply(sim, run, story.id, accept=True), Accepted)
+    sim.wait(run, lambda view: any("0.03 → 0.0003" in line for it in view.changes for line in it.diff))
+    assert sim.view(run).attempt == 1
+    assert details(sim, run) == ["--set ppo.learning_rate=3e-4"]
