@@ -15,6 +15,7 @@ from mission_tui.fleet.commands import refusal
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import Asked, FleetEvent, HealthActed, Verb
 from mission_tui.fleet.health import acts
+from mission_tui.fleet.health.after_change import AfterChange
 from mission_tui.fleet.views.snapshot import abilities_of
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.files.storage import StorageError
@@ -58,6 +59,10 @@ def _allowed(run: LiveRun, finding: Finding) -> tuple[Deed, ...]:
         return ()
     can = abilities_of(run.spec, reports=True)
     ladder = tuple(deed for deed in _LADDER[acts(run.spec.keep.health, finding.rule)] if refusal(can, deed) is None)
+    if finding.part_of.startswith(f"{AfterChange.id}-"):
+        # Whoever is told hears the story, which is as grave as this; once is enough.
+        ladder = tuple(deed for deed in ladder if deed != "notified")
+        return ladder if finding.severity == "critical" else ()
     return ladder if finding.severity == "critical" else ladder[:1]
 
 

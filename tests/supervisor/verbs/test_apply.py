@@ -288,7 +288,7 @@ def test_without_its_start_the_search_ends(tmp_path: Path) -> None:
 
 
 def test_what_a_change_did_is_mended_by_undoing_it_whichever_symptom_is_meant(sim: SimulatedLab) -> None:
-    """NaN after a learning rate x 100: attempt 2 begins before the change, with the rate of then, not half of the new."""
+    """NaN after a learning rate x 100: attempt 2 begins before the change, with the rate of then."""
     stub = {"STUB_NAN_FROM": "40", "STUB_UPDATE_S": "0.03"}
     spec = structs.replace(stub_spec(), keep=KeepSpec(health=HealthKeep(nan=NanLimits(act="stop"))))
     (run,) = sim.launch(1, spec=spec, name=None, **stub)
@@ -316,7 +316,8 @@ def test_a_change_that_did_no_harm_is_undone_while_the_run_trains(sim: Simulated
     undoing = structs.replace(story, undo="set")
     sim.core.record_observed(sim.core.live[run], lambda seq, t: FindingChanged(seq, t, undoing))
     asked = apply(sim, run, story.id, check_only=True)
-    assert isinstance(asked, VerdictReply) and [it.now for it in asked.verdict.changes] == ["0.0003"]
+    assert isinstance(asked, VerdictReply)
+    assert [it.now for it in asked.verdict.changes] == ["0.0003"]
     assert isinstance(apply(sim, run, story.id, accept=True), Accepted)
     sim.wait(run, lambda view: any("0.03 → 0.0003" in line for it in view.changes for line in it.diff))
     assert sim.view(run).attempt == 1
