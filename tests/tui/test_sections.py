@@ -10,11 +10,12 @@ from mission_tui.fleet.events.processes import EnvWorkers, LateWorker, Pids, Pla
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.fleet.views.snapshot import HeldResources
 from mission_tui.ipc.replies import HistoryReply
+from mission_tui.present.run_settings import settings
 from mission_tui.tui.drawing.glyphs import to_ascii
 from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.screens.info_sheets import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
-from mission_tui.tui.sections.config import Other, config, difference, settings
+from mission_tui.tui.sections.config import Other, config, difference
 from mission_tui.tui.sections.episodes import episodes, stacked
 from mission_tui.tui.sections.health import health
 from mission_tui.tui.sections.tabs import learn

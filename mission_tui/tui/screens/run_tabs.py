@@ -14,10 +14,11 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import GetDetails
 from mission_tui.present import numbers
+from mission_tui.present.run_settings import OF_A_COMMAND
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.drawing.strips import literal
 from mission_tui.tui.screens.picker import Picker
-from mission_tui.tui.sections.config import OF_A_COMMAND, Other
+from mission_tui.tui.sections.config import Other
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.widgets.choices import Choice
 from mission_tui.tui.widgets.findings import Findings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,22 +10,16 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.specs.preset import as_tables
-from mission_tui.fleet.specs.spec import Schedule, Spec, part_words, schedule_words
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.present import numbers
+from mission_tui.present.run_settings import OF_A_COMMAND, differing, settings
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import fit, line, wrap
 
-OF_A_COMMAND = "command"
-"""What the preset of a run is called that was launched by its command line: there is none to hold it against."""
-
-_FIRST = ("env", "ppo", "run", "keep", "model", "host")
 _HINT = "v only what differs from its preset as it is now, then from another run"
 _HINT_OF_A_COMMAND = "v only what differs from another run"
 _NAMES, _LEAST = 28, 10
-_LEFT_OUT = ("run.seed",)
-"""No setting: every run has its own."""
 
 
 def config(details: DetailsReply, width: int) -> list[Strip]:
@@ -56,46 +50,6 @@ def _row(words: Sequence[str], styles: Sequence[Style], names: int, values: int,
     return line([(" ", colours.INK), *parts], width)
 
 
-def settings(spec: Spec, effective: Mapping[str, Any]) -> Iterator[tuple[str, str | None, str | None, str]]:
-    """Every setting that was asked for or read back: dotted name, asked value, effective value, reason."""
-    asked = dict(_flat("", as_tables(spec)))
-    reasons = {name: str(why) for name, why in _flat("", effective.get("reasons", {}))}
-    ran = dict(_flat("", {table: values for table, values in effective.items() if table != "reasons"}))
-    names = sorted(asked.keys() | ran.keys(), key=_rank)
-    for name in names:
-        if "." in name and (asked.get(name) is not None or ran.get(name) is not None):
-            yield name, _word(asked.get(name)), _word(ran.get(name)), reasons.get(name, "")
-
-
-def _rank(name: str) -> tuple[int, str]:
-    table = name.split(".", 1)[0]
-    return (_FIRST.index(table) if table in _FIRST else len(_FIRST), name)
-
-
-def _flat(prefix: str, value: object) -> Iterator[tuple[str, object]]:
-    if (schedule := schedule_words(value)) is not None:
-        yield prefix, schedule
-    elif isinstance(value, Mapping) and value:
-        for key, inner in value.items():
-            yield from _flat(f"{prefix}.{key}" if prefix else str(key), inner)
-    elif value not in ({}, [], ()):
-        yield prefix, value
-
-
-def _word(value: object) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return f"{value:g}"
-    if (part := part_words(value)) is not None:
-        return part
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_word(item) or numbers.DASH for item in value) + "]"
-    return str(value)
-
-
 @dataclass(frozen=True, slots=True)
 class Other:
     """`name` says in words what it is, `run` whether it is one: of a preset nothing runs, and `effective` is empty."""
@@ -122,13 +76,8 @@ def difference(details: DetailsReply, other: Other, width: int) -> list[Strip]:
     if other.spec is None:
         said = [(f"{other.name}: {other.trouble}", colours.ALARM), (hint, colours.QUIET)]
         return [line([(f" {text}", style)], width) for words, style in said for text in wrap(words, width - 2)]
-    own, others = _values(details, other)
-    rows = [
-        (name, own.get(name), others.get(name))
-        for name in own | others
-        if name not in _LEFT_OUT and own.get(name) != others.get(name)
-    ]
-    head = f"{len(rows)} of {len(own | others)} settings differ from {other.name}" if rows else ""
+    rows, known = differing((details.spec, details.effective), (other.spec, other.effective), other.run)
+    head = f"{len(rows)} of {known} settings differ from {other.name}" if rows else ""
     head = head or f"nothing differs from {other.name}; the seed is left out"
     strips = [line([(f" {text}", colours.BOLD)], width) for text in wrap(head, width - 2)]
     if rows:
@@ -148,29 +97,3 @@ def _table(rows: list[tuple[str, str | None, str | None]], width: int) -> list[S
             title, mine, its = (fit(text, cells) for text, cells in zip(parts, (names, values, values), strict=True))
             strips.append(line([(f" {title}  ", colours.INK), (f"{mine}  ", colours.KEY), (its, colours.INK)], width))
     return strips
-
-
-def _values(details: DetailsReply, other: Other) -> tuple[dict[str, str], dict[str, str]]:
-    """What was asked for; against a run what really runs, where that is known of both."""
-    assert other.spec is not None
-    sides = [_both(details.spec, details.effective), _both(other.spec, other.effective)]
-    schedules = {
-        f"ppo.{name}"
-        for spec in (details.spec, other.spec)
-        for name in spec.ppo.__struct_fields__
-        if isinstance(getattr(spec.ppo, name), Schedule)
-    }
-    known: list[dict[str, str]] = [{}, {}]
-    for name in dict.fromkeys(name for side in sides for name in side):
-        pairs = [side.get(name, (None, None)) for side in sides]
-        # What runs of a schedule is its value at one moment, which may be that of a constant.
-        ran = all(value is not None for _, value in pairs) and name not in schedules
-        for into, (asked, effective) in zip(known, pairs, strict=True):
-            value = effective if ran or (asked is None and other.run) else asked
-            if value is not None:
-                into[name] = value
-    return known[0], known[1]
-
-
-def _both(spec: Spec, effective: Mapping[str, Any]) -> dict[str, tuple[str | None, str | None]]:
-    return {name: (asked, ran) for name, asked, ran, _ in settings(spec, effective)}
