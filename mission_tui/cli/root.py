@@ -30,6 +30,7 @@ VERBS = {
     "evaluate": "evaluate",
     "film": "film",
     "compare": "compare",
+    "report": "report",
     "bench": "bench",
     "tune": "tune",
     "import_export": "export import-checkpoint import-run",

@@ -1,4 +1,4 @@
-"""The settings of a run as asked and as they really are, and in which of them it differs from a preset or another run."""
+"""The settings of a run as asked and as they really are, and which of them a preset or another run has otherwise."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def curves_svg(found: Comparison) -> str:
     """The picture. Runs of one cohort have one colour and other dashes; a cohort's median is the thick line."""
     from mission_tui.fleet.compare import letter
 
-    plane = _Plane(*_ranges(found))
+    plane = _Plane(*plot_range((*found.curves, *found.bands)))
     parts = [*_axes(plane, found), *_goal(plane, found.threshold)]
     colour_of = {cohort.name: COLOURS[at % len(COLOURS)] for at, cohort in enumerate(found.cohorts)}
     parts += [part for band in found.bands for part in _band(plane, band, colour_of[band.name])]
@@ -164,16 +164,17 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [step * place for place in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
-def _ranges(found: Comparison) -> tuple[tuple[float, float], tuple[float, float]]:
-    xs = [x for curve in found.curves for x in curve.x] or [0.0]
-    ys = [y for curve in (*found.curves, *found.bands) for y in (*curve.y, *curve.low, *curve.high)] or [0.0]
+def plot_range(curves: Sequence[Curve]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """From 0 to the last place, and from the least to the greatest value, of all `curves` and their bands."""
+    xs = [x for curve in curves for x in curve.x] or [0.0]
+    ys = [y for curve in curves for y in (*curve.y, *curve.low, *curve.high)] or [0.0]
     return _widened(0.0, max(xs)), _widened(max(-_MOST, min(ys)), min(_MOST, max(ys)))
 
 
 def _widened(low: float, high: float) -> tuple[float, float]:
     """A range that can be divided by, so that one point can be drawn too, of whatever size."""
-    size = max(abs(low), abs(high))
-    return (low, high) if high > low else (low - max(0.5, 1e-6 * size), high + max(0.5, 1e-6 * size))
+    around = 0.1 * max(abs(low), abs(high)) or 0.5
+    return (low, high) if high > low else (low - around, high + around)
 
 
 def _axes(plane: _Plane, found: Comparison) -> Iterator[str]:

@@ -24,13 +24,14 @@ SECTIONS = ("env", "ppo", "run", "model")
 def provenance_lines(details: DetailsReply) -> Iterator[str]:
     """The run's name, and below it what is recorded; that nothing is, where nothing is."""
     yield details.view.name
-    rows = list(_rows(details))
+    rows = list(provenance_rows(details))
     width = max(len(what) for what, _ in rows)
     for what, value in rows:
         yield f"  {what:<{width}}  {clean(value, _CHARACTERS)}"
 
 
-def _rows(details: DetailsReply) -> Iterator[tuple[str, str]]:
+def provenance_rows(details: DetailsReply) -> Iterator[tuple[str, str]]:
+    """Name and value of each fact that is recorded; that nothing is, where nothing is."""
     known = details.provenance
     if known is None:
         yield "provenance", "not recorded (yet)"

@@ -20,6 +20,7 @@ from mission_tui.fleet.compare.ranking import (
 )
 from mission_tui.fleet.compare.results import (
     MEASURES,
+    POINTS,
     Axis,
     Curve,
     Edges,
@@ -108,9 +109,19 @@ class Drawing(Struct, frozen=True, kw_only=True):
 
 
 def drawing_of(
-    sides: Sequence[Side], metric: str, by: Axis = "step", threshold: float | None = None, edges: Edges = "range"
+    sides: Sequence[Side],
+    metric: str,
+    by: Axis = "step",
+    threshold: float | None = None,
+    edges: Edges = "range",
+    *,
+    points: int = POINTS,
+    extremes: bool = False,
 ) -> Drawing:
-    """What `compare` has to draw, without its numbers. Raises `UsageError` for a metric that no run has."""
+    """What `compare` has to draw, without its numbers; curves with the `extremes` of what was put together.
+
+    Raises `UsageError` for a metric that no run has.
+    """
     known = frozenset[str]().union(*(side.trace.tags for side in sides))
     if known and not any(side.trace.values for side in sides):
         raise UsageError(f"none of these runs has a value of '{metric}'; they have {', '.join(sorted(known))}")
@@ -118,10 +129,10 @@ def drawing_of(
         said = {side.threshold for side in sides}
         threshold = said.pop() if len(said) == 1 and is_return(metric) else None
     bands = (
-        band_of(_name(members, sides), [sides[at].trace for at in _one_a_seed(members, sides)], by, edges=edges)
+        band_of(_name(members, sides), [sides[at].trace for at in _one_a_seed(members, sides)], by, points, edges)
         for members in _grouped(sides)
     )
-    curves = tuple(curve_of(side.view.name, side.trace, by) for side in sides)
+    curves = tuple(curve_of(side.view.name, side.trace, by, points, extremes=extremes) for side in sides)
     return Drawing(metric=metric, threshold=threshold, curves=curves, bands=tuple(bands))
 
 

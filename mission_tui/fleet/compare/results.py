@@ -199,7 +199,7 @@ def result_of(side: Side, by: Axis, span: tuple[float, float] | None, threshold:
 
 
 class Curve(Struct, frozen=True):
-    """`y` over `x` (timesteps, or seconds of training); `low` and `high` are the band, empty for a single run."""
+    """`y` over `x` (timesteps, or seconds of training); `low` and `high` are the band, empty where there is none."""
 
     name: str
     x: tuple[float, ...]
@@ -208,8 +208,8 @@ class Curve(Struct, frozen=True):
     high: tuple[float, ...] = ()
 
 
-def curve_of(name: str, trace: Trace, by: Axis, points: int = POINTS) -> Curve:
-    """At most `points` points, each the mean of a bucket of rows at the bucket's end."""
+def curve_of(name: str, trace: Trace, by: Axis, points: int = POINTS, *, extremes: bool = False) -> Curve:
+    """At most `points` points, each the mean of a bucket of rows at the bucket's end; with its `extremes` as a band."""
     axis, values = trace.axis(by), trace.values
     buckets = min(points, len(values))
     edges = [bucket * len(values) // buckets for bucket in range(buckets + 1)] if buckets else [0]
@@ -218,6 +218,8 @@ def curve_of(name: str, trace: Trace, by: Axis, points: int = POINTS) -> Curve:
         name,
         tuple(_short(axis[end - 1]) for _, end in spans),
         tuple(_short(statistics.fmean(values[start:end])) for start, end in spans),
+        tuple(_short(min(values[start:end])) for start, end in spans) if extremes else (),
+        tuple(_short(max(values[start:end])) for start, end in spans) if extremes else (),
     )
 
 
