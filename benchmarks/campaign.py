@@ -89,6 +89,7 @@ def _digest(job: Job) -> str:
     del settings["run"]["goal"]  # it is looked at, and changes nothing
     if settings["run"]["launcher"] == "local":
         del settings["run"]["launcher"]  # as it was before there were others
+    del settings["evaluate"]["share"]  # when a policy is played, which changes nothing that is learned
     if job.spec.env.id == MISSION_GYM:
         settings["rules"] = [
             file.read_text(encoding="utf-8") for file in mission_files(job.spec.env.config or "standard")

@@ -73,8 +73,8 @@ class Played(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """One preset. `rollout_share` is of the seconds trained; `evaluation_share` are seconds that an evaluation's
-    process lived, of the same; `cores` is the mean that its processes kept busy; `outcomes` are those at the end.
+    """One preset. `rollout_share` is of the seconds trained; `evaluation_share` are those in which a checkpoint
+    was evaluated, of the same; `cores` is the mean that its processes kept busy; `outcomes` are those at the end.
     """
 
     mission: str
@@ -148,7 +148,7 @@ def _median(rows: Sequence[UpdateDone], tag: str) -> float | None:
 
 
 def shares(records: Sequence[MetricRecord], ended_t: dict[str, float]) -> tuple[float, float]:
-    """Of the seconds trained, those in rollouts, and those in which an evaluation's process lived.
+    """Of the seconds trained, those in rollouts, and those in which a checkpoint was being evaluated.
 
     `ended_t` says when (unix s) the evaluation of each checkpoint was over; it began when that was saved, or when the
     one before it was over.

@@ -25,7 +25,7 @@ ENOUGH = 0.8
 METHOD = """\
 *won*: of 100 episodes played by `mission-tui evaluate` with the policy at that step, the likeliest action taken. KL
 (`train/approx_kl`) and clip fraction are the last places of the curves below: medians over an eightieth of the
-updates. *evaluations*: seconds that processes of the evaluations during training lived, as a share of the seconds
+updates. *evaluations*: seconds from a saved checkpoint to the result of its evaluation, as a share of the seconds
 trained; they run beside the training, niced below it. *cores*: the mean that the run's processes kept busy; *memory*:
 the most that they held at once. *hours here*: rollouts and updates so far, on a machine that did other work meanwhile.
 One seed each.

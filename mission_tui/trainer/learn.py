@@ -167,10 +167,11 @@ class Training:
         assert self.boundary is not None
         if (done := self.evaluating.take()) is not None:
             self.record.evaluated(*done)
-        if not self.evaluating.due(self.boundary.timesteps):
+        if not self.evaluating.due(self.boundary.timesteps, self.progress.trained_s):
             return
         try:
-            self.evaluating.begin(self.save("steps"), self.boundary.update, self.boundary.timesteps)
+            saved, saving_s = _timed(lambda: self.save("steps"))
+            self.evaluating.begin(saved, self.boundary.update, self.boundary.timesteps, saving_s)
         except (StorageError, CheckpointError) as error:
             complain(f"no evaluation now, training goes on: {error}")
             self.record.failed(EVALUATION, str(error))
@@ -189,15 +190,18 @@ class Training:
         return how
 
     def _evaluate_rest(self, saved: str) -> None:
-        """Wait for the evaluations that are left, and for one of the last boundary; a stop ends the waiting."""
+        """Wait for the evaluation that still plays, and for one of the last boundary; a stop ends the waiting."""
         assert self.boundary is not None
-        if self.evaluating.is_last_due(self.boundary.timesteps):
-            self.evaluating.begin(saved, self.boundary.update, self.boundary.timesteps)
-        while self.evaluating.checkpoints and not self.orders.stop_asked():
-            if (done := self.evaluating.take()) is not None:
-                self.record.evaluated(*done)
+        while not self.orders.stop_asked():
+            if self.evaluating.checkpoints:
+                if (done := self.evaluating.take()) is not None:
+                    self.record.evaluated(*done)
+                else:
+                    self.orders.wait()
+            elif self.evaluating.is_last_due(self.boundary.timesteps):
+                self.evaluating.begin(saved, self.boundary.update, self.boundary.timesteps)
             else:
-                self.orders.wait()
+                return
 
     def _save_last(self, reason: CheckpointReason) -> str | None:
         """Save the last boundary; a stop is honoured without, where an earlier checkpoint is left to go on from.

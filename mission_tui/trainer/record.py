@@ -45,7 +45,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest
 from mission_tui.trainer.env_ids import Registration
 from mission_tui.trainer.failures import Failure, complain
-from mission_tui.trainer.periodic_evaluation import Played
+from mission_tui.trainer.periodic_evaluation import Due, Played
 
 CheckpointReason = Literal["time", "steps", "asked", "stop", "end", "finding"]
 
@@ -172,11 +172,20 @@ class Record:
         if number:
             self._say(CheckpointAnswered(number, checkpoint, _brief(why)))
 
-    def evaluated(self, update: int, timesteps: int, played: Played) -> None:
-        """The checkpoint that was saved after `update` was played."""
+    def evaluated(self, what: Due, played: Played) -> None:
+        """The checkpoint of `what` was played."""
         self._write(
             lambda seq: EvaluationDone(
-                seq, self._attempt, update, timesteps, time.time(), played.mean, played.std, played.episodes, played.won
+                seq,
+                self._attempt,
+                what.update,
+                what.timesteps,
+                time.time(),
+                played.mean,
+                played.std,
+                played.episodes,
+                played.won,
+                what.put_off_from,
             )
         )
 

@@ -218,7 +218,7 @@ class Job:
             progress=progress,
             facts=facts,
             live_settings=LiveSettings(self.spec),
-            evaluating=Evaluating(run_dir, self.spec.evaluate, model.num_timesteps),
+            evaluating=Evaluating(run_dir, self.spec.evaluate, model.num_timesteps, progress.trained_s),
             callbacks=self.callbacks,
             remembered=None if start is None else start.boundary.state.get("callbacks"),
         )

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,7 @@ from mission_tui.fleet.specs.spec import EvaluateSpec
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.orders import Orders
-from mission_tui.trainer.periodic_evaluation import MOST_WAITING, Evaluating
+from mission_tui.trainer.periodic_evaluation import LONG_S, Due, Evaluating, Played
 from tests.trainer.harness import new_run, run_attempt, spec_with
 from tests.waiting import until
 
@@ -26,7 +29,9 @@ from tests.waiting import until
 def test_what_is_played_is_recorded_and_changes_nothing(tmp_path: Path) -> None:
     """The boundary at 128 steps is saved, kept and played by another process; the parameters are those without it."""
     plain = spec_with(keep={"checkpoint": {"every_s": 600.0, "every_steps": 64, "last": 2}})
-    run_dir = new_run(tmp_path / "played", structs.replace(plain, evaluate=EvaluateSpec(every=128, episodes=2)))
+    run_dir = new_run(
+        tmp_path / "played", structs.replace(plain, evaluate=EvaluateSpec(every=128, episodes=2, share=None))
+    )
     file = run_dir.evaluations / "000000128-periodic.json"
 
     def patient(message: TelemetryMessage, _: Orders) -> None:
@@ -43,49 +48,140 @@ def test_what_is_played_is_recorded_and_changes_nothing(tmp_path: Path) -> None:
     assert all(th.equal(tensor, alone[name]) for name, tensor in ran.parameters().items())
 
 
+Play = Callable[..., Evaluating]
+RESULT = {"mean": 1.5, "std": 0.5, "episodes": 4}
+
+
+@pytest.fixture(name="player")
+def _player(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In place of Python: answers every request with the line in `result`, and counts itself in `started`."""
+    player = tmp_path / "player"
+    player.write_text(
+        "#!/bin/sh\n"
+        f"echo $$ >> {tmp_path}/started\n"
+        "while read -r line; do\n"
+        """  out=$(echo "$line" | sed 's/.*"out": "\\([^"]*\\)".*/\\1/')\n"""
+        f"  while [ ! -e {tmp_path}/result ]; do sleep 0.02; done\n"
+        f'  cp {tmp_path}/result "$out.part"; mv "$out.part" "$out"\n'
+        "done\n"
+    )
+    player.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(player))
+    (tmp_path / "run" / "evaluations").mkdir(parents=True)
+    return player
+
+
+def answers(tmp_path: Path, **fields: object) -> None:
+    """From now on the player answers with these."""
+    part = tmp_path / "result.part"
+    part.write_text(json.dumps({"checkpoint": "000000100", **RESULT, **fields}) + "\n")
+    part.rename(tmp_path / "result")
+
+
+def played(evaluating: Evaluating) -> tuple[Due, Played]:
+    """What comes next."""
+    done = until(evaluating.take, 40, "it is over")
+    assert done is not None
+    return done
+
+
 def test_it_is_due_at_multiples(tmp_path: Path) -> None:
     """The first boundary at or after each multiple of `every`, counted over all attempts; without `every` never."""
     evaluating = Evaluating(RunDir(tmp_path), EvaluateSpec(every=100), 250)
-    assert [evaluating.due(at) for at in (256, 299, 320, 384, 448, 512, 513)] == [
-        *(False, False, True, False, True, True, False)
-    ]
-    assert not Evaluating(RunDir(tmp_path), EvaluateSpec(), 0).due(10**12)
+    assert [evaluating.due(at, 0.0) for at in (256, 299, 320)] == [False, False, True]
+    assert not Evaluating(RunDir(tmp_path), EvaluateSpec(), 0).due(10**12, 1e9)
 
 
-def test_one_at_a_time_and_none_is_left(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What comes while another plays waits, and its checkpoint stays; closing ends the one that plays, and says so."""
-    evaluating = Evaluating(RunDir(tmp_path), EvaluateSpec(every=100), 0)
-    for update, name in enumerate(("000000100", "000000200"), 1):
-        assert evaluating.due(update * 100)
-        evaluating.begin(name, update, update * 100)
-    assert evaluating.checkpoints == {"000000100", "000000200"}
+@pytest.mark.usefixtures("player")
+def test_evaluations_take_their_share_of_the_time_and_no_more(tmp_path: Path) -> None:
+    """What cost 4 s is followed by the next when both are 2 % of the time; its row says since when it was due."""
+    clock = [0.0]
+    evaluating = Evaluating(RunDir(tmp_path / "run"), EvaluateSpec(every=100), 0, 1000.0, lambda: clock[0])
+    answers(tmp_path, asked_for_s=3.0)
+    assert evaluating.due(100, 1001.0)
+    evaluating.begin("000000100", 1, 100, saving_s=1.0)
+    clock[0] = 60.0
+    done, _ = played(evaluating)
+    assert (done.timesteps, done.put_off_from) == (100, None)
+    assert [evaluating.due(at, trained_s) for at, trained_s in ((128, 1100.0), (228, 1200.0), (500, 1349.0))] == [
+        False
+    ] * 3
+    assert evaluating.due(612, 1350.0)
+    evaluating.begin("000000612", 6, 612)
+    done, _ = played(evaluating)
+    assert (done.timesteps, done.put_off_from) == (612, 228)
+    assert not evaluating.due(699, 1e9)
+    evaluating.close()
+
+
+@pytest.mark.usefixtures("player")
+def test_without_a_share_only_the_one_that_plays_puts_another_off(tmp_path: Path) -> None:
+    """The checkpoint that is played stays; what is due meanwhile is played at the first boundary after its end."""
+    evaluating = Evaluating(RunDir(tmp_path / "run"), EvaluateSpec(every=100, share=None), 0)
+    evaluating.begin("000000100", 1, 100)
+    assert evaluating.checkpoints == {"000000100"}
+    assert [evaluating.due(at, 0.0) for at in (200, 250, 300)] == [False] * 3
+    answers(tmp_path, asked_for_s=1e6)
+    assert played(evaluating)[0].put_off_from is None
+    assert evaluating.due(350, 0.0)
+    evaluating.begin("000000350", 3, 350)
+    assert played(evaluating)[0].put_off_from == 200
+    evaluating.close()
+
+
+@pytest.mark.usefixtures("player")
+def test_one_process_plays_all_and_one_that_died_is_followed_by_another(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its death is said with the checkpoint that it played, and costs no more than that."""
+    evaluating = Evaluating(RunDir(tmp_path / "run"), EvaluateSpec(every=100, share=None), 0)
+    answers(tmp_path)
+    for number in (1, 2):
+        evaluating.begin(f"{number}00", number, number * 100)
+        played(evaluating)
+    (pid,) = (tmp_path / "started").read_text().split()
+    (tmp_path / "result").unlink()
+    evaluating.begin("300", 3, 300)
+    os.kill(int(pid), signal.SIGKILL)
+    until(lambda: evaluating.take() is None and not evaluating.checkpoints, 40, "it has failed")
+    assert "the evaluation at 300 steps gave no result (exit code -9)" in capfd.readouterr().err
+    answers(tmp_path, won=0.75)
+    evaluating.begin("400", 4, 400)
+    assert played(evaluating)[1].won == 0.75
+    assert len((tmp_path / "started").read_text().split()) == 2
+    evaluating.close()
+
+
+@pytest.mark.usefixtures("player")
+def test_one_that_plays_for_long_is_said_once_and_ended_with_the_training(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """None comes after it meanwhile, so whoever waits for a point on the chart has to know."""
+    said: list[str] = []
+    clock = [0.0]
+    evaluating = Evaluating(RunDir(tmp_path / "run"), EvaluateSpec(every=100), 0, clock=lambda: clock[0])
+    evaluating.failed = said.append
+    evaluating.begin("000000100", 1, 100)
+    for clock[0] in (LONG_S - 1.0, LONG_S + 1.0, LONG_S + 2.0):
+        assert evaluating.take() is None
+    assert len(said) == 1
+    assert said[0].startswith("the evaluation at 100 steps has played for 10 minutes")
     evaluating.close()
     assert evaluating.checkpoints == frozenset()
-    assert "no evaluation at 100, 200 steps: the training has ended" in capfd.readouterr().err
-
-
-def test_too_many_that_wait_are_left_out_by_name(tmp_path: Path) -> None:
-    """The oldest go first; each is a fact of the run, not a word in its log only."""
-    said: list[str] = []
-    evaluating = Evaluating(RunDir(tmp_path), EvaluateSpec(every=100), 0)
-    evaluating.failed = said.append
-    for update in range(1, MOST_WAITING + 3):
-        evaluating.begin(f"{update}00", update, update * 100)
-    assert said == [f"the evaluation at 200 steps was left out: {MOST_WAITING} later ones wait"]
-    assert "200" not in evaluating.checkpoints
-    assert len(evaluating.checkpoints) == MOST_WAITING + 1
-    evaluating.close()
+    assert "no evaluation at 100 steps: the training has ended" in capfd.readouterr().err
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_a_finished_run_has_all_its_evaluations_and_one_of_its_end(tmp_path: Path) -> None:
-    """However slow they play: every multiple, and the last boundary, each once and in order."""
-    spec = structs.replace(spec_with(), evaluate=EvaluateSpec(every=128, episodes=1))
+def test_a_finished_run_has_an_evaluation_of_its_end(tmp_path: Path) -> None:
+    """However slow they play: the first multiple, later ones in order, and the last boundary, each once."""
+    spec = structs.replace(spec_with(), evaluate=EvaluateSpec(every=128, episodes=1, share=None))
     ran = run_attempt(new_run(tmp_path / "run", spec))
-    played = [it.timesteps for it in ran.records() if isinstance(it, EvaluationDone)]
+    rows = [it for it in ran.records() if isinstance(it, EvaluationDone)]
     last = ran.ended().timesteps
-    assert played == sorted({*range(128, last + 1, 128), last})
+    assert rows[0].timesteps == 128
+    assert rows[-1].timesteps == last
+    assert [it.timesteps for it in rows] == sorted({it.timesteps for it in rows})
     assert ran.ended().how == "finished"
 
 
@@ -102,23 +198,6 @@ def test_a_stop_waits_for_no_evaluation(tmp_path: Path) -> None:
     ran = run_attempt(run_dir, hook=stop_at_the_end)
     assert ran.ended().how == "finished"
     assert [it for it in ran.records() if isinstance(it, EvaluationDone)] == []
-
-
-def test_the_share_won_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the process writes of winning comes with its return; of an environment without winning it is not known."""
-    player = tmp_path / "player"
-    monkeypatch.setattr(sys, "executable", str(player))
-    for won in (0.75, None):
-        result = json.dumps({"checkpoint": "000000100", "mean": 1.5, "std": 0.5, "episodes": 4, "won": won})
-        player.write_text(f'#!/bin/sh\nwhile [ "$1" != --out ]; do shift; done\necho \'{result}\' > "$2"\n')
-        player.chmod(0o755)
-        run_dir = RunDir(tmp_path / str(won))
-        run_dir.evaluations.mkdir(parents=True)
-        evaluating = Evaluating(run_dir, EvaluateSpec(every=100), 0)
-        evaluating.begin("000000100", 1, 100)
-        done = until(evaluating.take, 40, "it is over")
-        assert done is not None
-        assert (done[0], done[1], done[2].mean, done[2].won) == (1, 100, 1.5, won)
 
 
 def test_an_evaluation_that_fails_ends_no_training(

@@ -151,7 +151,8 @@ class DutyFailed(Struct, frozen=True, tag="duty_failed", tag_field="kind", omit_
 class EvaluationDone(Struct, frozen=True, tag="evaluation", tag_field="kind", omit_defaults=True):
     """A periodic evaluation of the policy at `timesteps`.
 
-    `won` is the share of its episodes that were won; None where the environment knows no winning.
+    `won` is the share of its episodes that were won; None where the environment knows no winning. `put_off_from` are
+    the timesteps at which it was due, if it was put off because evaluations had taken their share of the time.
     """
 
     seq: Count
@@ -163,6 +164,7 @@ class EvaluationDone(Struct, frozen=True, tag="evaluation", tag_field="kind", om
     std: Metric
     episodes: Count
     won: float | None = None
+    put_off_from: Count | None = None
 
 
 class SettingsChanged(Struct, frozen=True, tag="set", tag_field="kind", omit_defaults=True):

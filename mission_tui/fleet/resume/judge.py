@@ -106,7 +106,7 @@ RULES: Mapping[str, Rule] = {
     "run.env": _OTHER_PYTHON,
     "run.env_file": _OTHER_PYTHON,
     "run.pythonpath": _OTHER_PYTHON,
-    **dict.fromkeys(("evaluate.every", "evaluate.episodes", "evaluate.deterministic"), _KEPT),
+    **dict.fromkeys(("evaluate.every", "evaluate.episodes", "evaluate.deterministic", "evaluate.share"), _KEPT),
     "run.grace_s": _KEPT,
     "run.launcher": always("note", "it goes on elsewhere; what it trains with stays"),
     "run.follow": _KEPT,

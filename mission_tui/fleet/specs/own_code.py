@@ -72,7 +72,7 @@ HARMLESS_KEYS = frozenset(
         *("keep.limits.disk_free", "keep.limits.ram_free", "keep.limits.vram_free", "keep.limits.cores_free"),
         *("keep.limits.runs", "keep.limits.runs_per_gpu", "keep.limits.priority", "keep.limits.marginal_gain"),
         "keep.limits.queue",
-        *("evaluate.every", "evaluate.episodes", "evaluate.deterministic"),
+        *("evaluate.every", "evaluate.episodes", "evaluate.deterministic", "evaluate.share"),
     }
 )
 """Every other key, but those of the health rules' own tables: numbers and words that are only compared or shown."""

@@ -234,11 +234,15 @@ class KeepSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class EvaluateSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every so many environment steps the policy is saved and played for `episodes` in a process of its own: never."""
+    """Every so many environment steps the policy is saved and played for `episodes` in a process of its own: never.
+
+    What would cost more than `share` of the time trained is put off; None puts nothing off.
+    """
 
     every: Steps | None = None
     episodes: Annotated[int, Meta(ge=1, le=100_000)] = 20
     deterministic: bool = True
+    share: Share | None = 0.02
 
 
 class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

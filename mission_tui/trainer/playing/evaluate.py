@@ -1,7 +1,8 @@
 """``python -m mission_tui.trainer.playing.evaluate RUN_DIR --checkpoint NAME --episodes N --seed S --out FILE``.
 
 Plays episodes under the rules that the run was trained on, read from its snapshot, with the normaliser's statistics
-frozen. Progress as JSON lines on stdout, the result as the last one and in FILE.
+frozen. Progress as JSON lines on stdout, the result as the last one and in FILE. With ``--serve`` checkpoints and files
+come as JSON lines on stdin, one after the other, until it is closed: importing torch takes longer than most play.
 """
 
 from __future__ import annotations
@@ -55,20 +56,44 @@ def main(arguments: list[str] | None = None) -> int:
     lower_priority(own_session=False)
     cap_threads(1)
     disable_compiler()
-    return answer(lambda say: _evaluate(parsed, say))
+    return answer(lambda say: (_serve if parsed.serve else _evaluate)(parsed, say))
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="mission_tui.trainer.playing.evaluate", description="Play a policy.")
     parser.add_argument("run_dir", type=Path)
-    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("--serve", action="store_true")
+    parser.add_argument("--checkpoint")
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--seed", type=int, default=10_000)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--stochastic", action="store_true")
     parser.add_argument("--policy", choices=("trained", "random"), default="trained")
-    parser.add_argument("--out", type=Path, required=True)
-    return parser.parse_args(arguments)
+    parser.add_argument("--out", type=Path)
+    parsed = parser.parse_args(arguments)
+    if not parsed.serve and (parsed.checkpoint is None or parsed.out is None):
+        parser.error("--checkpoint and --out are needed without --serve")
+    return parsed
+
+
+class _Request(msgspec.Struct, frozen=True):
+    """A checkpoint to play; `asked_s` is when that was asked for, by the monotonic clock of this machine.
+
+    `put_off_from` are the timesteps at which that was due, if it was put off.
+    """
+
+    checkpoint: str
+    out: str
+    asked_s: float
+    put_off_from: int | None = None
+
+
+def _serve(parsed: argparse.Namespace, say: Say) -> None:
+    """Play what is asked for. What cannot be played ends the process; whoever asked starts another."""
+    for line in sys.stdin.buffer:
+        request = msgspec.json.decode(line, type=_Request)
+        parsed.checkpoint, parsed.out, parsed.request = request.checkpoint, Path(request.out), request
+        _evaluate(parsed, say)
 
 
 def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
@@ -106,6 +131,9 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
         "checkpoint_sha256": hashlib.sha256(read_plain(folder / "manifest.json", LINE_BYTES)).hexdigest(),
         "t": time.time(),
     }
+    if parsed.serve:
+        result["asked_for_s"] = time.monotonic() - parsed.request.asked_s
+        result |= {} if parsed.request.put_off_from is None else {"put_off_from": parsed.request.put_off_from}
     document = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
     write_atomic_group(parsed.out.parent, {parsed.out.name: document})
     say({"result": result})

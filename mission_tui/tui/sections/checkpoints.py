@@ -111,12 +111,13 @@ def _attempt(row: AttemptView, now: float) -> list[tuple[str, Style]]:
 def _evaluation(row: dict[str, Any], now: float) -> list[tuple[str, Style]]:
     interval = row.get("ci95")
     ends = [_number(end) for end in interval] if isinstance(interval, list | tuple) else []
-    won = row.get("won")
+    won, due = row.get("won"), row.get("put_off_from")
+    put_off = f" (was due at {due:,})" if isinstance(due, int) and not isinstance(due, bool) else ""
     return [
         (f"  {row.get('checkpoint', numbers.DASH)}", colours.INK),
         (f"{_number(row.get('mean'))} ± {_number(row.get('std'))}", colours.INK),
         (" to ".join(ends) if ends else "no interval", colours.QUIET),
-        (f"{row.get('episodes', numbers.DASH)} episodes", colours.QUIET),
+        (f"{row.get('episodes', numbers.DASH)} episodes{put_off}", colours.QUIET),
         (f"won {numbers.percent(won)}" if isinstance(won, float | int) else "", colours.GOOD),
         (numbers.ago(row["t"], now) if isinstance(row.get("t"), float | int) else "", colours.QUIET),
     ]
