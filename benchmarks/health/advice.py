@@ -1,9 +1,10 @@
-"""`make health-advice`: does the advice cure? Each sick construction from the last good point, with and without it.
+"""`make health-advice`: does the advice cure? What each recorded training would have been advised, followed.
 
-The control goes on as the construction makes it sick; the first warning or worse that advises settings is then followed
-from the same boundary, with the same random numbers, to the same budget. Mistakes that are settings are in the spec, so
-that advice can undo them; those of the world (rewards, observations, code) stay. Results are kept, one line a pair, so
-the same command goes on where it was left.
+The control is the training as it was recorded. Its first warning or worse that advises settings is followed from the
+last good point, with the same seed and to the same budget. Mistakes that are settings are in the spec, so that advice
+can undo them; those of the world (rewards, observations, code) stay. Healthy trainings with a false warning are
+followed too; their control is trained beside them, since there small differences count. Results are kept, one line a
+pair, and count for as long as the same advice is given, so the same command goes on where it was left.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ import json
 import statistics
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,23 +23,23 @@ from msgspec import structs
 
 from benchmarks.health import tampering as tamper
 from benchmarks.health.constructions import CONSTRUCTIONS, TWINS, Construction
-from benchmarks.health.harm import fell_behind, hung, slowed_down, unsaved
+from benchmarks.health.halves import Half
+from benchmarks.health.harm import WON, hung, slowed_down, unsaved
 from benchmarks.health.trace import Trace, read_trace, trace_path
 from benchmarks.health.train import Bench, Tamper, record_training
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.metrics import TrainingEnded, TrainingStarted
+from mission_tui.fleet.events.metrics import Episodes, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.health import HealthJudge, settings_of
 from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.spec import PpoSpec, Spec
 from mission_tui.fleet.specs.thresholds import Limits
 
 KEPT = Path(__file__).parent / "advice.jsonl"
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "health" / "advice.md"
 MARGIN = 0.10
 """Of what the twin learned: a smaller difference between the arms is none, as in `fleet.trials`."""
 
-Word = Literal["cured", "better", "no difference", "worse", "no settings", "not sick", "refused"]
+Word = Literal["cured", "better", "no difference", "worse", "refused"]
 
 
 def _rate(ppo: PpoSpec, times: float) -> float:
@@ -59,86 +59,168 @@ AS_SETTINGS: Mapping[str, Callable[[PpoSpec], dict[str, Any]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a pair; scores are means of the last quarter, in the task's own terms.
+class Pair:
+    """A recorded training and what its first advice was; `finding` is None where none advised a setting.
 
-    `superseded`: the advice has been changed since, so the pair is trained again; what came then stays on the page.
+    `boundary` is the last update before what was done to it; of a healthy one, before the warning. `healthy` is whether
+    no harm was found in it, whatever was done.
     """
+
+    construction: Construction
+    seed: int
+    finding: Finding | None
+    boundary: int
+    healthy: bool
+
+    @property
+    def name(self) -> tuple[str, str, int]:
+        """Construction, task, seed."""
+        return self.construction.name, self.construction.task.name, self.seed
+
+    @property
+    def half(self) -> Half:
+        """For tuning rules or for scoring them."""
+        return self.construction.half
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a pair; scores are means of the last quarter, in the task's own terms."""
 
     construction: str
     task: str
     seed: int
     word: Word
-    rule: str = ""
-    advice: tuple[str, ...] = ()
+    rule: str
+    advice: tuple[str, ...]
     control: float | None = None
     advised: float | None = None
     twin: float | None = None
     start: float | None = None
     seconds: float = 0.0
-    superseded: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, int, tuple[str, ...]]:
+        """What it is the outcome of."""
+        return self.construction, self.task, self.seed, self.advice
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Train what is missing while there is time, then write the page."""
+    from benchmarks.health.advice_page import write_page
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further pair after so long")
     parser.add_argument("--only", action="append", help="name of a construction; may be given several times")
     asked = parser.parse_args(words)
     until_s = time.monotonic() + asked.seconds
-    kept = list(read_kept())
-    known = {(it.construction, it.task, it.seed): it for it in kept if not it.superseded}
-    for construction, seed in wanted():
-        name = (construction.name, construction.task.name, seed)
-        if name in known or (asked.only and construction.name not in asked.only):
+    pairs = list(every_pair())
+    known = {it.key for it in read_kept()}
+    for pair in pairs:
+        found = pair.finding
+        if found is None or (*pair.name, found.advice_set) in known:
+            continue
+        if asked.only and pair.construction.name not in asked.only:
             continue
         if time.monotonic() > until_s:
             break
-        known[name] = outcome = try_advice(construction, seed)
+        outcome = follow(pair, found)
         with KEPT.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(outcome)) + "\n")
-        print(f"{' '.join(map(str, name))}: {outcome.word} {outcome.seconds:.0f} s", file=sys.stderr, flush=True)
-    before = [it for it in kept if it.superseded]
-    PAGE.write_text(page((*known.values(), *before)), encoding="utf-8")
+        print(f"{' '.join(map(str, pair.name))}: {outcome.word} {outcome.seconds:.0f} s", file=sys.stderr, flush=True)
+    write_page(pairs, tuple(read_kept()))
 
 
 def read_kept() -> Iterator[Outcome]:
-    """What earlier calls trained."""
+    """What earlier calls trained, whatever is advised today."""
     if KEPT.exists():
         for line in KEPT.read_text(encoding="utf-8").splitlines():
             fields = json.loads(line)
             yield Outcome(**fields | {"advice": tuple(fields["advice"])})
 
 
-def wanted() -> Iterator[tuple[Construction, int]]:
-    """Every sick construction of learning, one seed after the other; the dear ones last. Machines are not advised."""
-    sick = [it for it in CONSTRUCTIONS if it.harm and not set(it.harm) & {slowed_down, hung, unsaved}]
-    rounds = range(max(len(it.seeds) for it in sick))
-    for dear in (False, True):
-        of = [it for it in sick if ("mission" in it.task.name) is dear]
-        yield from ((it, it.seeds[place]) for place in rounds for it in of if place < len(it.seeds))
+def every_pair() -> Iterator[Pair]:
+    """Two seeds of every sick training, then healthy ones with a false warning, then the rest, seed after seed.
+
+    So a campaign that is cut short has seen each construction as often as any other. Machines are not advised.
+    """
+    of_learning = [it for it in CONSTRUCTIONS if not set(it.harm) & {slowed_down, hung, unsaved}]
+    tiers: dict[tuple[int, int], list[Pair]] = {}
+    for it in of_learning:
+        for place, seed in enumerate(it.seeds):
+            if not trace_path(it.trace_name(seed)).exists():
+                continue
+            pair = _pair(it, seed)
+            if pair.finding is None and pair.healthy:
+                continue
+            dear = "mission" in it.task.name
+            tier = (1, 0) if pair.healthy else (2 * dear, place) if place < 2 else (3 + dear, place)
+            tiers.setdefault(tier, []).append(pair)
+    for _, pairs in sorted(tiers.items()):
+        yield from pairs
 
 
-def try_advice(construction: Construction, seed: int) -> Outcome:
-    """Both arms of one construction."""
-    begun_s, task = time.monotonic(), construction.task
+def _pair(construction: Construction, seed: int) -> Pair:
+    trace = read_trace(trace_path(construction.trace_name(seed)))
+    found = first_advice(construction, seed, trace)
+    healthy = not harmed(construction, seed, trace)
+    boundary = (construction.onset or 1) - 1
+    if healthy and not construction.harm and found is not None:
+        boundary = max(1, found.first_update - 1)
+    return Pair(construction, seed, found, boundary, healthy)
+
+
+def harmed(construction: Construction, seed: int, trace: Trace) -> bool:
+    """Whether one of the construction's own tests finds harm in `trace`."""
+    if not construction.harm:
+        return False
+    twin, onset = twin_of(construction, seed), construction.onset or 1
+    return any(test(trace, twin, onset, construction.task.scores) for test in construction.harm)
+
+
+def first_advice(construction: Construction, seed: int, trace: Trace) -> Finding | None:
+    """The first finding worse than information whose advice has settings, as it would have opened live."""
+    limits, sick, onset = Limits(), sick_spec(construction, seed), construction.onset or 1
+    judge = HealthJudge(settings_of(trace.spec), limits)
+    as_set = construction.name not in AS_SETTINGS
+    for record in trace.records:
+        if isinstance(record, TrainingStarted) and record.attempt > 1:
+            judge = HealthJudge(settings_of(sick), limits)
+        if construction.name in AS_SETTINGS and isinstance(record, UpdateDone) and record.update >= onset:
+            if not as_set:
+                judge, as_set = HealthJudge(settings_of(sick), limits), True
+            record = _with_rate(record, sick)  # noqa: PLW2901 - the same row, of a training with these settings
+        if isinstance(record, TrainingEnded) and record.cause.startswith("the reward of environment"):
+            # Recorded before the trainer said whose number it was.
+            record = structs.replace(record, from_env=True)  # noqa: PLW2901
+        for finding in judge.feed(record):
+            if finding.severity != "info" and finding.advice_set and finding.state != "cleared":
+                return finding
+    return None
+
+
+def _with_rate(record: UpdateDone, spec: Spec) -> MetricRecord:
+    """`record` with the learning rate that `spec` says: a tamperer's 0 is next to nothing there."""
+    rate = spec.ppo.learning_rate
+    return structs.replace(record, metrics={**record.metrics, "train/learning_rate": rate})
+
+
+def follow(pair: Pair, found: Finding) -> Outcome:
+    """Train on with the advice, and compare."""
+    begun_s, construction, seed = time.monotonic(), pair.construction, pair.seed
+    told = Outcome(construction.name, construction.task.name, seed, "refused", found.rule, found.advice_set)
     sick = sick_spec(construction, seed)
-    control = trained(construction, seed, sick)
-    bare = Outcome(construction.name, task.name, seed, "no settings")
-    found = first_advice(control, sick)
-    twin = read_trace(trace_path(_twin(construction).trace_name(seed)))
-    onset = construction.onset or 1
-    if not any(test(control, twin, onset, task.scores) for test in construction.harm):
-        return _seconds(_with(bare, word="not sick"), begun_s)
-    if found is None:
-        return _seconds(bare, begun_s)
-    told = _with(bare, rule=found.rule, advice=found.advice_set)
     try:
         better = draft_change(sick, found.advice_set)
     except MissionError:
-        return _seconds(_with(told, word="refused"), begun_s)
-    advised = trained(construction, seed, better)
-    return _seconds(_compared(told, construction, control, advised, twin), begun_s)
+        return told
+    advised = trained(construction, seed, better, pair.boundary)
+    if pair.healthy:
+        control = trained(construction, seed, sick, pair.boundary)
+    else:
+        control = read_trace(trace_path(construction.trace_name(seed)))
+    outcome = compared(told, pair, control, advised)
+    return replace(outcome, seconds=round(time.monotonic() - begun_s, 1))
 
 
 def sick_spec(construction: Construction, seed: int) -> Spec:
@@ -151,10 +233,12 @@ def sick_spec(construction: Construction, seed: int) -> Spec:
     return structs.replace(spec, ppo=structs.replace(spec.ppo, **change))
 
 
-def trained(construction: Construction, seed: int, then: Spec) -> Trace:
-    """Healthy up to the onset, then an attempt of `then`; from the beginning where there was no good point before."""
-    onset = construction.onset or 1
-    if onset <= 1:
+def trained(construction: Construction, seed: int, then: Spec, boundary: int) -> Trace:
+    """As recorded up to update `boundary`, then an attempt of `then`; from the beginning where there was no good point.
+
+    What was done to the world is done to both attempts.
+    """
+    if boundary < 1:
         return record_training(construction.name, [then], construction.tamper)
     first = construction.task.spec(construction.name, seed, construction.updates, construction.ppo)
     act: Tamper = tamper.leaves_alone
@@ -164,28 +248,18 @@ def trained(construction: Construction, seed: int, then: Spec) -> Trace:
     def attend(bench: Bench, update: int) -> None:
         if bench.attempt > 1:
             act(bench, update)
-        elif update == onset:
+        elif update == boundary + 1:
             bench.stop()
 
     return record_training(construction.name, [first, then], attend)
 
 
-def first_advice(trace: Trace, sick: Spec) -> Finding | None:
-    """The first finding worse than information whose advice has settings, as it would have opened live."""
-    limits = Limits()
-    judge = HealthJudge(settings_of(trace.spec), limits)
-    for record in trace.records:
-        if isinstance(record, TrainingStarted) and record.attempt > 1:
-            judge = HealthJudge(settings_of(sick), limits)
-        for finding in judge.feed(record):
-            if finding.severity != "info" and finding.advice_set and finding.state != "cleared":
-                return finding
-    return None
-
-
-def _compared(told: Outcome, construction: Construction, control: Trace, advised: Trace, twin: Trace) -> Outcome:
-    scores, last = construction.task.scores, construction.updates
-    first, onset = last * 3 // 4 + 1, construction.onset or 1
+def compared(told: Outcome, pair: Pair, control: Trace, advised: Trace) -> Outcome:
+    """`told` with its scores and word. Of a healthy training the word is of the difference alone."""
+    construction, last, twin = pair.construction, pair.construction.updates, twin_of(pair.construction, pair.seed)
+    # What a mission pays is what some of its constructions change.
+    scores = _won if "mission" in construction.task.name else construction.task.scores
+    first = last * 3 // 4 + 1
 
     def mean(trace: Trace, low: int, high: int) -> float | None:
         found = [score for row in trace.updates if low <= row.update <= high for score in scores(row.episodes)]
@@ -194,12 +268,17 @@ def _compared(told: Outcome, construction: Construction, control: Trace, advised
     level, start = mean(twin, first, last) or 0.0, mean(twin, 1, 20) or 0.0
     own, other = (start if _failed(it) else mean(it, first, last) for it in (advised, control))
     own, other = (start if it is None else it for it in (own, other))
-    harmed = _failed(advised) or fell_behind(advised, twin, onset, scores) is not None
     gain = MARGIN * abs(level - start)
     word: Word = "better" if own > other + gain else "worse" if own < other - gain else "no difference"
-    if not harmed and word != "worse":
-        word = "cured"
-    return _with(told, word=word, control=other, advised=own, twin=level, start=start)
+    if not pair.healthy and word != "worse":
+        word = word if _failed(advised) or harmed(construction, pair.seed, advised) else "cured"
+    return replace(told, word=word, control=other, advised=own, twin=level, start=start)
+
+
+def _won(episodes: Episodes) -> list[float]:
+    outcomes = episodes.outcomes or {}
+    won = sum(outcomes.get(word, 0) for word in WON)
+    return [1.0] * won + [0.0] * (sum(outcomes.values()) - won)
 
 
 def _failed(trace: Trace) -> bool:
@@ -207,80 +286,14 @@ def _failed(trace: Trace) -> bool:
     return isinstance(last, TrainingEnded) and last.how == "failed"
 
 
-def _twin(construction: Construction) -> Construction:
+def twin_of(construction: Construction, seed: int) -> Trace:
+    """The healthy training of the same task and seed; of a task that has none, that of the same environment."""
     task = construction.task
     same = [twin for twin in TWINS if twin.task.name == task.name]
-    return (same + [twin for twin in TWINS if twin.task.env.id == task.env.id])[0]
-
-
-def _with(outcome: Outcome, **fields: Any) -> Outcome:
-    return Outcome(**asdict(outcome) | fields)
-
-
-def _seconds(outcome: Outcome, begun_s: float) -> Outcome:
-    return _with(outcome, seconds=round(time.monotonic() - begun_s, 1))
-
-
-HEAD = """# Does the advice cure?
-
-Written by `make health-advice`. From the last good point of each sick construction ([health](../health.md)) two
-trainings go on with the same random numbers to the same budget: the control, which the construction makes sick, and one
-that follows the first warning or worse that advises settings. Mistakes that are settings (a learning rate, epochs, a
-minibatch) are in the settings of both, so advice can undo them; what is wrong with the world (rewards, observations,
-code) stays wrong in both.
-
-*Cured*: in its last quarter the advised training is back inside its healthy twin's band, by the same test that says of
-the control that it came to harm. *Better* and *worse*: its mean score of that quarter differs from the control's by
-more than a tenth of what the twin learned; less is *no difference*. A training whose numbers became nan counts as
-having learned nothing.
-"""
-
-
-def page(every: Sequence[Outcome]) -> str:
-    """The page, and what it comes to."""
-    outcomes = [it for it in every if not it.superseded]
-    before = [it for it in every if it.superseded]
-    tried = [it for it in outcomes if it.word in ("cured", "better", "no difference", "worse")]
-    good = sum(it.word in ("cured", "better") for it in tried)
-    worse = sum(it.word == "worse" for it in tried)
-    silent = sum(it.word == "no settings" for it in outcomes)
-    goals = (
-        f"**{good} of {len(tried)} advised trainings are cured or better than their control "
-        f"({_share(good, len(tried))}; goal 70 %), {worse} are worse ({_share(worse, len(tried))}; goal: up to 5 %).** "
-        f"In {silent} more no finding of the control advised a setting. {_left(outcomes)}"
-    )
-    words: tuple[Word, ...] = ("cured", "better", "no difference", "worse", "no settings")
-    rows = [f"| construction | task | first advice | {' | '.join(words)} |", "|---|---|---|---|---|---|---|---|"]
-    for key in dict.fromkeys((it.construction, it.task) for it in outcomes):
-        of = [it for it in outcomes if (it.construction, it.task) == key]
-        counts = Counter(it.word for it in of)
-        said = Counter(f"{it.rule}: {' '.join(it.advice)}" for it in of if it.advice).most_common(1)
-        advice = f"`{said[0][0]}`" if said else "–"
-        cells = [str(counts[word] or "") for word in words]
-        rows.append(f"| {key[0]} | {key[1]} | {advice} | {' | '.join(cells)} |")
-    parts = [HEAD.rstrip(), goals, "\n".join(rows), "## Each pair", _pairs(tried)]
-    if before:
-        parts += ["## Advice that is given no longer", _pairs(before)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _pairs(outcomes: Sequence[Outcome]) -> str:
-    rows = ["| construction | task | seed | advice | control | advised | twin | |", "|---|---|---|---|---|---|---|---|"]
-    for it in sorted(outcomes, key=lambda it: (it.construction, it.task, it.seed)):
-        figures = " | ".join(f"{value:.4g}" for value in (it.control, it.advised, it.twin) if value is not None)
-        what = f"{it.construction} | {it.task} | {it.seed} | `{' '.join(it.advice)}`"
-        rows.append(f"| {what} | {figures} | {it.word} |")
-    return "\n".join(rows)
-
-
-def _left(outcomes: Sequence[Outcome]) -> str:
-    done = {(it.construction, it.task, it.seed) for it in outcomes}
-    left = sum((it.name, it.task.name, seed) not in done for it, seed in wanted())
-    return f"{left} of {left + len(done)} pairs are not trained yet." if left else "Every pair is trained."
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.0%}" if whole else "–"
+    same += [twin for twin in TWINS if twin.task.env.id == task.env.id]
+    twin = (same or [construction])[0]
+    path = trace_path(twin.trace_name(seed))
+    return read_trace(path if path.exists() else trace_path(twin.trace_name(twin.seeds[0])))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ LOST_GAIN = 0.25
 """Share of what the twin learned that must be missing before a training counts as harmed."""
 
 _WINDOW = 10
-_WON = ("captured", "early_success")
+WON = ("captured", "early_success")
 _IDLE = ("timeout", "stalled")
 
 Scores = Callable[[Episodes], list[float]]
@@ -100,11 +100,11 @@ def unsaved(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | Non
 def lived_at_the_cap(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
     """In its last quarter it wins less than half as often as the twin and most episodes end without a decision."""
     first = trace.updates[-1].update * 3 // 4 + 1
-    won, idle = _outcome_share(trace, _WON, first), _outcome_share(trace, _IDLE, first)
-    twin_won = _outcome_share(twin, _WON, twin.updates[-1].update * 3 // 4 + 1)
+    won, idle = _outcome_share(trace, WON, first), _outcome_share(trace, _IDLE, first)
+    twin_won = _outcome_share(twin, WON, twin.updates[-1].update * 3 // 4 + 1)
     if won >= twin_won / 2 or idle < 0.5:
         return None
-    wins = [(row.update, _outcome_share(trace, _WON, row.update, row.update + _WINDOW)) for row in trace.updates]
+    wins = [(row.update, _outcome_share(trace, WON, row.update, row.update + _WINDOW)) for row in trace.updates]
     since = next(update for update, share in wins if update >= onset and share < twin_won / 2)
     return Harm(since, f"wins of the last quarter {won:.0%}, the twin's {twin_won:.0%}; {idle:.0%} end undecided")
 

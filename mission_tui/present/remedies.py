@@ -1,4 +1,6 @@
-"""What a finding advises, setting by setting, as people say it: from what to what, and what comes of it."""
+"""What a finding advises, setting by setting, as people say it: from what to what, what comes of it, and how often the
+same advice helped before.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.health.proven_advice import FOLLOWED
 from mission_tui.fleet.specs.spec import Spec, rollout_size, schedule_words
 
+ENOUGH_FOLLOWED = 3
 _STEPS = ("n_epochs", "batch_size")
 """Settings that decide how many gradient steps an update has."""
 
@@ -26,6 +31,19 @@ def setting_changes(words: Iterable[str], spec: Spec, effective: Mapping[str, An
         was = getattr(getattr(spec, table, None), key, None) if was is None else was
         steps = _steps_words(spec, before, before | {key: _whole(value)}) if table == "ppo" and key in _STEPS else ""
         yield f"{key} {_word(was)} → {value.strip()}{steps}"
+
+
+def proof(finding: Finding) -> str:
+    """How often the finding's advice helped trainings that were made sick to measure it; "" where too few followed it.
+
+    docs/health/advice.md has each of them.
+    """
+    if not finding.advice_set:
+        return ""
+    helped, tried = FOLLOWED.get((finding.rule, finding.advice_set[0].partition("=")[0]), (0, 0))
+    if tried < ENOUGH_FOLLOWED:
+        return ""
+    return f"this helped in {helped} of {tried} trainings that were made sick to measure it"
 
 
 def _steps_words(spec: Spec, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

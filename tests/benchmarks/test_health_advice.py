@@ -1,44 +1,95 @@
-"""What a pair of trainings of the advice benchmark comes to, and what its page says."""
+"""Which trainings the advice benchmark follows, and what its page and its table say of them."""
 
 from __future__ import annotations
 
-from benchmarks.health.advice import AS_SETTINGS, Outcome, page, sick_spec, wanted
-from benchmarks.health.constructions import CONSTRUCTIONS
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.health import advice_page
+from benchmarks.health.advice import AS_SETTINGS, Outcome, Pair, Word, every_pair, first_advice, sick_spec
+from benchmarks.health.advice_page import PAGE, page, write_page
+from benchmarks.health.constructions import CONSTRUCTIONS, Construction
+from benchmarks.health.trace import read_trace, trace_path
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.health.proven_advice import FOLLOWED
+
+NAMED = {(it.name, it.task.name): it for it in CONSTRUCTIONS}
+JUMP, FROZEN = NAMED["lr-300", "cartpole"], NAMED["frozen", "cartpole"]
 
 
 def test_mistakes_that_are_settings_are_in_the_spec() -> None:
     """So that advice can undo them; every name of the table is a construction."""
-    named = {it.name: it for it in CONSTRUCTIONS}
-    assert AS_SETTINGS.keys() <= named.keys()
-    assert sick_spec(named["frozen"], 1).ppo.learning_rate < 1e-9  # type: ignore[operator]
-    assert sick_spec(named["epochs-40"], 1).ppo.n_epochs == 40
-    assert sick_spec(named["batch-8"], 1).ppo.batch_size == 25
+    assert AS_SETTINGS.keys() <= {name for name, _ in NAMED}
+    assert sick_spec(FROZEN, 1).ppo.learning_rate < 1e-9  # type: ignore[operator]
+    assert sick_spec(NAMED["epochs-40", "pendulum"], 1).ppo.n_epochs == 40
+    assert sick_spec(NAMED["batch-8", "pendulum"], 1).ppo.batch_size == 25
 
 
-def test_cheap_constructions_come_first_and_machines_are_not_advised() -> None:
-    """One seed of all before the next, and no training waits for a slow worker."""
-    order = [(it.name, it.task.name, seed) for it, seed in wanted()]
-    assert len(set(order)) == len(order)
-    assert not {"worker-slow", "worker-hang"} & {name for name, _, _ in order}
-    cheap = [task for _, task, _ in order if "mission" not in task]
-    assert order[: len(cheap)] == [it for it in order if "mission" not in it[1]]
-    assert "mission" in order[-1][1]
+@pytest.mark.slow
+def test_each_construction_is_seen_twice_before_any_is_seen_again() -> None:
+    """Then healthy ones with a false warning; no training waits for a slow worker, and none stands there twice."""
+    pairs = list(every_pair())
+    names = [it.name for it in pairs]
+    assert len(set(names)) == len(names)
+    assert not {"worker-slow", "worker-hang", "unsaved"} & {name for name, _, _ in names}
+    third = next(at for at, it in enumerate(pairs) if not it.healthy and it.seed not in it.construction.seeds[:2])
+    assert not any(it.healthy or it.seed in it.construction.seeds[:2] for it in pairs[third:])
 
 
-def test_the_page_counts_what_it_shows() -> None:
-    """A pair without advice is no pair that was tried; what was advised before counts no longer and is shown."""
-    outcomes = (
-        Outcome("lr-300", "cartpole", 101, "cured", "kl-persistent", ("ppo.n_epochs=2",), 20.0, 200.0, 210.0, 22.0),
-        Outcome("lr-300", "cartpole", 102, "worse", "kl-persistent", ("ppo.n_epochs=2",), 60.0, 20.0, 210.0, 22.0),
-        Outcome("frozen", "cartpole", 101, "no settings"),
-        Outcome(
-            "lr-300", "cartpole", 1, "better", "kl-spike", ("ppo.n_epochs=1",), 20.0, 90.0, 210.0, 22.0, superseded=True
-        ),
-    )
-    text = page(outcomes)
-    assert "**1 of 2 advised trainings are cured or better than their control (50%; goal 70 %), 1 are worse" in text
-    assert "In 1 more no finding of the control advised a setting." in text
-    assert "| lr-300 | cartpole | `kl-persistent: ppo.n_epochs=2` | 1 |  |  | 1 |  |" in text
-    assert "| lr-300 | cartpole | 101 | `ppo.n_epochs=2` | 20 | 200 | 210 | cured |" in text
+@pytest.mark.parametrize(
+    ("name", "task", "seed", "advice"),
+    [
+        ("frozen", "cartpole", 101, ("ppo.learning_rate=0.0002",)),
+        ("lr-300", "cartpole", 101, ("ppo.learning_rate=0.0008",)),
+        ("lr-300", "cartpole", 103, ("ppo.learning_rate=0.0008",)),
+        ("gamma-0", "slippery", 11, ("ppo.gamma=0.99",)),
+        ("no-value", "acrobot", 101, ("ppo.vf_coef=0.5",)),
+        ("nan-reward", "acrobot", 101, None),
+    ],
+)
+def test_the_advice_is_that_of_the_recorded_training(
+    name: str, task: str, seed: int, advice: tuple[str, ...] | None
+) -> None:
+    """A setting that nobody learns with is to be changed first, whatever rule speaks; no setting mends a nan reward."""
+    construction = NAMED[name, task]
+    found = first_advice(construction, seed, read_trace(trace_path(construction.trace_name(seed))))
+    assert (None if found is None else found.advice_set) == advice
+
+
+def test_the_page_counts_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outcomes of what is advised no longer count nowhere, and stay on the page; a healthy training is no cure."""
+    one, two, healthy = (_pair(JUMP, seed) for seed in (101, 102, 103))
+    healthy, silent = replace(healthy, healthy=True), replace(_pair(JUMP, 1), finding=None)
+    kept = [_outcome(one, "cured"), _outcome(two, "worse"), _outcome(healthy, "worse")]
+    kept.append(replace(kept[0], advice=("ppo.n_epochs=2",), word="better"))
+    text = page((one, two, healthy, silent), kept)
+    assert "| sick trainings cured or better with the advice | at least 70 % | 50% (1 of 2) | **missed** |" in text
+    assert "| sick trainings worse with it | at most 5 % | 50% (1 of 2) | **missed** |" in text
+    assert "false warning worse with it | none | 100% (1 of 1) | **missed** |" in text
+    assert "| `kl-persistent` | `ppo.learning_rate` | 1 of 2 | 1 |" in text
+    assert "In 1 more sick trainings no cure is known" in text
     assert "## Advice that is given no longer" in text
-    assert "| lr-300 | cartpole | 1 | `ppo.n_epochs=1` | 20 | 90 | 210 | better |" in text
+    assert "| lr-300 | cartpole | 101 | kl-persistent | `ppo.n_epochs=2` | 20 | 200 | 210 | better |" in text
+    for name in ("PAGE", "PROVEN"):
+        monkeypatch.setattr(advice_page, name, tmp_path / name)
+    write_page((one, two, healthy, silent), kept)
+    assert '    ("kl-persistent", "ppo.learning_rate"): (1, 2),\n' in (tmp_path / "PROVEN").read_text(encoding="utf-8")
+
+
+def test_what_findings_say_is_what_the_page_says() -> None:
+    """The table that ships and the page are written together."""
+    text = PAGE.read_text(encoding="utf-8")
+    for (rule, key), (helped, tried) in FOLLOWED.items():
+        assert f"| `{rule}` | `{key}` | {helped} of {tried} |" in text
+
+
+def _pair(construction: Construction, seed: int) -> Pair:
+    words = Finding("x", "kl-persistent", "warning", 74, 80, "", "", "", ("ppo.learning_rate=0.0008",))
+    return Pair(construction, seed, words, 69, healthy=False)
+
+
+def _outcome(pair: Pair, word: Word) -> Outcome:
+    assert pair.finding is not None
+    return Outcome(*pair.name, word, pair.finding.rule, pair.finding.advice_set, 20.0, 200.0, 210.0, 22.0)

@@ -1,11 +1,14 @@
-"""What a finding advises, from what to what."""
+"""What a finding advises, from what to what, and how often that helped."""
 
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
 
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.specs.spec import Schedule
-from mission_tui.present.remedies import setting_changes
+from mission_tui.present import remedies
+from mission_tui.present.remedies import proof, setting_changes
 from tests.tui.fake_client import a_spec
 
 SPEC = a_spec()
@@ -33,3 +36,14 @@ def test_where_nothing_is_recorded_what_was_asked_counts() -> None:
         "learning_rate 0.001 → 0 linear → 5e-4",
         "target_kl its default → 0.02",
     ]
+
+
+def test_advice_says_how_often_it_helped_where_enough_trainings_followed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the rule and the first setting; nothing is said of two, or of advice that has no setting."""
+    finding = Finding("x", "kl-persistent", "warning", 1, 2, "", "", "halve it", ("ppo.learning_rate=0.001",))
+    key = ("kl-persistent", "ppo.learning_rate")
+    monkeypatch.setattr(remedies, "FOLLOWED", {key: (7, 8)})
+    assert proof(finding) == "this helped in 7 of 8 trainings that were made sick to measure it"
+    assert proof(structs.replace(finding, advice_set=())) == ""
+    monkeypatch.setattr(remedies, "FOLLOWED", {key: (2, 2)})
+    assert proof(finding) == ""

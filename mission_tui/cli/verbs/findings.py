@@ -82,12 +82,15 @@ def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> Non
         ]
         write_document(facts[0] if run is not None else {"runs": facts})
         return
+    from mission_tui.present.remedies import proof
+
     table = Table(("run", "severity", "state", "updates", "finding", "cause", "advice"))
     for view, findings in judged:
         for it in findings:
             span = f"{it.first_update}-{it.last_update}"
             said = f"part of {it.part_of}: {it.sentence}" if it.part_of else it.sentence
-            table.add(view.id, it.severity, it.state, span, said, it.cause, it.proposal)
+            advice = "; ".join(part for part in (it.proposal, proof(it)) if part)
+            table.add(view.id, it.severity, it.state, span, said, it.cause, advice)
     table.write(sys.stdout)
     failed = [(view, each) for view, _ in judged for each in view.failed_duties]
     if not table.rows and not failed:

@@ -43,6 +43,7 @@ from mission_tui.fleet.health.returns import Returns, trend_warm_up
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext, row_of
 from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.health.settings import Settings, settings_of
+from mission_tui.fleet.health.usual_settings import usual_first
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec
@@ -97,6 +98,7 @@ class HealthJudge:
         self._from = 0
         self._update = -1
         self._t = 0.0
+        self._row: Row | None = None
         self._breaks: list[tuple[float, Break]] = []
         self._incidents: dict[str, Finding] = {}
         self._open: dict[str, str] = {}
@@ -164,7 +166,7 @@ class HealthJudge:
             return changed
         changed += self.silence(row.t)
         self._apply_breaks(row.t)
-        self._update, self._t = row.update, row.t
+        self._update, self._t, self._row = row.update, row.t, row
         self._returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes, self._ended_since(row))
         self._dead = self._is_dead(row)
         for rule in self._rules:
@@ -262,7 +264,7 @@ class HealthJudge:
         if attempt <= self._attempt:
             return []
         changed = self.close()
-        self._attempt, self._from, self._update, self._t = attempt, 0, -1, 0.0
+        self._attempt, self._from, self._update, self._t, self._row = attempt, 0, -1, 0.0, None
         self._begin()
         return changed
 
@@ -382,10 +384,12 @@ class HealthJudge:
         return "" if first is None else first.part_of or first.id
 
     def _explain(self, rule: Rule, severity: Severity, part_of: str = "") -> Explanation:
-        """The rule's words; of a training that is not ours, none that only ours could follow. What came of a change is
-        mended by undoing that.
+        """The rule's words, or of settings that come first; of a training that is not ours, none that only ours could
+        follow. What came of a change is mended by undoing that.
         """
         words = rule.explain(severity)
+        if severity != "info":
+            words = usual_first(rule.id, words, self._settings, self._row)
         if not self._settings.ours:
             return replace(words, advice=for_strangers(words.advice, words.advice_set, self._settings), advice_set=())
         cause = self._incidents.get(part_of)

@@ -116,16 +116,25 @@ def smaller_update_advice(settings: Settings, row: Row) -> tuple[str, tuple[str,
     Half as many epochs, or a `target_kl`, cure nothing where the rate is a hundred times too high
     (docs/health/advice.md).
     """
+    if (usual := far_too_high(settings, row)) is not None:
+        return usual
     rate = learning_rate_of(row, settings)
     pressure, epochs = pressure_of(settings, rate), settings.n_epochs
-    if pressure is not None and rate is not None and pressure >= EXTREME_PRESSURE and rate >= EXTREME_RATE:
-        return "lower the learning rate to what so many gradient steps can bear", _usual_rate(settings, rate, pressure)
     if pressure is not None and pressure >= HIGH_PRESSURE and epochs is not None and epochs >= MANY_EPOCHS:
         return "go through each rollout half as often", (f"ppo.n_epochs={epochs // 2}",)
     if settings.target_kl is None:
         target = TARGET_RADII * radius_of(row, settings)
         return "end an update early, once it has moved the policy far enough", (f"ppo.target_kl={target:.2g}",)
     return "halve the learning rate", halved_learning_rate(settings, row)
+
+
+def far_too_high(settings: Settings, row: Row | None) -> tuple[str, tuple[str, ...]] | None:
+    """Advice and assignments where the learning rate is one that nobody learns with; None elsewhere."""
+    rate = learning_rate_of(row, settings)
+    pressure = pressure_of(settings, rate)
+    if pressure is None or rate is None or pressure < EXTREME_PRESSURE or rate < EXTREME_RATE:
+        return None
+    return "lower the learning rate to what so many gradient steps can bear", _usual_rate(settings, rate, pressure)
 
 
 def _usual_rate(settings: Settings, rate: float, pressure: float) -> tuple[str, ...]:

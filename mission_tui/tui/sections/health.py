@@ -15,7 +15,7 @@ from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.present import numbers
-from mission_tui.present.remedies import setting_changes
+from mission_tui.present.remedies import proof, setting_changes
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import column_title
@@ -68,6 +68,8 @@ def finding_rows(
     rows.append([(f"  {word}", style), (f"  {lasted}", colours.QUIET)])
     rows += _labelled("cause", finding.cause, width)
     rows += _labelled("advice", finding.proposal, width) if finding.proposal else []
+    if finding.state != "cleared" and (proven := proof(finding)):
+        rows += _labelled("", proven, width)
     if details is not None and details.spec.run.command is None:
         for at, said in enumerate(setting_changes(finding.advice_set, details.spec, details.effective)):
             rows += _labelled("" if at else "that is", said, width)

@@ -1,0 +1,81 @@
+"""Settings so far from any that PPO is known to learn with that they are to be changed first, whatever rule speaks.
+
+The RL zoo's tuned settings of PPO have a gamma of 0.9 to 0.9999, a weight of 0.19 to 0.84 for the value loss, an
+entropy bonus of up to 0.01, and learning rates of 2e-5 to 1e-3; the limits lie well outside. docs/health/advice.md has
+what such a change was measured to cure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence
+from mission_tui.fleet.health.rule import Explanation, Row
+from mission_tui.fleet.health.settings import Settings
+from mission_tui.fleet.health.trust_region import far_too_high
+from mission_tui.fleet.specs.sizes import REFERENCE_LEARNING_RATE
+from mission_tui.fleet.specs.spec import Schedule
+
+NOT_OF_LEARNING = frozenset(
+    {"hang", "throughput", "checkpoint-age", "resume-probe", "thread-contention", "after-change"}
+)
+"""Rules whose trouble no setting of PPO makes."""
+LEAST_GAMMA, USUAL_GAMMA = 0.8, 0.99
+LEAST_VALUE_COEF, USUAL_VALUE_COEF = 0.1, 0.5
+MOST_ENTROPY_COEF, USUAL_ENTROPY_COEF = 0.1, 0.01
+LEAST_PRESSURE = 1e-3
+"""Of the reference's update pressure: a policy that learns so slowly stands still for all anybody can see."""
+
+Words = tuple[str, str, tuple[str, ...]]
+
+
+def usual_first(rule: str, words: Explanation, settings: Settings, row: Row | None) -> Explanation:
+    """`words` of `rule`, or with the cause and advice of a setting that no known training has."""
+    if rule in NOT_OF_LEARNING:
+        return words
+    found = _rate(settings, row) or _coefficient(settings)
+    if found is None:
+        return words
+    cause, advice, assignments = found
+    return replace(words, cause=cause, advice=advice, advice_set=assignments)
+
+
+def _rate(settings: Settings, row: Row | None) -> Words | None:
+    """A rate that the settings themselves plan; one that has decayed is a schedule's or a tamperer's."""
+    rate = learning_rate_of(row, settings)
+    pressure = pressure_of(settings, rate)
+    if rate is None or pressure is None:
+        return None
+    cause = pressure_sentence(settings, rate)
+    if (usual := far_too_high(settings, row)) is not None:
+        return cause, *usual
+    planned = settings.learning_rate
+    if isinstance(planned, Schedule) or planned is None or not 0.0 < rate <= planned:
+        return None
+    if pressure_of(settings, planned) is not None and pressure < LEAST_PRESSURE and planned < 2.0 * rate:
+        better = min(REFERENCE_LEARNING_RATE, rate / pressure)
+        return cause, "raise the learning rate to a usual one", (f"ppo.learning_rate={better:.2g}",)
+    return None
+
+
+def _coefficient(settings: Settings) -> Words | None:
+    gamma, value, entropy = settings.gamma, settings.vf_coef, settings.ent_coef
+    if gamma is not None and gamma < LEAST_GAMMA:
+        return (
+            f"ppo.gamma = {gamma:g} looks {round(1.0 / (1.0 - gamma), 1):g} steps ahead, and no further",
+            "let the policy look further ahead",
+            (f"ppo.gamma={USUAL_GAMMA:g}",),
+        )
+    if value is not None and value < LEAST_VALUE_COEF:
+        return (
+            f"ppo.vf_coef = {value:g}: the value function hardly learns, so advantages are mostly noise",
+            "give the value loss its usual weight",
+            (f"ppo.vf_coef={USUAL_VALUE_COEF:g}",),
+        )
+    if entropy is not None and entropy > MOST_ENTROPY_COEF:
+        return (
+            f"ppo.ent_coef = {entropy:g}: acting at random pays more than the task does",
+            "lower the entropy bonus to a usual one",
+            (f"ppo.ent_coef={USUAL_ENTROPY_COEF:g}",),
+        )
+    return None

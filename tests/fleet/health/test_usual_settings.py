@@ -1,0 +1,55 @@
+"""A setting that no published training has is changed first, whatever rule speaks."""
+
+from __future__ import annotations
+
+import pytest
+
+from mission_tui.fleet.health.rule import Explanation
+from mission_tui.fleet.health.settings import Settings
+from mission_tui.fleet.health.usual_settings import usual_first
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
+from tests.fleet.health.rounds import row
+
+WORDS = Explanation("it fell", "large steps", "halve the learning rate", ("ppo.learning_rate=0.00015",))
+USUAL = Settings(
+    ours=True, learning_rate=3e-4, gradient_steps=40, n_epochs=10, gamma=0.99, vf_coef=0.5, ent_coef=0.0, batch_size=64
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        ({"gamma": 0.0}, "ppo.gamma=0.99"),
+        ({"vf_coef": 0.0}, "ppo.vf_coef=0.5"),
+        ({"ent_coef": 1.0}, "ppo.ent_coef=0.01"),
+        ({"learning_rate": 0.3}, "ppo.learning_rate=0.0004"),
+        ({"learning_rate": 1e-10}, "ppo.learning_rate=0.0001"),
+        ({"learning_rate": 0.3, "gamma": 0.0}, "ppo.learning_rate=0.0004"),
+    ],
+)
+def test_one_far_from_usual_comes_first(settings: dict[str, float], advice: str) -> None:
+    """Whatever the rule itself would say; a resume takes the assignment, and the cause names the setting."""
+    known = Settings(**{name: getattr(USUAL, name) for name in USUAL.__slots__} | settings)
+    said = usual_first("drawdown", WORDS, known, row(1, {}))
+    assert (said.sentence, said.advice_set) == ("it fell", (advice,))
+    assert said.cause != WORDS.cause
+    spec = Spec(preset="p", env=EnvSpec(id="X"), ppo=PpoSpec(), run=RunSpec(total_timesteps=100_000))
+    change(spec, said.advice_set)
+    assert usual_first("throughput", WORDS, known, row(1, {})) == WORDS
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"gamma": 0.9, "vf_coef": 0.19, "ent_coef": 0.01},
+        {"learning_rate": 2e-5},
+        {"learning_rate": Schedule(start=3e-4, end=0.0)},
+        {"learning_rate": None, "gamma": None, "vf_coef": None, "ent_coef": None, "gradient_steps": None},
+    ],
+)
+def test_what_published_trainings_have_is_left_alone(settings: dict[str, object]) -> None:
+    """A rate that a schedule brought to nothing is the schedule's; what is not known is not guessed."""
+    known = Settings(**{name: getattr(USUAL, name) for name in USUAL.__slots__} | settings)
+    assert usual_first("drawdown", WORDS, known, row(1, {"learning_rate": 1e-9} if settings else {})) == WORDS
