@@ -8,6 +8,7 @@ import math
 import time
 
 from mission_tui.fleet.events.metrics import Metric, number
+from mission_tui.fleet.views.seed_group import Quartiles
 
 DASH = "-"
 
@@ -102,6 +103,19 @@ def clock(t: float, now: float) -> str:
     """The local time of day of unix time `t`; with the date once that is half a day before `now`: `21 Nov 03:12`."""
     written = "%H:%M" if abs(now - t) < 43_200 else "%d %b %H:%M"
     return time.strftime(written, time.localtime(t))
+
+
+def seeds(n: int, of: int, live: int) -> str:
+    """How many of a group's runs have a value, and how many of them live: `3`, `3, 2 live`, `2 of 3, 1 live`."""
+    return (str(n) if n == of else f"{n} of {of}") + (f", {live} live" if live else "")
+
+
+def group_words(middle: Quartiles | None, runs: int, live: int) -> str:
+    """What is said of a group wherever there is room for a sentence: `median 12, IQR 11 to 16, n 3, 2 live`."""
+    if middle is None:
+        return f"n {seeds(0, runs, live)}"
+    span = f"IQR {reading(middle.first)} to {reading(middle.third)}"
+    return f"median {reading(middle.median)}, {span}, n {seeds(middle.n, middle.of, live)}"
 
 
 def measure(value: float | str | None) -> str:

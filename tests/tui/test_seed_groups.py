@@ -1,18 +1,23 @@
-"""Runs that differ by their seed alone: one row with their median and band, opened and closed by a key."""
+"""Runs that differ by their seed alone: one row with their median and quartiles, opened and closed by a key."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from mission_tui.fleet.compare import RETURN, Trace, compare
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import Metric
-from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
+from mission_tui.fleet.views.seed_group import Quartiles, SeedGroup, quartiles, seed_groups
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act
+from mission_tui.tui.screens.compare import comparison
 from mission_tui.tui.widgets.group_cells import GROUP_CELLS
 from tests.tui.fleets import LIVE, a_fleet, a_run, ended, queued
+from tests.tui.sides import a_side
 from tests.tui.stage import staged
 
 KL = Finding("9", "kl-persistent", "warning", 5, 5, "KL is high", "lr", "lower it")
@@ -46,12 +51,38 @@ def test_a_group_has_one_preset_and_each_seed_once() -> None:
     assert seed_groups(SEEDS[:1]) == {}
 
 
-def test_its_band_is_from_the_least_to_the_greatest_around_the_median() -> None:
-    """Of the newest returns that are numbers; none, while there is none."""
-    assert SeedGroup(SEEDS).band == (10.0, 12.0, 20.0)
+def test_its_quartiles_are_those_of_the_newest_returns() -> None:
+    """Of those that are numbers, as numpy has them; none, while there is none."""
+    assert SeedGroup(SEEDS).returns == Quartiles(3, 3, 12.0, 11.0, 16.0)
     nan = seed(4, 1.0, metrics={"rollout/ep_rew_mean": "nan"})
-    assert SeedGroup((*SEEDS, nan)).band == (10.0, 12.0, 20.0)
-    assert SeedGroup((nan, nan)).band is None
+    assert SeedGroup((*SEEDS, nan)).returns == Quartiles(3, 4, 12.0, 11.0, 16.0)
+    assert SeedGroup((nan, nan)).returns is None
+    for values in ([7.0], [1.0, 2.0], [3.0, 1.0, 2.0, 9.0, 4.0, 4.0]):
+        found = quartiles(values)
+        assert found is not None
+        assert (found.first, found.median, found.third) == tuple(np.quantile(values, (0.25, 0.5, 0.75)))
+
+
+async def test_list_detail_and_comparison_say_the_same_of_a_group() -> None:
+    """Median, interquartile range, how many seeds and how many live: the same numbers in the same words."""
+    async with staged(a_fleet((LIVE[0], *SEEDS)), (150, 30)) as stage:
+        await stage.press("v", "down")
+        (row,) = [line for line in stage.lines() if line.startswith(">") and "wide x3" in line]
+        assert "3/3 live" in row
+        assert " 12 " in row
+        assert "IQR 11..16" in row
+        await stage.shows("wide x3  return: median 12, IQR 11 to 16, n 3, 3 live")
+    traces = (Trace((1,), (1.0,), (value,)) for value in (10.0, 12.0, 20.0))
+    sides = (a_side(view, n, 1.0) for n, view in enumerate(SEEDS))
+    found = compare([replace(side, trace=trace) for side, trace in zip(sides, traces, strict=True)], RETURN)
+    (cohort,) = found.cohorts
+    final = cohort.spreads["final"]
+    assert (final.median, final.quartiles, final.n, cohort.live) == (12.0, (11.0, 16.0), 3, 3)
+    lines = [strip.text.split() for strip in comparison(found, 120)]
+    (title,) = [it for it in lines if "measure" in it]
+    (line,) = [it for it in lines if "final" in it[1:2]]
+    assert title[:4] == ["measure", "median", "IQR", "n"]
+    assert line[:8] == ["A-C", "final", "12", "11", "to", "16", "3,", "3"]
 
 
 def test_medians_are_of_the_same_updates() -> None:
@@ -72,10 +103,10 @@ def test_its_name_is_what_the_names_begin_with() -> None:
 
 @pytest.mark.parametrize("width", [80, 110])
 async def test_it_is_one_row_until_it_is_opened(width: int) -> None:
-    """Median, band, how many live and the worst health; Enter opens it into its runs, `f` closes it again."""
+    """Median, quartiles, how many live and the worst health; Enter opens it into its runs, `f` closes it again."""
     async with staged(a_fleet((LIVE[0], *SEEDS)), (width, 30)) as stage:
         (row,) = [line for line in stage.lines() if "wide x3" in line]
-        for text in ("3/3 live", " 12 ", "10..20", "▲ KL"):
+        for text in ("3/3 live", " 12 ", "11..16", "▲ KL"):
             assert text in row, text
         assert not any("wide-1 " in line for line in stage.lines()[:8])
         await stage.press("down", "enter")

@@ -12,7 +12,7 @@ import msgspec
 
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import Styled, write
-from mission_tui.present.numbers import DASH, count, duration, measure, size
+from mission_tui.present.numbers import DASH, count, duration, measure, seeds, size
 
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Compared, Comparison, Ranked, Row
@@ -46,7 +46,7 @@ def comparison_tables(found: Comparison) -> Iterator[tuple[str, Table]]:
     if any(len(cohort.runs) > 1 for cohort in found.cohorts):
         yield "seeds of one setting together", _groups(found)
     if found.ranking:
-        yield f"ranking by the last {metric} of each seed", _ranking(found)
+        yield f"settings by the last {metric} of each seed, best first", _ranking(found)
     if found.contrasts:
         yield f"difference from {found.cohorts[0].name}", _contrasts(found)
     if found.settings:
@@ -95,7 +95,7 @@ def _results(found: Comparison) -> Table:
 
 
 def _groups(found: Comparison) -> Table:
-    numbers = ("seeds", "median", "least", "greatest", "mean", "95 % interval")
+    numbers = ("median", "IQR", "n", "least", "greatest", "mean", "95 % interval")
     table = Table(("runs", "measure", *numbers), numbers=frozenset(numbers))
     words = {"threshold_timesteps": f"timesteps to {measure(found.threshold)}"}
     words["peak_rss_bytes"] = "memory"
@@ -103,10 +103,12 @@ def _groups(found: Comparison) -> Table:
     for cohort in found.cohorts:
         for name, spread in cohort.spreads.items():
             say = _UNITS.get(name, measure)
-            seeds = str(spread.n) if spread.n == spread.of else f"{spread.n} of {spread.of}"
-            interval = DASH if spread.interval is None else " to ".join(say(end) for end in spread.interval)
-            facts = (spread.median, spread.low, spread.high, spread.mean)
-            table.add(cohort.name, words.get(name, name), seeds, *(say(fact) for fact in facts), interval)
+            middle, interval = (
+                DASH if ends is None else " to ".join(map(say, ends)) for ends in (spread.quartiles, spread.interval)
+            )
+            n = seeds(spread.n, spread.of, cohort.live)
+            facts = (say(fact) for fact in (spread.low, spread.high, spread.mean))
+            table.add(cohort.name, words.get(name, name), say(spread.median), middle, n, *facts, interval)
     return table
 
 
@@ -114,17 +116,22 @@ def _ranking(found: Comparison) -> Table:
     from mission_tui.fleet.compare import value_word
     from mission_tui.fleet.text import clean
 
-    numbers = ("", "seeds", "mean", "behind")
-    table = Table(("", "runs", "settings", "seeds", "mean", "95 % interval", "behind", "verdict"), frozenset(numbers))
+    names = list(found.ranking[0].settings)
+    results = ("mean", "95 % interval", "median", "IQR", "n", "behind", "verdict")
+    table = Table(("", "runs", *map(clean, names), *results), frozenset({"", "mean", "median", "n", "behind"}))
     for it in found.ranking:
-        words = (f"{name}={clean(value_word(value), _CELL)}" for name, value in it.settings.items())
+        cohort = found.cohorts[it.cohort]
+        final = cohort.spreads.get("final")
+        middle = final.quartiles if final is not None else None
         table.add(
             str(it.place),
-            found.cohorts[it.cohort].name,
-            clean(" ".join(words), 3 * _CELL),
-            str(it.seeds),
+            cohort.name,
+            *(clean(value_word(it.settings[name]), _CELL) for name in names),
             measure(it.mean),
             DASH if it.interval is None else " to ".join(map(measure, it.interval)),
+            measure(final.median if final is not None else None),
+            DASH if middle is None else " to ".join(map(measure, middle)),
+            seeds(it.seeds, len(cohort.seeds), cohort.live),
             measure(it.behind),
             _standing(it),
         )

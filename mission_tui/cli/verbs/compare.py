@@ -66,8 +66,8 @@ def compare_command(
 
     The name of a group (status --json has it) stands for all runs of that launch.
 
-    Runs that differ in nothing but the seed stand together: median, least and greatest, from three seeds on with a
-    95 % interval of the mean.
+    Runs that differ in nothing but the seed stand together: median, interquartile range, n, least and greatest, from
+    three seeds on with a 95 % interval of the mean.
     """
     from mission_tui.fleet.compare import RETURN, compare, drawing_of
     from mission_tui.records.runs.comparison_sides import read_sides

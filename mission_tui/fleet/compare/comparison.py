@@ -31,7 +31,7 @@ from mission_tui.fleet.compare.results import (
     result_of,
     shared_span,
 )
-from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.text import clean
 
 MOST = 64
@@ -62,13 +62,14 @@ class Compared(Struct, frozen=True, kw_only=True):
 class Cohort(Struct, frozen=True, kw_only=True):
     """Runs (ids) that differ in nothing but their seed, the seeds, and the spread of each measure over these.
 
-    Of runs with the same seed only the one that went furthest counts.
+    Of runs with the same seed only the one that went furthest counts. `live` runs have a living trainer.
     """
 
     name: str
     runs: tuple[str, ...]
     seeds: tuple[int | None, ...]
     spreads: dict[str, Spread]
+    live: int = 0
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -218,6 +219,7 @@ def _cohort(members: Sequence[int], sides: Sequence[Side], results: Sequence[Res
         runs=tuple(sides[at].view.id for at in members),
         seeds=tuple(sides[at].spec.run.seed for at in counted),
         spreads={name: spread for name, spread in spreads.items() if spread is not None},
+        live=sum(sides[at].view.state in ALIVE for at in members),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from mission_tui.fleet.compare.differing import Row
+from mission_tui.fleet.views.seed_group import quartiles
 
 LEAST_SEEDS = 3
 """Below this a bootstrap says nothing: resamples of two runs are those two runs and their mean."""
@@ -76,7 +77,7 @@ def ranked(finals: Sequence[Sequence[float | None]], firsts: Sequence[int], rows
 
 
 class Spread(Struct, frozen=True, kw_only=True):
-    """Over `n` runs that have the value, of `of`: median, mean, least and greatest.
+    """Over `n` runs that have the value, of `of`: median, first and third quartile, mean, least and greatest.
 
     `interval` is the 95 % percentile-bootstrap interval of the mean; None below three seeds.
     """
@@ -88,6 +89,7 @@ class Spread(Struct, frozen=True, kw_only=True):
     low: float
     high: float
     interval: tuple[float, float] | None = None
+    quartiles: tuple[float, float] | None = None
 
 
 class Contrast(Struct, frozen=True, kw_only=True):
@@ -106,14 +108,16 @@ class Contrast(Struct, frozen=True, kw_only=True):
 
 def spread_of(values: Sequence[float | None]) -> Spread | None:
     """The spread of what is known of `values`; None where nothing is."""
-    known = sorted(value for value in values if value is not None and math.isfinite(value))
-    if not known:
+    middle = quartiles(values)
+    if middle is None:
         return None
+    known = sorted(value for value in values if value is not None and math.isfinite(value))
     whole = len(known) == len(values)
     return Spread(
-        n=len(known),
-        of=len(values),
-        median=statistics.median(known),
+        n=middle.n,
+        of=middle.of,
+        median=middle.median,
+        quartiles=(middle.first, middle.third),
         mean=statistics.fmean(known),
         low=known[0],
         high=known[-1],

@@ -1,4 +1,4 @@
-"""Runs that differ by their seed alone, seen as one experiment: their median and their band.
+"""Runs that differ by their seed alone, seen as one experiment: their median and their quartiles.
 
 They were launched together from one preset, each with a seed of its own; a sweep of settings is no such group.
 """
@@ -6,13 +6,40 @@ They were launched together from one preset, each with a seed of its own; a swee
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from mission_tui.fleet.events.metrics import RETURN, number
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import RunView
+
+
+class Quartiles(Struct, frozen=True):
+    """The median of `n` values, of `of` that there could be, and the ends of the interquartile range."""
+
+    n: int
+    of: int
+    median: float
+    first: float
+    third: float
+
+
+def quartiles(values: Sequence[float | None]) -> Quartiles | None:
+    """Of the finite ones, between neighbours by straight lines (type 7 of Hyndman and Fan 1996, as numpy has it); None
+    where there is none.
+    """
+    known = sorted(value for value in values if value is not None and math.isfinite(value))
+    if not known:
+        return None
+
+    def at(share: float) -> float:
+        place = share * (len(known) - 1)
+        below = math.floor(place)
+        above = min(below + 1, len(known) - 1)
+        return known[below] + (place - below) * (known[above] - known[below])
+
+    return Quartiles(len(known), len(values), at(0.5), at(0.25), at(0.75))
 
 
 class SeedGroup(Struct, frozen=True):
@@ -36,11 +63,9 @@ class SeedGroup(Struct, frozen=True):
         return tuple(view for view in self.members if view.state in ALIVE)
 
     @property
-    def band(self) -> tuple[float, float, float] | None:
-        """The least, the median and the greatest of the newest returns; None while none is known."""
-        known = [number(view.metrics.get(RETURN)) for view in self.members]
-        finite = [value for value in known if value is not None and math.isfinite(value)]
-        return (min(finite), _middle(finite), max(finite)) if finite else None
+    def returns(self) -> Quartiles | None:
+        """Median and quartiles of the newest returns; None while none is known."""
+        return quartiles([number(view.metrics.get(RETURN)) for view in self.members])
 
     @property
     def pace(self) -> float | None:

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.compare import Axis, Comparison, Result, Row, letter, value_word
+from mission_tui.fleet.compare import Axis, Comparison, Ranked, Result, Row, letter, value_word
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import ComparisonReply
@@ -36,6 +36,11 @@ from mission_tui.tui.widgets.lines import ScrollLines
 _AROUND, _LEAST_CHART = 2, 8
 _HINT = "t steps or time  ↑↓ scroll  F5 again  Esc back"
 _NAME, _VALUE, _NAMED_FROM = 22, 11, 70
+_MEAN_CI = "95 % CI of the mean"
+_SETTINGS_FIRST = 3
+"""Columns of settings that stay as long as any; below them stands what else differs."""
+_SWEEP_FROM = 3
+"""Settings from which on they are what one looks for, and stand above the runs."""
 _COUNTED: tuple[Severity, ...] = ("critical", "warning")
 """Information asks for nothing, and is counted nowhere."""
 
@@ -158,7 +163,11 @@ def _span(found: Comparison) -> str:
 
 def comparison(found: Comparison, width: int, open_now: Mapping[str, int] | None = None) -> list[Strip]:
     """The lines for `width` cells; `open_now` findings of each run, by its id, ask for action."""
-    strips = _results(found, width, open_now or {})
+    sweep: list[Strip] = []
+    if found.ranking:
+        sweep = [_title("settings by the last return of their seeds, best first", width), *_sweep(found, width)]
+    on_top = len(found.cohorts) >= _SWEEP_FROM
+    strips = [*(sweep if on_top else []), *_results(found, width, open_now or {})]
     for note in found.notes:
         first, *more = wrap(note, width - 4)
         strips.append(line([("  ! ", colours.WARN), (first, colours.INK)], width))
@@ -167,6 +176,8 @@ def comparison(found: Comparison, width: int, open_now: Mapping[str, int] | None
         title = "seeds of one setting together"
         title += ": in the chart their median, with the first letter" if found.bands else ""
         strips += [_title(title, width), *_seeds(found, width)]
+    if not on_top:
+        strips += sweep
     if found.contrasts:
         strips += [_title(f"difference from {found.cohorts[0].name}", width), *_contrasts(found, width)]
     for title, rows in (("settings that differ", found.settings), ("provenance that differs", found.provenance)):
@@ -238,12 +249,50 @@ def _seeds(found: Comparison, width: int) -> list[Strip]:
         name = cohort.name if len(cohort.runs) > 1 else letter(place)
         for measure, spread in cohort.spreads.items():
             title, say = _measure(measure, found.threshold)
-            seeds = str(spread.n) if spread.n == spread.of else f"{spread.n} of {spread.of}"
-            interval = numbers.DASH if spread.interval is None else " to ".join(say(end) for end in spread.interval)
-            cells = (title, seeds, say(spread.median), say(spread.low), say(spread.high), interval)
+            middle, sure = (_ends(ends, say) for ends in (spread.quartiles, spread.interval))
+            n = numbers.seeds(spread.n, spread.of, cohort.live)
+            cells = (title, say(spread.median), middle, n, say(spread.low), say(spread.high), sure)
             rows.append(_Facts(name, _hue(found, place), cells))
-    heads = (("measure", 0), ("seeds", 1), ("median", 0), ("least", 2), ("greatest", 2), ("95 % CI of the mean", 1))
+    heads = (("measure", 0), ("median", 0), ("IQR", 1), ("n", 1), ("least", 3), ("greatest", 3), (_MEAN_CI, 2))
     return _table(heads, rows, width)
+
+
+def _ends(ends: tuple[float, float] | None, say: Words) -> str:
+    return numbers.DASH if ends is None else " to ".join(map(say, ends))
+
+
+def _sweep(found: Comparison, width: int) -> list[Strip]:
+    """Each setting against what came of it, best first: what differs between them, and the last return of its seeds."""
+    names = list(found.ranking[0].settings)
+    short = {name: name.rpartition(".")[2] for name in names}
+    titles = [short[name] if list(short.values()).count(short[name]) == 1 else name for name in names]
+    rows: list[_Facts] = []
+    for it in found.ranking:
+        cohort = found.cohorts[it.cohort]
+        final = cohort.spreads.get("final")
+        place = next(at for at, run in enumerate(found.runs) if run.id == cohort.runs[0])
+        n = numbers.seeds(it.seeds, len(cohort.seeds), cohort.live)
+        mean = numbers.reading(it.mean), _ends(it.interval, numbers.reading)
+        middle = (numbers.DASH, numbers.DASH)
+        if final is not None:
+            middle = numbers.reading(final.median), _ends(final.quartiles, numbers.reading)
+        values = (value_word(it.settings[name]) for name in names)
+        name = cohort.name if len(cohort.runs) > 1 else letter(place)
+        rows.append(_Facts(name, _hue(found, place), (*values, *mean, *middle, n, _verdict(it))))
+    heads = [(title, 0 if at < _SETTINGS_FIRST else 6) for at, title in enumerate(titles)]
+    heads += [("mean", 0), (_MEAN_CI, 3), ("median", 2), ("IQR", 2), ("n", 1), ("verdict", 1)]
+    return _table(heads, rows, width)
+
+
+def _verdict(it: Ranked) -> str:
+    """How sure its place behind the first is."""
+    if it.place == 1:
+        return "best"
+    if it.behind is None:
+        return numbers.DASH
+    if it.surely is None:
+        return f"{numbers.reading(it.behind)} behind"
+    return f"surely {numbers.reading(it.behind)} behind" if it.surely else "no verdict"
 
 
 def _contrasts(found: Comparison, width: int) -> list[Strip]:

@@ -190,7 +190,15 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         if view is not None and self._arrangement.detail:
             self._loader.request(view, view_state.tab)
             data = self._loader.data_of(view)
-            self.query_one(Detail).update(view, data, view_state.tab, self.now, focused=view_state.in_detail)
+            row = view_state.row
+            self.query_one(Detail).update(
+                view,
+                data,
+                view_state.tab,
+                self.now,
+                focused=view_state.in_detail,
+                group=row if isinstance(row, SeedGroup) else None,
+            )
 
     def action_move(self, how: Move) -> None:
         """Through the list, over the panes as they lie, or within the detail."""

@@ -8,7 +8,9 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
+from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.present import numbers
 from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line, literal
@@ -31,13 +33,24 @@ class Detail(Lines):
         self._tab = "learn"
         self._now = 0.0
         self._focused = False
+        self._group: SeedGroup | None = None
         self._offset = 0
 
-    def update(self, view: RunView | None, data: RunData | None, tab: str, now: float, *, focused: bool) -> None:
-        """Show `tab` of `view`; another run or tab begins unscrolled."""
+    def update(
+        self,
+        view: RunView | None,
+        data: RunData | None,
+        tab: str,
+        now: float,
+        *,
+        focused: bool,
+        group: SeedGroup | None = None,
+    ) -> None:
+        """Show `tab` of `view`; another run or tab begins unscrolled. Of a `group` it stands for, that comes first."""
         if self._view is None or view is None or view.id != self._view.id or tab != self._tab:
             self._offset = 0
         self._view, self._data, self._tab, self._now, self._focused = view, data, tab, now, focused
+        self._group = group
         self.redraw()
 
     def redraw(self) -> None:
@@ -46,14 +59,15 @@ class Detail(Lines):
         if self._view is None or height < 1:
             self.show([])
             return
-        rows = height - 1
+        about = [] if self._group is None else [_group_line(self._group, self._view, width)]
+        rows = height - 1 - len(about)
         strips = section(self._tab, self._view, self._data, width, rows, self._now)
         hidden = max(0, len(strips) - rows)
         self._offset = max(0, min(self._offset, hidden))
         top = hidden - self._offset if self._tab == "log" else self._offset
         note = f"{top + 1}-{top + rows}/{len(strips)}" if hidden else ""
         head = tab_line(self._view, self._tab, width, focused=self._focused, note=note)
-        self.show([head, *strips[top : top + rows]])
+        self.show([head, *about, *strips[top : top + rows]])
 
     def move(self, how: Move) -> None:
         """Scroll as a key asks; in a log the offset counts from the end."""
@@ -66,6 +80,16 @@ class Detail(Lines):
     def _scroll(self, by: int) -> None:
         self._offset = max(0, self._offset + (-by if self._tab == "log" else by))
         self.redraw()
+
+
+def _group_line(group: SeedGroup, shown: RunView, width: int) -> Strip:
+    """The group in one line, and which of its runs is shown below."""
+    said = f" {group.name} x{len(group.members)}  return: "
+    words = numbers.group_words(group.returns, len(group.members), len(group.live))
+    which = f";  below: {shown.name}, the worst of them" if shown.findings else f";  below: {shown.name}"
+    parts: list[Part] = [(said, colours.QUIET), (words, colours.BOLD)]
+    room = width - cell_len(said) - cell_len(words)
+    return line([*parts, (which if cell_len(literal(which)) <= room else "", colours.QUIET)], width)
 
 
 def tab_line(

@@ -1,4 +1,4 @@
-"""What the list says of a group of seeds in each of its columns: medians, the band, and the worst of its members."""
+"""What the list says of a group of seeds in each of its columns: medians, quartiles, and the worst of its members."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mission_tui.tui.state import run_status
 from mission_tui.tui.state.roster import leader
 
 _LEAST_SPARK = 6
+_IQR = "IQR "
 
 
 def _name(group: SeedGroup, _now: float, _width: int) -> Part:
@@ -38,23 +39,26 @@ def _done(group: SeedGroup, _now: float, _width: int) -> Part:
 
 
 def _return(group: SeedGroup, _now: float, _width: int) -> Part:
-    return numbers.reading(group.band[1] if group.band else None), colours.INK
+    return numbers.reading(group.returns.median if group.returns else None), colours.INK
 
 
 def _curve(group: SeedGroup, _now: float, width: int) -> Part:
-    """The curve of the medians, and the band of the newest returns; where there is no room for both, the band."""
+    """The curve of the medians, and the quartiles of the newest returns; where there is no room for both, these."""
     style = colours.LIVE if group.live else colours.QUIET
-    if group.band is None:
+    middle = group.returns
+    if middle is None:
         return "", style
-    band = _band(group.band[0], group.band[2], width)
-    room = width - len(band) - 1
+    span = _span(middle.first, middle.third, width)
+    if len(_IQR) + len(span) <= width:
+        span = _IQR + span
+    room = width - len(span) - 1
     if room < _LEAST_SPARK:
-        return band, style
+        return span, style
     last = min((view.update or 0) for view in group.members)
-    return f"{spark(group.medians, room, last=last)} {band}", style
+    return f"{spark(group.medians, room, last=last)} {span}", style
 
 
-def _band(low: float, high: float, width: int) -> str:
+def _span(low: float, high: float, width: int) -> str:
     """`5.18..6.37` in at most `width` cells where fewer digits bring that about: a figure without its end is a lie."""
     said = f"{numbers.reading(low)}..{numbers.reading(high)}"
     for digits in (3, 2, 1):
