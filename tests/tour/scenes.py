@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from benchmarks.terminal import TRUE_COLOUR
 
-__all__ = ["HUGE", "LARGE", "MIDDLE", "SCENES", "SMALL", "Scene"]
+__all__ = ["SCENES", "Scene"]
 
-SMALL, MIDDLE, LARGE, HUGE = (80, 24), (120, 40), (160, 50), (200, 60)
+TINY, SMALL, MIDDLE, LARGE, HUGE = (60, 20), (80, 24), (120, 40), (160, 50), (200, 60)
+EVERY = (TINY, SMALL, LARGE, HUGE)
+"""What is looked at most is shown at every size that people have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,36 @@ SCENES = (
         "The fleet",
         "One line a run, with its state, curve, speed and health; the chosen one in detail below. From "
         "120 columns on live runs are panes, `v` switches by hand. Runs that differ by their seed alone "
-        "are one row with their median and band; `Enter` opens it, `f` closes it.",
+        "are one row with their median and interquartile range; `Enter` opens it, `f` closes it.",
         (),
         "steady",
-        (SMALL, MIDDLE, LARGE, HUGE),
+        (TINY, SMALL, MIDDLE, LARGE, HUGE),
+    ),
+    Scene(
+        "panes",
+        "Live runs as panes",
+        "As wide as there is room: progress, speed, phases, return and the worst finding of each. `v` turns between "
+        "panes and list at any width.",
+        ("v",),
+        "steady",
+        (TINY, SMALL),
+    ),
+    Scene(
+        "seeds",
+        "Seeds of one setting",
+        "One row for all of them, and the line below it says the same as `compare`: median, interquartile range, n, "
+        "how many live.",
+        ("/", *"standard", "enter"),
+        "IQR",
+        EVERY,
+    ),
+    Scene(
+        "detail",
+        "The chosen run alone",
+        "`Tab` goes to the detail and `z` gives it the whole screen: progress, curves, and what is wrong.",
+        (*_find("eager"), "tab", "z"),
+        "advice",
+        EVERY,
     ),
     Scene(
         "empty",
@@ -59,11 +87,28 @@ SCENES = (
     Scene(
         "run",
         "A run",
-        "Any metric over steps, updates or time, every metric with its last value beside it. `Enter` "
-        "opens it, `[` and `]` turn its tabs.",
-        (*_find("steady-1"), "enter"),
-        "return over",
-        (SMALL, LARGE),
+        "Any metric over steps, updates or time, every metric with its last value beside it; from 160 columns on a "
+        "wall of charts. `Enter` opens it, `[` and `]` turn its tabs.",
+        (*_find("short"), "enter"),
+        " over timesteps",
+        EVERY,
+    ),
+    Scene(
+        "chart",
+        "One crosshair through all charts",
+        "`Tab` puts it on the newest update, the arrows move it, and every metric is read off there. `Space` keeps "
+        "several metrics; what has no common axis is drawn below each other.",
+        (*_find("short"), "enter", "space", "down", "space", "down", "tab", "left", "left", "left"),
+        "update ",
+        EVERY,
+    ),
+    Scene(
+        "watch",
+        "The policy at play",
+        "The newest checkpoint plays beside its curve, in a process of its own. `M` leads there.",
+        (*_find("short"), "M"),
+        "reward",
+        EVERY,
     ),
     Scene(
         "findings",
@@ -72,7 +117,7 @@ SCENES = (
         "showing what changes. Below, each value that the rules read, with its limits.",
         (*_find("eager"), "h"),
         "cause",
-        (SMALL, LARGE),
+        EVERY,
     ),
     Scene(
         "config",
@@ -100,10 +145,10 @@ SCENES = (
         "compare",
         "Runs beside each other",
         "Marked runs with a curve each, results, what differs in their settings, and what to mind before"
-        " believing it. `Space` marks, `c` compares.",
-        ("/", *"steady|eager", "enter", "space", "space", "c"),
-        "compare",
-        (SMALL, LARGE),
+        " believing it; a sweep has its settings against its results, best first. `Space` marks, `c` compares.",
+        ("/", *"sweep", "enter", *["space"] * 4, "c"),
+        "best first",
+        EVERY,
     ),
     Scene(
         "form",
@@ -112,6 +157,7 @@ SCENES = (
         " `1` to `5` and `P` start a preset at once without it.",
         ("n",),
         "gradient steps",
+        EVERY,
     ),
     Scene(
         "machine",
@@ -141,6 +187,7 @@ SCENES = (
         "`R` asks what shall be different, judges it against what the run learned, and says so before anything starts.",
         (*_find("short"), "R", *"ppo.learning_rate=3e-3", "enter"),
         "learning_rate",
+        EVERY,
     ),
     Scene(
         "kill",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.tui.screens.arrangement import Arrangement, arrange
+from mission_tui.tui.widgets.panes import columns_for
 from tests.tui.fleets import a_fleet
 from tests.tui.stage import staged
 
@@ -83,12 +84,23 @@ async def test_no_color_leaves_words_shapes_and_a_marker(monkeypatch: pytest.Mon
 
 
 def test_rows_are_shared_between_panes_list_and_detail() -> None:
-    """The list always keeps room; panes come with width or on demand; a wide screen puts the detail beside."""
+    """The list always keeps room; panes come with width or on demand; a wide screen puts the detail beside a long list,
+    and below a short one, which would leave half of its column empty.
+    """
     assert arrange(80, 21, 3, 6, panes=None, maximised=None) == Arrangement(0, 11, listed=True)
     assert arrange(120, 37, 3, 6, panes=None, maximised=None).panes == 14
     assert arrange(80, 37, 3, 6, panes=True, maximised=None).panes == 21
     assert arrange(120, 37, 3, 6, panes=False, maximised=None).panes == 0
-    assert arrange(160, 47, 3, 6, panes=None, maximised=None) == Arrangement(7, 40, listed=True, beside=True, others=11)
+    assert arrange(160, 47, 3, 20, panes=None, maximised=None) == Arrangement(
+        7, 40, listed=True, beside=True, others=11
+    )
+    assert arrange(160, 47, 3, 6, panes=None, maximised=None) == Arrangement(7, 33, listed=True, others=11)
+
+
+def test_panes_take_all_the_width_in_rows_of_as_many() -> None:
+    """One pane is as wide as the screen, five are three and two, and none is narrower than it can be read."""
+    assert [columns_for(200, many) for many in range(1, 10)] == [1, 2, 3, 4, 3, 3, 4, 4, 3]
+    assert columns_for(80, 3) == 1
     assert arrange(80, 21, 3, 6, panes=None, maximised="detail") == Arrangement(0, 21, listed=False)
     assert arrange(80, 21, 3, 6, panes=None, maximised="list") == Arrangement(0, 0, listed=True)
 

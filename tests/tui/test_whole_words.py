@@ -6,9 +6,10 @@ import re
 
 import pytest
 from msgspec import structs
+from rich.cells import cell_len
 
 from mission_tui.fleet.views.seed_group import SeedGroup
-from mission_tui.tui.drawing.strips import clause
+from mission_tui.tui.drawing.strips import clause, fit_middle, fit_name
 from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.sections.tabs import learn
 from mission_tui.tui.state.presets import PresetChoice
@@ -35,9 +36,10 @@ SIZES = [(80, 24), (120, 40), (160, 50), (200, 60)]
         ((-12.31, -9.84), 10, "-12..-10"),
     ],
 )
-def test_a_band_of_seeds_keeps_its_end(ends: tuple[float, float], width: int, said: str) -> None:
+def test_the_quartiles_of_seeds_keep_their_ends(ends: tuple[float, float], width: int, said: str) -> None:
     """Fewer digits rather than a cut figure."""
-    group = SeedGroup(tuple(seed(at, value) for at, value in enumerate(ends)))
+    values = (ends[0], ends[0], sum(ends) / 2, ends[1], ends[1])
+    group = SeedGroup(tuple(seed(at, value) for at, value in enumerate(values)))
     assert GROUP_CELLS[""](group, 0.0, width)[0] == said
 
 
@@ -57,7 +59,8 @@ async def test_an_empty_fleet_folds_long_descriptions_and_hints_at_nothing_that_
 @pytest.mark.parametrize("size", SIZES[2:])
 async def test_list_and_detail_beside_each_other_are_apart(size: tuple[int, int]) -> None:
     """The last column's words do not run into the tabs or the headline."""
-    async with staged(size=size) as stage:
+    runs = (*LIVE, *(ended(f"old-{n:04d}", 5) for n in range(40)))
+    async with staged(a_fleet(runs), size=size) as stage:
         titles = next(line for line in stage.lines() if " ETA" in line)
         assert "ETA ─ " in titles
 
@@ -182,3 +185,13 @@ async def test_a_menu_says_how_many_choices_it_has_where_not_all_are_seen() -> N
 def test_a_sentence_ends_with_a_clause_that_fits(width: int, said: str) -> None:
     """A pane has one line for what is wrong."""
     assert clause("the policy is frozen: KL < 1e-05 and nothing clipped, twice", width) == said
+
+
+def test_a_name_that_is_cut_keeps_its_last_part() -> None:
+    """Seeds of one launch differ there; a long last part is cut in the middle like any other text."""
+    assert fit_name("standard-lr3e-4-ent0.01-s2", 16) == "standard-lr3…-s2"
+    assert fit_name("standard-lr3e-4-ent0.01 x3", 16) == "standard-lr3… x3"
+    assert fit_name("short-1", 10) == "short-1   "
+    assert fit_name("a-name-whose-end-is-rather_enlarged", 12) == fit_middle("a-name-whose-end-is-rather_enlarged", 12)
+    for width in range(1, 30):
+        assert cell_len(fit_name("standard-lr3e-4-ent0.01-s2", width)) == width

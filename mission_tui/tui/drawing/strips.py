@@ -60,6 +60,18 @@ def fit_middle(text: str, width: int) -> str:
     return set_cell_size(text, width - 1 - width // 2) + "…" + end
 
 
+def fit_name(text: str, width: int) -> str:
+    """A run's name: what does not fit is left out before its last part, which tells seeds of one launch apart:
+    `standard-lr3e…-s2`.
+    """
+    text = literal(text)
+    last = re.search(r"[-_ ][^-_ ]*$", text)
+    end = last.group() if last is not None else ""
+    if cell_len(text) <= width or width < _MIDDLE_FROM or not 1 < cell_len(end) <= width // 2:
+        return fit_middle(text, width)
+    return set_cell_size(text, width - 1 - cell_len(end)) + "…" + end
+
+
 def line(parts: Iterable[Part], width: int, ground: Style | None = None) -> Strip:
     """A strip of exactly `width` cells; `ground` lies under all parts."""
     segments: list[Segment] = []

@@ -64,15 +64,17 @@ def arrange(
     """
     if maximised == "detail":
         return Arrangement(0, rows, listed=False)
-    beside = width >= BESIDE_FROM and maximised is None
+    wide = width >= BESIDE_FROM and maximised is None
     wanted = wants_panes(width, panes)
     detail = 0 if maximised == "list" or rows < _DETAIL + _LIST else _DETAIL
     if not (wanted and live) or rows < PANE_HEIGHT + (detail and _DETAIL) + 2:
         chosen = shares.cells("detail", rows, DETAIL_LEAST, _LIST) if detail else None
-        below = _grown(detail, rows, live + rest) if chosen is None else chosen
+        beside = wide and _fills_a_column(live + rest, rows)
+        below = _grown(detail, rows, live + rest, whole=wide) if chosen is None else chosen
         return Arrangement(0, rows if beside else below, listed=True, beside=beside)
-    needed = -(-live // columns_for(width)) * PANE_HEIGHT
+    needed = -(-live // columns_for(width, live)) * PANE_HEIGHT
     listed = min(rest + 1, _LIST)
+    beside = wide and _fills_a_column(rest, rows - min(needed, rows))
     chosen = shares.cells("detail", rows, DETAIL_LEAST, PANE_HEIGHT + listed) if detail and not beside else None
     below = max(detail, listed) if beside else (detail if chosen is None else chosen) + listed
     fitting = max(1, (rows - below) // PANE_HEIGHT) * PANE_HEIGHT
@@ -80,7 +82,7 @@ def arrange(
     left = rows - shown
     if not beside and chosen is not None:
         return Arrangement(shown, chosen, listed=True, others=PANE_HEIGHT + listed)
-    below = left if beside else _grown(detail, left, rest)
+    below = left if beside else _grown(detail, left, rest, whole=wide)
     return Arrangement(shown, below, listed=True, beside=beside, others=PANE_HEIGHT + listed)
 
 
@@ -89,11 +91,17 @@ def wants_panes(width: int, panes: bool | None) -> bool:
     return panes if panes is not None else width >= _PANES_FROM
 
 
-def _grown(detail: int, rows: int, listed: int) -> int:
-    """The detail takes what a short list leaves, up to three fifths of the rows, so that its chart has room."""
+def _fills_a_column(listed: int, rows: int) -> bool:
+    """Whether a list beside the detail has runs enough for its rows; a short one stands above it, in all the width."""
+    return listed + 1 > rows // 3
+
+
+def _grown(detail: int, rows: int, listed: int, *, whole: bool = False) -> int:
+    """The detail takes what a short list leaves, up to three fifths of the rows unless it is the `whole` width."""
     if not detail:
         return 0
-    return max(detail, min(rows - listed - 1, rows * 3 // 5))
+    left = rows - listed - 1
+    return max(detail, left if whole else min(left, rows * 3 // 5))
 
 
 class ListAndDetail(SplitContainer):

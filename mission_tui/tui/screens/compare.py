@@ -26,7 +26,7 @@ from mission_tui.tui.actions import Move
 from mission_tui.tui.client import LatestQuery
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import metric_title
-from mission_tui.tui.drawing.strips import fit, line, rendered, words, wrap
+from mission_tui.tui.drawing.strips import fit_name, line, rendered, words, wrap
 from mission_tui.tui.drawing.table import Column, table
 from mission_tui.tui.screens.sheet import SCROLLING, HintLine, still_open
 from mission_tui.tui.state.app_context import AppContext
@@ -224,7 +224,7 @@ def _results(found: Comparison, width: int, open_now: Mapping[str, int]) -> list
     rows: list[_Facts] = []
     for place, run in enumerate(found.runs):
         result = run.result
-        cells = [fit(run.name, name).rstrip(), numbers.DASH if run.seed is None else str(run.seed)]
+        cells = [fit_name(run.name, name).rstrip(), numbers.DASH if run.seed is None else str(run.seed)]
         cells += [numbers.reading(value) for value in (result.best, result.final, result.area)]
         if found.threshold is not None:
             cells += [numbers.compact(result.threshold_timesteps), numbers.duration(result.threshold_s)]

@@ -203,7 +203,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
     def action_move(self, how: Move) -> None:
         """Through the list, over the panes as they lie, or within the detail."""
         view_state = self.view_state
-        panes = columns_for(self.size.width) if self._arrangement.panes else 0
+        panes = columns_for(self.size.width, len(view_state.roster.live)) if self._arrangement.panes else 0
         if view_state.in_detail and how not in ("left", "right"):
             self.query_one(Detail).move(how)
             return

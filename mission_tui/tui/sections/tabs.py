@@ -35,6 +35,8 @@ _LOG_LINES = 300
 _HEADLINE_MOST = 3
 _CHART_LEAST = 4
 """With its title. What is wrong is told in whole sentences first."""
+_CHART_WIDTH = 66
+"""Cells from which a chart beside another one has room for its course."""
 _EACH_CHART = 16
 """Rows from which one more chart says more than a higher one."""
 _CHARTED = ("rollout/ep_rew_mean", "train/approx_kl", "rollout/ep_len_mean")
@@ -125,13 +127,31 @@ def _curves(view: RunView, width: int) -> list[Part]:
 
 
 def _charts(view: RunView, width: int, height: int) -> list[list[Part]]:
-    """The return, and on a tall screen what else is known, below each other; nothing where there is no room."""
+    """The return, and on a tall or wide screen what else is known, below and beside each other; nothing where there is
+    no room.
+    """
     known = [tag for tag in _CHARTED if len(_finite(view.series.get(tag, ()))) > 1]
     if height < _CHART_LEAST or _CHARTED[0] not in known:
         return []
-    many = max(1, min(len(known), height // _EACH_CHART))
+    columns = max(1, min(len(known), width // _CHART_WIDTH))
+    many = max(1, min(-(-len(known) // columns), height // _EACH_CHART))
     shares = [height // many + (at < height % many) for at in range(many)]
-    return [row for tag, rows in zip(known, shares, strict=False) for row in _chart(view, tag, width, rows)]
+    rows: list[list[Part]] = []
+    for at, share in enumerate(shares):
+        tags = known[at * columns :][:columns]
+        wide = (width - len(tags) + 1) // len(tags)
+        charts = (_chart(view, tag, wide, share) for tag in tags)
+        rows += [_in_columns(parts, wide + 1) for parts in zip(*charts, strict=True)]
+    return rows
+
+
+def _in_columns(cells: Sequence[list[Part]], width: int) -> list[Part]:
+    """The parts of one row of several charts, each from its column on."""
+    row: list[Part] = []
+    for parts in cells:
+        used = sum(cell_len(text) for text, _ in parts)
+        row += [*parts, (" " * max(0, width - used), colours.INK)]
+    return row
 
 
 def _chart(view: RunView, tag: str, width: int, height: int) -> list[list[Part]]:

@@ -13,7 +13,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
 from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.strips import Part, fit, line, literal
+from mission_tui.tui.drawing.strips import Part, fit_name, line, literal
 from mission_tui.tui.sections.tabs import section
 from mission_tui.tui.state.fleet_view_state import TABS
 from mission_tui.tui.state.run_data import RunData
@@ -114,7 +114,7 @@ def tab_line(
         tabs += [(gap, rule), (title, style), (gap, rule), ("│", rule)]
     tabs.pop()
     room = width - sum(cell_len(text) for text, _ in tabs) - 6
-    name = fit(view.name, min(room, cell_len(literal(view.name)))) if named and room > 3 else ""
+    name = fit_name(view.name, min(room, cell_len(literal(view.name)))) if named and room > 3 else ""
     lead: list[Part] = [("─ ", rule), (name, colours.BOLD), (" ─", rule)] if name else [("──" if gap else "─", rule)]
     used = sum(cell_len(text) for text, _ in lead + tabs)
     tail = f" {note} ─" if note else ""

@@ -1,7 +1,7 @@
 """Live runs as framed panes side by side: progress, speed, phases, return, the worst finding. One widget draws all.
 
-More width adds panes and does not stretch them. What is inside a frame changes with the run's updates; name and state,
-on the frame, change far more often.
+They are as wide as there is room, in rows of as many. What is inside a frame changes with the run's updates; name and
+state, on the frame, change far more often.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from mission_tui.present.run_state import share_done, state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import key_metrics
 from mission_tui.tui.drawing.sparkline import bar, spark
-from mission_tui.tui.drawing.strips import Part, clause, fit, join, line, literal, rendered, words
+from mission_tui.tui.drawing.strips import Part, clause, fit, fit_name, join, line, literal, rendered, words
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.roster import row_fingerprint
 from mission_tui.tui.widgets.lines import Lines
 from mission_tui.tui.widgets.run_table import RunTable
 
 _LEAST_WIDTH = 48
-_MOST_WIDTH = 62
 PANE_HEIGHT = 7
 _PHASE_CELLS = 8
 
 
-def columns_for(width: int) -> int:
-    """How many panes stand side by side in `width` cells."""
-    return max(1, width // _LEAST_WIDTH)
+def columns_for(width: int, many: int) -> int:
+    """How many of `many` panes stand side by side in `width` cells: rows as few as may be, and as alike."""
+    most = max(1, width // _LEAST_WIDTH)
+    rows = max(1, -(-many // most))
+    return max(1, -(-many // rows))
 
 
 class _Pane(Struct, frozen=True):
@@ -83,7 +84,7 @@ class PaneGrid(Lines):
             self._panes, self._rows = {}, {}
             self.show([])
             return
-        columns = columns_for(width)
+        columns = columns_for(width, len(self._runs))
         rows = -(-len(self._runs) // columns)
         fitting = max(1, height // PANE_HEIGHT)
         if self._chosen is not None:
@@ -100,7 +101,7 @@ class PaneGrid(Lines):
 
     def _draw(self, shown: range, columns: int, width: int) -> None:
         """The rows that are shown, of those that were before as much as can be kept."""
-        pane_width = min(_MOST_WIDTH, width // columns)
+        pane_width = width // columns
         many = len(self._runs)
         panes = {
             at: self._pane(at, pane_width - 1) for at in range(shown.start * columns, min(many, shown.stop * columns))
@@ -132,15 +133,15 @@ class PaneGrid(Lines):
 
     def on_click(self, event: events.Click) -> None:
         """A click chooses a pane; a double click opens it."""
-        columns = columns_for(self.size.width)
-        column = event.x // min(_MOST_WIDTH, max(1, self.size.width // columns))
+        columns = columns_for(self.size.width, len(self._runs))
+        column = event.x // max(1, self.size.width // columns)
         index = (self._top + event.y // PANE_HEIGHT) * columns + column
         if column < columns and index < len(self._runs):
             self.post_message(RunTable.Picked(index, twice=event.chain == 2))
 
     def wheel(self, by: int) -> None:
         """The wheel moves the choice by a row of panes."""
-        at = max(0, min((self._chosen or 0) + by * columns_for(self.size.width), len(self._runs) - 1))
+        at = max(0, min((self._chosen or 0) + by * columns_for(self.size.width, len(self._runs)), len(self._runs) - 1))
         self.post_message(RunTable.Picked(at, twice=False))
 
 
@@ -187,7 +188,7 @@ def _top(view: RunView, width: int, frame: Style, *, chosen: bool, marked: bool)
     badge = literal(health[0])
     state = f" {run_status.shape(view)} {word} "
     room = width - 6 - len(state) - cell_len(badge) - 3
-    name = fit(view.name, min(room, cell_len(literal(view.name)))) if room > 0 else ""
+    name = fit_name(view.name, min(room, cell_len(literal(view.name)))) if room > 0 else ""
     mark = "✓" if marked else " "
     lead = ">" if chosen else "─"
     rule = "─" * max(0, width - 7 - cell_len(name) - len(state) - cell_len(badge))

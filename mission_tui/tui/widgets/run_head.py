@@ -9,7 +9,7 @@ from mission_tui.present import numbers
 from mission_tui.present.run_state import share_done, state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import bar
-from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap
+from mission_tui.tui.drawing.strips import Part, fit, fit_name, line, literal, wrap
 from mission_tui.tui.state import run_status
 from mission_tui.tui.widgets.lines import Lines
 
@@ -54,7 +54,7 @@ def _status(view: RunView, now: float, width: int) -> list[Part]:
     pace = "" if view.pace is None else f"  {numbers.rate(view.pace)} st/s  {numbers.duration(view.eta_s)} left"
     tail = f" {numbers.percent(share)}  {amount}{pace}  "
     state = f" {run_status.shape(view)} {state_word(view)} "
-    name = fit(view.name, min(30, cell_len(literal(view.name))))
+    name = fit_name(view.name, min(30, cell_len(literal(view.name))))
     room = width - cell_len(name) - len(state) - len(tail) - cell_len(literal(health)) - 3
     done, rest = bar(share, min(40, room))
     return [

@@ -18,7 +18,7 @@ from mission_tui.present import numbers
 from mission_tui.present.run_state import share_done, state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import spark
-from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.strips import Part, fit, fit_name, line
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.roster import Row, leader, members, row_fingerprint
 from mission_tui.tui.widgets.group_cells import GROUP_CELLS
@@ -202,7 +202,7 @@ class RunTable(Lines):
         ]
         for column, width in widths:
             text, style = _cell(column, row, self._now, width)
-            parts.append((fit(text, width, column.align) + " ", style))
+            parts.append((_fit(text, width, column) + " ", style))
         return line(parts, self.size.width, colours.CHOSEN if chosen else None)
 
     def on_click(self, event: events.Click) -> None:
@@ -221,6 +221,10 @@ class RunTable(Lines):
         """The wheel moves the choice."""
         at = max(0, min((self._chosen or 0) + 3 * by, len(self._runs) - 1))
         self.post_message(self.Picked(self._first + at, twice=False))
+
+
+def _fit(text: str, width: int, column: Column) -> str:
+    return fit_name(text, width) if column.title == "run" else fit(text, width, column.align)
 
 
 def _layout(width: int) -> list[tuple[Column, int]]:

@@ -24,7 +24,7 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import LEVELS
-from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.strips import Part, fit, fit_name, line
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.timeline import (
     Axis,
@@ -260,7 +260,7 @@ def _lanes(lanes: Sequence[Lane], axis: Axis, rows: int) -> Iterator[list[Part]]
         drawn |= {max(column, key=column.__getitem__) for column in columns if column}
         share = update_share(phase_shares(columns))
         yield [
-            (fit(f" {lane.name}", LABEL - 1) + " ", colours.INK),
+            (" " + fit_name(lane.name, LABEL - 2) + " ", colours.INK),
             *_merged(phase_cell(column) for column in columns),
             ("" if share is None else f" {numbers.in_unit(100 * share, '%'):>4} update", colours.QUIET),
         ]
