@@ -1,6 +1,7 @@
-"""How long a launch takes to its first environment step and its first finished update, with nothing preloaded.
+"""How long a launch takes to its first environment step and its first finished update, started anew and preloaded.
 
-`demo` is launched through a running supervisor, alone and four times at once, beside the floors of any such trainer,
+`demo` is launched through two running supervisors, one of them with a preloader, alone and four times at once, beside
+the floors of any such trainer,
 `import torch` and `import stable_baselines3`, and beside plain SB3 on the same environments, which the guide calls the
 cold way. Rounds are interleaved; nothing is asserted, because the machine may be busy.
 Run: python -m benchmarks.cold_start [--rounds N] [--json FILE]
@@ -20,23 +21,25 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
-from benchmarks.rows import bounded, unmeasured
+from benchmarks.rows import bounded
 from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.ipc.captured import captured_environ
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import Act, Launch
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.attempt import read_handle
+from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.trainer.process import lower_priority
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S = 120.0
 COLD_STEP_S, COLD_UPDATE_S = 2.0, 3.5
-NURSERY = "there is no nursery yet, every launch takes the cold path"
 SB3_IMPORT = "import stable_baselines3"
 PLAIN = "plain SB3: step, update"
 ONE, FOUR = "launch: reply, trainer, step, update", "four launches at once"
+ONE_FORKED, FOUR_FORKED = "preloaded: reply, trainer, step, update", "four preloaded launches at once"
+FORKED_STEP_S, FOUR_FORKED_STEP_S, FORKED_UPDATE_S = 0.15, 0.3, 0.4
 PLAIN_SB3 = """
 import time
 import torch
@@ -105,6 +108,28 @@ def launch_s(root: Path, copies: int) -> list[float]:
     return [end - begun for end in ends]
 
 
+def serve(root: Path, preload: str) -> None:
+    """Have a supervisor of `root` that preloads, or does not, and whose preloader is ready."""
+    os.environ["MISSION_TUI_PRELOAD"] = preload
+    try:
+        launch_s(root, 1)
+    finally:
+        del os.environ["MISSION_TUI_PRELOAD"]
+    deadline = time.monotonic() + LIMIT_S
+    while preload != "0" and not forked(root):
+        if time.monotonic() > deadline:
+            raise TimeoutError("no preloader came")
+        time.sleep(2.0)
+        launch_s(root, 1)
+
+
+def forked(root: Path) -> bool:
+    """Whether the newest run of `root` was forked off a preloader."""
+    newest = max(run_dirs(root), key=lambda run: run.attempt(1).launch.stat().st_mtime)
+    handle = read_handle(newest.attempt(1).handle)
+    return handle is not None and handle.preloaded
+
+
 def first_update(run: RunDir) -> UpdateDone:
     """The record of the run's first update, waited for."""
     deadline = time.monotonic() + LIMIT_S
@@ -130,11 +155,13 @@ def columns(times: list[list[float]]) -> list[list[float]]:
 
 
 def rows(times: dict[str, list[list[float]]]) -> list[Row]:
-    """The cold path beside plain SB3; the nursery's goals, which nothing here can meet, are named as not measured."""
+    """The cold path beside plain SB3, the preloaded one beside the cold one."""
     (imported,) = columns(times[SB3_IMPORT])
     plain_step, plain_update = columns(times[PLAIN])
     _, _, step, update = columns(times[ONE])
     _, _, four_step, four_update = columns(times[FOUR])
+    _, _, forked_step, forked_update = columns(times[ONE_FORKED])
+    _, _, four_forked, _ = columns(times[FOUR_FORKED])
     floor = f"`import stable_baselines3` alone takes {statistics.median(imported):.2f} s here"
     return [
         bounded(
@@ -147,7 +174,22 @@ def rows(times: dict[str, list[list[float]]]) -> list[Row]:
             note=floor,
         ),
         bounded("launch → first env step, cold, four `demo` at once", "s", four_step),
-        unmeasured("launch → first env step, preloaded", "<= 0.1 s one, <= 0.2 s four", NURSERY),
+        bounded(
+            "launch → first env step, preloaded, `demo`",
+            "s",
+            forked_step,
+            at_most=FORKED_STEP_S,
+            against="started anew",
+            theirs=step,
+        ),
+        bounded(
+            "launch → first env step, preloaded, four `demo` at once",
+            "s",
+            four_forked,
+            at_most=FOUR_FORKED_STEP_S,
+            against="started anew",
+            theirs=four_step,
+        ),
         bounded(
             "launch → first update, cold, `demo`",
             "s",
@@ -158,7 +200,14 @@ def rows(times: dict[str, list[list[float]]]) -> list[Row]:
             note=floor,
         ),
         bounded("launch → first update, cold, four `demo` at once", "s", four_update),
-        unmeasured("launch → first update, preloaded", "<= 0.4 s for `demo`", NURSERY),
+        bounded(
+            "launch → first update, preloaded, `demo`",
+            "s",
+            forked_update,
+            at_most=FORKED_UPDATE_S,
+            against="started anew",
+            theirs=update,
+        ),
     ]
 
 
@@ -170,13 +219,17 @@ def main() -> None:
     asked = options.parse_args()
     elsewhere = busy_elsewhere()
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / "runs"
+        root, ready = Path(folder) / "runs", Path(folder) / "preloaded"
+        serve(root, "0")
+        serve(ready, "1")
         subjects: dict[str, Callable[[], list[float]]] = {
             "import torch": lambda: process_s("import torch"),
             SB3_IMPORT: lambda: process_s("import stable_baselines3"),
             PLAIN: plain_s,
             ONE: lambda: launch_s(root, 1),
             FOUR: lambda: launch_s(root, 4),
+            ONE_FORKED: lambda: launch_s(ready, 1),
+            FOUR_FORKED: lambda: launch_s(ready, 4),
         }
         times: dict[str, list[list[float]]] = {name: [] for name in subjects}
         for number in range(asked.rounds + 1):
@@ -185,7 +238,9 @@ def main() -> None:
                 if number:  # the first round warms the disk's cache
                     times[name].append(seconds)
         ours = [sys.executable, "-m", "mission_tui", "supervisor", "stop"]
-        subprocess.run(ours, env={**os.environ, "MISSION_TUI_RUNS": str(root)}, check=True, stdout=subprocess.DEVNULL)
+        for served in (root, ready):
+            environ = {**os.environ, "MISSION_TUI_RUNS": str(served)}
+            subprocess.run(ours, env=environ, check=True, stdout=subprocess.DEVNULL)
     print(f"{asked.rounds} rounds; seconds, median (least to most)")
     for name, values in times.items():
         print(

@@ -13,7 +13,6 @@ from benchmarks.results import Row
 
 __all__ = ["LINES", "Line", "line_of"]
 
-NURSERY = "there is no nursery yet: every launch takes the cold path, measured below"
 NO_GPU = "needs a machine with a GPU"
 
 

@@ -34,7 +34,7 @@ STRAY = {
     "LANGUAGE", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "COLUMNS", "LINES", "TMUX",
     "TMUX_PANE", "SSH_CONNECTION", "RANK", "VIRTUAL_ENV", "PYTHONHOME", "PYTHONWARNINGS", "PYTHONOPTIMIZE",
 }  # fmt: skip
-ASKED = {"MISSION_TUI_NIGHT", "TEXTUAL_SNAPSHOT_TEMPDIR"}
+ASKED = {"MISSION_TUI_NIGHT", "MISSION_TUI_PRELOAD", "TEXTUAL_SNAPSHOT_TEMPDIR"}
 AT_HOME = pytest.StashKey[str]()
 
 # The same examples everywhere, so that a test fails for a change and not for a draw of luck. `make explore` asks for
@@ -72,6 +72,9 @@ def forget_the_outside(config: pytest.Config) -> None:
     os.environ |= {"LANG": "C.UTF-8", "TERM": "xterm-256color"}
     # What tests reserve is nobody else's business, nor the other way round; who tests the ledger names a folder.
     os.environ["MISSION_TUI_LEDGER"] = "off"
+    # A preloader for each of a thousand supervisors would cost more than it saves; MISSION_TUI_PRELOAD=always has every
+    # launch of these tests wait for one, so that both roads are tested by the same tests.
+    os.environ.setdefault("MISSION_TUI_PRELOAD", "0")
     # One for all workers: what one process keeps of this user, another one finds.
     at_home = getattr(config, "workerinput", {}).get("at_home")
     if at_home is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,8 +30,11 @@ from mission_tui.process_name import call_process
 from mission_tui.procfs import read_stat, wait_channel
 
 
-def main() -> int:
-    """Keep the attempt named on the command line; the exit code is 0, 75 if it may not start now, 1 if it cannot."""
+def main(start: Callable[[Order, int, int], int] = start_trainer) -> int:
+    """Keep the attempt named on the command line; the exit code is 0, 75 if it may not start now, 1 if it cannot.
+
+    `start` is how its trainer is started.
+    """
     run_dir, attempt = Path(sys.argv[1]).absolute(), int(sys.argv[2])
     folder = run_dir / "attempts" / str(attempt)
     call_process("keeper", run_dir.name, str(run_dir), str(attempt), brief="keep")
@@ -46,7 +50,7 @@ def main() -> int:
         output = Output(folder / "output.log", order.output_cap_bytes)
         # What goes wrong in the keeper itself belongs where the trainer's last words are.
         os.dup2(output.descriptor, 2)
-        trainer = start_trainer(order, lease, output.descriptor)
+        trainer = start(order, lease, output.descriptor)
     except StartError as error:
         write_with_retries(folder / "exit.json", exit_record(attempt, start_error=str(error)))
         return error.exit_code

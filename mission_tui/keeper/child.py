@@ -167,7 +167,23 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def start_trainer(order: Order, lease: int, output: int) -> int:
+class ForkedTrainer(BaseException):
+    """Raised in a fork that is to be the trainer without any `exec`: whoever called the keeper goes on as `argv`."""
+
+    def __init__(self, argv: list[str], environ: dict[str, str]) -> None:
+        super().__init__()
+        self.argv, self.environ = argv, environ
+
+
+def fork_trainer(order: Order, lease: int, output: int) -> int:
+    """As `start_trainer`, in a process that has loaded all that a trainer is made of: the fork raises `ForkedTrainer`.
+
+    Its descriptors are still those of the keeper; `exec` would have closed most of them.
+    """
+    return start_trainer(order, lease, output, execs=False)
+
+
+def start_trainer(order: Order, lease: int, output: int, *, execs: bool = True) -> int:
     """Start the trainer and return its pid: own group, default signals but no HUP, no input, all output to `output`.
 
     It is limited as the launching shell was, from its first instruction on, and the keeper is not: that takes a fork,
@@ -178,7 +194,7 @@ def start_trainer(order: Order, lease: int, output: int) -> int:
     reader, writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
-        _become_trainer(order, environ, lease, output, writer)
+        _become_trainer(order, environ, lease, output, writer, execs=execs)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         # Closed by the kernel in the moment in which the program is there; until then every word is a failure.
@@ -189,8 +205,10 @@ def start_trainer(order: Order, lease: int, output: int) -> int:
     return pid
 
 
-def _become_trainer(order: Order, environ: dict[str, str], lease: int, output: int, writer: int) -> NoReturn:
-    """In the child: never returns, whatever happens."""
+def _become_trainer(
+    order: Order, environ: dict[str, str], lease: int, output: int, writer: int, *, execs: bool
+) -> NoReturn:
+    """In the child: never returns, whatever happens; without `execs` it raises `ForkedTrainer` where it would exec."""
     failure = f"cannot start {order.argv[0]}"
     try:
         os.setpgid(0, 0)
@@ -208,7 +226,12 @@ def _become_trainer(order: Order, environ: dict[str, str], lease: int, output: i
             failure = f"cannot enter the working folder {order.cwd}: {error.strerror}"
         else:
             _apply_limits(order.limits)
+            if not execs:
+                os.close(writer)
+                raise ForkedTrainer(order.argv, environ)
             os.execve(order.argv[0], order.argv, environ)  # noqa: S606 - the run's own words
+    except ForkedTrainer:
+        raise
     except BaseException as error:  # noqa: BLE001 - nothing of the keeper may go on in the child
         failure = f"{failure}: {error}"
     try:

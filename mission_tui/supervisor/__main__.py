@@ -41,7 +41,9 @@ from mission_tui.supervisor.ending.leftover_files import sweep_socket_folders
 from mission_tui.supervisor.host.own_limits import take_fixed_limits
 from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.launchers.caller import drop_run_markers
+from mission_tui.supervisor.launchers.keepers import Keepers
 from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.launchers.preloaded import preloading
 from mission_tui.supervisor.lifecycle.adoption import load_waiting, taking_in
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs.core import ON_REQUEST, Core
@@ -49,7 +51,9 @@ from mission_tui.supervisor.runs.run_directory import half_made, sweep_up
 from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.watching.meter_history import Instruments
 
-LAUNCHERS: Mapping[str, Callable[[], Launcher]] = {"local": LocalLauncher}
+LAUNCHERS: Mapping[str, Callable[[Path], Launcher]] = {
+    "local": lambda root: LocalLauncher(Keepers(preloading(str(root))))
+}
 """By the word that `run.launcher` has for each; nobody else makes one."""
 
 SLICE_S = 0.015
@@ -111,7 +115,7 @@ def _lock_path(root: Path) -> Path:
 
 
 async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
-    core = Core(root, {name: make() for name, make in LAUNCHERS.items()})
+    core = Core(root, {name: make(root) for name, make in LAUNCHERS.items()})
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, core.request_exit, f"{number.name}")

@@ -162,6 +162,7 @@ class RequestDispatcher:
             case Watch():
                 self._watching.setdefault(session, {})[request.id] = 0
                 self._show(session)
+                self._core.prepare_launch()
             case Evaluate():
                 async with aclosing(evaluate(self._core, request)) as replies:
                     async for reply in replies:

@@ -49,7 +49,7 @@ from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.host.identity import Process
 from mission_tui.supervisor.host.lease import Holder
 from mission_tui.supervisor.launchers.caller import Caller
-from mission_tui.supervisor.launchers.keepers import Found
+from mission_tui.supervisor.launchers.keepers import Found, Started
 
 __all__ = ["Body", "Held", "Link", "NoGpu", "NoProvenance", "SupervisorKilledError", "World"]
 
@@ -456,7 +456,10 @@ class World:
 
     # What a launcher asks of its machine: where keepers are started and found.
 
-    def start(self, run: RunDir, order: LaunchOrder) -> Process:
+    def prepare(self) -> None:
+        """Nothing is quicker here for that."""
+
+    def start(self, run: RunDir, order: LaunchOrder) -> Started:
         self.call()
         if any(not it.body.dead for it in self.trainings if it.run.id == run.id):
             self.wrong.append(f"{run.id}: attempt {order.attempt} was started while another one lives")
@@ -465,7 +468,7 @@ class World:
         self.after(self.luck.choice((0.03, 0.2, 3.0)), training.begin)
         held = training.keeper.hold()
         self.call()
-        return held
+        return Started(held)
 
     def is_free(self, run: RunDir) -> bool:
         self.call()

@@ -33,6 +33,7 @@ def test_a_test_sees_its_own_folders_only() -> None:
     assert {name for name in os.environ if name.startswith("MISSION_TUI")} <= {
         "MISSION_TUI_LEDGER",
         "MISSION_TUI_NIGHT",
+        "MISSION_TUI_PRELOAD",
     }
     assert {"NO_COLOR", "COLUMNS", "LC_ALL", "GIT_DIR"} & os.environ.keys() == set()
 

@@ -71,6 +71,9 @@ class ScriptedLauncher:
         self.engine = engine
         self._known: dict[str, Sighting] = {}
 
+    def prepare(self) -> None:
+        """An engine is as quick without."""
+
     def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
         if self.engine.down:
             raise MissionError("the engine takes no jobs")

@@ -237,7 +237,7 @@ def _cores_wanted(specs: Sequence[Spec], cores: int, live: Sequence[Spec], elsew
         return []
     threads = max((spec.run.threads or 1 for spec in specs), default=1)
     remedy = "; run.threads = 1 slows them least" if threads > 1 else ""
-    others = [f"{len(live)} of them live already"] if live else []
+    others = [f"{len(live)} of them live or queued already"] if live else []
     others += [f"{len(elsewhere)} of them at other runs roots"] if elsewhere else []
     beside = f", {' and '.join(others)}," if others else ""
     unhurried = max(1, runs * cores // wanted)

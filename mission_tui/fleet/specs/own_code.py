@@ -66,6 +66,7 @@ HARMLESS_KEYS = frozenset(
         *("ppo.net_arch", "ppo.algo"),
         *("run.total_timesteps", "run.duration_s", "run.seed", "run.device", "run.threads", "run.auto_scale"),
         *("run.engine", "run.precision", "run.compile", "run.tf32", "run.grace_s", "run.launcher", "run.goal"),
+        "run.preload",
         "run.follow",  # logs that are read as text, numbers and TensorBoard's records
         *("keep.checkpoint.every_s", "keep.checkpoint.every_steps", "keep.checkpoint.last"),
         *("keep.restart.most", "keep.restart.wait_s", "keep.restart.also", "keep.on_reboot", "keep.health.profile"),

@@ -154,6 +154,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     between SIGTERM and SIGKILL. `follow` names logs of a command that does not report, such as "logs/*". `callbacks`
     are of SB3's kind and called in order. `launcher` says by what it is carried out, one of `LAUNCHERS`. `goal` is
     what it is to reach, a mean return or "success 80%", in place of the environment's own reward threshold.
+    Without `preload` its processes are started anew, never forked off one that has loaded the libraries already.
     """
 
     total_timesteps: Steps | None = None
@@ -178,6 +179,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     callbacks: tuple[str | Part, ...] = ()
     launcher: str = LAUNCHERS[0]
     goal: float | Annotated[str, Meta(max_length=60)] | None = None
+    preload: bool = True
 
 
 class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

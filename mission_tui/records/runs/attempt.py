@@ -100,6 +100,8 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     The place in `seal` is the run directory that the order was written for: nobody carries it out in another one. Its
     name is not in the order: the keeper puts in its own for word number `run_dir_at` of `argv`, and completes the
     variables that name the run directory or a file in it, which are relative to it here.
+
+    With `preload` keeper and trainer may be forked off a process that has loaded their libraries already.
     """
 
     run: str
@@ -118,18 +120,22 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     limits: ProcessLimits | None = None
     seal: Seal | None = None
     run_dir_at: int | None = None
+    preload: bool = True
 
 
 class Handle(Struct, frozen=True, kw_only=True):
     """To which launcher the attempt was given, and what that calls it: enough for a later supervisor to find it again.
 
-    `id` means something to that launcher alone: the number of a keeper's process, or of an engine's job.
+    `id` means something to that launcher alone: the number of a keeper's process, or of an engine's job. `preloaded`:
+    whether its processes were forked off one that had loaded their libraries; `cold` says why they were not.
     """
 
     launcher: str
     id: str
     node: str = ""
     submitted_t: UnixTime
+    preloaded: bool = False
+    cold: str = ""
 
 
 def read_handle(path: Path) -> Handle | None:

@@ -72,8 +72,10 @@ def start_child(
     stderr: int = subprocess.DEVNULL,
     detached: bool = False,
     limits: ProcessLimits | None = None,
+    passes: Sequence[int] = (),
 ) -> Child:
     """Start `argv` with closed descriptors; `detached` gives it a session of its own, `limits` are its alone.
+    Of the descriptors that are open it has those that `passes` names, under their numbers.
 
     Raises `OSError`.
     """
@@ -85,6 +87,7 @@ def start_child(
         stdout=stdout,
         stderr=stderr,
         start_new_session=detached,
+        pass_fds=passes,
         umask=-1 if limits is None or limits.umask is None else limits.umask & 0o777,
     )
     if limits is not None:

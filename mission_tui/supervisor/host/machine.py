@@ -61,7 +61,7 @@ class HostSampler:
         others: tuple[OtherProgram, ...] = (),
     ) -> HostMeters:
         """The meters of this second with what is known of `others`; what cannot be read is None."""
-        memory, free = _memory_of_group(), self.disk_free()
+        memory, free = memory_of_group(), self.disk_free()
         busy, cores = self._processors.sample()
         load = os.getloadavg()[0]
         self._add_history(None if busy is None else round(busy, 1), memory, free, load)
@@ -105,7 +105,7 @@ class HostSampler:
 
     def machine(self, gpu: bool, gpu_count: int | None, claimed_bytes: int = 0) -> Machine:
         """The same facts, for deciding whether a run can be carried; `claimed_bytes` of memory are spoken for."""
-        memory = _memory_of_group()
+        memory = memory_of_group()
         total, available = (None, None) if memory is None else (memory.total, memory.available)
         return Machine(
             cores=self.cores,
@@ -125,7 +125,7 @@ class HostSampler:
         return stats.f_bavail * stats.f_frsize
 
 
-def _memory_of_group() -> Memory | None:
+def memory_of_group() -> Memory | None:
     """The machine's memory, or what this control group may take of it where that is less."""
     try:
         memory = read_memory()

@@ -103,6 +103,9 @@ class Launcher(Protocol):
     name: str
     can: Capabilities
 
+    def prepare(self) -> None:
+        """Somebody looks, and may be about to launch: what makes that quicker may be done now."""
+
     def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
         """Have the written order carried out. Raises `MissionError` when it cannot be."""
 

@@ -27,6 +27,7 @@ from mission_tui.supervisor.host.lease import (
     marker_of,
     was_ordered_here,
 )
+from mission_tui.supervisor.launchers.preloaded import NotPreloadedError, Preloaders
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,15 @@ class Found:
     trainer: Process | None = None
     keeper_verdict: Verdict = "stranger"
     trainer_verdict: Verdict = "stranger"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A keeper that was started, and on which road; `cold`: why it was not forked off a preloader."""
+
+    keeper: Process
+    preloaded: bool = False
+    cold: str = ""
 
 
 class LeaseHeldError(MissionError):
@@ -54,25 +64,43 @@ def _pass_secrets(secrets: Mapping[str, str]) -> int:
     return descriptor
 
 
+def _start_anew(run: RunDir, order: LaunchOrder, said: int) -> Process:
+    argv = [sys.executable, "-P", "-m", "mission_tui.keeper", str(run.path), str(order.attempt)]
+    child = start_child(argv, lambda _code: None, cwd="/", stdin=said, detached=True)
+    keeper = open_process(child.pid)
+    assert keeper is not None
+    return keeper
+
+
 class Keepers:
     """Starts them, in a session of their own each, and finds those that an earlier supervisor started."""
 
-    def start(self, run: RunDir, order: LaunchOrder) -> Process:
+    def __init__(self, preloaders: Preloaders | None = None) -> None:
+        """Without `preloaders` each is started anew."""
+        self._preloaders = preloaders
+
+    def prepare(self) -> None:
+        """Somebody is about to launch."""
+        if self._preloaders is not None:
+            self._preloaders.prepare_here()
+
+    def start(self, run: RunDir, order: LaunchOrder) -> Started:
         """Start the keeper of the written order; it is held. Raises `LeaseHeldError`, or `MissionError`."""
         if not self.is_free(run):
             raise LeaseHeldError(f"{run.id} is still owned by a process of an earlier attempt; `clean` shows which")
-        argv = [sys.executable, "-P", "-m", "mission_tui.keeper", str(run.path), str(order.attempt)]
         try:
             whispered = _pass_secrets({name: order.env[name] for name in order.withheld if name in order.env})
             try:
-                child = start_child(argv, lambda _code: None, cwd="/", stdin=whispered, detached=True)
+                if self._preloaders is None:
+                    return Started(_start_anew(run, order, whispered))
+                try:
+                    return Started(self._preloaders.fork(run, order, whispered), preloaded=True)
+                except NotPreloadedError as reason:
+                    return Started(_start_anew(run, order, whispered), cold=str(reason))
             finally:
                 os.close(whispered)
-            keeper = open_process(child.pid)
         except OSError as error:
             raise MissionError(f"the keeper of {run.id} could not be started: {error}") from error
-        assert keeper is not None
-        return keeper
 
     def is_free(self, run: RunDir) -> bool:
         """Whether the lease, which keeper and trainer of an attempt share, is free."""

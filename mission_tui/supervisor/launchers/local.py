@@ -27,7 +27,7 @@ from mission_tui.supervisor.host.process_tree import (
 )
 from mission_tui.supervisor.launchers import Capabilities, Job, Occupant, Reached, Sighting, Stage
 from mission_tui.supervisor.launchers.caller import recover_secrets
-from mission_tui.supervisor.launchers.keepers import Found, Keepers
+from mission_tui.supervisor.launchers.keepers import Found, Keepers, Started
 
 PATIENCE_S = 5.0
 """How long a keeper may take to say who it is before nobody is taken to be there."""
@@ -39,7 +39,8 @@ NOBODY = Found(None)
 class KeeperSource(Protocol):
     """Who starts keepers and finds them; `Keepers`, or a machine that is not there."""
 
-    def start(self, run: RunDir, order: LaunchOrder) -> Process: ...
+    def prepare(self) -> None: ...
+    def start(self, run: RunDir, order: LaunchOrder) -> Started: ...
     def is_free(self, run: RunDir) -> bool: ...
     def holders(self, run: RunDir, nonce: str) -> list[Holder]: ...
     def is_coming(self, run: RunDir, attempt: int) -> bool: ...
@@ -91,9 +92,20 @@ class LocalLauncher:
 
     def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
         """Start the keeper of the written order and hold it. Raises `MissionError`."""
-        keeper = self._keepers.start(run, order)
-        self._held[run.id] = _Held(time.monotonic() + PATIENCE_S, keeper)
-        return Handle(launcher=self.name, id=str(keeper.pid), node=socket.gethostname(), submitted_t=time.time())
+        started = self._keepers.start(run, order)
+        self._held[run.id] = _Held(time.monotonic() + PATIENCE_S, started.keeper)
+        return Handle(
+            launcher=self.name,
+            id=str(started.keeper.pid),
+            node=socket.gethostname(),
+            submitted_t=time.time(),
+            preloaded=started.preloaded,
+            cold=started.cold,
+        )
+
+    def prepare(self) -> None:
+        """Have a process ready that has loaded what a trainer is made of."""
+        self._keepers.prepare()
 
     async def refresh(self, jobs: Sequence[Job]) -> None:
         """The kernel is asked when somebody wants to know."""

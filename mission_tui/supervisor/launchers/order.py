@@ -60,6 +60,7 @@ def attempt_order(
         withheld=withheld_names(env, caller, spec),
         from_file=tuple(sorted(caller.from_file)),
         run_dir_at=len(words) if spec.run.command is None else None,
+        preload=spec.run.preload,
     )
 
 
@@ -71,7 +72,7 @@ def trainer_environ(spec: Spec) -> dict[str, str]:
     said = {"PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"}
     if spec.run.command is not None and spec.run.threads is None:
         return said
-    return said | _threads(spec.run.threads or 1)
+    return said | thread_variables(spec.run.threads or 1)
 
 
 def _trainer(spec: Spec, caller: Caller) -> tuple[tuple[str, ...], Caller]:
@@ -79,7 +80,8 @@ def _trainer(spec: Spec, caller: Caller) -> tuple[tuple[str, ...], Caller]:
     return ((caller.python, trainer), caller) if os.sep in trainer else as_module(spec, caller, trainer)
 
 
-def _threads(count: int) -> dict[str, str]:
+def thread_variables(count: int) -> dict[str, str]:
+    """What tells libraries to use `count` threads, and to sleep while they wait."""
     return dict.fromkeys(THREAD_VARIABLES, str(count)) | {"OMP_WAIT_POLICY": "PASSIVE"}
 
 

@@ -97,6 +97,11 @@ class Core(Runs):
         """Whether nobody of any attempt owns the run."""
         return self.launcher_for(self.store.run(run_id).spec).is_free(self.run_dir(run_id))
 
+    def prepare_launch(self) -> None:
+        """Somebody looks, and may be about to launch."""
+        for launcher in self.launchers.values():
+            launcher.prepare()
+
     def submit(self, run: LiveRun, order: LaunchOrder) -> None:
         """Have the run's launcher carry the written order out. Raises `MissionError`, also for an order that is not the
         one that was sealed.

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mission_tui.fleet.capacity.machine import KEEPER_BYTES
 from mission_tui.fleet.events.observations import UsageSeen
 from mission_tui.fleet.events.processes import Usage
 from mission_tui.records.runs.layout import RunDir
@@ -87,6 +88,11 @@ class UsageMeter:
         pids = self._runs.store.run(run_id).observed.pids
         return [pid for pid in (pids.keeper, pids.trainer, *pids.workers) if pid is not None]
 
+    def _resident_bytes(self, run_id: str, stats: Mapping[int, ProcessStat]) -> int:
+        """Of a keeper no more than one takes: what it was forked off with is the preloader's, and counted once."""
+        keeper = self._runs.store.run(run_id).observed.pids.keeper
+        return sum(min(it.rss_bytes, KEEPER_BYTES) if pid == keeper else it.rss_bytes for pid, it in stats.items())
+
     def _ask_dear(self, now: float, age_s: float) -> None:
         """Ask the run that was not asked for the longest time, if that is long enough and it has processes."""
         known_ones = [(known.dear_at, run_id) for run_id, known in self._attempts.items() if known.stats]
@@ -102,7 +108,7 @@ class UsageMeter:
         before = known.stats
         known.stats = stats = {pid: stat for pid in self._family(run_id) if (stat := read_stat(pid)) is not None}
         written = known.written.total({(pid, stat.started): written_bytes(pid) for pid, stat in stats.items()})
-        gpu, rss_bytes = self._machine.gpu, sum(stat.rss_bytes for stat in stats.values())
+        gpu, rss_bytes = self._machine.gpu, self._resident_bytes(run_id, stats)
         holders = [pid for pid, it in stats.items() if pid in gpu.held and self._machine.holders.hold(pid, it.started)]
         vram_bytes = _sum(gpu.held[pid] for pid in holders)
         self._runs.live[run_id].update_peaks(rss_bytes, vram_bytes)

@@ -67,7 +67,7 @@ def test_runs_elsewhere_count_for_the_cores() -> None:
     box = Machine(cores=2, ram_total=None, ram_free=None, disk_free=None, gpu=False)
     assert assess_combined([SPEC], box, [], [Claim(cores=0)]).warnings == ()
     (warning,) = assess_combined([SPEC], box, [SPEC], [Claim(cores=4000)]).warnings
-    assert "3 runs, 1 of them live already and 1 of them at other runs roots, need 4 cores" in warning
+    assert "3 runs, 1 of them live or queued already and 1 of them at other runs roots, need 4 cores" in warning
 
 
 def test_who_waits_for_memory_needs_only_what_there_is_in_all() -> None:

@@ -79,7 +79,7 @@ def test_runs_that_are_live_count_for_the_next(sim: SimulatedLab) -> None:
     cores = len(os.sched_getaffinity(0))
     assert not [word for word in warnings_of(sim, cores) if "cores and you have" in word]
     (warning,) = (word for word in warnings_of(sim, 1) if "cores and you have" in word)
-    assert f"{cores + 1} runs, {cores} of them live already" in warning
+    assert f"{cores + 1} runs, {cores} of them live or queued already" in warning
     for view in sim.snapshot().runs:
         sim.running(view.id)
         sim.act("pause", view.id)

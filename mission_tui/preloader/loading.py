@@ -1,0 +1,113 @@
+"""What is imported before the first fork, and by what it would have been imported otherwise.
+
+Nothing of the user's is imported, no environment or network is built, no operation that could start a thread is run:
+a fork of a process with threads is a process in which locks stay taken for ever.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from mission_tui.preloader import ONES_OWN
+
+MODULES = (
+    "mission_tui.keeper.__main__",
+    "mission_tui.trainer.__main__",
+    "mission_tui.trainer.training",
+    "mission_tui.envs.shared_names",
+    "mission_tui.envs.missions",
+    "gymnasium.envs.classic_control",
+    "stable_baselines3",
+)
+
+
+def load() -> tuple[str, ...]:
+    """Import everything; the names of the variables that Python code asked for meanwhile."""
+    with _recording() as names:
+        for name in MODULES:
+            importlib.import_module(name)
+        _rehearse()
+    return tuple(sorted(name for name in names if not name.startswith("MISSION_TUI_") and name not in ONES_OWN))
+
+
+def _rehearse() -> None:
+    """Load what torch imports on first use; without `backward`, which may start threads where there is a GPU."""
+    import safetensors.torch
+    import torch
+
+    from mission_tui.trainer.torch_compiler import disable_compiler
+
+    torch.set_num_threads(1)
+    disable_compiler()
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    parameter.grad = torch.zeros(1)
+    optimizer = torch.optim.Adam([parameter])
+    torch.nn.utils.clip_grad_norm_([parameter], 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+    optimizer.load_state_dict(optimizer.state_dict())
+    safetensors.torch.load(safetensors.torch.save({"parameter": parameter.detach()}))
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        raise RuntimeError("a GPU library was initialised while loading, and cannot be used after a fork")
+
+
+@contextmanager
+def _recording() -> Iterator[set[str]]:
+    """The names that are looked up in `os.environ` inside. Whoever copies the whole of it asks for nothing by name."""
+    names: set[str] = set()
+    kind = type(os.environ)
+    get, walk = kind.__getitem__, kind.__iter__
+    copied = 0
+
+    def looking(environ: os._Environ[str], name: str) -> str:
+        nonlocal copied
+        if copied:
+            copied -= 1
+        else:
+            names.add(name)
+        return get(environ, name)
+
+    def walking(environ: os._Environ[str]) -> Iterator[str]:
+        nonlocal copied
+        copied = len(environ)
+        return walk(environ)
+
+    kind.__getitem__, kind.__iter__ = looking, walking  # type: ignore[method-assign]
+    try:
+        yield names
+    finally:
+        kind.__getitem__, kind.__iter__ = get, walk  # type: ignore[method-assign]
+
+
+Stamp = tuple[int, int, int]
+
+
+def stamps() -> dict[str, Stamp]:
+    """Of every file that a module was loaded from: when it was changed, its size and its inode."""
+    found: dict[str, Stamp] = {}
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and path not in found:
+            with suppress(OSError):
+                found[path] = _stamp(path)
+    return found
+
+
+def changed(before: Mapping[str, Stamp]) -> str:
+    """The first file that is not what it was when it was loaded; empty where all are."""
+    for path, stamp in before.items():
+        try:
+            if _stamp(path) != stamp:
+                return path
+        except OSError:
+            return path
+    return ""
+
+
+def _stamp(path: str) -> Stamp:
+    status = os.stat(path)  # noqa: PTH116 - thousands of them before each fork
+    return (status.st_mtime_ns, status.st_size, status.st_ino)

@@ -1,0 +1,249 @@
+"""The preloaders of this supervisor, one for each interpreter, and whether an attempt can be forked off one.
+
+Speed only: whatever stands against it, the attempt is started anew, which takes a second longer, and the reason is
+kept with it. Nothing of a run depends on the process that it was forked from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from mission_tui.fleet.specs.secrecy import is_harmless
+from mission_tui.preloader import ONES_OWN, PADDING, read_at_load
+from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.run_module import module_words
+from mission_tui.supervisor.host.children import Child, start_child
+from mission_tui.supervisor.host.identity import Process, open_process
+from mission_tui.supervisor.host.machine import memory_of_group
+from mission_tui.supervisor.launchers.order import thread_variables
+
+AFTER_LAUNCH_S = 3.0
+"""A preloader loads for a second: not while the run that it came too late for does the same."""
+
+AFTER_ATTACH_S = 0.5
+"""Nor while a screen paints for the first time."""
+
+ANSWER_S = 0.5
+LOADING_S = 30.0
+AGAIN_S = 60.0
+LEAST_FREE_BYTES = 2 << 30
+ROOM_BYTES = 96 << 10
+"""A variable can be no longer than 128 KiB; two of them hold what a usual environment takes twenty times."""
+
+MODE = "MISSION_TUI_PRELOAD"
+"""`0`: nothing is preloaded. `always`: a launch waits for the preloader, so that tests know which road it takes."""
+
+log = logging.getLogger(__name__)
+
+
+class NotPreloadedError(Exception):
+    """Why an attempt is not forked off a preloader; whoever wants it starts it anew."""
+
+
+class Preloader:
+    """One such process, from its start to its end."""
+
+    def __init__(self, python: str, environ: Mapping[str, str], name: str) -> None:
+        """Start it. Raises `OSError`."""
+        self.python, self._environ = python, dict(environ)
+        self.over = ""
+        self._read: frozenset[str] | None = None
+        self._room = 0
+        self._loop = asyncio.get_running_loop()
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._channel.setblocking(False)
+        padding = {f"{PADDING}{number}": "." * ROOM_BYTES for number in range(2)}
+        with theirs:
+            # The last word is room for what a fork is called, in `ps` and for whoever looks for its keeper.
+            words = [*module_words("mission_tui.preloader", python), str(theirs.fileno()), name, "." * 8192]
+            self._child: Child = start_child(
+                words, self._ended, cwd="/", env={**environ, **padding}, detached=True, passes=(theirs.fileno(),)
+            )
+        self._loop.add_reader(self._channel, self._heard)
+        self._patience = self._loop.call_later(LOADING_S, self.end, f"it was not ready after {LOADING_S:.0f} s")
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def ready(self) -> bool:
+        return self._read is not None and not self.over
+
+    def objection(self, order: LaunchOrder) -> str:
+        """Why the attempt cannot be forked off this process; empty if it can."""
+        if self.over:
+            return f"the preloader has ended: {self.over}"
+        if self._read is None:
+            return "the preloader is loading"
+        if differing := self.differing(order.env):
+            return f"{differing} is not what it was when the preloader loaded its libraries"
+        if sum(len(os.fsencode(f"{name}={value}")) + 1 for name, value in order.env.items()) > self._room:
+            return "its variables are too long to be given to a fork"
+        return ""
+
+    def differing(self, environ: Mapping[str, str]) -> str:
+        """A variable that was read while everything was loaded, and is another one in `environ`."""
+        names = {name for name in (*environ, *self._environ) if read_at_load(name)} | (self._read or frozenset())
+        return next((name for name in sorted(names) if environ.get(name) != self._environ.get(name)), "")
+
+    def fork(self, run: RunDir, attempt: int, said: int) -> Process:
+        """The keeper of the attempt, forked and held. `said` is its standard input. Raises `NotPreloadedError`, and
+        is over then: one that hangs must not wake up later and fork what was started anew meanwhile.
+        """
+        go, gone = os.pipe2(os.O_CLOEXEC)
+        try:
+            words = json.dumps({"run_dir": str(run.path), "attempt": attempt}).encode()
+            socket.send_fds(self._channel, [words], [said, go])
+            answer = self._answer()
+            # The fork waits for our byte, so its number is its own until it has it.
+            keeper = open_process(int(answer["pid"])) if "pid" in answer else None
+            if keeper is not None:
+                os.write(gone, b"g")
+                return keeper
+            why = str(answer.get("over", "its fork ended at once"))
+        except (OSError, ValueError) as error:
+            why = f"it did not answer: {error}"
+        finally:
+            os.close(go)
+            os.close(gone)
+        self.end(why)
+        raise NotPreloadedError(f"the preloader has ended: {why}")
+
+    def _answer(self) -> dict[str, Any]:
+        self._channel.settimeout(ANSWER_S)
+        try:
+            message = self._channel.recv(1 << 16)
+        finally:
+            self._channel.setblocking(False)
+        return dict(json.loads(message)) if message else {"over": "it ended by itself"}
+
+    def wait(self) -> None:
+        """Until it is ready or over; the loop stands still meanwhile."""
+        self._channel.settimeout(LOADING_S)
+        with suppress(OSError):
+            self._take(self._channel.recv(1 << 16))
+        with suppress(OSError):
+            self._channel.setblocking(False)
+
+    def _heard(self) -> None:
+        try:
+            self._take(self._channel.recv(1 << 16))
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.end(str(error))
+
+    def _take(self, message: bytes) -> None:
+        said = dict(json.loads(message)) if message else {"over": "it ended by itself"}
+        if said.get("ready"):
+            self._read, self._room = frozenset(said["read"]), int(said["room"])
+            self._patience.cancel()
+        else:
+            self.end(str(said.get("over")))
+
+    def _ended(self, code: int) -> None:
+        self.end(f"it ended with code {code}")
+
+    def end(self, why: str) -> None:
+        """Be over, and see it gone: one that hangs must not wake up later and fork what was started anew meanwhile."""
+        if self.over:
+            return
+        self.over = why
+        self._patience.cancel()
+        self._loop.remove_reader(self._channel)
+        self._channel.close()
+        self._child.kill()
+
+
+class Preloaders:
+    """Started when somebody is about to launch, ended by themselves."""
+
+    def __init__(self, name: str, mode: str = "") -> None:
+        """`name` is what they are called after in `ps`."""
+        self._name, self.mode = name, mode
+        self._by_python: dict[str, Preloader] = {}
+        self._began: dict[str, float] = {}
+
+    def fork(self, run: RunDir, order: LaunchOrder, said: int) -> Process:
+        """The keeper of the order. Raises `NotPreloadedError`; a preloader that could have done it comes then."""
+        if self.mode == "0":
+            raise NotPreloadedError("nothing is preloaded here")
+        if why := _unsuitable(order):
+            raise NotPreloadedError(why)
+        preloader = self._by_python.get(order.python)
+        if self.mode == "always" and (preloader is None or preloader.objection(order)):
+            preloader = self._begin(order.python, order.env)
+            if preloader is not None:
+                preloader.wait()
+        why = preloader.objection(order) if preloader is not None else "no preloader has been started yet"
+        if preloader is None or why:
+            self.prepare(order.python, order.env, AFTER_LAUNCH_S)
+            raise NotPreloadedError(why)
+        return preloader.fork(run, order.attempt, said)
+
+    def prepare_here(self) -> None:
+        """Have one for launches with this process's own interpreter and variables, which are most."""
+        self.prepare(sys.executable, os.environ | thread_variables(1), AFTER_ATTACH_S)
+
+    def prepare(self, python: str, environ: Mapping[str, str], after_s: float) -> None:
+        """Have a preloader in a while for what is launched with that interpreter and those variables."""
+        if self.mode == "0":
+            return
+        there = self._by_python.get(python)
+        if there is not None and not there.over and not (there.ready and there.differing(environ)):
+            return
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._began.get(python, float("-inf")) >= AGAIN_S:
+            self._began[python] = loop.time()
+            loop.call_later(after_s, self._begin, python, dict(environ))
+
+    def pids(self) -> list[int]:
+        """Of those that have not ended."""
+        return [there.pid for there in self._by_python.values() if not there.over]
+
+    def end(self) -> None:
+        """See all of them gone."""
+        for there in self._by_python.values():
+            there.end("nobody launches here any more")
+
+    def _begin(self, python: str, environ: Mapping[str, str]) -> Preloader | None:
+        memory = memory_of_group()
+        if memory is not None and memory.available < LEAST_FREE_BYTES:
+            return None
+        if (before := self._by_python.get(python)) is not None:
+            before.end("another one takes its place")
+        kept = {name: value for name, value in environ.items() if _may_be_kept(name, value)}
+        try:
+            made = self._by_python[python] = Preloader(python, kept, self._name)
+        except OSError as error:
+            log.warning("no preloader for %s: %s", python, error)
+            return None
+        return made
+
+
+def _may_be_kept(name: str, value: str) -> bool:
+    """Whether a preloader is given the variable: it outlives the launch, so it is told no secret."""
+    return not name.startswith("MISSION_TUI_") and name not in ONES_OWN and is_harmless(name, value)
+
+
+def _unsuitable(order: LaunchOrder) -> str:
+    if not order.preload:
+        return "run.preload = false"
+    if order.argv[:3] != module_words("", order.python)[:3]:
+        return "it is not the trainer of this program and this Python"
+    return ""
+
+
+def preloading(root: str) -> Preloaders:
+    """As the variable `MISSION_TUI_PRELOAD` of this process says."""
+    return Preloaders(root, os.environ.get(MODE, ""))

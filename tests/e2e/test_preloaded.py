@@ -1,0 +1,49 @@
+"""A run that was forked off a preloader is the run that would have been started anew."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.shell import Shell
+
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
+
+
+@pytest.mark.parametrize("preset", ["cartpole", "demo"])
+def test_both_roads_train_the_same_numbers(fleet: Shell, preset: str) -> None:
+    """The same seed: every number of every update, the parameters of the last checkpoint, and an exact resume."""
+    words = (preset, "--set", "run.total_timesteps=8192", "--set", "run.seed=7", "--wait")
+    fleet.environ["MISSION_TUI_PRELOAD"] = "always"
+    cold, forked = trained(fleet, *words, "--set", "run.preload=false"), trained(fleet, *words)
+    assert [handle(fleet, run)["preloaded"] for run in (cold, forked)] == [False, True]
+    assert learned(fleet, cold) == learned(fleet, forked)
+    assert policies(fleet, cold) == policies(fleet, forked)
+    resumed = fleet("resume", forked, "--set", "run.total_timesteps=12288", "--wait", timeout_s=120)
+    assert resumed.returncode == 0, resumed.stderr
+    assert handle(fleet, forked, 2)["preloaded"]
+    assert [row["exact"] for row in fleet.rows(forked) if row["kind"] == "start"][1:] == [True]
+
+
+def trained(fleet: Shell, *words: str) -> str:
+    """Launch one and wait for its end."""
+    (run,) = fleet.json("launch", *words, timeout_s=120)["runs"]
+    return str(run["id"])
+
+
+def handle(fleet: Shell, run: str, attempt: int = 1) -> Any:
+    """On which road the attempt was started."""
+    return json.loads((fleet.root / run / "attempts" / str(attempt) / "handle.json").read_text())
+
+
+def learned(fleet: Shell, run: str) -> list[dict[str, float]]:
+    """What each update says of learning; times and speeds are the machine's."""
+    rows = [row["metrics"] for row in fleet.rows(run) if row["kind"] == "update"]
+    return [{tag: value for tag, value in row.items() if not tag.startswith("time/")} for row in rows]
+
+
+def policies(fleet: Shell, run: str) -> dict[str, bytes]:
+    """The parameters in its checkpoints."""
+    return {path.parent.name: path.read_bytes() for path in (fleet.root / run).glob("checkpoints/*/policy.safetensors")}

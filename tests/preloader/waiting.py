@@ -1,0 +1,7 @@
+"""A trainer that waits to be ended."""
+
+import signal
+
+if __name__ == "__main__":
+    while True:
+        signal.pause()
