@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUB = Path(__file__).with_name("stub_trainer.py")
-TRAINER = "tests.supervisor.stub_trainer" if os.environ["MISSION_TUI_PRELOAD"] == "always" else str(STUB)
+TRAINER = "tests.supervisor.stub_trainer" if os.environ.get("MISSION_TUI_PRELOAD", "0") == "always" else str(STUB)
 """Only a module can be what a fork of the preloader becomes."""
 FOREVER = 10**12
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class RunsRoot:
         self.environ |= {
             "PYTHONPATH": str(REPOSITORY),
             "MISSION_TUI_TRAINER": TRAINER,
-            "MISSION_TUI_PRELOAD": os.environ["MISSION_TUI_PRELOAD"],
+            "MISSION_TUI_PRELOAD": os.environ.get("MISSION_TUI_PRELOAD", "0"),
             "MISSION_TUI_RUNS": str(root),
             "MISSION_TUI_LEDGER": str(root.parent),
             "XDG_STATE_HOME": str(root.parent / "state"),
