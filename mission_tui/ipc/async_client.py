@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import cast
 
 from mission_tui import __version__
-from mission_tui.errors import MissionError, NoSupervisorError, StoppedSupervisorError
+from mission_tui.errors import MissionError, NoSupervisorError, StoppedSupervisorError, UsageError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.client import decode_reply, refusal, request_line, welcomed
 from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineReader
 from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply
-from mission_tui.ipc.requests import PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
+from mission_tui.ipc.requests import LOOKS, PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.ipc.start import ensure_supervisor, start_readonly_server, was_stopped
 from mission_tui.paths import socket_dir
@@ -35,14 +35,22 @@ class AsyncConnection:
     """A supervisor for an asyncio program. Its methods raise `MissionError`s: for refusals, and when nobody answers.
 
     With `from_files` the files of the runs root are read instead, and no supervisor is asked or started; with
-    `replay_t` as they were at that unix time.
+    `replay_t` as they were at that unix time. With `readonly` nothing is asked that would change or start anything, and
+    no supervisor is started.
     """
 
     def __init__(
-        self, root: Path, *, start: bool = True, from_files: bool = False, replay_t: float | None = None
+        self,
+        root: Path,
+        *,
+        start: bool = True,
+        from_files: bool = False,
+        replay_t: float | None = None,
+        readonly: bool = False,
     ) -> None:
         self._root = root
-        self._start = start
+        self._start = start and not readonly
+        self._readonly = readonly
         self._from_files = from_files or replay_t is not None
         self._replay_t = replay_t
         self._link: _Link | None = None
@@ -67,6 +75,8 @@ class AsyncConnection:
         """Progress of a long request, and at the end its answer; a `Watch` never ends in order."""
         link = await self._connected()
         request = link.numbered(make)
+        if self._readonly and not isinstance(request, LOOKS):
+            raise UsageError("this screen is read-only: nothing can be changed or started from here")
         with link.replies(request) as inbox:
             while True:
                 reply = await inbox.next()

@@ -521,3 +521,6 @@ OperatorRequest = (
     | ImportRun
     | Shutdown
 )
+
+LOOKS = (GetSnapshot, Watch, GetDetails, GetHistory, GetStrip, Compare, GetLog, GetEnded, GetNamed, GoTo, GetAdoptable)
+"""All that a client asks which only looks: none of it changes or starts anything."""

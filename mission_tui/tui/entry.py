@@ -88,7 +88,7 @@ def run(
         from mission_tui.ipc.async_client import AsyncConnection
         from mission_tui.tui.session import show
 
-        client = AsyncConnection(root, from_files=from_files, replay_t=replay_t)
+        client = AsyncConnection(root, from_files=from_files, replay_t=replay_t, readonly=readonly)
         result = show(
             client,
             presets,

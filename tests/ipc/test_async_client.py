@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.errors import NoSupervisorError, PresetError, StoppedSupervisorError
+from mission_tui.errors import NoSupervisorError, PresetError, StoppedSupervisorError, UsageError
 from mission_tui.ipc.async_client import AsyncConnection
 from mission_tui.ipc.framing import ConnectionLostError, encode
 from mission_tui.ipc.replies import Accepted, Evaluated, Progress, Refused, SnapshotReply
@@ -173,6 +173,25 @@ async def test_a_supervisor_that_was_stopped_is_not_started_in_passing(
         with pytest.raises(NoSupervisorError, match="does not answer"):
             await asked.ask(lambda id_: GetSnapshot(id=id_))
     assert started == [tmp_path, tmp_path]
+
+
+async def test_a_connection_that_only_looks_changes_and_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a read-only screen lets through: no order leaves it, and where nobody answers nobody is started."""
+    started: list[Path] = []
+    monkeypatch.setattr("mission_tui.ipc.async_client.ensure_supervisor", started.append)
+    async with served(tmp_path) as (desk, _):
+        desk.held.set()
+        connection = AsyncConnection(tmp_path, readonly=True)
+        assert (await connection.ask(lambda id_: GetSnapshot(id=id_))).snapshot.revision == 1
+        with pytest.raises(UsageError, match="read-only"):
+            await connection.ask(lambda id_: Act(id=id_, verb="stop", runs=("a",)))
+        await connection.close()
+    connection.wake()
+    with pytest.raises(NoSupervisorError):
+        await until_refused(connection)
+    assert started == []
 
 
 async def until_refused(connection: AsyncConnection) -> None:
