@@ -120,7 +120,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "mission-tui needs Python 3.11 or newer, and '$(PYTHON)' is not: try 'make $(MAKECMDGOALS) PYTHON=python3.11'" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[tensorboard,notify,contrib,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[tensorboard,notify,contrib,serve,test]'
 	@# Bytecode, which pip makes on one core, on all; templates that are no Python stay as they are.
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@

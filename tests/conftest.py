@@ -25,7 +25,7 @@ from tests import retrying
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "mission_tui"
-PROCESS_ROOMS = {"supervisor", "keeper", "trainer", "e2e", "faults"}
+PROCESS_ROOMS = {"supervisor", "keeper", "trainer", "e2e", "faults", "web"}
 QUICK_ROOMS = {"envs", "fleet", "ipc", "records", "tui"}
 
 # What may be set where the tests are started, and changes what the program does.

@@ -37,6 +37,7 @@ VERBS = {
     "cleanup": "clean rm prune",
     "presets": "presets check",
     "doctor": "paths doctor",
+    "serve": "serve",
     "supervisor": "supervisor",
     "service": "service",
 }

@@ -302,6 +302,7 @@ CATALOGUE: tuple[Command, ...] = (
     _with_words("check", "a preset for mistakes, before it is started"),
     _with_words("paths", "where everything is", offline=True),
     _with_words("doctor", "what this machine lacks"),
+    _with_words("serve", "the screen in a browser", offline=True),
     _with_words("supervisor", "its state, its log"),
     _with_words("service", "go on after a reboot"),
 )

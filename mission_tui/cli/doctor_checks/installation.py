@@ -32,11 +32,12 @@ NEEDED = ("torch", "stable-baselines3", "gymnasium", "numpy", "textual", "msgspe
 OPTIONAL = {
     "sb3-contrib": "MaskablePPO and RecurrentPPO",
     "tensorboard": "TensorBoard event files",
+    "textual-serve": "the screen in a browser (`mission-tui serve`)",
     "box2d": "LunarLander, BipedalWalker and CarRacing",
     "mujoco": "HalfCheetah, Hopper and the other MuJoCo tasks",
     "ale-py": "Atari games",
 }
-EXTRAS = {"sb3-contrib": "contrib", "tensorboard": "tensorboard"}
+EXTRAS = {"sb3-contrib": "contrib", "tensorboard": "tensorboard", "textual-serve": "serve"}
 """The extra that brings a package; the environments' extra brings the others."""
 COLUMNS, ROWS = 80, 24
 ADVICE = "the run goes on with what it has loaded; processes it starts later, and a resume, use the new version"

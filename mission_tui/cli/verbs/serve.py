@@ -1,0 +1,81 @@
+"""`mission-tui serve`: the screen in a browser, on this machine alone, for whoever has the address that is printed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+
+import click
+
+from mission_tui.cli.errors import print_error
+from mission_tui.cli.options import json_option
+from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.terminal_output import write
+from mission_tui.errors import EX_UNAVAILABLE, MissionError, UsageError, install_words
+
+PORT = 8765
+_TOKEN_BYTES = 32
+
+
+class ServeError(MissionError):
+    """The screen cannot be served here."""
+
+    exit_code = EX_UNAVAILABLE
+
+
+@click.command("serve", epilog="Examples: mission-tui serve; mission-tui serve --control --port 0")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    metavar="N",
+    help="On 127.0.0.1, which no other machine reaches; 0 takes a free one.",
+)
+@click.option("--control", is_flag=True, help="Keys act on runs too: whoever has the address can do what you can.")
+@json_option
+@pass_session
+def serve_command(session: Session, port: int, control: bool, as_json: bool) -> None:
+    """Show the screen in a browser, read-only; Ctrl-C ends it, and no run.
+
+    From another machine: ssh -L N:127.0.0.1:N HOST, then the same address there.
+    """
+    if control and session.readonly:
+        raise UsageError("--readonly changes nothing and --control is there to change things: give one of them")
+    if control and session.received:
+        raise UsageError(f"{session.what_was_received}; serve it without --control")
+    if control:
+        session.require_writable_root()
+    from mission_tui.web.screen_process import ScreenCall
+
+    root = () if session.received else ("--runs-dir", str(session.root))
+    call = ScreenCall((*root, *(() if control else ("--readonly",))), session.cwd, session.environ)
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    try:
+        from mission_tui.web.server import HOST, ScreenServer, listening, serve
+
+        server = ScreenServer(call, token)
+    except ImportError as error:
+        raise ServeError(f"serve needs packages that are missing here ({error}): {install_words('serve')}") from None
+    try:
+        bound = listening(port)
+    except OSError as error:
+        raise ServeError(
+            f"port {port} of {HOST} cannot be had ({os.strerror(error.errno or 0)}): "
+            "give another one with --port, or --port 0 for a free one"
+        ) from None
+    port = bound.getsockname()[1]
+    address = f"http://{HOST}:{port}/{token}/"
+    if as_json:
+        from mission_tui.cli.tables.documents import write_document
+
+        write_document({"url": address, "port": port, "control": control, "runs_root": str(session.root)})
+    else:
+        write(address)
+        write(f"shows {session.root} to every browser that has this address, until Ctrl-C; no run ends with it")
+        if "SSH_CONNECTION" in session.environ:
+            write(f"on your own machine: ssh -L {port}:{HOST}:{port} {socket.gethostname()}, then this address there")
+    if control:
+        print_error("--control: whoever has this address can start commands as you; it is worth your account")
+    serve(server, bound)
