@@ -14,7 +14,7 @@ from mission_tui.cli.errors import print_error
 from mission_tui.cli.tables.plan import plan_facts
 from mission_tui.errors import MissionError, NoSupervisorError
 from mission_tui.present.cost import all_at_once, differing
-from mission_tui.present.numbers import DASH, count, duration, size
+from mission_tui.present.numbers import DASH, count, duration, duration_range, size
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -88,9 +88,10 @@ def price_facts(items: Sequence[LaunchItem], quoted: Quoted) -> dict[str, Any]:
 
 def cost_facts(spec: Spec, cost: Cost, *, decided: bool) -> dict[str, Any]:
     """The price of one run in bytes and seconds; what is not known is null."""
-    from mission_tui.fleet.capacity.cost import first_update_s, whole_run_s
+    from mission_tui.fleet.capacity.cost import first_update_s, whole_run_range_s, whole_run_s
 
     pace = cost.pace
+    low_s, high_s = whole_run_range_s(spec, pace) or (None, None)
     return {
         "ram_bytes": cost.ram_bytes,
         "ram_seen": cost.ram_seen,
@@ -102,6 +103,8 @@ def cost_facts(spec: Spec, cost: Cost, *, decided: bool) -> dict[str, Any]:
         "waits": cost.waits or None,
         "first_update_s": first_update_s(spec, pace),
         "whole_run_s": whole_run_s(spec, pace),
+        "whole_run_low_s": low_s,
+        "whole_run_high_s": high_s,
         "pace": None
         if pace is None
         else {"run": pace.name, "t": pace.t, "steps_per_s": pace.steps_per_s, "differs": list(pace.differs)},
@@ -131,7 +134,7 @@ def _grouped(items: Sequence[LaunchItem], quoted: Quoted) -> dict[tuple[str, ...
 
 
 def _cells(spec: Spec, cost: Cost, *, decided: bool) -> tuple[str, ...]:
-    from mission_tui.fleet.capacity.cost import first_update_s, whole_run_s
+    from mission_tui.fleet.capacity.cost import first_update_s
 
     gpu = "none" if cost.vram_bytes is None else f"{size(cost.vram_bytes)} {_source(seen=cost.vram_seen)}"
     begins = "begins" if cost.gpu is None else f"begins on GPU {cost.gpu}"
@@ -140,9 +143,16 @@ def _cells(spec: Spec, cost: Cost, *, decided: bool) -> tuple[str, ...]:
         gpu,
         str(cost.cores),
         duration(first_update_s(spec, cost.pace)),
-        duration(whole_run_s(spec, cost.pace)),
+        _whole_run(spec, cost.pace),
         (cost.waits or begins) if decided else DASH,
     )
+
+
+def _whole_run(spec: Spec, pace: Pace | None) -> str:
+    from mission_tui.fleet.capacity.cost import whole_run_range_s, whole_run_s
+
+    between = whole_run_range_s(spec, pace)
+    return duration(whole_run_s(spec, pace)) if between is None else duration_range(*between)
 
 
 def _source(*, seen: bool) -> str:
@@ -170,4 +180,12 @@ def _pace(pace: Pace | None) -> str:
         return "no similar run has run here, so its speed is not known"
     but = f", which had {differs}" if (differs := differing(pace)) else ""
     seen = time.strftime("%d %b %H:%M", time.localtime(pace.t))
-    return f"times assume {count(pace.steps_per_s)} steps/s, as measured for {pace.name} on {seen}{but}"
+    others = f" and {pace.runs - 1} run{'s' * (pace.runs > 2)} before" if pace.runs > 1 else ""
+    return f"times assume {_speed(pace)} steps/s, as measured for {pace.name} on {seen}{others}{but}"
+
+
+def _speed(pace: Pace) -> str:
+    if pace.low_steps_per_s is None or pace.high_steps_per_s is None:
+        return count(pace.steps_per_s)
+    low, high = count(pace.low_steps_per_s), count(pace.high_steps_per_s)
+    return low if low == high else f"{low} to {high}"

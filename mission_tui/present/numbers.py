@@ -8,7 +8,8 @@ import math
 import time
 
 from mission_tui.fleet.events.metrics import Metric, number
-from mission_tui.fleet.views.seed_group import Quartiles
+from mission_tui.fleet.quartiles import Quartiles
+from mission_tui.fleet.views.snapshot import HostMeters
 
 DASH = "-"
 
@@ -81,11 +82,38 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}"
 
 
+_UNITS_S = ((100.0, 1.0, "s"), (100 * 60.0, 60.0, "m"), (100 * 3600.0, 3600.0, "h"), (math.inf, 86_400.0, "d"))
+
+
+def duration_range(low: float | None, high: float | None) -> str:
+    """Two durations in one unit, in at most seven characters: `3-5m`, `12-15h`; as one where they nearly agree."""
+    if low is None or high is None or not math.isfinite(high):
+        return DASH
+    if high <= 1.1 * low or high < 2.0:
+        return duration((low + high) / 2)
+    unit_s, suffix = next((unit_s, suffix) for most, unit_s, suffix in _UNITS_S if high < most)
+    least, most = math.floor(low / unit_s), math.ceil(high / unit_s)
+    if least == 0 or most > 999:
+        return f"<{min(most, 9999)}{suffix}"
+    return f"{least}-{most}{suffix}"
+
+
 def split_second(seconds: float | None) -> str:
     """The length of a phase: two digits below ten seconds, else as `duration`."""
     if seconds is None or not math.isfinite(seconds):
         return DASH
     return f"{seconds:.2g}s" if seconds < 9.95 else duration(seconds)
+
+
+def until_full(host: HostMeters) -> str:
+    """In what time the disk will be full, as a range: `9-11h`, `5h10 or later`; empty where that is not known."""
+    if host.disk_full_in_s is None:
+        return ""
+    if host.disk_full_low_s is None:
+        return duration(host.disk_full_in_s)
+    if host.disk_full_high_s is None:
+        return f"{duration(host.disk_full_low_s)} or later"
+    return duration_range(host.disk_full_low_s, host.disk_full_high_s)
 
 
 def ago(t: float | None, now: float) -> str:

@@ -24,6 +24,8 @@ SINCE = {
     "branch_of",
     "best",
     "checkpoint_t",
+    "disk_full_high_s",
+    "disk_full_low_s",
     "eta_high_s",
     "eta_low_s",
     "failed_duties",

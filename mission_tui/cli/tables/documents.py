@@ -47,7 +47,8 @@ PAYOFF_FACTS = (
 ORIGIN_FACTS = ("kind", "run", "name", "checkpoint", "diff")
 HOST_FACTS = (
     "name", "cores", "cpu_percent", "cpu_cores", "load_1m", "ram_used", "ram_total", "swap_used", "swap_total",
-    "disk_free", "gpu_note", "alone_note", "disk_full", "disk_full_in_s", "others",
+    "disk_free", "gpu_note", "alone_note", "disk_full", "disk_full_in_s", "disk_full_low_s", "disk_full_high_s",
+    "others",
 )
 GPU_FACTS = (
     "uuid", "name", "util", "memory_used", "memory_total", "power_w", "temperature_c", "clock_mhz", "slowed",

@@ -8,7 +8,7 @@ from mission_tui.cli.tables.table import Table
 from mission_tui.fleet.events.findings import CHECKPOINT
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.present.numbers import DASH, count, duration, in_unit, measure, percent, size
+from mission_tui.present.numbers import DASH, count, duration, in_unit, measure, percent, size, until_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def machine_line(snapshot: FleetSnapshot) -> str:
 
 
 def _full_in(host: HostMeters) -> str:
-    return "" if host.disk_full_in_s is None else f", full in {duration(host.disk_full_in_s)}"
+    return "" if host.disk_full_in_s is None else f", full in {until_full(host)}"
 
 
 def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:

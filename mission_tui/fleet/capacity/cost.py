@@ -100,7 +100,9 @@ def outstanding_vram(claims: Sequence[Claim], gpu: str) -> int:
 
 
 class Pace(Struct, frozen=True, kw_only=True):
-    """How fast the run called `name` was at unix time `t`; `differs` are the settings that are others here.
+    """How fast runs of these settings were, by the median over `runs` of them, of which the newest is called `name` and
+    was so at unix time `t`; `differs` are the settings that are others here. Half of the updates of each and more had
+    `low_steps_per_s` to `high_steps_per_s`.
 
     `start_s` is from its attempt's start to its first rollout; None where that is not on record any more.
     """
@@ -110,6 +112,9 @@ class Pace(Struct, frozen=True, kw_only=True):
     steps_per_s: float
     start_s: float | None = None
     differs: tuple[str, ...] = ()
+    low_steps_per_s: float | None = None
+    high_steps_per_s: float | None = None
+    runs: int = 1
 
 
 class Cost(Struct, frozen=True, kw_only=True):
@@ -165,5 +170,19 @@ def whole_run_s(spec: Spec, pace: Pace | None) -> float | None:
         return spec.run.duration_s
     if pace is None or spec.run.total_timesteps is None:
         return None
+    return _steps(spec) / pace.steps_per_s
+
+
+def whole_run_range_s(spec: Spec, pace: Pace | None) -> tuple[float, float] | None:
+    """Between what the seconds of `whole_run_s` lie; None where they are given, or nothing is known of it."""
+    if spec.run.duration_s is not None or spec.run.total_timesteps is None or pace is None:
+        return None
+    if pace.low_steps_per_s is None or pace.high_steps_per_s is None:
+        return None
+    return _steps(spec) / pace.high_steps_per_s, _steps(spec) / pace.low_steps_per_s
+
+
+def _steps(spec: Spec) -> int:
+    """The budget in whole updates."""
     rollout = rollout_size(spec)
-    return math.ceil(spec.run.total_timesteps / rollout) * rollout / pace.steps_per_s
+    return math.ceil((spec.run.total_timesteps or 0) / rollout) * rollout

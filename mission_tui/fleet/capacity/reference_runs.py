@@ -18,6 +18,7 @@ import msgspec
 from mission_tui.fleet.capacity.cost import Pace
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.run import RunHistory
+from mission_tui.fleet.quartiles import quartiles
 from mission_tui.fleet.specs.spec import Spec
 
 _ROWS = 20
@@ -26,6 +27,7 @@ _ROWS = 20
 _ENV = ("id", "n_envs", "vec", "n_workers", "kwargs", "config", "wrappers", "normalize", "frame_stack")
 _PPO = ("n_steps", "batch_size", "n_epochs", "net_arch", "policy", "policy_kwargs", "algo", "use_sde")
 _RUN = ("device", "engine", "precision", "compile", "tf32", "threads", "auto_scale", "callbacks")
+_ENDS = ("low_steps_per_s", "high_steps_per_s")
 _RUNS = 5
 """Of each shape the last so many runs count: what changed in packages or driver is forgotten with them."""
 _SHAPES = 1000
@@ -82,7 +84,31 @@ def _pace_of(run: RunHistory, differs: tuple[str, ...]) -> Pace | None:
     paces = [pace for pace in run.metrics.columns.tail("steps_per_s", _ROWS) if pace is not None and pace > 0.0]
     if row is None or not paces:
         return None
-    return Pace(name=run.journal.name, t=row.t, steps_per_s=statistics.median(paces), differs=differs)
+    middle = quartiles(paces)
+    if middle is None:
+        return None
+    return Pace(
+        name=run.journal.name,
+        t=row.t,
+        steps_per_s=middle.median,
+        differs=differs,
+        low_steps_per_s=middle.first,
+        high_steps_per_s=middle.third,
+    )
+
+
+def pace_of_several(paces: Sequence[Pace]) -> Pace:
+    """That of runs that are equally alike, the newest first: one run that had the machine for itself, or shared it,
+    moves the price of the next launch no further than the range that is said with it.
+    """
+    lows, highs = ([value for it in paces if (value := getattr(it, name))] for name in _ENDS)
+    return msgspec.structs.replace(
+        paces[0],
+        steps_per_s=statistics.median(pace.steps_per_s for pace in paces),
+        low_steps_per_s=min(lows, default=None),
+        high_steps_per_s=max(highs, default=None),
+        runs=len(paces),
+    )
 
 
 def _word(value: object) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from mission_tui.fleet.compare.differing import Row
-from mission_tui.fleet.views.seed_group import quartiles
+from mission_tui.fleet.quartiles import quartiles
 
 LEAST_SEEDS = 3
 """Below this a bootstrap says nothing: resamples of two runs are those two runs and their mean."""

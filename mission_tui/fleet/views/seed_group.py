@@ -5,41 +5,14 @@ They were launched together from one preset, each with a seed of its own; a swee
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 
 from mission_tui.fleet.events.metrics import RETURN, number
 from mission_tui.fleet.events.outcome import ALIVE
+from mission_tui.fleet.quartiles import Quartiles, quartiles
 from mission_tui.fleet.views.snapshot import RunView
-
-
-class Quartiles(Struct, frozen=True):
-    """The median of `n` values, of `of` that there could be, and the ends of the interquartile range."""
-
-    n: int
-    of: int
-    median: float
-    first: float
-    third: float
-
-
-def quartiles(values: Sequence[float | None]) -> Quartiles | None:
-    """Of the finite ones, between neighbours by straight lines (type 7 of Hyndman and Fan 1996, as numpy has it); None
-    where there is none.
-    """
-    known = sorted(value for value in values if value is not None and math.isfinite(value))
-    if not known:
-        return None
-
-    def at(share: float) -> float:
-        place = share * (len(known) - 1)
-        below = math.floor(place)
-        above = min(below + 1, len(known) - 1)
-        return known[below] + (place - below) * (known[above] - known[below])
-
-    return Quartiles(len(known), len(values), at(0.5), at(0.25), at(0.75))
 
 
 class SeedGroup(Struct, frozen=True):

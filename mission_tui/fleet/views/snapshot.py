@@ -104,7 +104,8 @@ class HostMeters(Struct, frozen=True):
     """The machine the runs are on. `gpu_note` says why there are no GPU meters, when there are none, or what
     single GPUs do not tell; `alone_note` why what other supervisors have reserved is not known, when it is not.
 
-    While the disk of the runs root is full nothing new is started; at its pace of late it is in `disk_full_in_s`.
+    While the disk of the runs root is full nothing new is started; at its pace of late it is in `disk_full_in_s`,
+    between `disk_full_low_s` and `disk_full_high_s` (None: perhaps never).
     `cpu_cores` are percents of each core of the machine, `others` the programs that take most and belong to no run.
     """
 
@@ -119,6 +120,8 @@ class HostMeters(Struct, frozen=True):
     alone_note: str = ""
     disk_full: bool = False
     disk_full_in_s: float | None = None
+    disk_full_low_s: float | None = None
+    disk_full_high_s: float | None = None
     cpu_history: tuple[float, ...] = ()
     cpu_cores: tuple[float, ...] = ()
     swap_used: int | None = None

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import linear_regression
+from statistics import median
 
 from mission_tui.control_groups import group_memory
 from mission_tui.fleet.capacity.machine import Machine
@@ -64,6 +64,7 @@ class HostSampler:
         memory, free = memory_of_group(), self.disk_free()
         busy, cores = self._processors.sample()
         load = os.getloadavg()[0]
+        full = None if free is None else self._disk.observe(time.monotonic(), free)
         self._add_history(None if busy is None else round(busy, 1), memory, free, load)
         return HostMeters(
             name=self._name,
@@ -79,7 +80,9 @@ class HostSampler:
             gpu_note=gpu_note,
             alone_note=alone_note,
             disk_full=disk_full,
-            disk_full_in_s=None if free is None else self._disk.observe(time.monotonic(), free),
+            disk_full_in_s=full.seconds if full is not None else None,
+            disk_full_low_s=full.low_s if full is not None else None,
+            disk_full_high_s=full.high_s if full is not None else None,
             cpu_history=tuple(self.recent),
             others=others,
         )
@@ -139,32 +142,52 @@ def memory_of_group() -> Memory | None:
     return replace(memory, total=min(memory.total, group.limit), available=min(memory.available, group.left))
 
 
+@dataclass(frozen=True, slots=True)
+class FullIn:
+    """Seconds until a disk is full, and between what they lie; `high_s` None: it may not fill at all."""
+
+    seconds: float
+    low_s: float
+    high_s: float | None
+
+
 class DiskTrend:
     """Free bytes of one disk over the last hours; whoever writes there counts."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque(maxlen=WINDOW)
-        self._full_in_s: float | None = None
+        self._full_in: FullIn | None = None
 
-    def observe(self, t: float, free: int) -> float | None:
-        """Take in `free` bytes at moment `t` (s); seconds until none is left, by the line through the samples.
+    def observe(self, t: float, free: int) -> FullIn | None:
+        """Take in `free` bytes at moment `t` (s); when none is left, by the median of the slopes between moments half
+        of the window apart or more (after Theil and Sen), which a single large file does not move. The range has four
+        fifths of the slopes.
 
         None while ten minutes were not seen, while the disk does not fill, or when that is more than a year away.
         """
         if self._seen and t - self._seen[-1][0] < STEP_S:
-            return self._full_in_s
+            return self._full_in
         if self._seen and free > self._seen[-1][1] * (1 + FREED_SHARE):
             self._seen.clear()
         self._seen.append((t, free))
-        self._full_in_s = self._judged(free)
-        return self._full_in_s
+        self._full_in = self._judged(free)
+        return self._full_in
 
-    def _judged(self, free: int) -> float | None:
-        times, bytes_free = zip(*self._seen, strict=True)
-        if times[-1] - times[0] < LEAST_SPAN_S:
+    def _judged(self, free: int) -> FullIn | None:
+        seen, many = list(self._seen), len(self._seen)
+        if seen[-1][0] - seen[0][0] < LEAST_SPAN_S:
             return None
-        slope = linear_regression(times, bytes_free).slope
-        return free / -slope if slope < 0 and free / -slope < LONGEST_S else None
+        # Pairs as far apart as these say the same as all pairs would, and are a few hundred, not tens of thousands.
+        apart = sorted({many // 2, many * 5 // 8, many * 3 // 4})
+        paces = sorted(
+            (seen[at][1] - seen[at + by][1]) / (seen[at + by][0] - seen[at][0])
+            for by in apart
+            for at in range(many - by)
+        )
+        pace, slow, fast = median(paces), paces[len(paces) // 10], paces[-1 - len(paces) // 10]
+        if pace <= 0 or free / pace >= LONGEST_S:
+            return None
+        return FullIn(free / pace, free / fast, free / slow if slow > 0 and free / slow < LONGEST_S else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.capacity.cost import Pace
-from mission_tui.fleet.capacity.reference_runs import differences, reference_runs
+from mission_tui.fleet.capacity.reference_runs import ReferenceRun, differences, pace_of_several, reference_runs
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
@@ -28,6 +28,7 @@ _RUNS = 200
 """So many are looked at, the live ones and the newest ended ones."""
 
 _FILES = 8
+_ALIKE = 5
 
 
 class PastRunSource(Protocol):
@@ -64,11 +65,17 @@ def _as_fast(spec: Spec, other: Spec) -> bool:
 def _pace(memory: PastRunSource, spec: Spec) -> Pace | None:
     store, waiting = memory.store, memory.waiting
     runs = [store.run(run_id) for run_id in islice((it for it in store.run_ids() if it not in waiting), _RUNS)]
+    here: list[ReferenceRun] = []
     for reference in reference_runs(spec, runs)[:_FILES]:
-        run = memory.run_dir(reference.run)
-        if _machine(run) in ("", platform.node()):
-            return structs.replace(reference.pace, start_s=_start_s(run))
-    return None
+        if here and len(reference.pace.differs) > len(here[0].pace.differs):
+            break
+        if _machine(memory.run_dir(reference.run)) in ("", platform.node()):
+            here.append(reference)
+    if not here:
+        return None
+    # Those with the same number of other settings may differ in others: the newest says which.
+    alike = [it.pace for it in here if it.pace.differs == here[0].pace.differs][:_ALIKE]
+    return structs.replace(pace_of_several(alike), start_s=_start_s(memory.run_dir(here[0].run)))
 
 
 def _machine(run: RunDir) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.capacity.cost import Cost, Pace, first_update_s, whole_run_s
+from mission_tui.fleet.capacity.cost import Cost, Pace, first_update_s, whole_run_range_s, whole_run_s
 from mission_tui.fleet.launch_plan import RUNS_AT_ONCE, counted_seeds, launch_words, product_words
 from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.assignment import factors
@@ -170,10 +170,12 @@ def _times(spec: Spec, pace: Pace | None, now: float) -> Iterator[str]:
         yield "   ".join(filter(None, (whole, "never run here, so its speed is not known; Ctrl-T measures it")))
         return
     first = numbers.duration(first_update_s(spec, pace))
-    whole = numbers.duration(whole_run_s(spec, pace))
+    between = whole_run_range_s(spec, pace)
+    whole = numbers.duration(whole_run_s(spec, pace)) if between is None else numbers.duration_range(*between)
     yield f"first update after {first}   whole run {whole}"
+    others = f" and {pace.runs - 1} before it" if pace.runs > 1 else ""
     but = f", but it had {differs}" if (differs := differing(pace)) else ""
-    yield f"at {numbers.rate(pace.steps_per_s)} steps/s, as {pace.name} {numbers.ago(pace.t, now)}{but}"
+    yield f"at {numbers.rate(pace.steps_per_s)} steps/s, as {pace.name} {numbers.ago(pace.t, now)}{others}{but}"
 
 
 def _beginning(costs: Sequence[Cost]) -> Part:

@@ -187,7 +187,7 @@ def _full_soon(host: HostMeters) -> list[_Piece]:
     if left is None or left > _FULL_SHOWN_S:
         return []
     style = colours.WARN if left < _FULL_SOON_S else colours.QUIET
-    return [_Piece(f", full in {numbers.duration(left)}", style, 2)]
+    return [_Piece(f", full in {numbers.until_full(host)}", style, 2)]
 
 
 def _fill_style(used: int | None, total: int | None) -> Style:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.capacity.cost import Pace, first_update_s, whole_run_s
-from mission_tui.fleet.capacity.reference_runs import differences, reference_runs
+from mission_tui.fleet.capacity.cost import Pace, first_update_s, whole_run_range_s, whole_run_s
+from mission_tui.fleet.capacity.reference_runs import differences, pace_of_several, reference_runs
 from mission_tui.fleet.events.journal import RunCreated
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
@@ -89,3 +89,18 @@ def test_differences_say_what_the_other_had() -> None:
     """Lists and truths as they are written, what nobody wrote as that."""
     other = structs.replace(of_ppo(net_arch=(64, 64), batch_size=None), run=RunSpec(compile=True))
     assert differences(SPEC, other) == ("ppo.batch_size not written", "ppo.net_arch [64, 64]", "run.compile true")
+
+
+def test_the_price_of_several_runs_is_their_median_with_a_range() -> None:
+    """One slow run among three hardly moves the time that a launch is said to take, and the range has it."""
+    paces = [
+        structs.replace(PACE, steps_per_s=at, low_steps_per_s=at - 2, high_steps_per_s=at + 2)
+        for at in (8.0, 32.0, 34.0)
+    ]
+    pace = pace_of_several(paces)
+    assert (pace.name, pace.steps_per_s, pace.runs) == (PACE.name, 32.0, 3)
+    assert (pace.low_steps_per_s, pace.high_steps_per_s) == (6.0, 36.0)
+    assert whole_run_s(SPEC, pace) == pytest.approx(1024 / 32)
+    assert whole_run_range_s(SPEC, pace) == pytest.approx((1024 / 36, 1024 / 6))
+    assert whole_run_range_s(SPEC, PACE) is None
+    assert whole_run_range_s(structs.replace(SPEC, run=RunSpec(duration_s=60.0)), pace) is None
