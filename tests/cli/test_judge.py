@@ -147,7 +147,7 @@ def test_limits_are_the_users_then_those_of_the_file_given(capsys: pytest.Captur
     assert judged(capsys, "sick.csv")["findings"] == []
     (tmp_path / "strict.toml").write_text('[kl-persistent]\nact = "notify"\nwarning = 1.8\n')
     (finding,) = judged(capsys, "sick.csv", "--health", "strict.toml")["findings"]
-    assert "u > 1.8" in finding["sentence"]
+    assert "more than 1.8 x the safe KL" in finding["sentence"]
     own.write_text("[kl-persistant]\n")
     assert "did you mean 'kl-persistent'" in refused(capsys, "sick.csv", code=78)
 

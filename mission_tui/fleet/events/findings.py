@@ -80,7 +80,9 @@ class Finding(Struct, frozen=True, omit_defaults=True):
 
     @property
     def proposal(self) -> str:
-        """The advice with the exact assignments it proposes, as one would type them."""
+        """The advice with the exact assignments it proposes, as one would type them; what it undoes it names itself."""
+        if self.undo:
+            return self.advice
         return " ".join((self.advice, *(f"--set {assignment}" for assignment in self.advice_set)))
 
 

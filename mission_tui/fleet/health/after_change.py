@@ -83,7 +83,6 @@ class AfterChange(Rule):
     """Called by the judge like a rule, and told of changes and of symptoms. It outlives changed settings."""
 
     id = "after-change"
-    goes_on = True
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
@@ -99,6 +98,7 @@ class AfterChange(Rule):
         self._symptoms: dict[str, Severity] = {}
         self._harm: Severity | None = None
         self._largest: tuple[float, float] = 0.0, 0.0
+        self._told_undo: Undo = ""
         self._best = -math.inf
         self._gone = 0
         self._gone_at: int | None = None
@@ -173,6 +173,7 @@ class AfterChange(Rule):
             self._measure(row)
             if self._harm is not None or self.watches(row.update):
                 self._harm = self._harmed(row)
+            self.retell = _doubled(row.update - self._since - 1) or self.undo != self._told_undo
         return self.severity
 
     def explain(self, severity: Severity) -> Explanation:
@@ -181,6 +182,7 @@ class AfterChange(Rule):
         signal = _RETURN if row is not None and self._fall(row) > 0.0 else _KL
         cause = pressure_sentence(settings, learning_rate_of(row, settings))
         advice, words, undo = self._remedy()
+        self._told_undo = undo
         return Explanation(
             sentence="; ".join((self._told(row), ", ".join(self._effects(row)))).rstrip("; "),
             cause=cause if _presses(self._changed) else "what other rules found since is listed below",
@@ -252,8 +254,7 @@ class AfterChange(Rule):
             if was and now and max(was, now) >= 1.5 * min(was, now):
                 times = f"x {rounded(now / was)}" if now > was else f"/ {rounded(was / now)}"
                 return f"the learning rate {times} ({was:.3g} → {now:.3g})"
-        key = changed.name.partition(".")[2] if changed.name.startswith("ppo.") else changed.name
-        return f"{key.replace('learning_rate', 'the learning rate')} {changed.was} → {changed.now}"
+        return f"{'the learning rate' if changed.name == RATE else _key(changed.name)} {changed.was} → {changed.now}"
 
     def _effects(self, row: Row | None) -> list[str]:
         """What came of it, in the order in which it happens: large steps, no choice, another return."""
@@ -281,13 +282,10 @@ class AfterChange(Rule):
         if not all(words):
             return "undo your change: resume from the last good checkpoint with the settings of before", (), ""
         live = all(it.name in LIVE_KEYS for it in self._changed)
+        back = ", ".join(f"{_key(it.name)} {it.now} → {it.was}" for it in self._changed)
         if harmed or not live:
-            return (
-                "undo your change, and go back to the last good checkpoint with the settings of before",
-                words,
-                "back",
-            )
-        return "undo your change while it trains: the policy is not harmed yet", words, "set"
+            return f"undo your change ({back}), from the last good checkpoint before it", words, "back"
+        return f"undo your change ({back}) while it trains: the policy is not harmed yet", words, "set"
 
 
 def _joined(first: tuple[Changed, ...], then: tuple[Changed, ...]) -> tuple[Changed, ...]:
@@ -297,6 +295,15 @@ def _joined(first: tuple[Changed, ...], then: tuple[Changed, ...]) -> tuple[Chan
         old = known.get(it.name)
         known[it.name] = it if old is None else Changed(it.name, old.was, it.now, old.undo)
     return tuple(it for it in known.values() if it.was != it.now)
+
+
+def _key(name: str) -> str:
+    return name.removeprefix("ppo.")
+
+
+def _doubled(updates: int) -> bool:
+    """Whether what lasts is told anew after so many updates: 1, 2, 4, 8, ..."""
+    return updates > 0 and updates & (updates - 1) == 0
 
 
 def _presses(changed: tuple[Changed, ...]) -> bool:

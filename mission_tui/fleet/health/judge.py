@@ -175,9 +175,8 @@ class HealthJudge:
                 changed += self._follow(rule, severity, row.update, row.t)
         if self._after_change in self._rules:
             # What other rules found in this update is part of how bad it is.
-            story, known = self._after_change, self._incidents.get(self._open.get(AfterChange.id, ""))
-            turned = known is not None and known.undo != story.undo
-            changed += self._follow(story, story.severity, row.update, row.t, anew=turned)
+            story = self._after_change
+            changed += self._follow(story, story.severity, row.update, row.t)
         # What was told twice of one incident, as symptoms came in, is told as it is in the end.
         return list({(finding.id, finding.state): finding for finding in changed}.values())
 
@@ -316,7 +315,7 @@ class HealthJudge:
             return [self._clear(rule.id)] if known else []
         if known is None:
             return self._opened(rule, severity, update, t)
-        if severity == known.severity and not anew and not (rule.goes_on and _due(update - known.first_update)):
+        if severity == known.severity and not (anew or rule.retell):
             return []
         words = self._explain(rule, severity, known.part_of)
         if severity == known.severity and (words.sentence, words.undo) == (known.sentence, known.undo):
@@ -464,11 +463,6 @@ def _worded(finding: Finding, words: Explanation, severity: Severity, update: in
         threshold=words.threshold,
         window=words.window,
     )
-
-
-def _due(updates: int) -> bool:
-    """Whether what lasts is told anew after so many updates: 1, 2, 4, 8, ..."""
-    return updates > 0 and updates & (updates - 1) == 0
 
 
 def _moment(t: float) -> float:

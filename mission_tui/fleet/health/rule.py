@@ -82,8 +82,8 @@ class Rule:
     """One rule of one attempt. It sees every update once, in order, and keeps its own bounded windows."""
 
     id: ClassVar[str]
-    goes_on: ClassVar[bool] = False
-    """Whether what it says of an open incident is told anew while that lasts, and not only when it gets worse."""
+    retell = False
+    """Whether the newest update gives an open incident other words; else they change with its severity."""
 
     def __init__(self, context: RuleContext) -> None:
         self.context = context

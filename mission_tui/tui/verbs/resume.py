@@ -234,9 +234,8 @@ def _advice(view: RunView, finding: Finding, checkpoint: str) -> Proposal:
     later = "What it learned after that is left behind."
     if view.state in ALIVE:
         fate = f"{view.name} is training now: it is stopped, and then goes on from {origin}. {later}"
-        return Proposal(
-            f"Stop {view.name} and go on as advised?", (advice, fate, *_gentler(finding)), "stop it and apply"
-        )
+        asked = f"Undo your change of {view.name}?" if finding.undo else f"Stop {view.name} and go on as advised?"
+        return Proposal(asked, (advice, fate, *_gentler(finding)), "stop it and apply")
     fate = f"{view.name} goes on as another attempt from {origin}. {later}"
     return Proposal(f"Go on with {view.name} as advised?", (advice, fate), "apply")
 

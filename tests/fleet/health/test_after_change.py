@@ -167,6 +167,9 @@ def test_without_a_change_symptoms_belong_to_the_earliest_cause() -> None:
     found = {finding.rule: finding for finding in judge.findings}
     assert found["policy-frozen"].part_of == found["entropy-collapse"].part_of == "kl-persistent-1-55"
     assert found["kl-persistent"].state == "open"
+    assert found["kl-persistent"].sentence == (
+        "updates 51-58 changed the policy too much: more than 2 x the safe KL; it has not moved since"
+    )
 
 
 def test_a_rule_that_is_off_tells_nothing_and_links_nothing() -> None:

@@ -46,7 +46,7 @@ def test_five_of_eight_open_one_incident() -> None:
     ]
     finding = changes[0]
     assert (finding.id, finding.rule) == ("kl-persistent-1-7", "kl-persistent")
-    assert finding.sentence == "KL outside the trust region: u > 2 in 5 of 7 updates, median 2.1"
+    assert finding.sentence == "5 of the updates 2-7 changed the policy too much: more than 2 x the safe KL"
     assert [line["u"] for line in finding.evidence] == [1.0, 2.1, 2.1, 1.0, 2.1, 2.1, 2.1]
 
 
@@ -59,7 +59,7 @@ def test_a_return_that_stops_improving_later_is_told_as_it_is() -> None:
     finding = judged(lines)[-1]
     assert (finding.rule, finding.severity) == ("kl-persistent", "critical")
     assert finding.sentence == (
-        "KL not back in the trust region: u was > 4 and not yet < 2.5 for 8 updates, median 3, "
+        "updates 1-19 changed the policy too much: more than 4 x the safe KL; those since still 3 x at the median, "
         "and the return is not improving"
     )
 

@@ -90,8 +90,8 @@ def test_it_clears_when_the_run_calms_down() -> None:
 def test_the_sentence_compares_with_the_run_itself() -> None:
     """Both medians, and where the usual one was taken."""
     words = judged(KlCreep, noisy(creeping(1.5)), SETTINGS).words[0]
-    assert words.sentence.startswith("KL creeps up: the median u of 20 updates is 1.1; ")
-    assert words.sentence.endswith("it was 0.31 around update 59")
+    assert words.sentence.startswith("KL creeps up: 1.1 x the safe KL at the median of 20 updates; ")
+    assert words.sentence.endswith("it was 0.31 x around update 59")
     assert words.threshold == pytest.approx(0.02)
     assert len(words.evidence) == 12
 

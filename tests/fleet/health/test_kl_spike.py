@@ -32,7 +32,8 @@ def test_a_fall_after_a_spike_is_critical() -> None:
     seen = after_spike(59.0, 57.0, 53.0, 48.0, 40.0, 40.0, 52.0, 52.0, 58.0)
     assert seen.changes == [(63, "info"), (64, "critical"), (69, None)]
     assert seen.words[1].sentence == (
-        "update 61 moved the policy by u = 40, 80 x its usual 0.5; the return fell from 59 to 48, 20% of its range"
+        "update 61 changed the policy too much: 40 x the safe KL, 80 x its usual KL; the return fell from 59 to 48, "
+        "20% of its range"
     )
     assert seen.words[1].advice.startswith("roll back to the last good checkpoint from before update 61")
     assert [line["update"] for line in seen.words[1].evidence] == [61, 62, 63, 64]
@@ -44,7 +45,7 @@ def test_the_spike_that_did_it_is_named() -> None:
     for n, ret in enumerate([59.0, 60.0, 60.0, 61.0, 40.0], start=61):
         lines.append(row(n, {"approx_kl": 0.8 if n in (61, 64) else 0.01, "clip_range": 0.2, "ret": ret}))
     [words] = judged(KlSpike, lines).words
-    assert words.sentence.startswith("update 64 moved the policy")
+    assert words.sentence.startswith("update 64 changed the policy")
 
 
 def test_what_never_recovers_stays_critical() -> None:

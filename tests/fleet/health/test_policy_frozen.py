@@ -48,7 +48,10 @@ def test_small_updates_are_a_warning_below_the_best_return() -> None:
     """Twenty of them, once the return has been flat at half of the run's best for ten."""
     seen = then(SMALL, ret=20.0)
     assert seen.changes == [(60, "info"), (74, "warning")]
-    assert "u < 0.02 in 20 updates, median 0.015; the return stands at" in seen.words[1].sentence
+    assert (
+        "KL below 0.02 x the safe KL in 20 updates, 0.015 x at the median; the return stands at"
+        in seen.words[1].sentence
+    )
     assert seen.words[1].threshold == pytest.approx(0.0004)
 
 

@@ -139,8 +139,8 @@ class Steps:
         wide = median > limits.warning_leave or largest > self._context.limits.kl_spike.u
         kind = "" if wide else ", which is not much (did the environment or its rewards change?)"
         cause = (
-            f"the last {len(self._us)} updates moved the policy by u {rounded(median)} at the median and by "
-            f"u {rounded(largest)} at most{kind}; {pressure}"
+            f"the last {len(self._us)} updates changed the policy by {rounded(median)} x the safe KL at the median and "
+            f"by {rounded(largest)} x at most{kind}; {pressure}"
         )
         if wide:
             return cause, *smaller_update_advice(settings, row)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
+from dataclasses import dataclass
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
@@ -20,7 +21,18 @@ from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, Ru
 from mission_tui.fleet.health.trust_region import HIGH_PRESSURE, StepScale, smaller_update_advice
 
 EARLY_SHARE = 0.25
+NO_STEP, STILL_FOR = 1e-5, 2
+"""A KL that is only rounding, for so many updates: the policy stands still."""
 TAGS = ("train/approx_kl", "train/clip_range", "train/learning_rate", "train/n_epochs_done", "rollout/ep_rew_mean")
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """The updates `first` to `last`, of which `hot` went too far."""
+
+    first: int
+    last: int = 0
+    hot: int = 0
 
 
 class KlPersistent(Rule):
@@ -36,6 +48,8 @@ class KlPersistent(Rule):
         self._high = Hysteresis(limits.needed, limits.window)
         self._very_high = Hysteresis(limits.needed, limits.window)
         self._stagnant = Hysteresis(1, limits.window)
+        self._hot: dict[Severity, _Stretch] = {}
+        self._still = 0
         self._success = Success(context)
 
     def judge(self, row: Row) -> Severity | None:
@@ -55,6 +69,7 @@ class KlPersistent(Rule):
             cut_short, limits = self._cut_short(row), self._limits
             self._high.update(over=u > limits.warning or cut_short, calm=u < limits.warning_leave and not cut_short)
             self._very_high.update(over=u > limits.critical, calm=u < limits.critical_leave)
+            self._follow(row, u)
         if not (self._high.on or self._very_high.on):
             return None
         if self._success.rises_now:
@@ -84,28 +99,45 @@ class KlPersistent(Rule):
             window=self._limits.window,
         )
 
+    def _follow(self, row: Row, u: float) -> None:
+        """Which updates went too far, since the first of those that are counted now."""
+        limits = self._limits
+        for severity, level, on in (
+            ("warning", limits.warning, self._high),
+            ("critical", limits.critical, self._very_high),
+        ):
+            known = self._hot.get(severity)
+            if known is not None and not on.on and not on.count:
+                del self._hot[severity]
+            elif u > level:
+                known = known or _Stretch(row.update)
+                self._hot[severity] = _Stretch(known.first, row.update, known.hot + 1)
+        still = row.metrics["train/approx_kl"] < NO_STEP and row.metrics.get("train/clip_fraction", 0.0) == 0.0
+        self._still = self._still + 1 if still else 0
+        self.retell = self._still == STILL_FOR
+
     def _sentence(self, severity: Severity, level: float) -> str:
         very = severity == "critical"
-        watched = self._very_high if very else self._high
         cut_short = sum(self._cut_short(row) for row, _ in self._rows)
         if not very and cut_short >= self._limits.needed:
             return (
                 f"target_kl ended {cut_short} of {len(self._rows)} updates within a quarter of their epochs: "
                 "the first gradient steps already go too far"
             )
-        median = statistics.median(u for _, u in self._rows)
         tail = ", and the return is not improving" if very else ""
-        if watched.count < self._limits.needed:
+        if self._still >= STILL_FOR:
+            tail = "; it has not moved since"
+        hot = self._hot.get("critical" if very else "warning")
+        watched, median = self._very_high if very else self._high, statistics.median(u for _, u in self._rows)
+        if hot is None:
+            return f"KL is not back where it is safe: {rounded(median)} x the safe KL at the median{tail}"
+        who = f"updates {hot.first:,}-{hot.last:,}"
+        if hot.hot < hot.last - hot.first + 1:
+            who = f"{hot.hot:,} of the {who}"
+        if watched.count < self._limits.needed and self._still < STILL_FOR:
             # It entered earlier, and what has become worse since is the return.
-            leave = self._limits.critical_leave if very else self._limits.warning_leave
-            return (
-                f"KL not back in the trust region: u was > {level:g} and not yet < {leave:g} for {self._limits.window} "
-                f"updates, median {rounded(median)}{tail}"
-            )
-        return (
-            f"KL outside the trust region: u > {level:g} in {watched.count} of {watched.looks} updates, "
-            f"median {rounded(median)}{tail}"
-        )
+            tail = f"; those since still {rounded(median)} x at the median{tail}"
+        return f"{who} changed the policy too much: more than {level:g} x the safe KL{tail}"
 
     def _cut_short(self, row: Row) -> bool:
         settings, done = self.context.settings, row.metrics.get("train/n_epochs_done")

@@ -67,7 +67,7 @@ class KlCreep(Rule):
         return "info" if self._on else None
 
     def explain(self, severity: Severity) -> Explanation:
-        """From which u to which, and what else changed on the way."""
+        """From which KL to which, and what else changed on the way."""
         assert self._usual is not None
         assert self._usual_row is not None
         row, settings, limits = self._rows[-1], self.context.settings, self._limits
@@ -76,8 +76,8 @@ class KlCreep(Rule):
         gentle, assignments = smaller_update_advice(settings, row)
         now = statistics.median(self._recent)
         return Explanation(
-            sentence=f"KL creeps up: the median u of {limits.window} updates is {rounded(now)}; "
-            f"it was {rounded(math.exp(self._usual[0]))} around update {self._usual_row.update:,}",
+            sentence=f"KL creeps up: {rounded(now)} x the safe KL at the median of {limits.window} updates; it was "
+            f"{rounded(math.exp(self._usual[0]))} x around update {self._usual_row.update:,}",
             cause=f"{cause}; since then: {changed}" if changed else cause,
             advice=f"watch the return; if it stops improving, {gentle}",
             advice_set=assignments,

@@ -72,8 +72,8 @@ class KlSpike(Rule):
         gentle, assignments = smaller_update_advice(settings, row)
         shown = [row, *(later for later in self._rows if later.update > row.update)]
         return Explanation(
-            sentence=f"update {row.update:,} moved the policy by u = {rounded(u)}, {rounded(u / max(median, 1e-9))} x "
-            f"its usual {rounded(median)}{self._fallen()}",
+            sentence=f"update {row.update:,} changed the policy too much: {rounded(u)} x the safe KL, "
+            f"{rounded(u / max(median, 1e-9))} x its usual KL{self._fallen()}",
             cause=f"{cause}; just before: {changed}" if changed else cause,
             advice=f"roll back to the last good checkpoint from before update {row.update:,}, and {gentle}",
             advice_set=assignments,

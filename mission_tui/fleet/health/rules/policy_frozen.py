@@ -193,11 +193,12 @@ class PolicyFrozen(Rule):
         median = statistics.median(u for _, u in self._rows)
         if self._still.on:
             return (
-                f"the policy hardly moves: u < {limits.u:g} in {limits.updates} updates, median {rounded(median)}{at}"
+                f"the policy hardly moves: KL below {limits.u:.2g} x the safe KL in {limits.updates} updates, "
+                f"{rounded(median)} x at the median{at}"
             )
         return (
-            f"the policy hardly moves: nothing clipped and u < {limits.idle_u:g} in {limits.updates} updates, "
-            f"median {rounded(median)}{at}"
+            f"the policy hardly moves: nothing clipped and KL below {limits.idle_u:.2g} x the safe KL in "
+            f"{limits.updates} updates, {rounded(median)} x at the median{at}"
         )
 
 
