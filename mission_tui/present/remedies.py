@@ -38,7 +38,7 @@ def proof(finding: Finding) -> str:
 
     docs/health/advice.md has each of them.
     """
-    if not finding.advice_set:
+    if not finding.advice_set or finding.undo:
         return ""
     helped, tried = FOLLOWED.get((finding.rule, finding.advice_set[0].partition("=")[0]), (0, 0))
     if tried < ENOUGH_FOLLOWED:

@@ -68,7 +68,7 @@ def finding_rows(
     rows.append([(f"  {word}", style), (f"  {lasted}", colours.QUIET)])
     rows += _labelled("cause", finding.cause, width)
     rows += _labelled("advice", finding.proposal, width) if finding.proposal else []
-    if finding.state != "cleared" and not finding.undo and (proven := proof(finding)):
+    if finding.state != "cleared" and (proven := proof(finding)):
         rows += _labelled("", proven, width)
     if details is not None and details.spec.run.command is None and not finding.undo:
         for at, said in enumerate(setting_changes(finding.advice_set, details.spec, details.effective)):

@@ -102,10 +102,9 @@ class KlPersistent(Rule):
     def _follow(self, row: Row, u: float) -> None:
         """Which updates went too far, since the first of those that are counted now."""
         limits = self._limits
-        for severity, level, on in (
-            ("warning", limits.warning, self._high),
-            ("critical", limits.critical, self._very_high),
-        ):
+        levels: tuple[tuple[Severity, float, Hysteresis], ...]
+        levels = ("warning", limits.warning, self._high), ("critical", limits.critical, self._very_high)
+        for severity, level, on in levels:
             known = self._hot.get(severity)
             if known is not None and not on.on and not on.count:
                 del self._hot[severity]
