@@ -9,12 +9,14 @@ from msgspec import structs
 from rich.cells import cell_len
 
 from mission_tui.fleet.views.seed_group import SeedGroup
-from mission_tui.tui.drawing.strips import clause, fit_middle, fit_name
+from mission_tui.tui.drawing.strips import clause, fit_middle, fit_name, whole_hints
 from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.sections.tabs import learn
+from mission_tui.tui.state.fleet_view_state import RUN_TABS
 from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.charts import ComparisonChart
 from mission_tui.tui.widgets.choices import Choices
+from mission_tui.tui.widgets.detail import tab_line
 from mission_tui.tui.widgets.group_cells import GROUP_CELLS
 from tests.tui.fleets import KL_FINDING, LIVE, NOW, a_fleet, ended
 from tests.tui.sides import a_side
@@ -195,3 +197,32 @@ def test_a_name_that_is_cut_keeps_its_last_part() -> None:
     assert fit_name("a-name-whose-end-is-rather_enlarged", 12) == fit_middle("a-name-whose-end-is-rather_enlarged", 12)
     for width in range(1, 30):
         assert cell_len(fit_name("standard-lr3e-4-ent0.01-s2", width)) == width
+
+
+@pytest.mark.parametrize("tab", ["learn", "health", "journal", "log"])
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_no_tab_is_cut(tab: str, width: int) -> None:
+    """The shown one is always in sight with its neighbours; a sign at the end says that there are more."""
+    text = tab_line(LIVE[0], tab, width, focused=False, named=False, names=RUN_TABS).text
+    words = [word for word in re.split(r"[^a-z]+", text) if word]
+    assert tab in words
+    assert set(words) <= set(RUN_TABS)
+    assert ("‹" in text, "›" in text) == (words[0] != RUN_TABS[0], words[-1] != RUN_TABS[-1])
+
+
+def test_hints_are_whole_or_not_there() -> None:
+    """The last one stays: it is how one gets away."""
+    hints = " Ctrl-S start  Ctrl-T try  Tab next  Esc back"
+    assert whole_hints(hints, 80) == hints
+    assert whole_hints(hints, 40) == " Ctrl-S start  Ctrl-T try  Esc back"
+    assert whole_hints(hints, 12) == " Esc back"
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24)])
+async def test_a_long_toast_leaves_the_first_hints_in_sight(size: tuple[int, int]) -> None:
+    """Of a paused run that is how it goes on."""
+    paused = structs.replace(LIVE[0], state="paused", phase=None)
+    async with staged(a_fleet((paused, *LIVE[1:])), size) as stage:
+        stage.app.app_context.toast("4 runs need 4 cores and you have 2: " + "each at half speed " * 5, seconds=60.0)
+        await stage.until(lambda: any("half" in line for line in stage.lines()[-3:]))
+        assert stage.lines()[-1].startswith(" r resume ")

@@ -37,7 +37,7 @@ _STAND_INS = {
     **dict(zip("─━╸│▓░·×±", "-=>|#.?x~", strict=True)),
     **dict.fromkeys("║┃▏▎▍▌▋▊▉▐", "|"),
     **dict.fromkeys("═╌╍", "-"),
-    **dict(zip("–—‘’“”", "--''\"\"", strict=True)),
+    **dict(zip("–—‘’“”‹›", "--''\"\"<>", strict=True)),
 }
 
 

@@ -182,6 +182,15 @@ def key_at(hints: str, place: int) -> str | None:
     return None
 
 
+def whole_hints(hints: str, width: int) -> str:
+    """As many hints as fit, none of them cut: those before the last one give way, which is how one gets away."""
+    words = re.split(r" {2,}", hints.strip())
+    lead = hints[: len(hints) - len(hints.lstrip())]
+    while len(words) > 1 and cell_len(lead + "  ".join(words)) > width:
+        del words[-2]
+    return lead + "  ".join(words) if cell_len(hints) > width else hints
+
+
 def _key(word: str) -> str | None:
     if word.startswith("Ctrl-"):
         return f"ctrl+{word.removeprefix('Ctrl-').lower()}"

@@ -58,9 +58,11 @@ def _title(content: Content, entry: Entry) -> Iterator[list[Part]]:
         yield [*parts, (f": {content.trouble or 'asking…'}", colours.QUIET)]
         return
     axis = "" if content.kind == "linear" else f", {content.kind}"
-    said = f" over {content.over}{axis}" if _drawn(content) else ": fewer than two points so far"
-    parts.append((said, colours.QUIET))
-    yield [*parts, *content.limits]
+    if _drawn(content):
+        yield [*parts, (f" over {content.over}{axis}", colours.QUIET), *content.limits]
+    else:
+        yield [*parts, (":", colours.QUIET)]
+        yield from ([(f" {word}", colours.QUIET)] for word in ("fewer than two", "points so far"))
     yield [("  ", colours.INK), *_newest(content, entry)]
     if entry.curve.broken:
         yield [("  ", colours.INK), _broken(entry.curve)]

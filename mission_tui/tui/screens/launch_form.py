@@ -17,7 +17,7 @@ from textual.widgets import Input, Static, TextArea
 
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.strips import line, wrap
+from mission_tui.tui.drawing.strips import line, whole_hints, wrap
 from mission_tui.tui.screens.form_sheets import SmokeScreen, save_preset
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
@@ -266,7 +266,7 @@ def _about_preset(preset: PresetChoice, sought: str, width: int) -> str:
     search = f"search: {sought}" if sought else "letters search"
     keys = f"Enter starts {preset.name} as below  Tab fills in first  {search}"
     whole = f"{keys}   {preset.description}"
-    return whole if preset.description and cell_len(whole) <= width else keys
+    return whole if preset.description and cell_len(whole) <= width else whole_hints(keys, width)
 
 
 def _usable(app_context: AppContext) -> list[PresetChoice]:

@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.strips import key_at, line, literal, wrap
+from mission_tui.tui.drawing.strips import key_at, line, literal, whole_hints, wrap
 from mission_tui.tui.widgets.lines import ScrollLines
 
 Answer = TypeVar("Answer")
@@ -102,12 +102,12 @@ class HintLine(ScrollLines):
     """`said` gives the words; hints in them are two blanks apart and begin with their key."""
 
     def __init__(self, said: Callable[[], str], *, id: str) -> None:  # noqa: A002 - Textual's own parameter name
-        super().__init__(lambda width: [line([(said(), colours.QUIET)], width)], id=id)
+        super().__init__(lambda width: [line([(whole_hints(said(), width), colours.QUIET)], width)], id=id)
         self._said = said
 
     def on_click(self, event: events.Click) -> None:
         """A click presses the key."""
-        if (key := key_at(self._said(), event.x)) is not None:
+        if (key := key_at(whole_hints(self._said(), self.size.width), event.x)) is not None:
             self.app.simulate_key(key)
 
 

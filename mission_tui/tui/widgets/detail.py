@@ -92,6 +92,26 @@ def _group_line(group: SeedGroup, shown: RunView, width: int) -> Strip:
     return line([*parts, (which if cell_len(literal(which)) <= room else "", colours.QUIET)], width)
 
 
+def _in_sight(titles: dict[str, str], tab: str, width: int) -> dict[str, str]:
+    """The tabs around the shown one that have room, none of them cut, and at either end a sign that there are more."""
+    names = list(titles)
+    first, last = 0, len(names)
+    at = names.index(tab) if tab in titles else 0
+
+    def cells() -> int:
+        signs = (2 if first else 0) + (2 if last < len(names) else 0)
+        return sum(cell_len(titles[name]) + 1 for name in names[first:last]) + signs
+
+    while last - first > 1 and cells() > width:
+        first, last = (first + 1, last) if at - first > last - 1 - at else (first, last - 1)
+    shown = {name: titles[name] for name in names[first:last]}
+    if first:
+        shown[names[first]] = f"‹ {shown[names[first]]}"
+    if last < len(names):
+        shown[names[last - 1]] = f"{shown[names[last - 1]]} ›"
+    return shown
+
+
 def tab_line(
     view: RunView,
     tab: str,
@@ -105,7 +125,9 @@ def tab_line(
     """One strip; the run's name gives way before the tabs do, and before them the blanks between them."""
     rule = colours.KEY if focused else colours.LINE
     asking = len(alarms(view))
-    titles = {name: f"{name} {asking}" if name == "health" and asking else name for name in names}
+    titles = _in_sight(
+        {name: f"{name} {asking}" if name == "health" and asking else name for name in names}, tab, width
+    )
     wide = sum(map(cell_len, titles.values())) + 3 * len(titles) + 1 + (cell_len(note) + 3 if note else 0)
     gap = " " if wide <= width else ""
     tabs: list[Part] = []
