@@ -65,11 +65,9 @@ class ScreenProcess:
             raise
         finally:
             os.close(slave)
-
-    @property
-    def pid(self) -> int:
-        """Of the screen, which leads its session."""
-        return self._process.pid
+        self._watched = [self._master]
+        with suppress(OSError):  # not with every container; the terminal then says alone when nobody has it
+            self._watched.append(os.pidfd_open(self._process.pid))
 
     async def read(self) -> bytes:
         """What it wrote since, once there is something; empty when it has ended."""
@@ -77,9 +75,12 @@ class ScreenProcess:
             try:
                 return os.read(self._master, CHUNK)
             except BlockingIOError:
+                # A job that a shell there left behind keeps the terminal open.
+                if self._process.poll() is not None:
+                    return b""
                 loop = asyncio.get_running_loop()
-                await self._wait(loop.add_reader, loop.remove_reader)
-            except OSError:  # EIO: the session's leader is gone, and the terminal with it
+                await _ready(self._watched, loop.add_reader, loop.remove_reader)
+            except OSError:  # EIO: nobody has it open
                 return b""
 
     async def write(self, data: bytes) -> None:
@@ -89,7 +90,7 @@ class ScreenProcess:
                 data = data[os.write(self._master, data) :]
             except BlockingIOError:
                 loop = asyncio.get_running_loop()
-                await self._wait(loop.add_writer, loop.remove_writer)
+                await _ready([self._master], loop.add_writer, loop.remove_writer)
             except OSError:
                 return
 
@@ -100,7 +101,8 @@ class ScreenProcess:
 
     async def end(self) -> None:
         """Take its terminal away and wait until it has ended. What the screen has started, runs above all, goes on."""
-        os.close(self._master)
+        for fd in self._watched:
+            os.close(fd)
         deadline = time.monotonic() + GRACE_S
         while self._process.poll() is None and time.monotonic() < deadline:  # noqa: ASYNC110 - a process
             await asyncio.sleep(_POLL_S)
@@ -110,10 +112,14 @@ class ScreenProcess:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
-    async def _wait(self, add: _Register, remove: Callable[[int], object]) -> None:
-        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        add(self._master, lambda: None if ready.done() else ready.set_result(None))
-        try:
-            await ready
-        finally:
-            remove(self._master)
+
+async def _ready(fds: Sequence[int], add: _Register, remove: Callable[[int], object]) -> None:
+    """Wait until one of `fds` can be read, or written."""
+    ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    for fd in fds:
+        add(fd, lambda: None if ready.done() else ready.set_result(None))
+    try:
+        await ready
+    finally:
+        for fd in fds:
+            remove(fd)

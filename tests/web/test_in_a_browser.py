@@ -29,6 +29,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, s
     """A shell whose run of CartPole trains for as long as the tests look at it."""
     with opened(tmp_path_factory.mktemp("browser")) as shell:
         (run,) = shell.launch("tiny", "--name", "cart")
+        shell.environ.update(SHELL="/bin/sh", PS1="ready> ")
         shell.advancing(run)
         yield shell, run
 
@@ -43,6 +44,14 @@ async def browser() -> AsyncIterator[browsers.Browser]:
 def living(processes: list[psutil.Process]) -> list[psutil.Process]:
     """Those that have not ended, whether or not anybody has asked how."""
     return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+
+ENDED = """
+new Promise(done => setInterval(
+  () => getComputedStyle(document.querySelector(".ended")).display == "block" && done(true), 20
+))
+"""
+"""True once the page says that its screen has ended."""
 
 
 def says_paused(page: browsers.Page, really: bool) -> bool:
@@ -92,8 +101,9 @@ async def test_a_live_run_is_seen_and_read_only_keys_only_look(
 async def test_with_control_keys_act_and_ctrl_c_ends_the_screens_but_no_run(
     trained: tuple[Shell, str], browser: browsers.Browser
 ) -> None:
-    """`p` pauses the run, and `r` goes on with it. Ctrl-C, with the page still open, leaves no process of the server;
-    the page says what happened. A server that is killed takes its screens with it as well.
+    """`p` pauses the run, and `r` goes on with it; `!` opens a shell, and once `q` leaves the screen the page says so,
+    while a job of that shell still goes on. Ctrl-C, with the page still open, leaves no process of the server, and one
+    that is killed takes its screens with it as well.
     """
     shell, run = trained
     with serving(shell, "--control") as server:
@@ -104,12 +114,20 @@ async def test_with_control_keys_act_and_ctrl_c_ends_the_screens_but_no_run(
             await page.press(key)
             await asyncio.to_thread(until, partial(is_now, shell, run, state), 20, state)
             await page.until(partial(says_paused, page, key == "p"), state)
+        await page.press("!")
+        await page.shows("ready> ")
+        await page.press(*"sleep 45 & echo $((41 + 1)) up", "Enter")
+        await page.shows("42 up")
+        await page.press(*"exit", "Enter")
+        await page.until(lambda: "ready> " not in page.text(), "the screen again")
+        await page.press("q")
+        assert await page.value(ENDED)
+        await page.open(server.url)
+        await page.shows("cart ")
         screens = server.screens()
-        assert screens
         assert "worth your account" in await asyncio.to_thread(server.interrupt)
         assert not living(screens)
-        shown = "getComputedStyle(document.querySelector('.ended')).display"
-        assert await page.value(f"new Promise(done => setInterval(() => {shown} == 'block' && done(true), 20))")
+        assert await page.value(ENDED)
     assert shell.view(run)["state"] == "running"
     with serving(shell) as server:
         page = await browser.page()
