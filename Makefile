@@ -16,7 +16,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: help run test test-slow test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour night
+.PHONY: help run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour night
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -38,6 +38,9 @@ test: $(INSTALLED)  ## the tests that take a second or two, always with the same
 
 test-slow: $(INSTALLED)  ## the others: trainings, faults, benchmarks
 	$(call tested,slow,test-slow)
+
+test-forked: $(INSTALLED)  ## keepers and supervisors again, every launch forked off a preloader; about a quarter of an hour
+	MISSION_TUI_PRELOAD=always $(PYTEST) -m process tests/keeper tests/supervisor
 
 # In one session: those that wait run beside those that compute.
 test-all: $(EXTRAS) lint types  ## every test, with lint, types and the optional packages
