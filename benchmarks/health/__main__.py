@@ -140,6 +140,8 @@ there. The others are further healthy runs.
 Each run is judged twice: *as ours*, with its settings and all its signals, and *as a foreign log*: the columns that
 stock SB3 would have written, and no more.
 
+Whether following the advice cures a training, construction by construction: [health/advice.md](health/advice.md).
+
 `thread-contention` has no place in the score: it judges the machine and not the learning. It warns where the threads of
 a command wait for a core more than 40 % of the time that they want to compute, for half a minute, while others keep
 cores busy, unless its speed is known not to have fallen. No row has that: `findings --replay` takes it from the

@@ -78,10 +78,14 @@ def reward_scale_sentence(row: Row, settings: Settings) -> str:
 
 
 def normalized_rewards(settings: Settings) -> tuple[str, ...]:
-    """The assignment that normalises rewards; none when they are, or when it is not known."""
+    """The assignment that normalises rewards and leaves observations as they are, since the policy knows no others;
+    none when rewards are normalised, or when it is not known.
+    """
     if settings.normalize_reward is not False:
         return ()
-    return ("env.normalize.reward=true",) if settings.normalize_obs else ("env.normalize=true",)
+    return (
+        ("env.normalize.reward=true",) if settings.normalize_obs else ("env.normalize={ obs = false, reward = true }",)
+    )
 
 
 OTHER_NAMES = {

@@ -168,8 +168,10 @@ def normalizer(env: EnvSpec) -> Normalize | None:
 
 
 def normalize(sides: Sides) -> Ruling:
-    """Statistics that appear or vanish change every input of the network."""
+    """Statistics that appear or vanish change every input of the network, unless they are of rewards alone."""
     was, now = normalizer(sides.was.env), normalizer(sides.now.env)
+    if was is None and now is not None and not now.obs:
+        return Ruling("warn", "rewards are normalized from here on: the value function has to learn their new scale")
     if was is None or now is None:
         what = "added" if was is None else "missing"
         why = f"the normalizer is {what}: the network would see inputs it was never trained on"

@@ -62,8 +62,9 @@ def updates_of(budget: str | None, pace: Pace) -> tuple[int, str]:
         updates = int(amount * _SECONDS[unit] / pace.update_s)
         said = f"each branch trains {updates} updates, about {budget} at its pace of {pace.update_s:.3g} s each"
     if not 2 <= updates <= LARGEST_BUDGET:
-        shown = f" ({said})" if said else ""
-        raise UsageError(f"--budget {budget}{shown} must be 2 to {LARGEST_BUDGET:,} updates; {LEAST_UPDATES}u is usual")
+        counted = "" if unit == "u" else f" is {updates:,} updates at the run's pace of {pace.update_s:.3g} s each, and"
+        bounds = f"must be 2 to {LARGEST_BUDGET:,} updates; {LEAST_UPDATES}u is usual"
+        raise UsageError(f"--budget {budget}{counted} {bounds}")
     return updates, said
 
 

@@ -146,7 +146,8 @@ def the_finding(runs: Runs, run_id: str, finding_id: str) -> Finding:
     findings = runs.store.run(run_id).journal.findings
     if finding_id not in findings:
         name = runs.store.view(run_id).name
-        raise UsageError(f"{name} has no finding '{finding_id}'{nearest(finding_id, findings)}")
+        others = nearest(finding_id, findings) if findings else ": it has none"
+        raise UsageError(f"{name} has no finding '{finding_id}'{others}")
     return findings[finding_id]
 
 

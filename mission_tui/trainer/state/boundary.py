@@ -121,6 +121,8 @@ def restore_learner(model: PPO, boundary: Boundary, terms: Terms = AS_IT_WAS) ->
 
 def _restore_statistics(model: PPO, state: Tree) -> None:
     normalizer = model.get_vec_normalize_env()
+    if normalizer is not None and state["normalizer"] is None and not normalizer.norm_obs:
+        return  # of rewards alone: its statistics begin here
     if (normalizer is None) != (state["normalizer"] is None):
         raise CheckpointError("env.normalize differs from the checkpoint's: its policy would see other inputs")
     if normalizer is not None:
@@ -135,7 +137,7 @@ def restore_envs(model: PPO, boundary: Boundary) -> bool:
         return False
     base.set_state(state["envs"])
     restore_frames(model.env, state.get("frames"))
-    if normalizer is not None:
+    if normalizer is not None and state["normalizer"] is not None:
         restore_normalizer(normalizer, state["normalizer"], lanes=True)
     if (memory := state.get("memory")) is not None:
         model.remember(memory)

@@ -83,7 +83,7 @@ def test_updates_without_a_return_are_passed_over() -> None:
 
 
 def test_large_steps_are_blamed_where_there_were_some() -> None:
-    """After updates of u 10 the advice ends updates early; after small ones it halves the learning rate."""
+    """After updates of u 10 the advice ends updates early; after small ones no setting is known to cure it."""
     far = {"train/approx_kl": 0.2, "train/clip_range": 0.2, "train/learning_rate": 3e-4}
     near = far | {"train/approx_kl": 0.01}
     settings = Settings(total_timesteps=1_000_000, rollout=1000, learning_rate=3e-4, gradient_steps=320)
@@ -93,9 +93,8 @@ def test_large_steps_are_blamed_where_there_were_some() -> None:
         return watch(Drawdown, falling, settings).words[-1].advice_set
 
     assert advised(far, settings) == ("ppo.target_kl=0.03",)
-    assert advised(near, settings) == ("ppo.learning_rate=0.00015",)
+    assert advised(near, settings) == ()
     assert change(SPEC, advised(far, settings)).ppo.target_kl == 0.03
-    assert change(SPEC, advised(near, settings)).ppo.learning_rate == 0.00015
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=ABSENT)

@@ -81,7 +81,11 @@ def test_large_values_ask_for_normalised_rewards_and_small_ones_for_a_lower_rate
         preset="p", env=EnvSpec(id="X", n_envs=1), ppo=PpoSpec(n_steps=2048), run=RunSpec(total_timesteps=200 * 2048)
     )
     for value_loss, cause, assignment in (
-        (900.0, "values miss returns by about 30 (root of the value loss)", "env.normalize=true"),
+        (
+            900.0,
+            "values miss returns by about 30 (root of the value loss)",
+            "env.normalize={ obs = false, reward = true }",
+        ),
         (0.1, "320 gradient steps x 0.0003 per update is 24 x the reference", "ppo.learning_rate=0.00015"),
     ):
         words = norms([1.0] * 60 + [6.0] * 30, settings=settings_of(spec), value_loss=value_loss).words[0]

@@ -78,7 +78,10 @@ def test_early_losses_are_not_judged() -> None:
 def test_advice_normalises_rewards_or_halves_the_rate() -> None:
     """Whichever this run has not done."""
     falling, losses = LEARNING + [59.0 - 2.0 * n for n in range(25)], [1.0] * 60 + [900.0] * 25
-    for normalize, assignment in ((False, "env.normalize=true"), (True, "ppo.learning_rate=0.00015")):
+    for normalize, assignment in (
+        (False, "env.normalize={ obs = false, reward = true }"),
+        (True, "ppo.learning_rate=0.00015"),
+    ):
         env = EnvSpec(id="X", n_envs=1, normalize=normalize)
         spec = Spec(preset="p", env=env, run=RunSpec(total_timesteps=200 * 2048))
         words = lost(losses, falling, settings_of(spec)).words[-1]

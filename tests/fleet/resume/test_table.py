@@ -37,6 +37,7 @@ def test_every_field_that_touches_learning_has_a_ruling() -> None:
     [
         ("env.id=Acrobot-v1", "refuse", "another task"),
         ("env.normalize=true", "refuse", "normalizer is added"),
+        ("env.normalize={obs=false,reward=true}", "warn", "learn their new scale"),
         ("ppo.use_sde=true", "refuse", "state-dependent exploration"),
         ("ppo.net_arch=[32]", "refuse", "do not fit"),
         ("ppo.policy=CnnPolicy", "refuse", "do not fit"),

@@ -60,7 +60,7 @@ def test_a_budget_is_a_number_of_updates(budget: str | None, pace: Pace, updates
         ("1u", "must be 2 to"),
         ("-3u", "no budget: give updates such as 20u"),
         ("ten", "no budget"),
-        ("1s", "--budget 1s .each branch trains 0 updates"),
+        ("1s", "--budget 1s is 0 updates at the run's pace of 15 s each, and must be 2 to"),
         ("999999u", "must be 2 to 100,000 updates"),
     ],
 )

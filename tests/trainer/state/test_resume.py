@@ -105,8 +105,16 @@ def resumed_with(tmp_path: Path, was: Spec, now: Spec) -> Ran:
         {"ppo": {"learning_rate": 1e-4}},
         {"run": {"total_timesteps": 8 * 64}},
         {"env": {"kwargs": {"sutton_barto_reward": True}}},
+        {"env": {"normalize": {"obs": False, "reward": True}}},
     ],
-    ids=["more environments", "another seed", "another learning rate", "a larger total", "another task's reward"],
+    ids=[
+        "more environments",
+        "another seed",
+        "another learning rate",
+        "a larger total",
+        "another task's reward",
+        "normalised rewards",
+    ],
 )
 def test_a_changed_run_goes_on_and_is_not_called_exact(now: dict[str, Any], tmp_path: Path) -> None:
     """What was learned and counted goes on to the new end; the record says continued."""

@@ -137,14 +137,15 @@ class Steps:
             return pressure, "halve the learning rate", halved_learning_rate(settings, row)
         median, largest = statistics.median(self._us), max(self._us)
         wide = median > limits.warning_leave or largest > self._context.limits.kl_spike.u
-        kind = "" if wide else ", which is not much (did the environment or its rewards change?)"
+        kind = "" if wide else ", which is not much"
         cause = (
             f"the last {len(self._us)} updates changed the policy by {rounded(median)} x the safe KL at the median and "
             f"by {rounded(largest)} x at most{kind}; {pressure}"
         )
         if wide:
             return cause, *smaller_update_advice(settings, row)
-        return cause, "halve the learning rate", halved_learning_rate(settings, row)
+        # Half the rate was followed where rewards had changed their sign, and cured nothing (docs/health/advice.md).
+        return cause, "look for what changed in the environment or its rewards: no setting is known to cure this", ()
 
 
 def _short(value: float) -> float:
