@@ -354,7 +354,9 @@ class GetUpgrades(Request, AnsweredBy[UpgradesReply], frozen=True, kw_only=True,
 class Evaluate(Request, AnsweredBy[Evaluated], frozen=True, kw_only=True, tag="evaluate"):
     """Play episodes, so many of each seed, with a checkpoint (None: latest verified), from the run's snapshot.
 
-    `accept`: although its environment's source is another. Streams `Progress`; with `render` pictures of one episode.
+    `accept`: although its environment's source is another. `reel`: each has its own seed, from `seed` on, so that the
+    best, the median and the worst can be played again; no more `seeds` then. Streams `Progress`; with `render` pictures
+    of one episode.
     `environ` is the client's: variables of the run whose values nobody remembers are taken from there.
     """
 
@@ -367,6 +369,7 @@ class Evaluate(Request, AnsweredBy[Evaluated], frozen=True, kw_only=True, tag="e
     seeds: int = 1
     accept: bool = False
     policy: Literal["trained", "random"] = "trained"
+    reel: bool = False
     render: Canvas | None = None
 
 

@@ -173,8 +173,8 @@ class MissionApp(HostApp, inherit_bindings=False):
         self.typed.forget()
 
     def line_load(self) -> tuple[int, float]:
-        """Characters written to the terminal so far, and seconds that a picture nobody asked for has to wait."""
-        return self._flow.given, self._flow.rest_s()
+        """Bytes written to the terminal so far, and seconds that a picture nobody asked for has to wait."""
+        return self._flow.given_bytes, self._flow.rest_s()
 
     def picture_colours(self) -> Colours:
         """Shades alone where there are no colours, or no half blocks; Rich brings 256 colours down to 16."""

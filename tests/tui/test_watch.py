@@ -12,10 +12,11 @@ from msgspec import structs
 
 from mission_tui.fleet.views.snapshot import Replay
 from mission_tui.ipc import replies
-from mission_tui.ipc.requests import Play, StopPlay
+from mission_tui.ipc.requests import Evaluate, Play, StopPlay
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.state import player_feed
 from mission_tui.tui.state.player_feed import PACES, Pace
+from tests.tui.fake_client import evaluation
 from tests.tui.fleets import LIVE, NOW, a_fleet
 from tests.tui.stage import Stage, staged
 
@@ -122,6 +123,26 @@ async def test_what_a_frame_writes_bounds_how_often_they_come() -> None:
         assert 0 < many <= 11
 
 
+async def test_frames_that_are_dear_in_all_colours_come_in_256() -> None:
+    """Pictures that the line cannot carry four times a second, not one screen that was painted anew."""
+    async with watching() as stage:
+        stage.app.app_context.picture_colours = lambda: "full"
+        for cost, colours in ((14_000, {"full"}), (16_000, {"full", "256"})):
+            written = 0
+
+            def load(cost: int = cost) -> tuple[int, float]:
+                nonlocal written
+                written += cost
+                return written, 0.0
+
+            stage.app.app_context.line_load = load
+            await stage.until(lambda: steps(stage) > 0, "steps")
+            before = len(stage.client.asked_for(Play))
+            await stage.until(lambda: len(stage.client.asked_for(Play)) > before + 5, "frames")  # noqa: B023
+            asked = {it.order.canvas.colours for it in stage.client.asked_for(Play)[before + 1 :]}
+            assert asked == colours
+
+
 async def test_space_holds_and_a_full_stop_is_one_step() -> None:
     """Nothing is asked for while it is held."""
     async with watching() as stage:
@@ -201,6 +222,33 @@ async def test_leaving_the_tab_ends_the_player(leave: str) -> None:
         many = len(stage.client.asked_for(Play))
         await asyncio.sleep(0.1)
         assert len(stage.client.asked_for(Play)) == many
+
+
+async def test_a_reel_is_chosen_and_played_again() -> None:
+    """`f` has the episodes that an evaluation with a reel found: choosing one plays its seed with its checkpoint; an
+    evaluation that looks for them, and lines that film what is seen, stand below them.
+    """
+    reel = {name: {"seed": seed, "return": 8.0, "steps": 40} for name, seed in (("best", 41), ("worst", 7))}
+    async with watching() as stage:
+        await stage.until(lambda: steps(stage) > 3, "steps")
+        player = stage.screen._player  # type: ignore[attr-defined]
+        details = player._data.details
+        oldest = details.checkpoints[0].name
+        odd = {"checkpoint": ["\x1b[31m"], "reel": {"best": {"seed": 1}}}
+        judged = evaluation(LIVE[0].id) | {"checkpoint": oldest, "reel": reel}
+        player._data.details = structs.replace(details, evaluations=(judged, evaluation(LIVE[0].id), odd))
+        await stage.press("f")
+        for words in ("the best", "return 8", "seed 41", "the worst", "evaluate", "film this episode"):
+            await stage.shows(words)
+        await stage.press("down", "enter")
+        await stage.until(lambda: any(it.order.seed == 7 for it in stage.client.asked_for(Play)), "played again")
+        assert next(it for it in stage.client.asked_for(Play) if it.order.seed == 7).checkpoint == oldest
+        await stage.press("f", "down", "down", "enter")
+        await stage.until(lambda: bool(stage.client.asked_for(Evaluate)), "evaluated")
+        asked = stage.client.asked_for(Evaluate)[0]
+        assert (asked.reel, asked.checkpoint) == (True, oldest)
+        await stage.press("escape", "f", "down", "down", "down", "enter")
+        await stage.shows(f"--checkpoints {oldest} --seed")
 
 
 async def test_nothing_plays_behind_another_screen() -> None:

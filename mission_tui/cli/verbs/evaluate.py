@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # fmt: off
 EVALUATION_FACTS = (
     "run", "checkpoint", "episodes", "mean", "std", "median", "ci95", "outcomes", "won", "lengths", "deterministic",
-    "seed", "by_seed", "policy", "seconds",
+    "seed", "by_seed", "policy", "reel", "seconds",
 )
 # fmt: on
 WATCHED_FPS, FASTEST_FPS = 8.0, 60.0
@@ -51,6 +51,9 @@ _FULL = frozenset(("truecolor", "24bit"))
 )
 @click.option("--accept", is_flag=True, help="Play although the environment's source has changed.")
 @click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the most probable.")
+@click.option(
+    "--reel", is_flag=True, help="Say the best, median and worst episode, and the seed that plays each again."
+)
 @click.option("--random", "random", is_flag=True, help="A random policy instead, for comparison.")
 @click.option(
     "--render", type=click.Choice(("ansi",)), help="Show one episode in the terminal instead; nothing is recorded."
@@ -67,6 +70,7 @@ def evaluate_command(
     seeds: int,
     accept: bool,
     stochastic: bool,
+    reel: bool,
     random: bool,
     render: str | None,
     fps: float | None,
@@ -81,6 +85,10 @@ def evaluate_command(
         raise UsageError("--fps belongs to --render ansi")
     if render is not None and (as_json or seeds > 1):
         raise UsageError("--render shows one episode, of one seed, to a person: leave out --json and --seeds")
+    if reel and (stochastic or random or seeds > 1 or render is not None):
+        raise UsageError(
+            "--reel names episodes that play alike again: leave out --stochastic, --random, --seeds, --render"
+        )
     canvas = None if render is None else canvas_of(session.environ, fps, sys.stdout)
 
     def request(id_: int) -> Evaluate:
@@ -95,6 +103,7 @@ def evaluate_command(
             seeds=seeds,
             accept=accept,
             policy="random" if random else "trained",
+            reel=reel,
             render=canvas,
         )
 
@@ -130,6 +139,18 @@ def _print(result: dict[str, Any]) -> None:
         write(f"outcomes {counts}")
     if result["won"] is not None:
         write(f"won {percent(result['won'])}")
+    _print_reel(result)
+
+
+def _print_reel(result: Mapping[str, Any]) -> None:
+    reel = result.get("reel")
+    if not isinstance(reel, dict):
+        return
+    for name, it in reel.items():
+        outcome = it.get("outcome") or DASH
+        write(f"{name:<7} seed {it['seed']}  return {measure(it['return'])} in {it['steps']} steps, outcome {outcome}")
+    again = f"--checkpoint {result['checkpoint']} --seed {reel['best']['seed']}"
+    write(f"again: mission-tui evaluate {result['run']} --render ansi {again}; film takes --checkpoints and --seed")
 
 
 def canvas_of(environ: Mapping[str, str], fps: float | None, out: TextIO) -> Canvas:

@@ -41,8 +41,7 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
     out = subject.run.evaluations / f"{subject.checkpoint}-{stamp}.json"
     words = ["--checkpoint", subject.checkpoint, "--episodes", str(request.episodes), "--seed", str(request.seed)]
     words += ["--seeds", str(request.seeds)]
-    if not request.deterministic:
-        words.append("--stochastic")
+    words += [*(() if request.deterministic else ("--stochastic",)), *(("--reel",) if request.reel else ())]
     words += ["--policy", request.policy, "--out", str(out)]
     task = subject.task("mission_tui.trainer.playing.evaluate", str(subject.run.path), *words)
     result = None

@@ -11,15 +11,18 @@ import argparse
 import hashlib
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import torch as th
+from msgspec import structs
 from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
 from mission_tui.errors import CheckpointError, DamagedError, UsageError
+from mission_tui.fleet.events.metrics import spoken
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.plain_files import read_plain
 from mission_tui.records.files.atomic import write_atomic_group
@@ -40,7 +43,7 @@ from mission_tui.trainer.state.checkpoint import RULES, Loaded, load_checkpoint
 from mission_tui.trainer.state.model_state import freeze_normalizer, put_parameters
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
-from mission_tui.trainer.vec_env.episodes import Act, mean_of, play, play_side_by_side, summary
+from mission_tui.trainer.vec_env.episodes import Act, PlayedEpisodes, mean_of, play, play_side_by_side, summary
 from mission_tui.trainer.vec_env.masked import MaskedVecEnv
 
 _NATIVE_LANES, _INLINE_LANES = 64, 8
@@ -67,6 +70,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--seed", type=int, default=10_000)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--reel", action="store_true")
     parser.add_argument("--stochastic", action="store_true")
     parser.add_argument("--policy", choices=("trained", "random"), default="trained")
     parser.add_argument("--out", type=Path)
@@ -99,24 +103,37 @@ def _serve(parsed: argparse.Namespace, say: Say) -> None:
 def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
     if min(parsed.episodes, parsed.seeds) < 1:
         raise UsageError(f"--episodes {parsed.episodes} and --seeds {parsed.seeds} must be at least 1")
+    if parsed.reel and (parsed.seeds > 1 or parsed.stochastic or parsed.policy == "random"):
+        raise UsageError("--reel names episodes that play alike again: leave out --seeds, --stochastic and --random")
     begun_s = time.monotonic()
     run_dir = RunDir(parsed.run_dir.resolve())
     folder = run_dir.checkpoints / parsed.checkpoint
     loaded, trained, rules = subject(run_dir, parsed.checkpoint)
-    lanes = (min(parsed.episodes, most) for most in (_NATIVE_LANES, _INLINE_LANES))
-    spec = in_this_process(trained, *lanes)
+    if parsed.reel:
+        # As a player has it (`watch`): what is said of an episode is seen when its seed is played there.
+        spec = structs.replace(trained, env=structs.replace(trained.env, vec="inline", n_envs=1, n_workers=None))
+    else:
+        lanes = (min(parsed.episodes, most) for most in (_NATIVE_LANES, _INLINE_LANES))
+        spec = in_this_process(trained, *lanes)
     winning = _winning(spec.env, rules)
     vec = build_vec_env(spec, rules).vec
     try:
         seeds = [parsed.seed + _SEEDS_APART * number for number in range(parsed.seeds)]
-        progress = _Progress(say, parsed.episodes * parsed.seeds)
+        at_once = parsed.episodes
+        if parsed.reel:
+            seeds, at_once = [(parsed.seed + number) % 2**32 for number in range(parsed.episodes)], 1
+        progress = _Progress(say, at_once * len(seeds))
         played = []
         act, seen = actor(parsed, spec, vec, loaded)
         for seed in seeds:
-            played.append(play(act, seen, parsed.episodes, seed, progress))
-            progress.before += parsed.episodes
+            played.append(play(act, seen, at_once, seed, progress))
+            progress.before += at_once
         figures = summary(play_side_by_side(played), winning)
-        by_seed = [{"seed": seed, "mean": mean_of(each)} for seed, each in zip(seeds, played, strict=True)]
+        if parsed.reel:
+            by_seed = [{"seed": parsed.seed, "mean": figures["mean"]}]
+            figures["reel"] = reel_of(dict(zip(seeds, played, strict=True)))
+        else:
+            by_seed = [{"seed": seed, "mean": mean_of(each)} for seed, each in zip(seeds, played, strict=True)]
     finally:
         vec.close()
     result = {
@@ -137,6 +154,21 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
     document = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
     write_atomic_group(parsed.out.parent, {parsed.out.name: document})
     say({"result": result})
+
+
+def reel_of(played: Mapping[int, PlayedEpisodes]) -> dict[str, dict[str, Any]]:
+    """The best, the median and the worst of single episodes, which are known by the seed that plays each again."""
+    ranked = sorted(played, key=lambda seed: (played[seed].returns[0], -seed))
+    chosen = {"best": ranked[-1], "median": ranked[(len(ranked) - 1) // 2], "worst": ranked[0]}
+    return {
+        name: {
+            "seed": seed,
+            "return": spoken(played[seed].returns[0]),
+            "steps": played[seed].lengths[0],
+            "outcome": next(iter(played[seed].outcomes), None),
+        }
+        for name, seed in chosen.items()
+    }
 
 
 def subject(run_dir: RunDir, checkpoint: str) -> tuple[Loaded, Spec, Path]:

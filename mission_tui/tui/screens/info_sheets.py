@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
@@ -66,7 +67,7 @@ _NOTES = (
     f"A mostly idle GPU is fine: {NORMAL}, because stepping its environments takes longer than learning.",
     "Several runs at once use the rest of a GPU.",
 )
-_EPISODES = 100
+_EPISODES, _REEL_EPISODES = 100, 30
 _MOST_LINES = 2000
 _MOST_LETTERS = 1 << 18
 """All of it is folded again whenever there is more."""
@@ -181,13 +182,16 @@ class AwayScreen(Sheet[None]):
 
 
 class EvaluationScreen(Sheet[None]):
-    """Closing it does not end the evaluation; the result is then told in a toast."""
+    """Closing it does not end the evaluation; the result is then told in a toast. With a `checkpoint`, for its reel."""
 
-    def __init__(self, app_context: AppContext, view: RunView) -> None:
-        super().__init__(f"Evaluate {view.name} from {view.last_checkpoint}", "Esc goes back; the evaluation goes on")
+    def __init__(self, app_context: AppContext, view: RunView, checkpoint: str | None = None) -> None:
+        what = f"Evaluate {view.name} from {checkpoint or view.last_checkpoint}"
+        super().__init__(what, "Esc goes back; the evaluation goes on")
         self._app_context = app_context
         self._view = view
-        self._progress = Progress(re=0, done=0, total=_EPISODES)
+        self._checkpoint = checkpoint
+        self._episodes = _EPISODES if checkpoint is None else _REEL_EPISODES
+        self._progress = Progress(re=0, done=0, total=self._episodes)
         self._began_t = app_context.clock()
         self._result: dict[str, Any] | None = None
         self._trouble: str | None = None
@@ -200,7 +204,14 @@ class EvaluationScreen(Sheet[None]):
         run, shown, environ = self._view.id, self._view.name, self._app_context.origin["environ"]
         try:
             async for reply in self._app_context.stream(
-                lambda id_: Evaluate(id=id_, run=run, episodes=_EPISODES, environ=environ)
+                lambda id_: Evaluate(
+                    id=id_,
+                    run=run,
+                    checkpoint=self._checkpoint,
+                    episodes=self._episodes,
+                    reel=self._checkpoint is not None,
+                    environ=environ,
+                )
             ):
                 if isinstance(reply, Progress):
                     self._progress = reply
@@ -252,7 +263,27 @@ def result_rows(result: dict[str, Any]) -> list[list[Part]]:
         rows.append(
             ("outcomes", "  ".join(f"{name} {n}" for name, n in sorted(outcomes.items(), key=lambda pair: -pair[1])))
         )
+    rows += [(f"{name} episode", reel_words(it)) for name, it in reel_in(result).items()]
     return [[(f"{label:<21}", colours.QUIET), (value, colours.INK)] for label, value in rows]
+
+
+def reel_in(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The best, median and worst episode of an evaluation that has them, each with its seed; else none."""
+    reel = result.get("reel")
+    if not isinstance(reel, dict):
+        return {}
+    return {
+        name: it
+        for name in ("best", "median", "worst")
+        if isinstance(it := reel.get(name), dict) and isinstance(it.get("seed"), int)
+    }
+
+
+def reel_words(it: Mapping[str, Any]) -> str:
+    """One episode of a reel."""
+    outcome = f", {clean(str(it['outcome']), 40)}" if it.get("outcome") else ""
+    steps = _reading(it.get("steps"))
+    return f"return {_reading(it.get('return'))} in {steps} steps{outcome}, seed {it['seed']}"
 
 
 def _sentence(result: dict[str, Any] | None) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.commands import refusal
@@ -12,14 +12,18 @@ from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.episode_picture import Canvas
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import CheckpointView
+from mission_tui.tui.screens.command_line import type_command
+from mission_tui.tui.screens.info_sheets import EvaluationScreen, reel_in, reel_words
+from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.screens.questions import ask_line
 from mission_tui.tui.sections.watch import Shown
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.player_feed import PlayerFeed
 from mission_tui.tui.state.run_data import RunData
+from mission_tui.tui.widgets.choices import Choice
 from mission_tui.tui.widgets.player import Player
 
-PlayAct = Literal["hold", "step", "faster", "slower", "next", "seed", "older", "newer", "oldest", "newest"]
+PlayAct = Literal["hold", "step", "faster", "slower", "next", "seed", "reel", "older", "newer", "oldest", "newest"]
 _TOP_SEED = 2**32 - 1
 
 
@@ -70,6 +74,8 @@ class RunPlayer:
                 feed.next_episode()
             case "seed":
                 self._app_context.carry_out(self._type_seed())
+            case "reel":
+                self._app_context.carry_out(self._choose_reel())
             case _:
                 self._slide(what)
 
@@ -87,6 +93,48 @@ class RunPlayer:
 
         about = "The episode of this seed, as `mission-tui evaluate --episodes 1 --seed` plays it."
         await ask_line(self._app_context, "Seed of the episode", about, "plays it", "10000", begin)
+
+    async def _choose_reel(self) -> None:
+        """Play an episode again that an evaluation found, look for such episodes, or film what is seen."""
+        view, frame = self._view, self.feed.frame
+        if view is None or frame is None:
+            return
+        choices = [
+            Choice(f"play {at} {name}", f"the {name}", f"{reel_words(it)}, of {_whose(judged)}", name[0])
+            for at, judged in self._judged(frame.checkpoint)[:1]
+            for name, it in reel_in(judged).items()
+        ]
+        found = "play 30 episodes with this policy to find its best, median and worst"
+        choices.append(Choice("evaluate", "evaluate", found, "e"))
+        choices.append(
+            Choice("film one", "film this episode", f"seed {frame.seed} by {frame.checkpoint}, as a GIF", "f")
+        )
+        if len(self._checkpoints()) > 1:
+            growth = "this episode by every checkpoint, side by side"
+            choices.append(Choice("film all", "film the growth", growth, "g"))
+        taken = await self._app_context.ask_user(Picker("Reel and films", choices, typed=False))
+        what, _, which = (taken or "").partition(" ")
+        if what == "play":
+            at, _, name = which.partition(" ")
+            judged = self._evaluations()[int(at)]
+            self.feed.take(_whose(judged))
+            self.feed.reset(reel_in(judged)[name]["seed"])
+        elif what == "evaluate":
+            await self._app_context.ask_user(EvaluationScreen(self._app_context, view, frame.checkpoint))
+        elif what == "film":
+            whose = "all" if which == "all" else frame.checkpoint
+            line = f"film {view.id} --checkpoints {whose} --seed {frame.seed} --out {view.id}.gif"
+            await type_command(self._app_context, line)
+
+    def _evaluations(self) -> tuple[dict[str, Any], ...]:
+        details = None if self._data is None else self._data.details
+        return () if details is None else details.evaluations
+
+    def _judged(self, checkpoint: str) -> list[tuple[int, dict[str, Any]]]:
+        """Evaluations with a reel, and where they stand: those of `checkpoint` first, and the newest of them."""
+        known = {row.name for row in self._checkpoints()}
+        kept = [pair for pair in enumerate(self._evaluations()) if reel_in(pair[1]) and _whose(pair[1]) in known]
+        return sorted(kept, key=lambda pair: (_whose(pair[1]) != checkpoint, -pair[0]))
 
     def _objection(self, view: RunView) -> str:
         """Why nothing is played, in words; empty when something is."""
@@ -123,3 +171,8 @@ class RunPlayer:
         history = None if self._data is None else self._data.history.get(RETURN)
         frame = None if self._against else feed.frame
         self._widget().update(Shown(frame, feed.checkpoint, self._checkpoints(), history, state, said, alarming))
+
+
+def _whose(judged: Mapping[str, Any]) -> str:
+    """The checkpoint that was evaluated; what the file says may be anything."""
+    return str(judged.get("checkpoint"))

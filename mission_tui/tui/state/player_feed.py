@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.views.episode_picture import Canvas
@@ -44,6 +44,9 @@ PACES = (
 USUAL_PACE = 3
 LINE_BYTES_S = 60_000
 """What frames may take of the terminal's line."""
+_FEWER_COLOURS_BYTES = LINE_BYTES_S / 4
+"""Pictures in all colours that cost more than this would come less than four times a second: 256 are enough then."""
+_DEAR_FRAMES = 3
 _IDLE_SHARE = 8.0
 """A frame is not due before so many times what the screen has computed since the last: with what it does anyway, that
 keeps it near a tenth of a core, and pictures of many colours come less often.
@@ -68,7 +71,7 @@ class FeedClient(Protocol):
     def start(self, work: Coroutine[Any, Any, None]) -> None: ...
 
     def line_load(self) -> tuple[int, float]:
-        """Characters written to the terminal so far, and seconds that pictures nobody asked for have to wait."""
+        """Bytes written to the terminal so far, and seconds that pictures nobody asked for have to wait."""
 
 
 class PlayerFeed:
@@ -81,7 +84,7 @@ class PlayerFeed:
     def __init__(
         self, client: FeedClient, run: str, canvas: Callable[[], Canvas | None], changed: Callable[[], None]
     ) -> None:
-        self._client, self._run, self._canvas, self._changed = client, run, canvas, changed
+        self._client, self._run, self._room, self._changed = client, run, canvas, changed
         self.frame: PlayedFrame | None = None
         self.trouble = ""
         self.held = False
@@ -95,6 +98,7 @@ class PlayerFeed:
         self._due = self._touched = 0.0
         self._used_s, self._written = time.process_time(), client.line_load()[0]
         self._drawn_for: Canvas | None = None
+        self._dear = 0
 
     @property
     def pace(self) -> Pace:
@@ -170,6 +174,13 @@ class PlayerFeed:
     def uncovered(self) -> None:
         """What lay over it is gone."""
         self._wake.set()
+
+    def _canvas(self) -> Canvas | None:
+        """The room for a picture, in as many colours as the line carries."""
+        room = self._room()
+        if room is None or room.colours != "full" or self._dear < _DEAR_FRAMES:
+            return room
+        return structs.replace(room, colours="256")
 
     def _ask_for(self, steps: int = 0, *, restart: bool = False, seed: int | None = None) -> None:
         self._wish = PlayOrder(canvas=Canvas(), steps=steps, restart=restart, seed=seed)
@@ -247,6 +258,8 @@ class PlayerFeed:
             _, rest_s = self._client.line_load()
         busy_s = min(_MOST_REST_S, _IDLE_SHARE * (used_s - self._used_s))
         cost_bytes = max(0, written - self._written)
+        if order.canvas.colours == "full":
+            self._dear = self._dear + 1 if cost_bytes > _FEWER_COLOURS_BYTES else 0
         self._used_s, self._written = used_s, written
         seen_s = _SEEN_S if reply.frame.over else 0.0
         self._due = began + max(1 / self.pace.fps, min(_LONGEST_S, cost_bytes / LINE_BYTES_S), busy_s, seen_s)

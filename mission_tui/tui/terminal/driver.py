@@ -17,13 +17,14 @@ _FAREWELL_S = 0.5
 
 
 class MeteredDriver(LinuxDriver):
-    """`given` are the characters written so far. `taken` is called, in the writing thread, when all of them are out of
-    this process; `answered`, in the reading thread, when a mark has come to the terminal.
+    """`given` are the characters written so far, `given_bytes` what they are on the line. `taken` is called, in the
+    writing thread, when all of them are out of this process; `answered`, in the reading thread, when a mark has come to
+    the terminal.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.given = 0
+        self.given = self.given_bytes = 0
         self.taken: Callable[[], None] = _nothing
         self.answered: Callable[[], None] = _nothing
         self._marks = self._answers = 0
@@ -45,6 +46,8 @@ class MeteredDriver(LinuxDriver):
     def write(self, data: str) -> None:
         """Hand over to the writing thread."""
         self.given += len(data)
+        # A half block is one character and three bytes.
+        self.given_bytes += len(data) if data.isascii() else len(data.encode("utf-8", "replace"))
         super().write(data)
 
     def mark(self) -> None:

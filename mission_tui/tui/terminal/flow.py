@@ -60,9 +60,9 @@ class Flow:
             self._driver.answered = lambda: self._call(self._answered)
 
     @property
-    def given(self) -> int:
-        """Characters that were written so far."""
-        return 0 if self._driver is None else self._driver.given
+    def given_bytes(self) -> int:
+        """What was written so far."""
+        return 0 if self._driver is None else self._driver.given_bytes
 
     def rest_s(self) -> float:
         """Seconds for which a picture that nobody asked for has to wait, at least."""

@@ -5,18 +5,15 @@ Verbs that have no key of their own are in the palette by their names.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 
-from mission_tui.errors import UsageError
 from mission_tui.fleet.commands import CATALOGUE, is_applicable
 from mission_tui.fleet.specs.spec import LIVE_KEYS
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.actions import key_label, offered
-from mission_tui.tui.screens.info_sheets import OutputScreen
+from mission_tui.tui.screens.command_line import type_command
 from mission_tui.tui.screens.picker import Picker
-from mission_tui.tui.screens.questions import ask_line
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.verbs.launch import ask_first, launch
@@ -54,6 +51,8 @@ _ALSO = {
     "replay": "history past time",
     "filter": "search find",
     "shell": "terminal folder directory",
+    "watch": "play see policy movie",
+    "film": "movie gif mp4 webp video record",
     "export": "zip sb3 download",
     "ppo.learning_rate": "lr rate step size",
     "ppo.ent_coef": "entropy exploration",
@@ -65,9 +64,6 @@ _ALSO = {
 
 def _also(name: str) -> str:
     return _ALSO.get(name, "").replace("_", " ") + " " + name.replace("_", " ")
-
-
-_HELP = "A verb and its options, as after mission-tui in a shell; VERB --help says which there are."
 
 
 async def palette(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
@@ -122,24 +118,6 @@ async def palette(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
 async def command(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Ask for the line."""
     await type_command(app_context, "")
-
-
-async def type_command(app_context: AppContext, begun: str) -> None:
-    """Ask for the line that begins so, and carry it out."""
-
-    words: list[str] = []
-
-    async def split(said: str) -> None:
-        try:
-            words[:] = shlex.split(said)
-        except ValueError as error:
-            raise UsageError(f"the line is not complete: {str(error).lower()}") from error
-        if words[:1] == ["mission-tui"]:
-            del words[0]
-
-    await ask_line(app_context, "mission-tui", _HELP, "carries it out", "metrics --help", split, begun)
-    if words and app_context.snapshot is not None:
-        app_context.open(OutputScreen(app_context, words, app_context.snapshot.runs_root))
 
 
 async def actions(app_context: AppContext, runs: tuple[RunView, ...]) -> None:

@@ -69,6 +69,22 @@ def test_it_plays_the_episode_that_an_evaluation_plays(
 
 
 @pytest.mark.slow
+def test_a_reel_is_played_again_by_its_seeds(cart: tuple[RunDir, str], capfd: pytest.CaptureFixture[str]) -> None:
+    """Best, median and worst of single episodes, each with the seed that plays exactly it to who watches."""
+    run_dir, name = cart
+    judged = evaluated(run_dir, name, capfd, "--episodes", "7", "--seed", "5", "--reel")
+    reel = judged["reel"]
+    assert reel["best"]["return"] >= judged["median"] >= reel["worst"]["return"]
+    assert reel["median"]["return"] == judged["median"]
+    assert {it["seed"] for it in reel.values()} <= set(range(5, 12))
+    player = Player(run_dir, name)
+    for it in reel.values():
+        over = episode(player, PlayOrder(canvas=ROOM, seed=it["seed"]))[-1]
+        assert (over.episode_return, over.step, over.outcome) == (it["return"], it["steps"], it["outcome"])
+    player.close()
+
+
+@pytest.mark.slow
 def test_orders_go_as_far_as_they_say(cart: tuple[RunDir, str]) -> None:
     """No step draws the same moment in another size; many steps end with the episode; the next one has its own seed."""
     run_dir, name = cart
