@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 REPORTING := $(VENV)/.reporting
 BENCH_ENV := $(VENV)/.benchmarking
+FILMING := $(VENV)/.filming
 EXTRAS := $(VENV)/.extras
 PEERS := .venv-peers
 # The light ones first; `learning` and `verdicts` take long and are asked for by name. Each leaves a sheet, so that
@@ -16,7 +17,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: help run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour night
+.PHONY: help run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour film night
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -115,6 +116,13 @@ faults: $(INSTALLED)  ## the long fault campaign; writes its figures into docs/f
 tour: $(INSTALLED)  ## docs/tour.md: a picture of every screen, taken of a real fleet; a few minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tour $(if $(ONLY),--only "$(ONLY)")
 
+# The checkpoints and the seed are those of the README's sentence about it; below a megabyte.
+film: $(FILMING)  ## docs/growth.gif: how the demo learns, three of its policies side by side; a few minutes
+	$(BIN)/mission-tui --runs-dir build/film launch demo --wait --set run.seed=1 --set run.total_timesteps=600_000 \
+	  --set keep.checkpoint.every_steps=100_000 --set keep.checkpoint.last=8
+	$(BIN)/mission-tui --runs-dir build/film film @last --checkpoints 3 --out docs/growth.gif
+	$(BIN)/mission-tui --runs-dir build/film supervisor stop
+
 night: $(INSTALLED)  ## a whole night: twenty dropped lines, a full disk, an upgrade, a reboot; all is counted; 64 stuck env workers
 	MISSION_TUI_NIGHT=20 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/e2e/test_night.py \
 	  tests/supervisor/test_env_failures.py
@@ -130,6 +138,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 $(REPORTING): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report]'
+	@touch $@
+
+$(FILMING): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[film]'
 	@touch $@
 
 $(EXTRAS): $(INSTALLED)

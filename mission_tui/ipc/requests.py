@@ -442,7 +442,8 @@ class Film(Request, AnsweredBy[Filmed], frozen=True, kw_only=True, tag="film"):
     """Play the same `episodes` with several checkpoints and write them side by side as one film to absolute `path`.
 
     `checkpoints` are names; without any, `spread` of those that are kept, from the first to the last (0: all). `accept`
-    and `environ` as in `Evaluate`. Streams `Progress`; it ends with its client, and leaves nothing then.
+    and `environ` as in `Evaluate`. `fps` is 20, or less for few steps. Streams `Progress`; it ends with its client,
+    and leaves nothing then.
     """
 
     run: str
@@ -452,7 +453,7 @@ class Film(Request, AnsweredBy[Filmed], frozen=True, kw_only=True, tag="film"):
     spread: Annotated[int, Meta(ge=0, le=MOST_FILMED)] = 1
     episodes: Annotated[int, Meta(ge=1, le=100)] = 1
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1)] = 10_000
-    fps: Annotated[int, Meta(ge=1, le=50)] = 20
+    fps: Annotated[int, Meta(ge=1, le=50)] | None = None
     accept: bool = False
 
 

@@ -43,7 +43,7 @@ FILM_FACTS = ("run", "path", "bytes", "frames", "fps", "steps_a_frame", "episode
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=10_000, show_default=True, help="Seed of the first episode."
 )
-@click.option("--fps", type=click.IntRange(1, 50), default=20, show_default=True, help="Frames a second.")
+@click.option("--fps", type=click.IntRange(1, 50), help="Frames a second (default: 20, fewer for few steps).")
 @click.option("--accept", is_flag=True, help="Play although the environment's source has changed.")
 @json_option
 @pass_session
@@ -54,7 +54,7 @@ def film_command(
     checkpoints: str,
     episodes: int,
     seed: int,
-    fps: int,
+    fps: int | None,
     accept: bool,
     as_json: bool,
 ) -> None:

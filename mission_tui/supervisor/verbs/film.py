@@ -33,7 +33,8 @@ async def film(core: Core, request: Film) -> AsyncGenerator[Progress | Filmed]:
         raise NeedsAcceptError(f"{changed}; --accept films all the same")
     view = core.store.view(subject.run.id)
     words = ["--checkpoints", ",".join(names), "--episodes", str(request.episodes), "--seed", str(request.seed)]
-    words += ["--fps", str(request.fps), "--title", f"{view.name}   {subject.spec.env.id}", "--out", str(path)]
+    words += [] if request.fps is None else ["--fps", str(request.fps)]
+    words += ["--title", f"{view.name}   {subject.spec.env.id}", "--out", str(path)]
     words += ["--parent", str(os.getpid())]
     task = subject.task("mission_tui.trainer.playing.film", str(subject.run.path), *words, attended=True)
     result = None

@@ -43,6 +43,8 @@ _LONGEST = 20_000
 """Steps of an episode beyond which nothing is filmed."""
 _HELD_S = 1.2
 """So long one sees how the episodes ended."""
+_SLOWEST_FPS, _USUAL_FPS, _SEEN_S = 4, 20, 4
+"""An episode of a few steps is shown more slowly, so that one sees it for some seconds."""
 _STRIDE = 200
 _PROGRESS_EVERY_S = 0.25
 
@@ -54,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--checkpoints", required=True)
     parser.add_argument("--episodes", type=int, default=1)
     parser.add_argument("--seed", type=int, default=10_000)
-    parser.add_argument("--fps", type=int, default=20)
+    parser.add_argument("--fps", type=int)
     parser.add_argument("--title", default="")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--parent", type=int, default=0)
@@ -82,12 +84,12 @@ def _film(parsed: argparse.Namespace, say: Say) -> None:
             progress(at, len(names), "loading checkpoints")
             scenes.append(stack.enter_context(_Scene(run_dir, name, sheet.canvas, lettering)))
         film = _Film(scenes, sheet, range(parsed.seed, parsed.seed + parsed.episodes), parsed.fps, progress)
-        content = encoded(film.frames(), parsed.fps, parsed.out.suffix)
+        content = encoded(film.frames(), film.fps, parsed.out.suffix)
     # Whoever makes a film shows it to others: as readable as this user's files are.
     write_atomic_group(parsed.out.parent, {parsed.out.name: content}, 0o666)
     result = {"run": run_dir.id, "path": str(parsed.out), "bytes": len(content), "frames": film.drawn}
     said = [msgspec.to_builtins(take) for take in film.takes]
-    say({"result": result | {"fps": parsed.fps, "steps_a_frame": film.stride, "episodes": said}})
+    say({"result": result | {"fps": film.fps, "steps_a_frame": film.stride, "episodes": said}})
 
 
 class Take(Struct, frozen=True):
@@ -160,15 +162,17 @@ class _Film:
     """The frames of all episodes, one episode after the other, the scenes of each side by side."""
 
     def __init__(
-        self, scenes: Sequence[_Scene], sheet: Sheet, seeds: Sequence[int], fps: int, progress: _Progress
+        self, scenes: Sequence[_Scene], sheet: Sheet, seeds: Sequence[int], fps: int | None, progress: _Progress
     ) -> None:
         self._scenes, self._sheet, self._seeds, self._progress = scenes, sheet, seeds, progress
-        self._held = round(_HELD_S * fps)
         self.takes = tuple(self._rehearsed())
         """Every episode, as it was played without pictures."""
         most = min(_MOST_FRAMES_AN_EPISODE, _MOST_FRAMES // len(seeds))
-        self.stride = max(1, -(-max(take.steps for take in self.takes) // most))
+        longest = max(take.steps for take in self.takes)
+        self.stride = max(1, -(-longest // most))
         """Steps that a frame stands for."""
+        self.fps = fps or max(_SLOWEST_FPS, min(_USUAL_FPS, longest // self.stride // _SEEN_S))
+        self._held = round(_HELD_S * self.fps)
         self.drawn = 0
 
     def frames(self) -> Iterator[Pixels]:

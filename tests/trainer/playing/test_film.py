@@ -77,7 +77,7 @@ def test_it_films_the_episodes_that_an_evaluation_plays(tmp_path: Path, capfd: p
     assert last == name
     played = evaluated(run_dir, name, capfd, "--episodes", "1", "--seed", "7")
     out = tmp_path / "growth.gif"
-    result = filmed(run_dir, out, f"{first},{name}", capfd, "--seed", "6", "--episodes", "2")["result"]
+    result = filmed(run_dir, out, f"{first},{name}", capfd, "--seed", "6", "--episodes", "2", "--fps", "20")["result"]
     assert (result["path"], result["bytes"]) == (str(out), out.stat().st_size)
     takes = result["episodes"]
     assert [(take["checkpoint"], take["seed"]) for take in takes] == [(first, 6), (name, 6), (first, 7), (name, 7)]
