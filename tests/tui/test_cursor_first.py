@@ -1,4 +1,4 @@
-"""On the run screen the cursor in the list of metrics moves at once; the curves, which take longer, follow it."""
+"""The cursor in a list moves at once; curves, which take longer, follow it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.widgets.curves import Curves
+from tests.tui.fleets import LIVE
 from tests.tui.stage import staged
 
 
@@ -27,3 +29,20 @@ async def test_the_cursor_is_painted_before_the_curves_are_drawn(monkeypatch: py
             assert " return over " in stage.text()
         waiting[-1]()
         await stage.shows(" episode length over ")
+
+
+async def test_the_cursor_of_the_list_is_painted_before_the_detail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The detail of the run that it came to follows, and only that of the last one."""
+    waiting: list[Callable[[], Any]] = []
+    async with staged(size=(100, 30)) as stage:
+        first, second = LIVE[0].name, LIVE[1].name
+        await stage.shows(f"─ {first} ─")
+        with monkeypatch.context() as held:
+            held.setattr(FleetScreen, "call_after_refresh", lambda _self, work: waiting.append(work))
+            await stage.press("down")
+            await stage.until(
+                lambda: waiting and any(line.startswith(">") and second in line for line in stage.lines())
+            )
+            assert f"─ {first} ─" in stage.text()
+        waiting[-1]()
+        await stage.shows(f"─ {second} ─")

@@ -62,6 +62,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         self.view_state = view_state
         self._arrangement = Arrangement(0, 0, listed=True)
         self._composed = False
+        self._moved = False
 
     def compose(self) -> ComposeResult:
         """From top to bottom; heights are given in `redraw`."""
@@ -119,8 +120,18 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             self.redraw_later()
         else:
             self._draw_runs()
-            self._draw_detail()
+            if self._moved:
+                # The cursor is painted first: charts take longer, and a key that is held passes over most of them.
+                self.call_after_refresh(self._follow)
+            else:
+                self._draw_detail()
         self.draw_footer()
+
+    def _follow(self) -> None:
+        """Draw the detail of the run that the cursor has come to."""
+        if self._moved and self.is_mounted:
+            self._moved = False
+            self._draw_detail()
 
     def _share_rows(self, size: Size) -> bool:
         """Whether the rows of a screen of `size` are shared out otherwise than before."""
@@ -208,6 +219,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             self.query_one(Detail).move(how)
             return
         view_state.move_to(how, columns=panes, page=max(1, self.query_one(RunTable).size.height - 1))
+        self._moved = True
         self.redraw()
 
     def action_tab(self, tab: str) -> None:
