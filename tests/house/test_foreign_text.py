@@ -71,6 +71,7 @@ def test_what_goes_through_a_door_is_fine(source: str) -> None:
 
 
 PAST_THE_WRITER = (
+    "Html(view.name)",
     "print(view.name)",
     "click.echo(view.name)",
     "click.secho(view.name, bold=True)",

@@ -78,6 +78,11 @@ class Curves(SplitContainer):
         return chosen, *(tag for _, tag in self._on_wall() or self._slots() if tag != chosen)
 
     @property
+    def contents(self) -> Sequence[Content]:
+        """What is drawn: one chart, or each of a wall."""
+        return self._contents
+
+    @property
     def walled(self) -> bool:
         """Whether many metrics are drawn at once, which are then asked for together."""
         return bool(self._on_wall())

@@ -1,0 +1,190 @@
+"""Pictures as files: the same strokes as SVG, which stays sharp at any size, and as PNG where Pillow and fonts are.
+
+Dots of braille and blocks are drawn as what they are, so that no font decides how a curve looks. Nothing is loaded by
+an SVG, and whatever is written in it is text.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import math
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal, Protocol
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.text import clean_line
+
+Anchor = Literal["start", "middle", "end"]
+Place = tuple[float, float]
+Box = tuple[float, float, float, float]
+
+_SCALE = 3
+"""Pixels of a PNG for each unit: about 300 dots an inch where the SVG is 96 units wide an inch."""
+
+_FONTS = {False: "DejaVuSansMono.ttf", True: "DejaVuSansMono-Bold.ttf"}
+
+
+class Surface(Protocol):
+    """What can be drawn on, in units from the upper left corner."""
+
+    def boxes(self, boxes: Iterable[Box], fill: str) -> None:
+        """Left, top, width and height of each."""
+
+    def area(self, points: Sequence[Place], fill: str, opacity: float) -> None:
+        """What lies within `points`."""
+
+    def line(self, points: Sequence[Place], ink: str, width: float, dashed: bool = False) -> None:
+        """A stroke through `points`."""
+
+    def text(
+        self,
+        at: Place,
+        words: str,
+        ink: str,
+        size: float,
+        anchor: Anchor = "start",
+        bold: bool = False,
+        cells: float = 0,
+    ) -> None:
+        """`words` on the base line at `at`; with `cells` held to so many units of width."""
+
+
+class SvgSurface:
+    """An SVG of `width` by `height` units on `ground`."""
+
+    def __init__(self, width: float, height: float, ground: str) -> None:
+        self._parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}">',
+            "<style>text{font-family:'DejaVu Sans Mono',ui-monospace,Menlo,Consolas,monospace;white-space:pre}</style>",
+            f'<rect width="{width:g}" height="{height:g}" fill="{ground}"/>',
+        ]
+
+    def boxes(self, boxes: Iterable[Box], fill: str) -> None:
+        drawn = "".join(f"M{x:g} {y:g}h{width:g}v{height:g}h-{width:g}z" for x, y, width, height in boxes)
+        self._parts.append(f'<path d="{drawn}" fill="{fill}"/>')
+
+    def area(self, points: Sequence[Place], fill: str, opacity: float) -> None:
+        self._parts.append(f'<polygon points="{_points(points)}" fill="{fill}" fill-opacity="{opacity:g}"/>')
+
+    def line(self, points: Sequence[Place], ink: str, width: float, dashed: bool = False) -> None:
+        dashes = ' stroke-dasharray="5 4"' if dashed else ""
+        self._parts.append(
+            f'<polyline points="{_points(points)}" fill="none" stroke="{ink}" stroke-width="{width:g}" '
+            f'stroke-linejoin="round"{dashes}/>'
+        )
+
+    def text(
+        self,
+        at: Place,
+        words: str,
+        ink: str,
+        size: float,
+        anchor: Anchor = "start",
+        bold: bool = False,
+        cells: float = 0,
+    ) -> None:
+        held = f' textLength="{cells:g}" lengthAdjust="spacingAndGlyphs"' if cells else ""
+        weight = ' font-weight="bold"' if bold else ""
+        self._parts.append(
+            f'<text x="{at[0]:g}" y="{at[1]:g}" fill="{ink}" font-size="{size:g}" text-anchor="{anchor}"{weight}{held}>'
+            f"{escape(clean_line(words), quote=False)}</text>"
+        )
+
+    def data(self) -> bytes:
+        """The file."""
+        return "\n".join([*self._parts, "</svg>", ""]).encode()
+
+
+class PngSurface:
+    """A PNG of the same; made only where `fonts_folder` says that there is what it takes."""
+
+    def __init__(self, width: float, height: float, ground: str, fonts: Path) -> None:
+        from PIL import Image, ImageDraw
+
+        self._fonts = fonts
+        self._image = Image.new("RGB", (round(width * _SCALE), round(height * _SCALE)), ground)
+        self._pen = ImageDraw.Draw(self._image, "RGBA")
+
+    def boxes(self, boxes: Iterable[Box], fill: str) -> None:
+        for x, y, width, height in boxes:
+            self._pen.rectangle((*_scaled((x, y)), (x + width) * _SCALE - 1, (y + height) * _SCALE - 1), fill=fill)
+
+    def area(self, points: Sequence[Place], fill: str, opacity: float) -> None:
+        self._pen.polygon([_scaled(point) for point in points], fill=f"{fill}{round(255 * opacity):02x}")
+
+    def line(self, points: Sequence[Place], ink: str, width: float, dashed: bool = False) -> None:
+        scaled = [_scaled(point) for point in points]
+        for start, end in pairwise(scaled) if dashed else ():
+            length = math.dist(start, end)
+            dashes = [(at / length, min(length, at + 5 * _SCALE) / length) for at in range(0, int(length), 9 * _SCALE)]
+            for ends in dashes:
+                self._pen.line([_between(start, end, share) for share in ends], fill=ink, width=round(width * _SCALE))
+        if dashed:
+            return
+        self._pen.line(scaled, fill=ink, width=max(1, round(width * _SCALE)), joint="curve")
+
+    def text(
+        self,
+        at: Place,
+        words: str,
+        ink: str,
+        size: float,
+        anchor: Anchor = "start",
+        bold: bool = False,
+        cells: float = 0,
+    ) -> None:
+        del cells  # the font is the one that the cells were measured for
+        from PIL import ImageFont
+
+        font = ImageFont.truetype(str(self._fonts / _FONTS[bold]), size * _SCALE)
+        place: dict[Anchor, str] = {"start": "ls", "middle": "ms", "end": "rs"}
+        self._pen.text(_scaled(at), clean_line(words), fill=ink, font=font, anchor=place[anchor])
+
+    def data(self) -> bytes:
+        """The file."""
+        held = io.BytesIO()
+        self._image.save(held, "PNG", dpi=(96 * _SCALE, 96 * _SCALE))
+        return held.getvalue()
+
+
+def fonts_folder() -> Path | None:
+    """Where the fonts of a PNG lie, which come with matplotlib; None where they, or Pillow, are not."""
+    found = importlib.util.find_spec("matplotlib") if importlib.util.find_spec("PIL") is not None else None
+    for place in (found.submodule_search_locations or ()) if found is not None else ():
+        folder = Path(place) / "mpl-data" / "fonts" / "ttf"
+        if all((folder / name).is_file() for name in _FONTS.values()):
+            return folder
+    return None
+
+
+def write_fresh(path: Path, data: bytes) -> None:
+    """Make the new file `path` with `data`, or none. Raises `MissionError`."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+        except OSError:
+            with suppress(OSError):
+                path.unlink()
+            raise
+    except OSError as error:
+        raise MissionError(f"the picture cannot be written: {path}: {error.strerror or error}") from error
+
+
+def _points(points: Sequence[Place]) -> str:
+    return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
+
+
+def _between(start: Place, end: Place, share: float) -> Place:
+    return start[0] + (end[0] - start[0]) * share, start[1] + (end[1] - start[1]) * share
+
+
+def _scaled(point: Place) -> Place:
+    return point[0] * _SCALE, point[1] * _SCALE

@@ -1,0 +1,74 @@
+"""Pictures as files in the folder that the screen was started in: the whole screen (F12), and the charts of a run as
+lines (Ctrl-S). Always as SVG, and as PNG where the extra `report` is installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.verbs.orders import Verb
+from mission_tui.tui.widgets.curves import Curves
+
+if TYPE_CHECKING:
+    from mission_tui.tui.drawing.picture_file import Surface
+
+    Draw = Callable[[Surface], None]
+
+
+async def screenshot(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
+    """The screen as it is, toasts and sheets included."""
+    # Drawing files is needed here alone, as below.
+    from mission_tui.tui.drawing.screen_picture import draw_screen, size_of
+    from mission_tui.tui.textual_fixes.screen_cells import cells_of
+
+    ground = colours.PALETTE.ground
+    rows = cells_of(app_context.shown.app, colours.PALETTE.ink, ground)
+    await _save(app_context, "screen", size_of(rows), ground, lambda surface: draw_screen(surface, rows, ground))
+
+
+async def chart(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
+    """The charts that are shown, one below the other."""
+    from mission_tui.tui.plot.chart_picture import GROUND, WIDTH, draw_charts, height_of, panels_of
+
+    shown = app_context.shown.query(Curves)
+    panels = panels_of(shown.first().contents) if shown and shown.first().display else []
+    if not panels:
+        app_context.toast("no chart is shown here: Enter opens that of a run, F12 saves the whole screen")
+        return
+    name = runs[0].name if runs else ""
+    size = (WIDTH, height_of(panels))
+    await _save(app_context, f"chart-{name}", size, GROUND, lambda surface: draw_charts(surface, name, panels))
+
+
+async def _save(app_context: AppContext, stem: str, size: tuple[float, float], ground: str, draw: Draw) -> None:
+    """Beside each other, under a name that nothing bears yet. Raises `MissionError` where that cannot be."""
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:60]
+    base = Path(app_context.origin["cwd"]) / f"mission-tui-{slug}-{time.strftime('%Y%m%d-%H%M%S')}"
+    app_context.toast(f"saved {await asyncio.to_thread(_write, base, size, ground, draw)}")
+
+
+def _write(base: Path, size: tuple[float, float], ground: str, draw: Draw) -> str:
+    from mission_tui.tui.drawing.picture_file import PngSurface, SvgSurface, fonts_folder, write_fresh
+
+    drawing = SvgSurface(*size, ground)
+    draw(drawing)
+    svg = base.with_name(f"{base.name}.svg")
+    write_fresh(svg, drawing.data())
+    fonts = fonts_folder()
+    if fonts is None:
+        return f"{svg} (a PNG too needs the extra `report`)"
+    pixels = PngSurface(*size, ground, fonts)
+    draw(pixels)
+    write_fresh(base.with_name(f"{base.name}.png"), pixels.data())
+    return f"{svg} and .png"
+
+
+VERBS: Mapping[str, Verb] = {"screenshot": screenshot, "chart picture": chart}
