@@ -1,9 +1,10 @@
 """Periodic evaluation while a run trains: one process beside it, niced, plays each checkpoint that it is told of.
 
 It draws from no generator of the training and shares nothing with it but files, so the run learns the same with and
-without. What evaluations cost is at most a share of the time trained: what comes due earlier, or while one plays, is
-put off to the first boundary that fits, and its row says so. A training that has finished waits for the one that plays,
-and for one of its last boundary; one that was stopped does not.
+without. What evaluations cost, in processor seconds, is at most a share of the time trained: what comes due earlier,
+or while one plays, is put off to the first boundary that fits, and its row says so. Waiting for a core costs the
+training nothing and is not counted. A training that has finished waits for the one that plays, and for one of its last
+boundary; one that was stopped does not.
 """
 
 from __future__ import annotations
@@ -33,14 +34,16 @@ LONG_S = 600.0
 
 
 class Played(msgspec.Struct, frozen=True):
-    """What the process says in its file, as far as a row of the record needs it, and how long the answer took."""
+    """What the process says in its file, as far as a row of the record needs it, and its processor seconds since the
+    evaluation before; of the first since its start.
+    """
 
     checkpoint: str
     mean: float | str
     std: float | str
     episodes: int
     won: float | None = None
-    asked_for_s: float | None = None
+    cpu_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class Evaluating:
         self._process: subprocess.Popen[bytes] | None = None
         self._playing: _Playing | None = None
         self._newest_timesteps = from_timesteps
-        self._cost_s = self._lasted_s = 0.0
+        self._cost_s = self._last_cost_s = 0.0
         self.failed: Callable[[str], None] = complain
         """Hears why a checkpoint was not played."""
 
@@ -98,7 +101,7 @@ class Evaluating:
         if self._due_at is None or timesteps < self._due_at:
             return False
         share, trained_s = self._asked.share, trained_s - self._from_trained_s
-        fits = share is None or not self._cost_s or self._cost_s + self._lasted_s <= share * trained_s
+        fits = share is None or not self._cost_s or self._cost_s + self._last_cost_s <= share * trained_s
         if self._playing is not None or not fits:
             self._put_off_from = self._put_off_from or timesteps
             return False
@@ -120,7 +123,7 @@ class Evaluating:
         try:
             # An earlier attempt may have played a checkpoint of this name.
             file.unlink(missing_ok=True)
-            asked = {"checkpoint": checkpoint, "out": str(file), "asked_s": begun_s}
+            asked: dict[str, object] = {"checkpoint": checkpoint, "out": str(file)}
             self._tell(asked | ({"put_off_from": what.put_off_from} if what.put_off_from else {}))
         except OSError as error:
             self._end()
@@ -166,9 +169,9 @@ class Evaluating:
                 )
             return None
         self._playing = None
-        # The file may have been there for most of an update.
-        self._lasted_s = min(took_s, played.asked_for_s) if played and played.asked_for_s is not None else took_s
-        self._cost_s += self._lasted_s
+        # What one that died has cost is not known; so many seconds it cannot exceed by much.
+        self._last_cost_s = took_s if played is None or played.cpu_s is None else played.cpu_s
+        self._cost_s += self._last_cost_s
         if played is None:
             self._end()
             self.failed(f"the evaluation at {what.timesteps:,} steps gave no result (exit code {code})")

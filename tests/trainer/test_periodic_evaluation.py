@@ -97,7 +97,7 @@ def test_evaluations_take_their_share_of_the_time_and_no_more(tmp_path: Path) ->
     """What cost 4 s is followed by the next when both are 2 % of the time; its row says since when it was due."""
     clock = [0.0]
     evaluating = Evaluating(RunDir(tmp_path / "run"), EvaluateSpec(every=100), 0, 1000.0, lambda: clock[0])
-    answers(tmp_path, asked_for_s=3.0)
+    answers(tmp_path, cpu_s=3.0)
     assert evaluating.due(100, 1001.0)
     evaluating.begin("000000100", 1, 100, saving_s=1.0)
     clock[0] = 60.0
@@ -121,7 +121,7 @@ def test_without_a_share_only_the_one_that_plays_puts_another_off(tmp_path: Path
     evaluating.begin("000000100", 1, 100)
     assert evaluating.checkpoints == {"000000100"}
     assert [evaluating.due(at, 0.0) for at in (200, 250, 300)] == [False] * 3
-    answers(tmp_path, asked_for_s=1e6)
+    answers(tmp_path, cpu_s=1e6)
     assert played(evaluating)[0].put_off_from is None
     assert evaluating.due(350, 0.0)
     evaluating.begin("000000350", 3, 350)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import sys
 import time
 from collections.abc import Collection, Mapping
@@ -81,19 +82,16 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """A checkpoint to play; `asked_s` is when that was asked for, by the monotonic clock of this machine.
-
-    `put_off_from` are the timesteps at which that was due, if it was put off.
-    """
+    """A checkpoint to play. `put_off_from` are the timesteps at which that was due, if it was put off."""
 
     checkpoint: str
     out: str
-    asked_s: float
     put_off_from: int | None = None
 
 
 def _serve(parsed: argparse.Namespace, say: Say) -> None:
     """Play what is asked for. What cannot be played ends the process; whoever asked starts another."""
+    parsed.cpu_before_s = 0.0
     for line in sys.stdin.buffer:
         request = msgspec.json.decode(line, type=_Request)
         parsed.checkpoint, parsed.out, parsed.request = request.checkpoint, Path(request.out), request
@@ -149,7 +147,8 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
         "t": time.time(),
     }
     if parsed.serve:
-        result["asked_for_s"] = time.monotonic() - parsed.request.asked_s
+        spent_s = sum(os.times()[:4])  # of this process, and of children that it has waited for
+        result["cpu_s"], parsed.cpu_before_s = spent_s - parsed.cpu_before_s, spent_s
         result |= {} if parsed.request.put_off_from is None else {"put_off_from": parsed.request.put_off_from}
     document = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
     write_atomic_group(parsed.out.parent, {parsed.out.name: document})
