@@ -72,7 +72,7 @@ def finding_rows(
         rows += _labelled("", proven, width)
     if details is not None and details.spec.run.command is None and not finding.undo:
         for at, said in enumerate(setting_changes(finding.advice_set, details.spec, details.effective)):
-            rows += _labelled("" if at else "that is", said, width)
+            rows += _labelled("" if at else "means", said, width)
     for at, symptom in enumerate(symptoms):
         said = f"{symptom.severity} at {numbers.count(symptom.first_update)}: {symptom.sentence}"
         rows += _labelled("" if at else "since", said, width)
