@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.cli.html.charts import Mark
 from mission_tui.cli.html.contents import Report, report_of
 from mission_tui.cli.html.markup import page, tag
 from mission_tui.cli.html.report_file import MOST_BYTES, ROOMS, check_target, film_of, page_of, write_report
@@ -25,7 +24,7 @@ from mission_tui.cli.tables.comparison import comparison_tables
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.compare import RETURN, Side, Trace, compare
 from mission_tui.fleet.events.findings import FailedDuty, Finding
-from mission_tui.fleet.events.provenance import Origin, Provenance, Repository, SettingChange
+from mission_tui.fleet.events.provenance import Origin, Provenance, Repository
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import AttemptView, AuditEntry, DetailsReply
 from tests.cli.test_json_documents import check
@@ -57,7 +56,7 @@ def details_of(it: Side, word: str) -> DetailsReply:
     view = structs.replace(
         it.view, name=word, preset=word, group=word, cause=word, labels=(word,), note=word, env_id=word,
         description=word, findings=(finding,), failed_duties=(FailedDuty(word, word, 1.0),),
-        changes=(SettingChange((word,), 1, 1024),), origins=(Origin("imported", word, word, word),),
+        origins=(Origin("imported", word, word, word),),
     )  # fmt: skip
     tree = Repository(name=word, path=word, commit=word, changed=1, diff_file=word)
     provenance = Provenance(
@@ -78,14 +77,10 @@ def details_of(it: Side, word: str) -> DetailsReply:
 
 def report(word: str = "plain", runs: int = 2) -> Report:
     """A report of runs in whose every corner `word` stands."""
-    sides = [
-        replace(it, view=structs.replace(it.view, name=word))
-        for it in (
-            side(f"r{seed}", [1.0, 5.0 + seed, 2.0], spec_of(seed, gamma=0.9 + seed / 100)) for seed in range(runs)
-        )
-    ]
-    made = report_of([details_of(it, word) for it in sides], {RETURN: sides}, preset_of)
-    return replace(made, marks=[*made.marks, Mark(1024.0, "set", word, word)])
+    its = [side(f"r{at}", [1.0, 5.0 + at, 2.0], spec_of(at, gamma=0.9 + at / 100)) for at in range(runs)]
+    changes = (SettingChange((word,), 1, 1024),)
+    sides = [replace(it, view=structs.replace(it.view, name=word, changes=changes)) for it in its]
+    return report_of([details_of(it, word) for it in sides], {RETURN: sides}, preset_of)
 
 
 class Skeleton(HTMLParser):
@@ -145,6 +140,25 @@ def test_a_finding_stands_with_what_was_done_about_it() -> None:
     for said in ("■ critical", "updates 1 to 2, from 1,024 timesteps on", "n_epochs", "kl kl-1-1, by kl", "3 of "):
         assert said in words
     assert "Nothing differs" not in words
+    assert "Set while it trained:" in words
+    assert {mark.kind for mark in report("kl").marks} == {"finding", "set", "resume"}
+
+
+def test_symptoms_stand_below_their_cause() -> None:
+    """One story with what came of it, and one mark; what its advice undoes is not said setting by setting."""
+    it = side("a", [1.0, 2.0, 3.0])
+    details = details_of(it, "plain")
+    (first,) = details.view.findings
+    cause = structs.replace(first, sentence="you set the rate x 100", undo="back", advice="undo your change")
+    symptom = structs.replace(first, id="entropy-1-2", sentence="entropy fell", first_update=2, part_of=cause.id)
+    told = structs.replace(details, view=structs.replace(details.view, findings=(cause, symptom)))
+    made = report_of([told], {RETURN: [it]}, preset_of)
+    words = Skeleton(page_of(made, "x", ROOMS[0])).words
+    assert [word for word in words if word.startswith("■")] == ["■ critical"]
+    assert "update 2, critical: entropy fell" in words
+    assert "1 open of 1" in words
+    assert "undo your change" in words
+    assert [mark.words for mark in made.marks if mark.kind == "finding"] == ["you set the rate x 100"]
 
 
 def test_a_preset_that_is_gone_is_said() -> None:

@@ -8,10 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from mission_tui.cli.html.charts import Mark
 from mission_tui.errors import MissionError
 from mission_tui.fleet.compare import RETURN, Axis, Comparison, Drawing, Side, compare, drawing_of, letter
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import Finding, stories
 from mission_tui.fleet.text import clean
 from mission_tui.present.run_settings import OF_A_COMMAND, differing
 from mission_tui.records.runs.comparison_sides import read_sides
@@ -101,13 +103,19 @@ def report_of(
     first = next(iter(sides))
     found = compare(sides[first], first, by, threshold, least=1)
     drawn = [(metric, its) for metric, its in sides.items() if chosen or metric == first or _moves(its)]
-    runs = [ReportedRun(letter(place), each, _against(each, preset_of)) for place, each in enumerate(details)]
+    whole = [_with_changes(each, side) for each, side in zip(details, sides[first], strict=True)]
+    runs = [ReportedRun(letter(place), each, _against(each, preset_of)) for place, each in enumerate(whole)]
     return Report(
         found=found,
         drawings=[_drawing(metric, its, found, len(drawn)) for metric, its in drawn],
         runs=runs,
         marks=[mark for run in runs for mark in _marks(run)] if by == "step" and len(runs) <= _MARKED_RUNS else [],
     )
+
+
+def _with_changes(details: DetailsReply, side: Side) -> DetailsReply:
+    """What was set while it trained is read from all rows: a supervisor may have the last of them alone."""
+    return structs.replace(details, view=structs.replace(details.view, changes=side.view.changes))
 
 
 def _moves(sides: Sequence[Side]) -> bool:
@@ -138,7 +146,7 @@ def _marks(run: ReportedRun) -> Iterator[Mark]:
     """Findings that asked for something, settings that were changed, and resumes, where they stand on the axis."""
     marks = [
         Mark(float(place), "finding", finding.sentence, run.letter)
-        for finding in run.details.view.findings
+        for finding in stories(run.details.view.findings)
         if finding.severity != "info" and (place := place_of(finding, run.details)) is not None
     ]
     marks += [

@@ -80,7 +80,7 @@ def page_of(report: Report, command: str, room: Room, film: Html | None = None, 
     """The whole page with so much of each run, made at unix time `now`."""
     made = time.time() if now is None else now
     names = [run.details.view.name for run in report.runs]
-    title = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} other runs"
+    title = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
     alone = len(report.runs) == 1
     figures = [chart(report.found, drawing, at, report.marks) for at, drawing in enumerate(report.drawings)]
     parts = [

@@ -15,10 +15,11 @@ from mission_tui.cli.html.markup import Html, join, tag
 from mission_tui.cli.tables.comparison import comparison_tables
 from mission_tui.cli.tables.run_details import provenance_rows
 from mission_tui.fleet.compare import setting_words
-from mission_tui.fleet.events.findings import GRAVITY, Finding
+from mission_tui.fleet.events.findings import GRAVITY, Finding, stories, symptoms_of
 from mission_tui.present import numbers
-from mission_tui.present.remedies import setting_changes
+from mission_tui.present.remedies import proof, setting_changes
 from mission_tui.present.run_settings import settings
+from mission_tui.present.run_state import asks_for_action
 
 if TYPE_CHECKING:
     from mission_tui.cli.tables.table import Table
@@ -61,14 +62,14 @@ def differences(report: Report) -> Html | None:
 def _facts(run: ReportedRun) -> Html:
     view = run.details.view
     total = f" of {numbers.count(view.total_timesteps)}" if view.total_timesteps else ""
-    asking = [finding for finding in view.findings if finding.state == "open" and finding.severity != "info"]
+    asking = asks_for_action(view)
     rows = [
         ("state", (view.outcome or view.state) + (f": {view.cause}" if view.cause else "")),
         ("task", f"{view.env_id}, {numbers.count(view.n_envs)} environments" if view.env_id else numbers.DASH),
         ("preset", view.preset),
         ("seed", str(view.seed) if view.seed is not None else numbers.DASH),
         ("timesteps", f"{numbers.count(view.timesteps)}{total}"),
-        ("findings", f"{len(asking)} open of {len(view.findings)}" if view.findings else "none"),
+        ("findings", f"{len(asking)} open of {len(stories(view.findings))}" if view.findings else "none"),
         ("from", "; ".join(origin.sentence for origin in view.origins)),
         ("labels", ", ".join(view.labels)),
         ("note", view.note),
@@ -115,7 +116,8 @@ def about_run(run: ReportedRun, room: Room, *, alone: bool) -> Html:
 
 def _findings(details: DetailsReply, room: Room, level: int) -> Html:
     view = details.view
-    worst = sorted(view.findings, key=lambda it: (it.state != "open", -GRAVITY[it.severity], it.first_update))
+    told = stories(view.findings)
+    worst = sorted(told, key=lambda it: (it.state != "open", -GRAVITY[it.severity], it.first_update))
     rows = [_finding(finding, details) for finding in worst[: room.findings]]
     more = len(worst) - len(rows)
     return part(
@@ -128,15 +130,20 @@ def _findings(details: DetailsReply, room: Room, level: int) -> Html:
 
 
 def _finding(finding: Finding, details: DetailsReply) -> Html:
-    """The sentence; when; why; what to do, setting by setting; and what was done about it."""
+    """The sentence; when; why; what else came of it; what to do, setting by setting; and what was done about it."""
     changes = []
-    if details.spec.run.command is None:
+    if details.spec.run.command is None and not finding.undo:
         changes = list(setting_changes(finding.advice_set, details.spec, details.effective))
+    if finding.state != "cleared" and (proven := proof(finding)):
+        changes.append(proven)
+    symptoms = symptoms_of(finding, details.view.findings)
+    then = [f"update {numbers.count(it.first_update)}, {it.severity}: {it.sentence}" for it in symptoms]
     done = [_deed_words(deed) for deed in done_about(finding, details.deeds)]
     advice = join(tag("p", finding.proposal), tag("ul", (tag("li", change) for change in changes)) if changes else None)
     rows: list[tuple[str, str | Html]] = [
         ("when", _when(finding, details)),
         ("why", finding.cause),
+        ("then", tag("ul", (tag("li", words) for words in then)) if then else ""),
         ("remedy", advice if finding.proposal else ""),
         ("done", tag("ul", (tag("li", words) for words in done)) if done else "nothing so far"),
     ]
