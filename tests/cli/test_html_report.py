@@ -24,7 +24,7 @@ from mission_tui.cli.tables.comparison import comparison_tables
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.compare import RETURN, Side, Trace, compare
 from mission_tui.fleet.events.findings import FailedDuty, Finding
-from mission_tui.fleet.events.provenance import Origin, Provenance, Repository
+from mission_tui.fleet.events.provenance import Origin, Provenance, Repository, SettingChange
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import AttemptView, AuditEntry, DetailsReply
 from tests.cli.test_json_documents import check
