@@ -148,7 +148,12 @@ def test_one_process_plays_all_and_one_that_died_is_followed_by_another(
     answers(tmp_path, won=0.75)
     evaluating.begin("400", 4, 400)
     assert played(evaluating)[1].won == 0.75
-    assert len((tmp_path / "started").read_text().split()) == 2
+    _, idle = (tmp_path / "started").read_text().split()
+    os.kill(int(idle), signal.SIGKILL)
+    until(lambda: "Z" in Path(f"/proc/{idle}/stat").read_text().rpartition(")")[2], 40, "it is dead while it waits")
+    evaluating.begin("500", 5, 500)
+    assert played(evaluating)[0].timesteps == 500
+    assert len((tmp_path / "started").read_text().split()) == 3
     evaluating.close()
 
 
