@@ -11,7 +11,7 @@ import pytest
 from tests.faults.parts import ALL
 
 ROOT = Path(__file__).parents[2]
-ROWS = {"T": 10, "S": 13, "W": 15, "K": 8, "D": 11, "C": 9, "G": 9, "I": 9, "N": 8, "L": 3, "R": 4}
+ROWS = {"T": 10, "S": 13, "W": 16, "K": 8, "D": 11, "C": 9, "G": 9, "I": 9, "N": 8, "L": 3, "R": 4}
 ROW_OF_A_TEST = re.compile(r"test_([a-z]\d+)_")
 NAMED = re.compile(r"`(?:(?P<file>tests/[\w/]+\.py)::)?(?P<test>test_\w+)`")
 
@@ -37,7 +37,7 @@ def fault_tests() -> set[str]:
 
 
 def test_every_row_of_the_catalogue_is_there_once() -> None:
-    """99 rows, each covered by something or with the reason why not."""
+    """100 rows, each covered by something or with the reason why not."""
     document = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").partition("## What it found")[0]
     rows = re.findall(r"^\| ([A-Z]\d+) \|", document, re.MULTILINE)
     assert rows == [f"{letter}{number}" for letter, count in ROWS.items() for number in range(1, count + 1)]
