@@ -127,6 +127,14 @@ def test_the_json_reference_has_a_section_per_command() -> None:
     assert titles == speaking
 
 
+def test_the_readme_is_soon_there_with_its_pictures() -> None:
+    """No picture of it has a megabyte, and the film of `make film` is one of them."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    sizes = {name: (ROOT / name).stat().st_size for name in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text)}
+    assert "docs/growth.gif" in sizes
+    assert max(sizes.values()) < 1_000_000
+
+
 def test_the_readme_names_make_targets_that_exist() -> None:
     """`make x` in README, ARCHITECTURE.md or CONTRIBUTING.md is a target of the Makefile."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
