@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
 
 from mission_tui.fleet.views.snapshot import Replay
 from mission_tui.ipc import replies
@@ -16,6 +18,7 @@ from mission_tui.ipc.requests import Evaluate, Play, StopPlay
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.state import player_feed
 from mission_tui.tui.state.player_feed import PACES, Pace
+from mission_tui.tui.terminal.driver import MeteredDriver
 from tests.tui.fake_client import evaluation
 from tests.tui.fleets import LIVE, NOW, a_fleet
 from tests.tui.stage import Stage, staged
@@ -121,6 +124,15 @@ async def test_what_a_frame_writes_bounds_how_often_they_come() -> None:
         await asyncio.sleep(1.0)
         many = (len(stage.client.asked_for(Play)) - before) / (loop.time() - began)
         assert 0 < many <= 11
+
+
+async def test_a_half_block_counts_as_the_bytes_that_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a line carries are bytes: three for a character that is no ASCII."""
+    monkeypatch.setattr(LinuxDriver, "write", lambda _driver, _data: None)
+    driver = MeteredDriver(App[None]())
+    for data in ("▀▀", "\x1b[0m"):
+        driver.write(data)
+    assert (driver.given, driver.given_bytes) == (6, 10)
 
 
 async def test_frames_that_are_dear_in_all_colours_come_in_256() -> None:
