@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from benchmarks.fleet.lab import ROOT, Lab
+from mission_tui.paths import preferences_path
 from tests.e2e.terminal import Terminal
 from tests.tour.fleet import settled
 from tests.tour.picture import svg
@@ -30,6 +31,8 @@ def take(lab: Lab, scene: Scene, size: tuple[int, int]) -> None:
     environ = lab.environ | scene.environ
     if scene.lab:
         environ["MISSION_TUI_RUNS"] = str(lab.root.parent.parent / scene.lab / lab.root.name)
+    # Each picture is of the screen as it comes, not as the scene before it left it.
+    preferences_path(environ).unlink(missing_ok=True)
     command = [sys.executable, "-m", "mission_tui", *scene.words]
     terminal = Terminal(command, cwd=ROOT, environ=environ, columns=size[0], rows=size[1], kind=scene.kind)
     try:

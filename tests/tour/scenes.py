@@ -55,7 +55,7 @@ SCENES = (
         "As wide as there is room: progress, speed, phases, return and the worst finding of each. `v` turns between "
         "panes and list at any width.",
         ("v",),
-        "steady",
+        "more live runs",
         (TINY, SMALL),
     ),
     Scene(

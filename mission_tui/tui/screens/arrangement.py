@@ -78,7 +78,10 @@ def arrange(
     chosen = shares.cells("detail", rows, DETAIL_LEAST, PANE_HEIGHT + listed) if detail and not beside else None
     below = max(detail, listed) if beside else (detail if chosen is None else chosen) + listed
     fitting = max(1, (rows - below) // PANE_HEIGHT) * PANE_HEIGHT
-    shown = needed if needed <= rows - below else min(fitting + 1, rows - below)
+    shown = needed
+    if needed > rows - below:
+        # A whole pane, and a line that says how many more there are.
+        shown = max(min(fitting + 1, rows - below), min(needed, PANE_HEIGHT + 1))
     left = rows - shown
     if not beside and chosen is not None:
         return Arrangement(shown, chosen, listed=True, others=PANE_HEIGHT + listed)
@@ -93,7 +96,7 @@ def wants_panes(width: int, panes: bool | None) -> bool:
 
 def _fills_a_column(listed: int, rows: int) -> bool:
     """Whether a list beside the detail has runs enough for its rows; a short one stands above it, in all the width."""
-    return listed + 1 > rows // 3
+    return listed + 1 > rows * 2 // 5
 
 
 def _grown(detail: int, rows: int, listed: int, *, whole: bool = False) -> int:
