@@ -5,6 +5,7 @@ from __future__ import annotations
 from mission_tui.fleet.events.findings import Finding, stories
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.present import numbers
 
 _PHASES_SHOWN = ("rollout", "update", "saving")
 
@@ -40,6 +41,34 @@ def asks_for_action(view: RunView) -> tuple[Finding, ...]:
         for finding in stories(view.findings)
         if finding.state == "open" and finding.severity != "info" and not (over and finding.rule in _WHILE_IT_LIVES)
     )
+
+
+def time_left(view: RunView) -> str:
+    """Until the end of its budget, as a range where its updates take differently long; a dash unless it trains."""
+    if view.eta_low_s is None:
+        return numbers.duration(view.eta_s)
+    return numbers.duration_range(view.eta_low_s, view.eta_high_s)
+
+
+def goal_words(view: RunView) -> str:
+    """What it is to reach, and whether and when it does: `goal 475 in 3-9m`; empty where there is no goal."""
+    goal = view.goal
+    if goal is None:
+        return ""
+    words = f"goal {goal.words}"
+    if goal.reached is not None:
+        return f"{words} reached at {numbers.compact(goal.reached.timesteps)}"
+    if goal.of == "success" and goal.newest is not None:
+        words += f", now {numbers.percent(goal.newest)}"
+    match goal.trend:
+        case "nearer":
+            return f"{words} in {numbers.duration_range(goal.low_s, goal.high_s)}"
+        case "beyond":
+            return f"{words} not within the budget"
+        case "none":
+            return f"{words}: no trend"
+        case _:
+            return words
 
 
 def share_done(view: RunView) -> float | None:

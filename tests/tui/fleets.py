@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import structs
@@ -12,6 +13,7 @@ from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.processes import Pids, Usage
 from mission_tui.fleet.events.trials import TrialPair, TrialPlan, TrialVerdict
+from mission_tui.fleet.history.course import Course, GoalView, Place
 from mission_tui.fleet.views.snapshot import (
     SERIES,
     FleetSnapshot,
@@ -117,6 +119,12 @@ def curve(points: int = 60, height: float = 12.0, waver: float = 0.5) -> tuple[M
     return tuple(height * (1 - math.exp(-n / 20)) + waver * math.sin(n * 1.7) for n in range(points))
 
 
+def course(values: Sequence[Metric | None]) -> Course:
+    """The whole of a run whose stretches of 32 updates have these returns, or half of one more or less."""
+    known = [None if it is None else float(it) for it in values]
+    return Course(32, *(tuple(None if it is None else it + by for it in known) for by in (-0.5, 0.5)))
+
+
 def a_run(name: str, **changed: Any) -> RunView:
     """A live run in its rollout, unless changed."""
     rewards = curve()
@@ -138,6 +146,11 @@ def a_run(name: str, **changed: Any) -> RunView:
         "total_timesteps": 27_000_000,
         "steps_per_s": 1412.0,
         "eta_s": 20_400.0,
+        "eta_low_s": 18_900.0,
+        "eta_high_s": 21_700.0,
+        "best": Place(12.9, 1390, 11_386_880),
+        "course": course(rewards[:44]),
+        "task": "MissionGym-v0 standard",
         "rollout_s": 0.41,
         "update_s": 0.12,
         "seed": 7,
@@ -178,6 +191,8 @@ def ended(name: str, minutes_ago: float, outcome: str = "finished", **changed: A
         "started_t": NOW - 60 * minutes_ago - 700,
         "timesteps": 27_000_000,
         "eta_s": None,
+        "eta_low_s": None,
+        "eta_high_s": None,
     }
     return a_run(name, **(facts | changed))
 
@@ -186,13 +201,19 @@ def queued(name: str) -> RunView:
     """A run that waits for room."""
     return a_run(
         name, state="queued", phase=None, attempt=0, update=None, timesteps=None, steps_per_s=None, eta_s=None,
-        rollout_s=None, update_s=None, metrics={}, series=dict.fromkeys(SERIES, ()), outcomes={}, started_t=None,
-        last_checkpoint=None, cause="needs 3.1G", connected=False,
+        eta_low_s=None, eta_high_s=None, best=None, course=None, rollout_s=None, update_s=None, metrics={},
+        series=dict.fromkeys(SERIES, ()), outcomes={}, started_t=None, last_checkpoint=None, cause="needs 3.1G",
+        connected=False,
     )  # fmt: skip
 
 
 LIVE = (
-    a_run("heavy-3f9a"),
+    a_run(
+        "heavy-3f9a",
+        goal=GoalView(
+            of="return", value=14.0, source="run.goal", newest=12.4, best=12.9, trend="nearer", low_s=7000, high_s=9800
+        ),
+    ),
     a_run(
         "wide-11c0",
         phase="update",
@@ -200,6 +221,8 @@ LIVE = (
         total_timesteps=50_000_000,
         steps_per_s=1388.0,
         eta_s=33_000.0,
+        eta_low_s=32_900.0,
+        eta_high_s=33_100.0,
         findings=(KL_FINDING,),
         metrics={
             "rollout/ep_rew_mean": 3.1,
@@ -211,7 +234,7 @@ LIVE = (
             "train/learning_rate": 3e-4,
         },
     ),
-    a_run("deep-77aa", state="paused", phase="paused", steps_per_s=None, eta_s=None),
+    a_run("deep-77aa", state="paused", phase="paused", steps_per_s=None, eta_s=None, eta_low_s=None, eta_high_s=None),
 )
 ENDED = (
     ended("cart-9a10", 12, metrics={"rollout/ep_rew_mean": 500.0}),
@@ -226,7 +249,7 @@ ENDED = (
     ),
     ended("demo-51d2", 240, "stopped", timesteps=400_000, cause="stopped on request"),
     ended("beast-c0de", 1500, "killed", timesteps=900_000, cause="killed on request"),
-    ended("demo-0001", 4000, "lost", timesteps=100_000, cause="the machine was restarted"),
+    ended("demo-0001", 4000, "lost", timesteps=100_000, cause="the machine was restarted", course=None, best=None),
 )
 
 

@@ -271,7 +271,7 @@ def test_the_picture_shows_curve_marks_band_and_evaluation_without_colours() -> 
     lines = drawn(content)
     assert len(lines) == 16
     assert {len(line) for line in lines} == {60}
-    assert "▲░" in lines[0]
+    assert "▲KL ░" in lines[0]
     assert any("■" in line for line in lines[:-2])
     assert all(sign in lines[-2] for sign in "↓2■┴")
     assert content.scene is not None

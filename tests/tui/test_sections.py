@@ -30,45 +30,46 @@ def text(strips: list[Strip]) -> str:
 
 
 def test_learn_draws_a_chart_where_there_is_room() -> None:
-    """Short: a line with two sparklines. Tall: an area with the span of its axis. Never more than the height."""
+    """Short: the whole run in a line. Tall: a chart of it on its axes. Never more than the height."""
     for height in range(1, 30):
-        strips = learn(LIVE[0], 80, height, NOW)
+        strips = learn(LIVE[0], None, 80, height, NOW)
         assert len(strips) <= height
         assert all(strip.cell_length == 80 for strip in strips)
-    assert "length" in text(learn(LIVE[0], 80, 6, NOW))
-    assert "over the last 60 updates" in text(learn(LIVE[0], 80, 12, NOW))
+    assert "return     12.4 ▁▁▂" in text(learn(LIVE[0], None, 80, 6, NOW))
+    shown = text(learn(LIVE[0], None, 80, 14, NOW))
+    assert all(words in shown for words in ("best 12.9 at 11.4M", "goal 14 in 1-3h", "┤", "10M"))
 
 
 def test_learn_says_both_phases_or_neither() -> None:
     """Half of `0.41s + 0.12s` would be another figure."""
     for width in range(40, 100):
-        first = learn(LIVE[0], width, 8, NOW)[0].text
+        first = learn(LIVE[0], None, width, 8, NOW)[0].text
         assert ("rollout" in first) == ("+ update 0.12s" in first), first
-    assert "rollout 0.41s + update 0.12s" in learn(LIVE[0], 80, 8, NOW)[0].text
+    assert "rollout 0.41s + update 0.12s" in learn(LIVE[0], None, 80, 8, NOW)[0].text
 
 
 def test_learn_puts_trouble_before_outcomes() -> None:
     """A finding with cause and advice takes the place of the episodes' shares."""
-    assert "episodes: captured 61%   timeout 30%   stalled 9%" in text(learn(LIVE[0], 80, 8, NOW))
-    shown = text(learn(LIVE[1], 80, 8, NOW))
+    assert "episodes: captured 61%   timeout 30%   stalled 9%" in text(learn(LIVE[0], None, 80, 8, NOW))
+    shown = text(learn(LIVE[1], None, 80, 8, NOW))
     assert "(since update 1,204)" in shown
     assert "advice fewer epochs" in shown
     assert "episodes" not in shown
     told = structs.replace(KL_FINDING, severity="info", sentence="resumed as it was", advice="", advice_set=())
     resumed = structs.replace(LIVE[1], findings=(told,))
-    for lines in (learn(resumed, 80, 8, NOW), health(resumed, None, 80, NOW)):
+    for lines in (learn(resumed, None, 80, 8, NOW), health(resumed, None, 80, NOW)):
         assert "resumed as it was" in text(lines)
         assert "advice" not in text(lines)
 
 
 def test_learn_of_a_waiting_run_says_what_it_waits_for() -> None:
     """There is nothing to draw yet."""
-    assert text(learn(queued("a"), 80, 6, NOW)).strip() == "needs 3.1G"
+    assert text(learn(queued("a"), None, 80, 6, NOW)).strip() == "needs 3.1G"
 
 
 def test_learn_of_an_ended_run_begins_with_its_end() -> None:
     """The cause comes first."""
-    assert text(learn(ENDED[1], 80, 6, NOW)).startswith(" failed (nan): policy loss became nan at update 311")
+    assert text(learn(ENDED[1], None, 80, 6, NOW)).startswith(" failed (nan): policy loss became nan at update 311")
 
 
 def test_health_shows_past_findings_in_one_line() -> None:
@@ -139,10 +140,10 @@ def test_metrics_come_in_the_order_of_interest() -> None:
 def test_learn_says_what_the_run_brought() -> None:
     """In a sentence below the rest; nothing of one that began alone."""
     gain = MarginalGain(NOW, "joined", "costs", 2, 1, 1000.0, 960.0, -0.04, -0.07, -0.01, full="cores")
-    shown = text(learn(a_run("a", payoff=gain), 80, 8, NOW))
+    shown = text(learn(a_run("a", payoff=gain), None, 80, 8, NOW))
     assert "together: it joined: -4 %: the cores are full; stop one (-7 to -1; 1,000 -> 9" in " ".join(shown.split())
     first = structs.replace(gain, verdict="first")
-    assert "together" not in text(learn(a_run("a", payoff=first), 80, 8, NOW))
+    assert "together" not in text(learn(a_run("a", payoff=first), None, 80, 8, NOW))
 
 
 def test_what_a_run_takes_is_split_into_phases_and_processes() -> None:

@@ -70,7 +70,7 @@ async def test_a_wide_screen_shows_many_metrics_each_on_its_own_axis() -> None:
             assert title in text
         assert "4 metrics over timesteps" in text
         together = [it for it in stage.client.asked_for(GetHistory) if {RETURN, KL, CLIP} <= set(it.series)]
-        assert {it.points for it in together} == {24, 320}
+        assert {it.points for it in together} == {24, 250}
         await stage.press("z")
         await stage.shows("return over timesteps")
         assert "approx KL" not in stage.text()

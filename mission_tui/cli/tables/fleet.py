@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView
 
-from mission_tui.present.run_state import asks_for_action, share_done, state_word
+from mission_tui.present.run_state import asks_for_action, share_done, state_word, time_left
 
 _FULL_PERCENT = 90.0
 
@@ -68,7 +68,7 @@ def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
             count(view.timesteps),
             measure(view.metrics.get(RETURN)),
             count(view.pace),
-            duration(view.eta_s) if view.state not in OVER else DASH,
+            time_left(view) if view.state not in OVER else DASH,
             _remark(view, moment),
         )
     return table

@@ -11,8 +11,8 @@ from mission_tui.cli.terminal_output import console_on, draw, text_column, write
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.text import clean
-from mission_tui.present.numbers import DASH, count, duration, measure, percent
-from mission_tui.present.run_state import share_done, state_word
+from mission_tui.present.numbers import DASH, count, measure, percent
+from mission_tui.present.run_state import share_done, state_word, time_left
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -85,7 +85,7 @@ class PlainBoard:
     def _line(self, view: RunView, t: float) -> str:
         words = [view.name, state_word(view), percent(share_done(view)), f"{_steps(view)} steps"]
         if view.state not in OVER:
-            words += [f"{count(view.pace)} steps/s", f"ETA {duration(view.eta_s)}"]
+            words += [f"{count(view.pace)} steps/s", f"ETA {time_left(view)}"]
         words.append(f"return {measure(view.metrics.get(RETURN))}")
         return "  ".join(words)
 
@@ -130,7 +130,7 @@ class RichBoard:
         draw(table.rich(), self._progress.console)
 
     def _facts(self, view: RunView, share: float | None) -> str:
-        left = DASH if view.state in OVER else duration(view.eta_s)
+        left = DASH if view.state in OVER else time_left(view)
         value = measure(view.metrics.get(RETURN))
         return (
             f"{percent(share)} {state_word(view)}  {_steps(view)}  {count(view.pace)} st/s  return {value}  ETA {left}"

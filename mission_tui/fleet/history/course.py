@@ -44,6 +44,14 @@ class Place(Struct, frozen=True):
     timesteps: int
 
 
+class Moment(Struct, frozen=True):
+    """Something that happened to the run after `update` and before the next one, in a word."""
+
+    update: int
+    timesteps: int
+    word: str
+
+
 class GoalView(Struct, frozen=True, kw_only=True):
     """What a run is to reach, by its own `run.goal` or by its environment's reward threshold, and how near it is.
 

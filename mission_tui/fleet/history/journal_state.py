@@ -73,6 +73,9 @@ class TrialState:
         return self.is_open or (self.closed is not None and self.closed.how in ("taking", "returning"))
 
 
+MOST_MOMENTS = 12
+
+
 @dataclass(slots=True)
 class JournalState:
     """What `events.jsonl` says.
@@ -93,7 +96,7 @@ class JournalState:
     began by themselves (unix s), and after what. `gains` is what it brought when it joined the others or left them.
 
     `trials` are those of the run, by number; `branch_of` says of which trial of another run it is a branch itself.
-    `goal` is the newest that it reached.
+    `goal` is the newest that it reached. `moments` are what charts mark: when (unix s) it was held, ended or went on.
 
     `foreign` says why the run counts as somebody else's; that is seen, not told. Empty: it is ours.
     """
@@ -143,6 +146,7 @@ class JournalState:
     duties: dict[str, FailedDuty] = field(default_factory=dict)
     failures: set[int] = field(default_factory=set)
     goal: GoalReached | None = None
+    moments: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=MOST_MOMENTS))
     trials: dict[int, TrialState] = field(default_factory=dict)
     branch_of: TrialBranch | None = None
 

@@ -68,7 +68,7 @@ from mission_tui.fleet.events.observations import (
     WaitSeen,
     WorkersSeen,
 )
-from mission_tui.fleet.events.outcome import Lost, Phase, RunState
+from mission_tui.fleet.events.outcome import Lost, Phase, RunState, outcome_word
 from mission_tui.fleet.events.processes import EnvWorkers, Pids, RunFlag, Usage
 from mission_tui.fleet.events.provenance import Origin, SettingChange, diff_of
 from mission_tui.fleet.history.journal_state import JournalState, StateIntervals
@@ -211,6 +211,9 @@ class RunHistory:
                 journal.branched, journal.after, journal.branch_of = event.origin, event.after, event.trial
             case AttemptStarting():
                 journal.resumed = _resumed(self.id, journal, event)
+                if event.attempt > 1:
+                    by_itself = event.restart or event.reboots
+                    journal.moments.append((event.t, "restarted" if by_itself else "resumed"))
                 journal.begin(event)
                 self.observed = ObservedState()
             case Asked():
@@ -231,11 +234,15 @@ class RunHistory:
             case RunPaused() | RunResumed():
                 if event.attempt == journal.attempt:
                     journal.paused = isinstance(event, RunPaused)
+                    if journal.paused:
+                        journal.moments.append((event.t, "paused"))
                     journal.asked.discard("pause")
                     journal.declare(event)
             case RunFrozen() | RunThawed():
                 if event.attempt == journal.attempt:
                     journal.frozen = event if isinstance(event, RunFrozen) else None
+                    if isinstance(event, RunFrozen):
+                        journal.moments.append((event.t, "frozen"))
                     journal.declare(event)
             case ClockStepped():
                 if event.attempt == journal.attempt:
@@ -244,6 +251,8 @@ class RunHistory:
                 journal.flags.add("keeperless")
             case AttemptEnded():
                 journal.end(event)
+                if (word := outcome_word(event.outcome)) != "finished":
+                    journal.moments.append((event.t, word))
                 self.observed = ObservedState(flags=self.observed.flags - {"slow-start"})
             case RestartDue():
                 journal.restart = event

@@ -217,6 +217,11 @@ class Columns:
         rows = range(max(0, len(self) - points), len(self))
         return tuple(column.at(row) if column else None for row in rows)
 
+    def place_at(self, t: float) -> tuple[int, int] | None:
+        """Update and timesteps of the last row that had ended at unix time `t`; None before the first."""
+        row = bisect_right(self._t, t) - 1
+        return (self._updates[row], self._timesteps[row]) if row >= 0 else None
+
     def rows_from(self, row: int, one: str, other: str) -> Iterator[tuple[int, int, float | None, float | None, int]]:
         """From `row` on: update, timesteps, the values of two series, and how many episodes ended."""
         first, second = (self._columns.get(name) or Column() for name in (one, other))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Literal, cast
@@ -25,7 +26,7 @@ from mission_tui.fleet.events.outcome import Failed, outcome_word
 from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS
-from mission_tui.fleet.history.course import GoalView, Place, Scan
+from mission_tui.fleet.history.course import GoalView, Moment, Place, Scan
 from mission_tui.fleet.history.forecast import Pace, enough_for_trend, pace_of, steps_to
 from mission_tui.fleet.history.journal_state import JournalState, TrialState
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts, evaluated
@@ -123,6 +124,7 @@ def view_of(run: RunHistory) -> RunView:
         best=drawn.best,
         goal=_goal(run, drawn, left),
         course=drawn.course,
+        moments=tuple(_moments(run)),
         task=_task(trained_by_us),
     )
 
@@ -229,6 +231,13 @@ def _goal(run: RunHistory, drawn: ViewParts, left: Left) -> GoalView | None:
     if left[2] is not None and low > left[2]:
         return structs.replace(view, trend="beyond")
     return structs.replace(view, low_s=round(low, 1), high_s=round(high, 1))
+
+
+def _moments(run: RunHistory) -> Iterator[Moment]:
+    """Those that lie between rows that are known."""
+    for t, word in run.journal.moments:
+        if (place := run.metrics.columns.place_at(t)) is not None:
+            yield Moment(*place, word)
 
 
 def _task(spec: Spec | None) -> str:

@@ -17,7 +17,7 @@ from mission_tui.fleet.events.outcome import After, FailureKind, Phase, RunState
 from mission_tui.fleet.events.processes import EnvWorkers, Pids, Placement, RunFlag, Usage
 from mission_tui.fleet.events.provenance import Origin, SettingChange
 from mission_tui.fleet.events.trials import TrialBranch, TrialEnd, TrialPlan, TrialVerdict, trial_sentence
-from mission_tui.fleet.history.course import Course, GoalView, Place
+from mission_tui.fleet.history.course import Course, GoalView, Moment, Place
 from mission_tui.fleet.specs.spec import Spec
 
 SERIES = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "steps_per_s", "train/approx_kl")
@@ -216,6 +216,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     `checkpoint_t`: when `last_checkpoint` was saved.
     `eta_s` lies between `eta_low_s` and `eta_high_s`. `course` is the return from the first update on, `best` its best;
     both are None for a run that is over and was not read whole since the supervisor began. `task`: what it trains on.
+    `moments` are the last times that it was held, ended or went on.
     `trials` are the newest of its own; `branch_of` says of which trial of another run it is a branch.
     """
 
@@ -283,6 +284,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     best: Place | None = None
     goal: GoalView | None = None
     course: Course | None = None
+    moments: tuple[Moment, ...] = ()
     task: str = ""
 
     @property

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from rich.cells import cell_len
 from rich.style import Style
 
 from mission_tui.tui.drawing.colours import INK
-from mission_tui.tui.drawing.strips import Part
+from mission_tui.tui.drawing.strips import Part, literal
 
 DOTS_ACROSS, DOTS_UP = 2, 4
 """Dots of one cell."""
@@ -20,6 +21,14 @@ _CHARACTERS = {0: " "} | {dots: chr(_BRAILLE + dots) for dots in range(1, 256)}
 """By the dots of a cell, for `str.translate`."""
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """By row and column of a cell: Unicode's numbering of braille dots."""
+_RUNS = tuple(
+    tuple(
+        tuple(sum(_BITS[row][side] for row in range(first, last + 1)) for last in range(DOTS_UP))
+        for first in range(DOTS_UP)
+    )
+    for side in range(DOTS_ACROSS)
+)
+"""By side of a cell, first and last row: the dots from one to the other."""
 
 
 class Canvas:
@@ -57,34 +66,77 @@ class Canvas:
 
     def stroke(self, places: Iterable[tuple[int, int] | None], ink: Style, layer: int = 1) -> None:
         """Dots joined by straight lines; None lifts the pen."""
-        # Thousands of dots a picture: one loop without calls takes a third of the time of `dot` for each.
-        columns, dots, layers, inks = self.columns, self._dots, self._layers, self._inks
-        beyond, below = DOTS_ACROSS * columns, DOTS_UP * self.rows
+        # By columns: many points lie in one, and its dots from the least to the greatest are set together.
+        tops: dict[int, int] = {}
+        bottoms: dict[int, int] = {}
+
+        def reach(across: int, top: int, bottom: int) -> None:
+            if across not in tops:
+                tops[across], bottoms[across] = top, bottom
+                return
+            if top < tops[across]:
+                tops[across] = top
+            if bottom > bottoms[across]:
+                bottoms[across] = bottom
+
         before: tuple[int, int] | None = None
         for place in places:
-            if place is not None:
-                (x, y), (to_x, to_y) = before or place, place
-                by_x, by_y = to_x - x, to_y - y
-                steps = max(abs(by_x), abs(by_y)) or 1
-                for step in range(steps + 1):
-                    part = step / steps
-                    across, down = x + round(by_x * part), y + round(by_y * part)
-                    if not (0 <= across < beyond and 0 <= down < below):
-                        continue
-                    at = down // DOTS_UP * columns + across // DOTS_ACROSS
-                    if layer < layers[at]:
-                        continue
-                    if layer > layers[at]:
-                        dots[at] = 0
-                        layers[at] = layer
-                    inks[at] = ink
-                    dots[at] |= _BITS[down % DOTS_UP][across % DOTS_ACROSS]
+            if place is None:
+                before = None
+                for across, top in tops.items():
+                    self.column(across, top, bottoms[across], ink, layer)
+                tops.clear()
+                continue
+            x, y = place
+            if before is None or before == place:
+                reach(x, y, y)
+            elif before[0] == x:
+                reach(x, min(y, before[1]), max(y, before[1]))
+            else:
+                from_x, from_y = before
+                steps, rise = abs(x - from_x), y - from_y
+                way = 1 if x > from_x else -1
+                down = from_y
+                for step in range(steps):
+                    # Half of the way to the next column belongs to this one.
+                    half = from_y + round(rise * (2 * step + 1) / (2 * steps))
+                    reach(from_x + way * step, min(down, half), max(down, half))
+                    down = half
+                reach(x, min(down, y), max(down, y))
             before = place
+        for across, top in tops.items():
+            self.column(across, top, bottoms[across], ink, layer)
+
+    def column(self, across: int, top: int, bottom: int, ink: Style, layer: int = 1) -> None:
+        """All dots of one column of them from `top` to `bottom`."""
+        top, bottom = max(0, top), min(bottom, DOTS_UP * self.rows - 1)
+        if not 0 <= across < DOTS_ACROSS * self.columns or top > bottom:
+            return
+        side, dots, layers = across % DOTS_ACROSS, self._dots, self._layers
+        at = top // DOTS_UP * self.columns + across // DOTS_ACROSS
+        for row in range(top // DOTS_UP, bottom // DOTS_UP + 1):
+            if layer >= layers[at]:
+                if layer > layers[at]:
+                    dots[at] = 0
+                    layers[at] = layer
+                self._inks[at] = ink
+                first, last = max(0, top - DOTS_UP * row), min(DOTS_UP - 1, bottom - DOTS_UP * row)
+                dots[at] |= _RUNS[side][first][last]
+            at += self.columns
 
     def glyph(self, column: int, row: int, char: str, ink: Style) -> None:
         """A character over whatever is drawn in its cell."""
         if 0 <= column < self.columns and 0 <= row < self.rows:
             self._glyphs[row * self.columns + column] = char, ink
+
+    def text(self, column: int, row: int, words: str, ink: Style) -> None:
+        """Characters of one cell each, from a cell on; any other becomes a question mark."""
+        for at, char in enumerate(literal(words), column):
+            self.glyph(at, row, char if cell_len(char) == 1 else "?", ink)
+
+    def is_free(self, column: int, row: int, cells: int) -> bool:
+        """Whether nothing is drawn in so many cells from one on, and they lie in the picture."""
+        return not any(self.drawn(at, row) for at in range(column, column + cells))
 
     def fill(self, column: int, char: str, ink: Style) -> None:
         """A character in each cell of a column where nothing is drawn so far."""

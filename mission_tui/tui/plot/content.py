@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mission_tui.fleet.events.metrics import RETURN, Metric
+from mission_tui.fleet.events.metrics import EVAL_RETURN, EVAL_SUCCESS, RETURN, Metric
 from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.history.course import ROLLOUT_SUCCESS
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.present import numbers
+from mission_tui.present.run_state import goal_words
 from mission_tui.tui.drawing.strips import Part
-from mission_tui.tui.plot.curve import Curve, Marks, Sided, curve_of, marks_of, side_by_side
-from mission_tui.tui.plot.picture import Scene
+from mission_tui.tui.plot.curve import Curve, Ghost, Marks, Sided, curve_of, marks_of, side_by_side
+from mission_tui.tui.plot.picture import GHOST_SIGN, Scene
 from mission_tui.tui.plot.scale import Ruler
 from mission_tui.tui.state.preferences import AxisScale, ChartSettings, Over
 from mission_tui.tui.state.run_data import EXACT, RunData
+
+_GOAL_TAGS: Mapping[str, tuple[str, ...]] = {
+    "return": (RETURN, EVAL_RETURN),
+    "success": (EVAL_SUCCESS, ROLLOUT_SUCCESS),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,8 @@ class Entry:
 class Content:
     """`at` and `said` are the place of the crosshair, `limits` what rules compare the chosen metric with.
 
-    `empty` is why there may be nothing to draw, and the key that shows more.
+    `empty` is why there may be nothing to draw, and the key that shows more; `aims` are best, goal and ghost
+    in words.
     """
 
     entries: tuple[Entry, ...]
@@ -50,6 +58,7 @@ class Content:
     limits: Sequence[Part] = ()
     trouble: str | None = None
     empty: str = ""
+    aims: tuple[str, ...] = ()
     at: float | None = None
     said: tuple[str, ...] = ()
 
@@ -75,9 +84,15 @@ def content_of(
         longest = max(histories, key=lambda tag: len(histories[tag].updates))
         ruler, history = rulers[longest], histories[longest]
         marks = marks_of(view, data.details, history, ruler)
+        alone = shown[0][1] if len(shown) == 1 else ""
+        ghost = _ghost(data, alone, settings, ruler)
         beside = {RETURN: _figures(marks)}
-        sided = side_by_side(list(curves.values()), kind=settings.scale, beside=beside)
-        scene = Scene(sided, ruler, marks, settings.factor > 0)
+        if ghost is not None:
+            beside[alone] = [*beside.get(alone, ()), *(value for _, value in ghost.points)]
+        goals = {tag: goal for tag in curves if (goal := goal_of(view, tag)) is not None}
+        sided = side_by_side(list(curves.values()), kind=settings.scale, beside=beside, goals=goals)
+        best = _best(view, ruler) if alone == RETURN else None
+        scene = Scene(sided, ruler, marks, settings.factor > 0, goals, best, ghost)
     by_tag = {it.curve.tag: it for it in scene.sided} if scene is not None else {}
     entries = tuple(
         Entry(
@@ -89,7 +104,48 @@ def content_of(
         )
         for slot, tag in shown
     )
-    return Content(entries, scene, settings.over, settings.factor, settings.scale, limits, data.trouble, _empty(view))
+    aims = tuple(_aims(view, data, shown[0][1], scene)) if len(shown) == 1 else ()
+    kept = settings.over, settings.factor, settings.scale
+    return Content(entries, scene, *kept, limits, data.trouble, _empty(view), aims)
+
+
+def besides(view: RunView, data: RunData, tag: str) -> object:
+    """What the chart of `tag` shows beside its curve: it is the same chart while that is equal."""
+    of_return = (view.goal, view.best) if tag == RETURN or goal_of(view, tag) is not None else None
+    return data.ghost_word, data.ghost and data.ghost.id, id(data.ghosts.get(tag)), view.moments, of_return
+
+
+def goal_of(view: RunView, tag: str) -> float | None:
+    """What the run is to reach on the curve of `tag`."""
+    goal = view.goal
+    return goal.value if goal is not None and tag in _GOAL_TAGS[goal.of] else None
+
+
+def _best(view: RunView, ruler: Ruler) -> tuple[float, float] | None:
+    place = None if view.best is None else ruler.of_update(view.best.update)
+    return None if view.best is None or place is None else (place, view.best.value)
+
+
+def _ghost(data: RunData, tag: str, settings: ChartSettings, ruler: Ruler) -> Ghost | None:
+    """The other run's curve of the one metric that is drawn, over the same axis."""
+    history = data.ghosts.get(tag) if data.ghost is not None else None
+    if history is None or data.ghost is None or not ruler.places:
+        return None
+    places = Ruler(history, settings.over).shifted(ruler.places[0])
+    curve = curve_of(0, tag, history, places, factor=settings.factor, kind=settings.scale)
+    points = tuple((sample.place, sample.drawn) for sample in curve.shown)
+    return Ghost(data.ghost.name, data.ghost_word, points) if points else None
+
+
+def _aims(view: RunView, data: RunData, tag: str, scene: Scene | None) -> Iterator[str]:
+    if scene is not None and scene.best is not None and view.best is not None:
+        yield f"best {numbers.reading(view.best.value)} at {numbers.compact(view.best.timesteps)}"
+    if goal_of(view, tag) is not None:
+        yield goal_words(view)
+    if scene is not None and scene.ghost is not None:
+        yield f"{GHOST_SIGN} {scene.ghost.name}, the {scene.ghost.word} finished"
+    elif data.ghost is not None and data.ghosts.get(tag) is None:
+        yield f"{GHOST_SIGN} {data.ghost.name}: asking…"
 
 
 def _empty(view: RunView) -> str:

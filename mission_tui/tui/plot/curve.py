@@ -16,15 +16,17 @@ from msgspec import Struct
 
 from mission_tui.fleet.events.findings import GRAVITY, Severity
 from mission_tui.fleet.events.metrics import number
+from mission_tui.fleet.events.provenance import SettingChange
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.tui.plot.scale import Ruler, Scale, scale_of
 from mission_tui.tui.state.preferences import AxisScale
+from mission_tui.tui.state.run_status import short_rule
 
 Side = Literal["left", "right", "own"]
 _LEAST_SHARE = 1 / 3
 """Of the height of an axis: a curve that would have less is read on another one."""
-MarkKind = Literal["checkpoint", "resume", "set", "evaluation"]
+MarkKind = Literal["checkpoint", "resume", "set", "evaluation", "event", "goal"]
 
 
 class Sample(Struct, frozen=True):
@@ -122,10 +124,16 @@ class Sided:
 
 
 def side_by_side(
-    curves: Sequence[Curve], *, kind: AxisScale, beside: Mapping[str, Sequence[float]] | None = None
+    curves: Sequence[Curve],
+    *,
+    kind: AxisScale,
+    beside: Mapping[str, Sequence[float]] | None = None,
+    goals: Mapping[str, float] | None = None,
 ) -> list[Sided]:
-    """Each curve that has something to draw with its scale, in order; `beside` are further values on a tag's axis."""
-    beside = beside or {}
+    """Each curve that has something to draw with its scale, in order; `beside` are further values on a tag's axis, and
+    `goals` what it reaches to if there is room.
+    """
+    beside, goals = beside or {}, goals or {}
     alone = len(curves) == 1
     values = {
         curve.tag: [value for value in (*curve.values(spans=alone), *beside.get(curve.tag, ())) if math.isfinite(value)]
@@ -142,7 +150,8 @@ def side_by_side(
             group.append(curve)
     found: dict[str, Sided] = {}
     for at, group in enumerate(groups):
-        scale = scale_of([value for it in group for value in values[it.tag]], kind)
+        goal = next((goals[it.tag] for it in group if it.tag in goals), None)
+        scale = scale_of([value for it in group for value in values[it.tag]], kind, goal)
         side: Side = ("left", "right")[at] if at < 2 else "own"
         if scale is not None:
             found |= {it.tag: Sided(it, scale, side) for it in group}
@@ -162,20 +171,31 @@ def _fit_together(columns: Sequence[Sequence[float]], kind: AxisScale) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One place; `attempt` is the one that began at a resume."""
+    """One place, and what happened there in a word or two; `attempt` is the one that began at a resume."""
 
     kind: MarkKind
     place: float
     attempt: int = 0
+    word: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Where a finding was open."""
+    """Where a finding was open, and what it is about."""
 
     first: float
     last: float
     severity: Severity
+    word: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ghost:
+    """The curve of another run of the same task, called `name`, by places and values; `word` says which one it is."""
+
+    name: str
+    word: str
+    points: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +220,51 @@ class Marks:
 def marks_of(view: RunView, details: DetailsReply | None, history: HistoryReply, ruler: Ruler) -> Marks:
     """What is known of the stretch that `history` covers; what has no place on it is left out."""
     judged = tuple(_judged(details, ruler)) if details is not None else ()
-    found: list[tuple[MarkKind, float | None, int]] = [("evaluation", it.place, 0) for it in judged]
+    found: list[tuple[MarkKind, float | None, int, str]] = [("evaluation", it.place, 0, "") for it in judged]
+    attempts = () if details is None else [it for it in details.attempts if it.from_timesteps]
     if details is not None:
-        found += [("checkpoint", ruler.of_update(it.update), 0) for it in details.checkpoints]
-        resumed = [(it.attempt, it.from_timesteps) for it in details.attempts if it.from_timesteps]
-        found += [("resume", ruler.of_timesteps(steps), attempt) for attempt, steps in resumed]
-    found += [("set", ruler.of_timesteps(it.timesteps), 0) for it in history.changes if it.timesteps is not None]
-    marks = tuple(Mark(kind, place, attempt) for kind, place, attempt in found if place is not None)
-    return Marks(marks, tuple(_bands(view, ruler)), judged)
+        found += [("checkpoint", ruler.of_update(it.update), 0, "") for it in details.checkpoints]
+        again = {moment.timesteps: moment.word for moment in view.moments if moment.word == _AGAIN}
+        for it in attempts:
+            place = ruler.of_timesteps(it.from_timesteps or 0)
+            found.append(("resume", place, it.attempt, again.get(it.from_timesteps or 0, _ON)))
+    # The same resume, from the view, has its own sign only where the details are not known.
+    told = (_ON, _AGAIN) if attempts else ()
+    for moment in view.moments:
+        if moment.word not in told:
+            found.append(("event", ruler.of_update(moment.update), 0, moment.word))
+    for change in history.changes:
+        if change.timesteps is not None:
+            found.append(("set", ruler.of_timesteps(change.timesteps), 0, set_word(change)))
+    if view.goal is not None and view.goal.reached is not None:
+        found.append(("goal", ruler.of_update(view.goal.reached.update), 0, "goal reached"))
+    marks = [Mark(kind, place, attempt, word) for kind, place, attempt, word in found if place is not None]
+    return Marks(tuple(sorted(marks, key=lambda mark: mark.place)), tuple(_bands(view, ruler)), judged)
+
+
+_ON, _AGAIN = "resumed", "restarted"
+_SHORT_KEYS = {
+    "learning_rate": "lr",
+    "clip_range": "clip",
+    "n_epochs": "epochs",
+    "batch_size": "batch",
+    "total_timesteps": "steps",
+    "max_grad_norm": "grad norm",
+    "ent_coef": "ent",
+    "vf_coef": "vf",
+    "target_kl": "target KL",
+}
+
+
+def set_word(change: SettingChange) -> str:
+    """What was set, as short as it is understood: `lr 1e-4`, `epochs 5 +1`."""
+    if not change.diff:
+        return "set"
+    key, _, rest = change.diff[0].partition(" ")
+    name = key.rpartition(".")[2]
+    value = rest.rpartition("→")[2].strip()
+    more = f" +{len(change.diff) - 1}" if len(change.diff) > 1 else ""
+    return f"{_SHORT_KEYS.get(name, name)} {value}".strip() + more
 
 
 def _bands(view: RunView, ruler: Ruler) -> Iterator[Band]:
@@ -215,7 +272,8 @@ def _bands(view: RunView, ruler: Ruler) -> Iterator[Band]:
         last = ruler.of_update(finding.last_update)
         if last is not None:
             first = ruler.of_update(finding.first_update)
-            yield Band(ruler.places[0] if first is None else first, last, finding.severity)
+            word = short_rule(finding)
+            yield Band(ruler.places[0] if first is None else first, last, finding.severity, word)
 
 
 def _judged(details: DetailsReply, ruler: Ruler) -> Iterator[Judged]:

@@ -5,6 +5,7 @@ The crosshair is an update of the run, so that it stays where it is when the axi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -100,6 +101,15 @@ def down_of(value: float, scale: Scale, rows: int) -> int | None:
     """The dot from the top of `rows` at which `value` lies; None where it has no place."""
     share = scale.share(value)
     return None if share is None else round((1 - share) * (rows * DOTS_UP - 1))
+
+
+def downs_of(values: Sequence[float], scale: Scale, rows: int) -> list[int | None]:
+    """`down_of` for each value, many at once."""
+    span = scale.high - scale.low
+    if scale.kind != "linear" or not 0 < span < math.inf:
+        return [down_of(value, scale, rows) for value in values]
+    high, dots = scale.high, (rows * DOTS_UP - 1) / span
+    return [round((high - value) * dots) if math.isfinite(value) else None for value in values]
 
 
 def _below(frame: Frame, over: Over, signs: Iterable[tuple[int, Part]], width: int) -> list[Strip]:

@@ -64,6 +64,8 @@ def _title(content: Content, entry: Entry) -> Iterator[list[Part]]:
         yield [*parts, (":", colours.QUIET)]
         yield from ([(f" {word}", colours.QUIET)] for word in ("fewer than two", "points so far"))
     yield [("  ", colours.INK), *_newest(content, entry)]
+    for words in content.aims:
+        yield [("   ", colours.INK), (literal(words), colours.QUIET)]
     if entry.curve.broken:
         yield [("  ", colours.INK), _broken(entry.curve)]
 

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import faint, hue, letter
-from mission_tui.tui.drawing.strips import Part
-from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
-from mission_tui.tui.plot.curve import MarkKind, Marks, Sample, Sided
-from mission_tui.tui.plot.frame import Frame, down_of, framed, numbers_beside
-from mission_tui.tui.plot.scale import Ruler
+from mission_tui.tui.drawing.strips import Part, fit_middle, literal
+from mission_tui.tui.plot.canvas import DOTS_ACROSS, DOTS_UP, Canvas
+from mission_tui.tui.plot.curve import Ghost, MarkKind, Marks, Sided
+from mission_tui.tui.plot.frame import Frame, down_of, downs_of, framed, numbers_beside
+from mission_tui.tui.plot.scale import Ruler, Scale
 
 _LETTER_EVERY = 24
 """Columns between the letters of one curve."""
 _BAND = Style(bgcolor=colours.PALETTE.panel)
 _CROSS = Style(bgcolor=colours.PALETTE.chosen)
-_FAINT, _DRAWN = 1, 2
+_BEHIND, _FAINT, _DRAWN = 1, 2, 3
+_AHEAD = 0.5
+"""Of a run's own stretch: so much of what a ghost did after it is shown."""
+_GHOST_EVERY, _GHOST_NAME = 3, 24
+GHOST_SIGN, BEST_SIGN = "·", "▾"
 _RAISED = "░"
 
 
@@ -30,19 +37,37 @@ MARKS: Mapping[MarkKind, tuple[str, Style, str]] = {
     "set": ("│", colours.KEY, "set"),
     "checkpoint": ("↓", colours.GOOD, "saved"),
     "evaluation": ("■", colours.BOLD, "eval 95 % CI"),
+    "event": ("‖", colours.INK, "held or ended"),
+    "goal": ("✓", colours.GOOD, "goal reached"),
     "resume": (":", colours.INK, "resumed"),
 }
 """Signs and words, in the order in which a later one covers an earlier one on the axis."""
 
 
+_LINES: Mapping[MarkKind, Part] = {
+    "set": ("│", colours.KEY),
+    "resume": (":", colours.INK),
+    "event": (":", colours.QUIET),
+    "goal": (":", colours.GOOD),
+}
+"""What stands in the column of a mark, where nothing else does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All that one picture shows but the crosshair; `soft` says that the curves are smoothed."""
+    """All that one picture shows but the crosshair; `soft` says that the curves are smoothed.
+
+    `goals` are values to be reached, by tag; `best` is place and value of the only curve's best, and `ghost` the
+    curve of another run beside it.
+    """
 
     sided: Sequence[Sided]
     ruler: Ruler
     marks: Marks
     soft: bool = False
+    goals: Mapping[str, float] = field(default_factory=dict)
+    best: tuple[float, float] | None = None
+    ghost: Ghost | None = None
 
     @property
     def alone(self) -> bool:
@@ -51,9 +76,16 @@ class Scene:
 
     @property
     def reach(self) -> tuple[float, float] | None:
-        """The first and the last place of all curves; None while there are fewer than two."""
+        """The first and the last place of all curves, and some of what a ghost did after; None while there are fewer
+        than two places.
+        """
         places = [sample.place for it in self.sided for sample in it.curve.shown]
-        return (min(places), max(places)) if places and min(places) < max(places) else None
+        if not places or min(places) >= max(places):
+            return None
+        low, high = min(places), max(places)
+        if self.ghost is not None:
+            high = max(high, min(self.ghost.points[-1][0], high + _AHEAD * (high - low)))
+        return low, high
 
 
 def picture(scene: Scene, frame: Frame, canvas: Canvas, at: float | None = None) -> list[Strip]:
@@ -86,34 +118,133 @@ def painted(scene: Scene, frame: Frame) -> Canvas:
     _tint_bands(canvas, scene, frame)
     for it in reversed(scene.sided):
         _draw(canvas, it, scene, frame)
+    for it in scene.sided:
+        if it.curve.tag in scene.goals:
+            draw_level(canvas, scene.goals[it.curve.tag], it.scale)
+    if scene.ghost is not None and scene.alone:
+        _draw_ghost(canvas, scene.ghost, scene.sided[0].scale, frame)
     for mark in scene.marks.marks:
-        if mark.kind in ("set", "resume"):
-            char, ink = ("│", colours.KEY) if mark.kind == "set" else (":", colours.INK)
-            canvas.fill(frame.column(mark.place), char, ink)
+        if mark.kind in _LINES:
+            canvas.fill(frame.column(mark.place), *_LINES[mark.kind])
     _head_bands(canvas, scene, frame)
     _draw_judged(canvas, scene, frame)
+    if scene.best is not None and scene.alone:
+        _draw_best(canvas, scene.best, scene.sided[0].scale, frame)
     if not scene.alone:
         _name_curves(canvas, scene, frame)
+    _write_words(canvas, scene, frame)
     return canvas
+
+
+def draw_level(canvas: Canvas, value: float, scale: Scale) -> int | None:
+    """A value as loose dots from end to end, behind all curves; the row that it is in, None where it has no place."""
+    down = down_of(value, scale, canvas.rows)
+    if down is None or not 0 <= down < canvas.rows * DOTS_UP:
+        return None
+    for across in range(0, canvas.columns * DOTS_ACROSS, DOTS_ACROSS):
+        canvas.dot(across, down, colours.KEY, _BEHIND)
+    return down // DOTS_UP
+
+
+def _draw_ghost(canvas: Canvas, ghost: Ghost, scale: Scale, frame: Frame) -> None:
+    """Loose dots, which tell it apart without colours, and its name beside its end."""
+    places = [place for place, _ in ghost.points]
+    for across in range(0, canvas.columns * DOTS_ACROSS, _GHOST_EVERY):
+        place = frame.low + across / max(1, canvas.columns * DOTS_ACROSS - 1) * (frame.high - frame.low)
+        after = bisect_left(places, place)
+        if 0 < after < len(places):
+            (x, low), (to_x, high) = ghost.points[after - 1], ghost.points[after]
+            value = low + (high - low) * (place - x) / (to_x - x) if to_x > x else high
+        elif after < len(places) and places[after] == place:
+            value = ghost.points[after][1]
+        else:
+            continue
+        down = down_of(value, scale, frame.rows)
+        if down is not None:
+            canvas.dot(across, down, colours.QUIET, _BEHIND)
+    at = max(0, bisect_right(places, frame.high) - 1)
+    down = down_of(ghost.points[at][1], scale, frame.rows)
+    if down is not None:
+        name = fit_middle(ghost.name, min(_GHOST_NAME, cell_len(literal(ghost.name))))
+        begin = min(frame.column(places[at]), frame.columns - 1) - cell_len(name)
+        _write(canvas, max(0, begin), down // DOTS_UP, name, colours.QUIET)
+
+
+def _draw_best(canvas: Canvas, best: tuple[float, float], scale: Scale, frame: Frame) -> None:
+    """A sign above the best so far."""
+    place, value = best
+    down = down_of(value, scale, frame.rows)
+    if down is None or not frame.low <= place <= frame.high:
+        return
+    column, row = frame.column(place), down // DOTS_UP
+    above = next((it for it in range(row, max(-1, row - 3), -1) if canvas.is_free(column, it, 1)), None)
+    if above is not None:
+        canvas.glyph(column, above, BEST_SIGN, colours.GOOD)
+
+
+def _write_words(canvas: Canvas, scene: Scene, frame: Frame) -> None:
+    """What happened, beside its line, and what is to be reached: where nothing is drawn yet, or not at all.
+
+    From first to last, so that where there is no room for all of them those of the last ones are left out.
+    """
+    for band in sorted(scene.marks.bands, key=lambda it: it.first):
+        first, last = frame.column(band.first), frame.column(band.last)
+        cells = len(band.word) + 1
+        if last - first > cells or canvas.is_free(last + 1, 0, cells - last + first):
+            canvas.text(first + 1, 0, f"{band.word} ", colours.severity_style(band.severity))
+    for mark in scene.marks.marks:
+        if mark.word:
+            _, ink, _ = MARKS[mark.kind]
+            _write(canvas, frame.column(mark.place) + 1, 0, mark.word, ink)
+    for it in scene.sided:
+        if it.curve.tag not in scene.goals:
+            continue
+        goal = scene.goals[it.curve.tag]
+        word, share = f"goal {numbers.reading(goal)}", it.scale.share(goal)
+        if share is not None and 0 <= share <= 1:
+            row = (down_of(goal, it.scale, frame.rows) or 0) // DOTS_UP
+            nearby = (row - 1, row + 1, row)
+        else:
+            above = share is None or share > 1
+            word, nearby = (
+                f"{word} {'↑' if above else '↓'}",
+                (0, 1, 2) if above else (frame.rows - 1, frame.rows - 2, frame.rows - 3),
+            )
+        for at in nearby:
+            if canvas.is_free(1, at, len(word)) or canvas.is_free(frame.columns - len(word) - 1, at, len(word)):
+                begin = 1 if canvas.is_free(1, at, len(word)) else frame.columns - len(word) - 1
+                canvas.text(begin, at, word, colours.KEY)
+                break
+
+
+def _write(canvas: Canvas, column: int, row: int, words: str, ink: Style) -> None:
+    """Words from a cell on, or on its other side, or some rows below or above it, where they cover nothing."""
+    cells = len(words)
+    for by in (0, 1, -1, 2, -2, 3):
+        for begin in (column, column - cells - 1):
+            if canvas.is_free(begin, row + by, cells):
+                canvas.text(begin, row + by, words, ink)
+                return
 
 
 def _draw(canvas: Canvas, it: Sided, scene: Scene, frame: Frame) -> None:
     """The curve, and behind it what it was made of: raw values as loose dots, or the span of each bucket as lines."""
 
-    def dots(values: Iterator[tuple[Sample, float]]) -> Iterator[tuple[int, int] | None]:
-        for sample, value in values:
-            down = down_of(value, it.scale, frame.rows)
-            yield None if down is None else (frame.across(sample.place), down)
-
     curve, back = it.curve, faint(it.curve.slot)
+    across = [frame.across(sample.place) for sample in curve.samples]
+
+    def dots(values: Sequence[float]) -> Iterator[tuple[int, int] | None]:
+        downs = downs_of(values, it.scale, frame.rows)
+        return (None if down is None else (x, down) for x, down in zip(across, downs, strict=True))
+
     if scene.soft:
-        for dot in dots((sample, sample.raw) for sample in curve.samples):
+        for dot in dots([sample.raw for sample in curve.samples]):
             if dot is not None:
                 canvas.dot(*dot, back, _FAINT)
     elif scene.alone and any(sample.high > sample.low for sample in curve.samples):
         for edge in ("low", "high"):
-            canvas.stroke(dots((sample, getattr(sample, edge)) for sample in curve.samples), back, _FAINT)
-    canvas.stroke(dots((sample, sample.drawn) for sample in curve.samples), hue(curve.slot), _DRAWN)
+            canvas.stroke(dots([getattr(sample, edge) for sample in curve.samples]), back, _FAINT)
+    canvas.stroke(dots([sample.drawn for sample in curve.samples]), hue(curve.slot), _DRAWN)
 
 
 def _name_curves(canvas: Canvas, scene: Scene, frame: Frame) -> None:

@@ -20,6 +20,10 @@ from mission_tui.present import numbers
 from mission_tui.tui.state.preferences import AxisScale, Over
 
 _HEADROOM = 0.04
+_LEAST_SPAN = 0.05
+"""Of the greatest size on the axis."""
+_GOAL_SHARE = 0.25
+"""Of the axis that values keep, or the goal is not on it."""
 _LEAST_DECADES = 0.02
 """Of room on a logarithmic axis, so that equal values have a height."""
 _DECADES = 4
@@ -100,8 +104,12 @@ class Scale(Struct, frozen=True):
         return []
 
 
-def scale_of(values: Iterable[float], kind: AxisScale = "linear") -> Scale | None:
-    """From the least to the greatest of `values`, with a little room; None when there is nothing to place."""
+def scale_of(values: Iterable[float], kind: AxisScale = "linear", goal: float | None = None) -> Scale | None:
+    """From the least to the greatest of `values`, with a little room; None when there is nothing to place.
+
+    A linear one spans a share of the values' size at least, so that the noise of a steady curve stays low, and reaches
+    to the `goal` where the values keep a good part of it.
+    """
     known = [value for value in values if math.isfinite(value) and (value > 0 or kind != "log")]
     if not known:
         return None
@@ -113,6 +121,15 @@ def scale_of(values: Iterable[float], kind: AxisScale = "linear") -> Scale | Non
         # The least numbers there are leave no room below or above them, and their neighbours have the same logarithm.
         bottom = min(low, max(10 ** (math.log10(low) - room), sys.float_info.min))
         return Scale(bottom, max(min(high * 10**room, _MOST), sys.float_info.min), "log")
+    whole = max(abs(low), abs(high))
+    if goal is not None and math.isfinite(goal):
+        least, most = min(low, goal), max(high, goal)
+        if high - low >= _GOAL_SHARE * (most - least) or low <= goal <= high:
+            low, high = least, most
+        whole = max(whole, abs(goal))
+    if 0 < high - low < _LEAST_SPAN * whole < _MOST:
+        middle = low / 2 + high / 2
+        low, high = middle - _LEAST_SPAN * whole / 2, middle + _LEAST_SPAN * whole / 2
     room = _HEADROOM * (high - low) or 0.5 * abs(high) or 1.0
     return Scale(max(low - room, -_MOST), min(high + room, _MOST))
 
@@ -189,6 +206,12 @@ class Ruler:
     def of_timesteps(self, timesteps: float) -> float | None:
         """Where the run had done `timesteps`; None without a history or before its first bucket."""
         return _between(self._timesteps, timesteps, self.places)
+
+    def shifted(self, begin: float) -> tuple[float, ...]:
+        """All places as if the first row had ended at `begin`, on an axis of the time of day; else as they are."""
+        if self.over != "clock" or not self.places:
+            return self.places
+        return tuple(place - self.places[0] + begin for place in self.places)
 
     def said_at(self, update: int, now: float) -> list[str]:
         """What says where `update` is: itself, timesteps, the time alive, and the time of day."""

@@ -13,6 +13,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Move, Place
@@ -29,8 +30,10 @@ from mission_tui.tui.screens.arrangement import (
 )
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen, bindings
 from mission_tui.tui.sections.empty_state import empty_state
+from mission_tui.tui.sections.tabs import charted
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.fleet_view_state import FleetViewState
+from mission_tui.tui.state.ghost import ghost_of, turn_ghost
 from mission_tui.tui.state.roster import SORTS
 from mission_tui.tui.state.run_data import RunDataLoader
 from mission_tui.tui.widgets.detail import Detail
@@ -44,6 +47,8 @@ from mission_tui.tui.widgets.panes import PaneGrid, columns_for
 from mission_tui.tui.widgets.run_table import RunTable
 from mission_tui.tui.widgets.timeline import Timeline
 
+_REST_S = 0.3
+"""For so long the cursor stays on a run before its curves are asked for."""
 _UNNOTICED_S = 0.1
 """For so long a terminal may stay empty before a person wonders."""
 
@@ -63,6 +68,8 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         self._arrangement = Arrangement(0, 0, listed=True)
         self._composed = False
         self._moved = False
+        self._rests_on = ""
+        self._rested = False
 
     def compose(self) -> ComposeResult:
         """From top to bottom; heights are given in `redraw`."""
@@ -200,6 +207,8 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         view, view_state = self.view_state.view, self.view_state
         if view is not None and self._arrangement.detail:
             self._loader.request(view, view_state.tab)
+            if view_state.tab == "learn":
+                self._ask_curves(view)
             data = self._loader.data_of(view)
             row = view_state.row
             self.query_one(Detail).update(
@@ -210,6 +219,34 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
                 focused=view_state.in_detail,
                 group=row if isinstance(row, SeedGroup) else None,
             )
+
+    def _ask_curves(self, view: RunView) -> None:
+        """Ask for what the charts of the detail need, once the cursor has rested: of an ended run it is in a file."""
+        if self._rests_on != view.id:
+            self._rests_on, wanted = view.id, view.id
+            self._rested = False
+            self.set_timer(_REST_S, lambda: self._rest(wanted))
+        if not self._rested or not view.update:
+            return
+        size, runs = self.query_one(Detail).size, () if self.snapshot is None else self.snapshot.runs
+        points, word = max(40, 2 * size.width), self._app_context.chart.ghost
+        tags = tuple(tag for row in charted(view, size.width, size.height - 1) for tag in row)
+        for tag in tags:
+            if tag != RETURN or view.course is None:
+                self._loader.request_history(view, tag, points)
+        self._loader.request_ghost(view, ghost_of(view, runs, word), word, tags, points)
+
+    def _rest(self, run: str) -> None:
+        if run == self._rests_on and self.is_mounted:
+            self._rested = True
+            self.redraw()
+
+    def action_ghost(self) -> None:
+        """Draw another run of the same task beside the chosen one, or none."""
+        view = self.view_state.view
+        if view is not None and self.snapshot is not None:
+            self._app_context.toast(turn_ghost(self._app_context.chart, view, self.snapshot.runs))
+            self.redraw()
 
     def action_move(self, how: Move) -> None:
         """Through the list, over the panes as they lie, or within the detail."""

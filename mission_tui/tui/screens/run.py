@@ -23,6 +23,7 @@ from mission_tui.tui.sections.tabs import section
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.fleet_view_state import RUN_TABS
+from mission_tui.tui.state.ghost import ghost_of, turn_ghost
 from mission_tui.tui.state.run_data import RunDataLoader
 from mission_tui.tui.widgets.curves import ChartAct, Curves
 from mission_tui.tui.widgets.detail import tab_line
@@ -115,7 +116,12 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         self.query_one(RunHead).update(self._view, self.now)
         points = min(2000, max(40, 2 * width))
         if self._tab == "learn":
-            self.query_one(Curves).take(self._view, self._loader.data_of(self._view), self.now)
+            curves = self.query_one(Curves)
+            curves.take(self._view, self._loader.data_of(self._view), self.now)
+            points = curves.points
+            runs = () if self.snapshot is None else self.snapshot.runs
+            word = self._app_context.chart.ghost
+            self._loader.request_ghost(self._view, ghost_of(self._view, runs, word), word, curves.tags, points)
         for series in self._series():
             self._loader.request(self._view, self._tab, series, points)
         if self._tab in ("learn", "machine"):
@@ -217,6 +223,12 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
             self.action_open("learn")
         elif refused := self.query_one(Curves).act(what):
             self._app_context.toast(refused, "warning")
+
+    def action_ghost(self) -> None:
+        """Draw another run of the same task beside this one, or none."""
+        runs = () if self.snapshot is None else self.snapshot.runs
+        self._app_context.toast(turn_ghost(self._app_context.chart, self._view, runs))
+        self.redraw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys that play mean something in their tab alone; elsewhere they are what else they are."""

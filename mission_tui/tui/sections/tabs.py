@@ -5,30 +5,33 @@ The other sections are loaded when their tab is first shown: the first picture n
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.fleet.events.marginal_gain import gain_sentence
-from mission_tui.fleet.events.metrics import Metric, number
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
 from mission_tui.present.run_state import share_done
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import key_metrics, metric_title
-from mission_tui.tui.drawing.sparkline import area, bar, spark
-from mission_tui.tui.drawing.strips import Part, fit, line, wrap
+from mission_tui.tui.drawing.sparkline import bar
+from mission_tui.tui.drawing.strips import Part, fit, join, line, literal, wrap
+from mission_tui.tui.plot.content import Content, content_of
+from mission_tui.tui.plot.course import first_history, line_of
+from mission_tui.tui.plot.frame import BELOW, frame_for
+from mission_tui.tui.plot.picture import painted, picture
 from mission_tui.tui.state import run_status
+from mission_tui.tui.state.log_tail import LogTail
+from mission_tui.tui.state.preferences import ChartSettings
+from mission_tui.tui.state.run_data import RunData
 
-if TYPE_CHECKING:
-    from mission_tui.tui.state.run_data import RunData
-
+_NOTHING = RunData("", LogTail(""))
 
 _LOG_LINES = 300
 """The short form of a log; the run's own screen has all of it."""
@@ -39,6 +42,8 @@ _CHART_WIDTH = 66
 """Cells from which a chart beside another one has room for its course."""
 _EACH_CHART = 16
 """Rows from which one more chart says more than a higher one."""
+_BESIDE_CHARTS = 4
+"""Lines of progress, metrics and what is told."""
 _CHARTED = ("rollout/ep_rew_mean", "train/approx_kl", "rollout/ep_len_mean")
 _FOLDED_MOST = 3
 
@@ -46,7 +51,7 @@ _FOLDED_MOST = 3
 def section(tab: str, view: RunView, data: RunData | None, width: int, height: int, now: float) -> list[Strip]:
     """The content of a tab; one that needs an answer says that it was asked for, or why it did not come."""
     if tab == "learn":
-        return learn(view, width, height, now)
+        return learn(view, data, width, height, now)
     if tab == "health":
         from mission_tui.tui.sections.health import health
 
@@ -94,84 +99,83 @@ class _Notice(Struct, frozen=True):
     lead_style: Style = colours.QUIET
 
 
-def learn(view: RunView, width: int, height: int, now: float) -> list[Strip]:
+def learn(view: RunView, data: RunData | None, width: int, height: int, now: float) -> list[Strip]:
     """`height` lines at most: what asks for attention first, then charts that take the spare ones."""
     inside = width - 2
-    rows: list[list[Part]] = []
+    above: list[list[Part]] = []
     if view.cause or not view.update:
         said = wrap(run_status.headline(view, now), inside)[:_HEADLINE_MOST]
-        rows += [[(text, run_status.state_style(view))] for text in said]
+        above += [[(text, run_status.state_style(view))] for text in said]
     if "metrics" not in view.can and not view.cause:
-        rows.append([("a command that has reported nothing: no curves; l shows what it prints", colours.QUIET)])
+        above.append([("a command that has reported nothing: no curves; l shows what it prints", colours.QUIET)])
+    charts: list[Strip] = []
+    below: list[list[Part]] = []
     if view.update:
-        rows.append(_progress(view, inside))
+        above.append(_progress(view, inside))
         told = [*_concerns(view, now), *_tried(view), *_paid(view)]
-        below = [key_metrics(view, inside), *_folded(told, inside, height - len(rows) - 2)]
-        rows += _charts(view, inside, height - len(rows) - len(below)) or [_curves(view, inside)]
-        rows += below
-    return [line([(" ", colours.INK), *parts], width) for parts in rows[:height]]
+        below = [key_metrics(view, inside), *_folded(told, inside, height - len(above) - 2)]
+        charts = _charts(view, data, width, height - len(above) - len(below))
+        if not charts:
+            above.append(_curves(view, inside))
+    strips = [line([(" ", colours.INK), *parts], width) for parts in above]
+    return [*strips, *charts, *(line([(" ", colours.INK), *parts], width) for parts in below)][:height]
 
 
 def _curves(view: RunView, width: int) -> list[Part]:
-    """Return and episode length side by side, each with its sparkline."""
-    cells = max(4, min(60, (width - 42) // 2))
-    parts: list[Part] = []
-    for label, tag in (("return ", "rollout/ep_rew_mean"), ("length ", "rollout/ep_len_mean")):
-        parts += [
-            (label, colours.QUIET),
-            (f"{numbers.reading(view.metrics.get(tag)):>8} ", colours.INK),
-            (spark(view.series.get(tag, ()), cells, last=view.update), colours.LIVE),
-            ("   ", colours.INK),
-        ]
-    return parts
+    """The newest return with that of the whole run, where there is no room for a chart."""
+    cells = max(4, min(60, width - 20))
+    return [
+        ("return ", colours.QUIET),
+        (f"{numbers.reading(view.metrics.get(RETURN)):>8} ", colours.INK),
+        (line_of(view, cells), colours.LIVE),
+    ]
 
 
-def _charts(view: RunView, width: int, height: int) -> list[list[Part]]:
+def charted(view: RunView, width: int, height: int) -> list[tuple[str, ...]]:
+    """Of which metrics `learn` draws charts in so many cells, as far as it is known: rows of them."""
+    known = [tag for tag in _CHARTED if tag in view.metrics]
+    columns = max(1, min(len(known), width // _CHART_WIDTH))
+    rows = max(1, min(-(-len(known) // columns), (height - _BESIDE_CHARTS) // _EACH_CHART))
+    return [tuple(known[at * columns :][:columns]) for at in range(rows)]
+
+
+def _charts(view: RunView, data: RunData | None, width: int, height: int) -> list[Strip]:
     """The return, and on a tall or wide screen what else is known, below and beside each other; nothing where there is
     no room.
     """
-    known = [tag for tag in _CHARTED if len(_finite(view.series.get(tag, ()))) > 1]
-    if height < _CHART_LEAST or _CHARTED[0] not in known:
+    histories = {} if data is None else dict(data.history)
+    first = first_history(view)
+    if first is not None:
+        histories.setdefault(RETURN, first)
+    known = structs.replace(data or _NOTHING, history=histories)
+    rows = [
+        shown
+        for tags in charted(view, width, height + _BESIDE_CHARTS)
+        if (shown := [tag for tag in tags if tag in histories])
+    ]
+    if height < _CHART_LEAST or not rows:
         return []
-    columns = max(1, min(len(known), width // _CHART_WIDTH))
-    many = max(1, min(-(-len(known) // columns), height // _EACH_CHART))
-    shares = [height // many + (at < height % many) for at in range(many)]
-    rows: list[list[Part]] = []
-    for at, share in enumerate(shares):
-        tags = known[at * columns :][:columns]
-        wide = (width - len(tags) + 1) // len(tags)
-        charts = (_chart(view, tag, wide, share) for tag in tags)
-        rows += [_in_columns(parts, wide + 1) for parts in zip(*charts, strict=True)]
-    return rows
+    strips: list[Strip] = []
+    for at, tags in enumerate(rows):
+        tall, wide = height // len(rows) + (at < height % len(rows)), width // len(tags)
+        charts = [_chart(content_of(view, known, ChartSettings(), [(0, tag)]), wide, tall) for tag in tags]
+        strips += [join(beside).adjust_cell_length(width) for beside in zip(*filter(None, charts), strict=True)]
+    return strips
 
 
-def _in_columns(cells: Sequence[list[Part]], width: int) -> list[Part]:
-    """The parts of one row of several charts, each from its column on."""
-    row: list[Part] = []
-    for parts in cells:
-        used = sum(cell_len(text) for text, _ in parts)
-        row += [*parts, (" " * max(0, width - used), colours.INK)]
-    return row
-
-
-def _chart(view: RunView, tag: str, width: int, height: int) -> list[list[Part]]:
-    """The last points of `tag` as an area below their title, with the span of its axis."""
-    series = view.series[tag]
-    known = _finite(series)
-    name = metric_title(tag)
-    title = f"{name:>8}  {numbers.reading(known[-1])}  over the last {len(series)} updates"
-    rows: list[list[Part]] = [[(title, colours.QUIET)]]
-    height -= 1
-    for at, text in enumerate(area(series, width - 11, height)):
-        label = max(known) if at == 0 else min(known) if at == height - 1 else None
-        axis = "" if label is None else numbers.reading(label)
-        shade = colours.SHADES[at * len(colours.SHADES) // height]
-        rows.append([(f"{axis:>8} ", colours.QUIET), ("│", colours.LINE), (text, shade)])
-    return rows
-
-
-def _finite(series: Sequence[Metric | None]) -> list[float]:
-    return [value for it in series if (value := number(it)) is not None and math.isfinite(value)]
+def _chart(content: Content, width: int, height: int) -> list[Strip]:
+    """A chart below its title; the axis of places goes first where there is little room."""
+    entry, scene = content.entries[0], content.scene
+    if scene is None or scene.reach is None:
+        return []
+    parts: list[Part] = [(f" {metric_title(entry.tag)} {numbers.reading(entry.newest)}", colours.INK)]
+    parts += [(f"   {literal(words)}", colours.QUIET) for words in content.aims]
+    axis = BELOW if height >= _CHART_LEAST + BELOW else 0
+    frame = frame_for(width - 1, height - 1 - axis + BELOW, scene.reach, ["left"])
+    drawn = picture(scene, frame, painted(scene, frame))
+    blank = Strip.blank(width)
+    drawn = [strip.adjust_cell_length(width) for strip in drawn[: height - 1]]
+    return [line(parts, width), *drawn, *[blank] * (height - 1 - len(drawn))]
 
 
 def _progress(view: RunView, width: int) -> list[Part]:

@@ -38,6 +38,7 @@ _WALL, _WALL_PACE_S = "wall", 2.0
 _MARKS_PACE_S = 30.0
 """Evaluations come without a word in the view."""
 
+_GHOST = "ghost"
 EXACT = "exact"
 """The history that holds the values of one update alone."""
 
@@ -45,7 +46,10 @@ Answer = TypeVar("Answer")
 
 
 class RunData(Struct):
-    """Answers about one run so far, histories by tag or finding; `trouble` is why the newest question failed."""
+    """Answers about one run so far, histories by tag or finding; `trouble` is why the newest question failed.
+
+    `ghosts` are histories, by tag, of the run `ghost` that it is held against, the best one or as `ghost_word` says.
+    """
 
     run: str
     log: LogTail
@@ -53,6 +57,9 @@ class RunData(Struct):
     history: dict[str, HistoryReply] = field(default_factory=dict)
     summaries: Mapping[str, MetricSummary] = field(default_factory=dict)
     trouble: str | None = None
+    ghost: RunView | None = None
+    ghost_word: str = ""
+    ghosts: dict[str, HistoryReply] = field(default_factory=dict)
 
 
 Keep = Callable[[RunData, Answer], bool]
@@ -126,6 +133,16 @@ class RunDataLoader:
                     lambda kept, reply: _keep_history(kept, series, reply),
                 )
 
+    def request_history(self, view: RunView, tag: str, points: int) -> None:
+        """Ask for the curve of `tag` alone, if it may have changed."""
+        self.data_of(view)
+        if self._due(tag, (view.update, view.attempt, points, (tag,)), None):
+            self._ask(
+                tag,
+                lambda id_: GetHistory(id=id_, run=view.id, series=(tag,), points=points),
+                lambda kept, reply: _keep_history(kept, (tag,), reply),
+            )
+
     def request_summaries(self, view: RunView) -> None:
         """Ask how all metrics of `view` went, over the whole run."""
         self.data_of(view)
@@ -135,6 +152,23 @@ class RunDataLoader:
                 "summaries",
                 lambda id_: GetHistory(id=id_, run=view.id, series=tags, points=POINTS),
                 _keep_summaries,
+            )
+
+    def request_ghost(
+        self, view: RunView, ghost: RunView | None, word: str, tags: tuple[str, ...], points: int = 500
+    ) -> None:
+        """Ask once for the curves of `ghost`, which has ended and is the one that `word` says; None is none."""
+        data = self.data_of(view)
+        data.ghost_word = word
+        if (None if data.ghost is None else data.ghost.id) != (None if ghost is None else ghost.id):
+            data.ghost = ghost
+            data.ghosts.clear()
+        missing = tuple(tag for tag in tags if tag not in data.ghosts)
+        if ghost is not None and missing and self._due(_GHOST, (ghost.id, missing), None, 0.0):
+            self._ask(
+                _GHOST,
+                lambda id_: GetHistory(id=id_, run=ghost.id, series=missing, points=points),
+                lambda kept, reply: _keep_ghost(kept, ghost.id, missing, reply),
             )
 
     def request_evidence(self, view: RunView, finding: Finding, points: int = 500) -> None:
@@ -248,4 +282,11 @@ def _keep_summaries(data: RunData, reply: HistoryReply) -> bool:
 
 def _keep_history(data: RunData, names: tuple[str, ...], reply: HistoryReply) -> bool:
     data.history.update(dict.fromkeys(names, reply))
+    return True
+
+
+def _keep_ghost(data: RunData, ghost: str, tags: tuple[str, ...], reply: HistoryReply) -> bool:
+    if data.ghost is None or data.ghost.id != ghost:
+        return False
+    data.ghosts.update(dict.fromkeys(tags, reply))
     return True

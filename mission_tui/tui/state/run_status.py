@@ -10,7 +10,7 @@ from mission_tui.fleet.events.findings import Finding, stories
 from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
-from mission_tui.present.run_state import asks_for_action, state_word
+from mission_tui.present.run_state import asks_for_action, state_word, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
 
@@ -155,7 +155,7 @@ def remaining(view: RunView, now: float) -> str:
     """Time left of a live run, or until its restart; how long ago an ended one ended."""
     if view.restart is not None:
         return numbers.duration(max(0.0, view.restart.due_t - now))
-    return numbers.ago(view.ended_t, now) if view.state in OVER else numbers.duration(view.eta_s)
+    return numbers.ago(view.ended_t, now) if view.state in OVER else time_left(view)
 
 
 def headline(view: RunView, now: float) -> str:

@@ -18,7 +18,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing.metrics import MOST_CURVES
 from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.plot.content import Content, content_of, crossed
+from mission_tui.tui.plot.content import Content, besides, content_of, crossed
 from mission_tui.tui.plot.frame import Crosshair
 from mission_tui.tui.plot.legend import controls
 from mission_tui.tui.plot.wall import Stacking, grid_for
@@ -105,6 +105,12 @@ class Curves(SplitContainer):
         alone = bucket and scene.ruler.updates[bucket] - scene.ruler.updates[bucket - 1] == 1
         return None if alone or bucket == 0 else update
 
+    @property
+    def points(self) -> int:
+        """As many values of a history as a chart has columns of dots for."""
+        width = self.query_one(Chart).size.width or self.size.width
+        return max(40, min(2000, 2 * width))
+
     def _lay_out(self) -> None:
         whole, metrics = self.size.width, self.query_one(MetricList)
         chart = self.shares.cells("chart", whole, _CHART_LEAST, _METRICS_LEAST)
@@ -165,7 +171,8 @@ class Curves(SplitContainer):
         histories = [data.history.get(tag) for tag in tags]
         newest = [view.metrics.get(tag) for tag in tags]
         asked = (slots, settings.scale, settings.over, settings.factor, histories, newest, view.steps_per_s)
-        drawn = (asked, data.details, view.findings, data.trouble, chosen, on_wall, self.query_one(Chart).size)
+        marked = (view.findings, *(besides(view, data, tag) for tag in tags))
+        drawn = (asked, data.details, marked, data.trouble, chosen, on_wall, self.query_one(Chart).size)
         if self._drawn is not None and None in histories and data.trouble is None and not self._overdue:
             # The answer mostly comes within a frame: a chart that is taken away for so long only flickers.
             self._await()
@@ -200,7 +207,14 @@ class Curves(SplitContainer):
         settings, panels = self._settings, dict[str, tuple[object, Content]]()
         for slot, tag in slots:
             looks = (slot, settings.scale, settings.over, settings.factor, data.details, view.findings, data.trouble)
-            key = (looks, data.history.get(tag), view.metrics.get(tag), view.steps_per_s, read)
+            key = (
+                looks,
+                besides(view, data, tag),
+                data.history.get(tag),
+                view.metrics.get(tag),
+                view.steps_per_s,
+                read,
+            )
             kept = self._panels.get(tag)
             if kept is None or kept[0] != key:
                 limits = limits_on_curve(read, tag)

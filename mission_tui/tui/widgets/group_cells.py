@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.present import numbers
-from mission_tui.present.run_state import share_done, state_word
+from mission_tui.present.run_state import share_done, state_word, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part
@@ -88,9 +88,9 @@ def _health(group: SeedGroup, _now: float, _width: int) -> Part:
 def _left(group: SeedGroup, now: float, _width: int) -> Part:
     """Until the last of them is done; of a group that is over, since then."""
     if group.live:
-        known = [view.eta_s for view in group.live]
-        etas = [eta for eta in known if eta is not None]
-        return numbers.duration(max(etas) if len(etas) == len(known) else None), colours.INK
+        if any(view.eta_s is None for view in group.live):
+            return numbers.DASH, colours.INK
+        return time_left(max(group.live, key=lambda view: view.eta_s or 0.0)), colours.INK
     ends = [view.ended_t for view in group.members if view.ended_t is not None]
     return numbers.ago(max(ends, default=None), now), colours.QUIET
 

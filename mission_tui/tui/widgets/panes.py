@@ -7,22 +7,22 @@ state, on the frame, change far more often.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from msgspec import Struct, structs
 from rich.cells import cell_len
 from rich.style import Style
-from rich.table import Table
 from textual import events
 from textual.strip import Strip
 
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
-from mission_tui.present.run_state import share_done, state_word
+from mission_tui.present.run_state import goal_words, share_done, state_word, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import key_metrics
-from mission_tui.tui.drawing.sparkline import bar, spark
-from mission_tui.tui.drawing.strips import Part, clause, fit, fit_name, join, line, literal, rendered, words
+from mission_tui.tui.drawing.sparkline import bar
+from mission_tui.tui.drawing.strips import Part, clause, fit, fit_name, join, line, literal
+from mission_tui.tui.plot.course import pane_chart
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.roster import row_fingerprint
 from mission_tui.tui.widgets.lines import Lines
@@ -30,7 +30,8 @@ from mission_tui.tui.widgets.run_table import RunTable
 
 _LEAST_WIDTH = 48
 PANE_HEIGHT = 7
-_PHASE_CELLS = 8
+_AXIS, _CHART_ROWS = 6, 2
+LENGTH = "rollout/ep_len_mean"
 
 
 def columns_for(width: int, many: int) -> int:
@@ -163,13 +164,8 @@ def _beside(panes: list[list[Strip]], kept: _Row | None, pane_width: int, width:
 def inside(view: RunView, width: int, now: float) -> list[Strip]:
     """What stands within the frame of a pane of `width` cells; the phase, for one, is not in it."""
     width -= 4
-    body = [
-        line(_progress(view, width), width),
-        *_facts(_cells(view, width), width),
-        line(key_metrics(view, width), width),
-        line(_concern(view, now, width), width),
-    ]
-    return body[: PANE_HEIGHT - 2]
+    rows = (_progress(view, width), *_returns(view, width), _vitals(view, width), _concern(view, now, width))
+    return [line(parts, width) for parts in rows]
 
 
 def framed(view: RunView, body: Sequence[Strip], width: int, *, chosen: bool, marked: bool) -> list[Strip]:
@@ -209,64 +205,47 @@ def _progress(view: RunView, width: int) -> list[Part]:
         amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
     else:
         amount = numbers.compact(view.timesteps)
-    tail = f" {numbers.percent(share):>4}  {amount}  {numbers.duration(view.eta_s)}"
+    pace = "" if view.pace is None else f"  {numbers.rate(view.pace)}/s  {time_left(view)}"
+    tail = f" {numbers.percent(share):>4}  {amount}{pace}"
     done, rest = bar(share, width - len(tail))
     return [(done, colours.LIVE), (rest, colours.TRACK), (tail, colours.INK)]
 
 
-def _cells(view: RunView, width: int) -> tuple[tuple[Part, ...], ...]:
-    """Two pairs of number and sparkline: speed beside phases, return beside episode length."""
-    half = (width - 2) // 2
-    return (
-        _curve("st/s", numbers.rate(view.pace), view, "steps_per_s", half),
-        _phases(view),
-        _curve("return", _newest(view, "rollout/ep_rew_mean"), view, "rollout/ep_rew_mean", half),
-        _curve("length", _newest(view, "rollout/ep_len_mean"), view, "rollout/ep_len_mean", half),
-    )
+def _returns(view: RunView, width: int) -> list[list[Part]]:
+    """The newest return and the best one, and beside them the whole run with its goal."""
+    best = None if view.best is None else view.best.value
+    words = (("return", numbers.reading(view.metrics.get(RETURN))), ("best", numbers.reading(best)))
+    leads: list[list[Part]] = [[(f"{word:<6} ", colours.QUIET), (f"{value:>7} ", colours.INK)] for word, value in words]
+    columns = width - 15 - _AXIS - 1
+    if view.course is None or columns < 4:
+        return leads
+    goal = view.goal.value if view.goal is not None and view.goal.of == "return" else None
+    marked = (*(it.update for it in view.changes if it.update is not None), *(it.update for it in view.moments))
+    chart, ends = pane_chart(view.course, columns, _CHART_ROWS, goal=goal, marked=marked)
+    if ends is None:
+        return leads
+    return [
+        [*lead, (f"{numbers.reading(end):>{_AXIS}.{_AXIS}}", colours.QUIET), ("┤", colours.LINE), *parts]
+        for lead, end, parts in zip(leads, reversed(ends), chart, strict=True)
+    ]
 
 
-@lru_cache(maxsize=256)
-def _facts(cells: tuple[tuple[Part, ...], ...], width: int) -> tuple[Strip, ...]:
-    """The cells as a table of two columns. Phases change more often than what stands here, so strips are kept."""
-    table = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
-    half = (width - 2) // 2
-    table.add_column(width=half, no_wrap=True)
-    table.add_column(width=width - half - 1, no_wrap=True)
-    speed, phases, returned, length = (words(*parts) for parts in cells)
-    table.add_row(speed, phases)
-    table.add_row(returned, length)
-    return tuple(rendered(table, width))
-
-
-def _newest(view: RunView, tag: str) -> str:
-    return numbers.reading(view.metrics.get(tag))
-
-
-def _curve(label: str, value: str, view: RunView, tag: str, width: int) -> tuple[Part, ...]:
-    curve = spark(view.series.get(tag, ()), max(0, width - 16), last=view.update)
-    return (f"{label:<6} ", colours.QUIET), (f"{value:>7} ", colours.INK), (curve, colours.LIVE)
-
-
-def _phases(view: RunView) -> tuple[Part, ...]:
-    """Rollout and update as shares of the newest update's time."""
-    share = run_status.update_share(view)
-    if share is None:
-        return (("update -", colours.QUIET),)
-    update_cells = round(share * _PHASE_CELLS)
-    return (
-        ("▓" * (_PHASE_CELLS - update_cells), colours.LIVE),
-        ("░" * update_cells, colours.UPDATE),
-        (" update ", colours.QUIET),
-        (numbers.percent(share), colours.INK),
-    )
+def _vitals(view: RunView, width: int) -> list[Part]:
+    """How the time is shared, how long episodes are, and the metrics that tell how it learns."""
+    share, length = run_status.update_share(view), view.metrics.get(LENGTH)
+    parts: list[Part] = [("update ", colours.QUIET), (f"{numbers.percent(share):>4}   ", colours.INK)]
+    if length is not None:
+        parts += [("length ", colours.QUIET), (f"{numbers.reading(length)}   ", colours.INK)]
+    return [*parts, *key_metrics(view, width - sum(len(text) for text, _ in parts))]
 
 
 def _concern(view: RunView, now: float, width: int) -> list[Part]:
     worst = run_status.headline_finding(view)
     if worst is None:
+        goal = f"{goal_words(view)}  " if view.goal is not None and not view.cause else ""
         said = run_status.headline(view, now)
-        if cell_len(literal(said)) > width and said == view.description:
+        if cell_len(goal) + cell_len(literal(said)) > width and said == view.description:
             said = " on ".join(filter(None, (view.preset, view.env_id)))
-        return [(fit(said, width), colours.QUIET)]
+        return [(fit(goal + said, width), colours.QUIET)]
     style = colours.severity_style(worst.severity)
     return [(f"{run_status.severity_shape(worst)} {clause(worst.sentence, width - 2)}", style)]

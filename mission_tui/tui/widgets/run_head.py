@@ -6,7 +6,7 @@ from rich.cells import cell_len
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
-from mission_tui.present.run_state import share_done, state_word
+from mission_tui.present.run_state import share_done, state_word, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, fit, fit_name, line, literal, wrap
@@ -51,7 +51,7 @@ def _status(view: RunView, now: float, width: int) -> list[Part]:
     health, health_style = run_status.badge(view)
     share = share_done(view)
     amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
-    pace = "" if view.pace is None else f"  {numbers.rate(view.pace)} st/s  {numbers.duration(view.eta_s)} left"
+    pace = "" if view.pace is None else f"  {numbers.rate(view.pace)} st/s  {time_left(view)} left"
     tail = f" {numbers.percent(share)}  {amount}{pace}  "
     state = f" {run_status.shape(view)} {state_word(view)} "
     name = fit_name(view.name, min(30, cell_len(literal(view.name))))

@@ -17,8 +17,8 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
 from mission_tui.present.run_state import share_done, state_word
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit, fit_name, line
+from mission_tui.tui.plot.course import line_of
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.roster import Row, leader, members, row_fingerprint
 from mission_tui.tui.widgets.group_cells import GROUP_CELLS
@@ -55,7 +55,7 @@ def _return(view: RunView, _now: float, _width: int) -> Part:
 
 def _spark(view: RunView, _now: float, width: int) -> Part:
     style = colours.LIVE if view.state in ALIVE else colours.QUIET  # that of lines is the chosen row's with 16 colours
-    return spark(view.series.get("rollout/ep_rew_mean", ()), width, last=view.update), style
+    return line_of(view, width), style
 
 
 def _speed(view: RunView, _now: float, _width: int) -> Part:

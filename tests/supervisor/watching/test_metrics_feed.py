@@ -113,7 +113,7 @@ def trained(live: LiveRun, first: int, count: int, t: float, kl: float = 0.01, *
                 0.75,
                 0.25,
                 1000.0,
-                {"train/approx_kl": kl, "train/clip_range": 0.2} | {f"rollout/{tag}": tags[tag] for tag in tags},
+                {"train/approx_kl": kl, "train/clip_range": 0.2, **{f"rollout/{tag}": tags[tag] for tag in tags}},
             )
         )
     log.close()
