@@ -45,6 +45,18 @@ async def test_settings_are_changed_after_seeing_what_they_do() -> None:
         await stage.until(lambda: any("from its next update on" in toast for toast in stage.toasts()))
 
 
+async def test_what_can_be_set_is_listed_with_its_value_and_completed() -> None:
+    """`S` lists every setting with its value now; letters of a key leave those that fit, and Tab takes the first."""
+    async with staged() as stage:
+        await stage.press("S")
+        await stage.shows("ppo.ent_coef=")
+        await stage.shows("now 0")
+        await stage.press(*"epoch")
+        await stage.until(lambda: "ppo.ent_coef=" not in stage.text())
+        await stage.press("tab", *"2", "enter")
+        await stage.until(lambda: [it.assignments for it in stage.client.asked_for(Set)] == [("ppo.n_epochs=2",)])
+
+
 async def test_a_queued_run_is_changed_before_it_begins() -> None:
     """`S`: any of its settings, and the words speak of its start; a command's too, which cannot be set later."""
     waiting = structs.replace(LIVE[0], state="queued", phase=None, can=())

@@ -13,6 +13,7 @@ from statistics import NormalDist
 from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_of, rounded
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
+from mission_tui.fleet.specs.sizes import USUAL_PRESSURE, is_extreme
 from mission_tui.fleet.specs.spec import Schedule
 
 SMALLEST_CLIP, LARGEST_CLIP = 0.05, 0.5
@@ -21,10 +22,6 @@ SAFE_TIMES = 4.0
 """The u beyond which an update has gone too far by any profile: 4 x the safe KL (health guide, section 2)."""
 HIGH_PRESSURE = 2.0
 """Update pressure from which on the settings themselves explain large steps."""
-EXTREME_PRESSURE, USUAL_PRESSURE = 40.0, 4.0
-"""The healthy runs of the score have one of up to 10."""
-EXTREME_RATE = 1e-2
-"""No published setting of PPO with Adam has as much: from here on it is the rate, whatever else there is."""
 MANY_EPOCHS = 8
 TARGET_RADII = 1.5
 """SB3 ends an update beyond 1.5 x `target_kl`; the health guide's range for it is 1 to 1.5 radii."""
@@ -132,7 +129,7 @@ def far_too_high(settings: Settings, row: Row | None) -> tuple[str, tuple[str, .
     """Advice and assignments where the learning rate is one that nobody learns with; None elsewhere."""
     rate = learning_rate_of(row, settings)
     pressure = pressure_of(settings, rate)
-    if pressure is None or rate is None or pressure < EXTREME_PRESSURE or rate < EXTREME_RATE:
+    if pressure is None or rate is None or not is_extreme(pressure, rate):
         return None
     return "lower the learning rate to what so many gradient steps can bear", _usual_rate(settings, rate, pressure)
 

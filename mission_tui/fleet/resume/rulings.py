@@ -54,7 +54,8 @@ def total_timesteps(sides: Sides) -> Ruling:
     if sides.facts.finished and was is not None and total <= was:
         least = max(was, done) + sides.rollout_now
         why = f"the run has finished its {was:,} steps, and only a larger total goes on"
-        return Ruling("refuse", why, f"the nearest valid value is {least}", (_steps(least),))
+        again = _as_long_again(sides, was, done)
+        return Ruling("refuse", why, f"the nearest valid value is {least}", (again, _steps(least)))
     if total <= done:
         least = done + sides.rollout_now
         why = f"{done:,} steps are done already"
@@ -68,7 +69,10 @@ def duration(sides: Sides) -> Ruling:
     if now is None:
         return Ruling("note", "the budget is now run.total_timesteps")
     if sides.facts.finished and was is not None and now <= was:
-        return Ruling("refuse", f"finished after {was:g} s; only a longer duration goes on", f"more than {was:g}")
+        again = Remedy("as-long-again", f"{2 * was:g} s in all: {_span(was)} more", (f"run.duration_s={2 * was:g}",))
+        return Ruling(
+            "refuse", f"finished after {was:g} s; only a longer duration goes on", f"more than {was:g}", (again,)
+        )
     return _jumps(sides, f"the budget is {now:g} s")
 
 
@@ -110,6 +114,20 @@ def target_kl(sides: Sides) -> Ruling:
         return Ruling("note", "updates no longer end early")
     sooner = "sooner" if was is None or now < was else "later"
     return Ruling("note", f"updates end {sooner}, at a KL of {1.5 * now:.2g}")
+
+
+def _as_long_again(sides: Sides, was: int, done: int) -> Remedy:
+    """The budget once more, and about how long that takes where the speed of the last updates is known."""
+    total = max(was, done) + was
+    speed = sides.facts.steps_per_s
+    price = f", about {_span(was / speed)} at its last speed" if speed else ""
+    return Remedy("as-long-again", f"{total:,} steps in all: {was:,} more{price}", (f"run.total_timesteps={total}",))
+
+
+def _span(seconds: float) -> str:
+    if seconds < 90.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} minutes" if seconds < 5400.0 else f"{seconds / 3600.0:.1f} hours"
 
 
 def _steps(least: int) -> Remedy:

@@ -18,8 +18,9 @@ class ResumeFacts:
     """What is known of the run besides its specs. None is unknown.
 
     `timesteps` are those of the checkpoint, `finished` says that the run used up its budget, the spaces are their
-    printed forms, `grad_clipped_share` (0..1) is the share of gradients that ``max_grad_norm`` clipped lately, and
-    `collapsed` is the sentence of the finding by which the checkpoint's policy was frozen or collapsed.
+    printed forms, `steps_per_s` is the speed of its last updates, `grad_clipped_share` (0..1) is the share of gradients
+    that ``max_grad_norm`` clipped lately, and `collapsed` is the sentence of the finding by which the checkpoint's
+    policy was frozen or collapsed.
     """
 
     timesteps: int
@@ -28,6 +29,7 @@ class ResumeFacts:
     obs_space_now: str | None = None
     act_space_was: str | None = None
     act_space_now: str | None = None
+    steps_per_s: float | None = None
     grad_clipped_share: float | None = None
     collapsed: str | None = None
 

@@ -25,6 +25,7 @@ RemedyName = Literal[
     "target-kl",
     "pin-schedule",
     "nearest",
+    "as-long-again",
     "restore",
     "branch",
 ]

@@ -16,7 +16,7 @@ from mission_tui.fleet.specs.health_file import contradictions
 from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import plain_key
 from mission_tui.fleet.specs.secrecy import is_secret
-from mission_tui.fleet.specs.sizes import nearby_divisors, plan_batch
+from mission_tui.fleet.specs.sizes import nearby_divisors, plan_batch, pressure_caution
 from mission_tui.fleet.specs.spec import LAUNCHERS, EnvSpec, PpoSpec, RunSpec, Schedule, Spec, rollout_size
 
 LARGEST_ROLLOUT = 2**31 - 1
@@ -208,6 +208,8 @@ def _cautions(spec: Spec) -> Iterator[str]:
         yield f"env.n_workers = {spec.env.n_workers} has no effect with env.vec = '{spec.env.vec}'; 'workers' uses it"
     if spec.env.id.startswith("envpool:") and spec.env.vec in ("inline", "workers"):
         yield f"env.vec = '{spec.env.vec}' steps the pool's tasks one by one; env.vec = 'native' steps them all at once"
+    if caution := pressure_caution(spec):
+        yield caution
     if spec.ppo.ent_coef > 1.0:
         yield f"ppo.ent_coef = {spec.ppo.ent_coef:g} outweighs the policy loss; usual values are 0 to 0.2"
 

@@ -83,6 +83,28 @@ def update_pressure(spec: Spec) -> float:
     return plan_batch(spec).gradient_steps * starting_learning_rate(spec) / reference
 
 
+EXTREME_PRESSURE, USUAL_PRESSURE = 40.0, 4.0
+"""Healthy runs of the score have one of up to 10. What is extreme is brought to the upper end of what is typical."""
+EXTREME_RATE = 1e-2
+"""No published setting of PPO with Adam has as much: from here on it is the rate, whatever else there is."""
+UNHEARD_OF_PRESSURE = 200.0
+"""Beyond every tuned setting, whatever the rate."""
+
+
+def is_extreme(pressure: float, learning_rate: float) -> bool:
+    """Whether an update with so much pressure is expected to break the policy, by its learning rate."""
+    return pressure >= UNHEARD_OF_PRESSURE or (pressure >= EXTREME_PRESSURE and learning_rate >= EXTREME_RATE)
+
+
+def pressure_caution(spec: Spec) -> str:
+    """What is to be read before `spec` is launched; "" where the pressure of its updates is nothing unheard of."""
+    pressure, rate = update_pressure(spec), starting_learning_rate(spec)
+    if not is_extreme(pressure, rate):
+        return ""
+    usual = f"ppo.learning_rate={rate * USUAL_PRESSURE / pressure:.2g}"
+    return f"update pressure {pressure:,.0f}: typical is 1 to 4; --set {usual} makes it {USUAL_PRESSURE:g}"
+
+
 def _batch_size(spec: Spec, buffer: int, scaling: bool) -> tuple[int, str]:
     written = spec.ppo.batch_size
     if isinstance(written, int):

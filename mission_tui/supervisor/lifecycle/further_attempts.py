@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,6 +196,7 @@ async def plan_attempt(
         obs_space_now=spaces_now.obs if spaces_now else None,
         act_space_was=spaces_was.act if spaces_was else None,
         act_space_now=spaces_now.act if spaces_now else None,
+        steps_per_s=_speed(core, run_id),
         grad_clipped_share=clipped_share(core, run_id),
         collapsed=_collapsed(core, run_id, checkpoint),
     )
@@ -329,6 +331,13 @@ def clipped_share(runs: Runs, run_id: str) -> float | None:
     columns = runs.store.run(run_id).metrics.columns
     shares = [share for share in columns.tail("train/grad_clipped_share", _CLIPPED_ROWS) if share is not None]
     return sum(shares) / len(shares) if shares else None
+
+
+def _speed(runs: Runs, run_id: str) -> float | None:
+    """Median steps per second of the last updates."""
+    tail = runs.store.run(run_id).metrics.columns.tail("steps_per_s", _CLIPPED_ROWS)
+    speeds = [speed for speed in tail if speed is not None and speed > 0.0]
+    return statistics.median(speeds) if speeds else None
 
 
 def _collapsed(runs: Runs, run_id: str, checkpoint: Manifest) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import PurePath
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.table import Table
 from textual import on
 from textual.app import ComposeResult
@@ -14,6 +15,7 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from mission_tui.errors import MissionError
+from mission_tui.fleet.specs.completion import Completion
 from mission_tui.ipc.replies import LeftoverRow
 from mission_tui.present import numbers
 from mission_tui.process_name import short_name
@@ -27,6 +29,10 @@ _NOTICED_S = 0.3
 """For so long an answer may take before a person wonders."""
 
 Attempt = Callable[[str], Awaitable[None]]
+Offers = Callable[[str], Sequence[Completion]]
+"""What may stand for the word that was typed so far."""
+_AROUND = 8
+"""Rows of the screen that are the sheet's own."""
 """Does what a line says, or raises the `MissionError` for which it cannot."""
 
 
@@ -102,9 +108,14 @@ class LineInputScreen(Sheet[bool]):
 
     `about` says what it may be, `enter` what Enter does with it. It stays open meanwhile, so that keys typed ahead are
     for this line. Dismissed with True once it was accepted. An empty line is attempted only if `empty` says something.
+    `offers` asks what may stand for the word that is being typed: shown below the line, and Tab takes the first. The
+    line does not wait for it, because keys that are typed ahead are for the line.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "turn_away", "back", priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "turn_away", "back", priority=True),
+        Binding("tab", "take", "take the first offer", priority=True),
+    ]
 
     def __init__(
         self,
@@ -117,8 +128,11 @@ class LineInputScreen(Sheet[bool]):
         text: str = "",
         *,
         empty: bool = False,
+        offers: Callable[[], Awaitable[Offers]] | None = None,
     ) -> None:
-        self._keys = f"Enter {enter}   Esc back"
+        self._asks_offers = offers
+        self._offers: Offers | None = None
+        self._keys = f"Enter {enter}{'   Tab completes' if offers else ''}   Esc back"
         super().__init__(title, self._keys)
         self._app_context, self._attempt = app_context, attempt
         self._about, self._placeholder, self._text, self._empty = about, placeholder, text, empty
@@ -135,11 +149,46 @@ class LineInputScreen(Sheet[bool]):
     def lines(self, width: int) -> list[Strip]:
         """Why it was refused, and what to type."""
         said = ((self._trouble, colours.ALARM), (self._about, colours.QUIET))
-        return [line([(text, style)], width) for words, style in said for text in wrap(words, width)]
+        strips = [line([(text, style)], width) for words, style in said for text in wrap(words, width)]
+        offered = [*self._offered()[: max(1, self.size.height - _AROUND - len(strips))]]
+        keys = max((cell_len(offer.text) for offer in offered), default=0)
+        for offer in offered:
+            parts = [(f"{offer.text:<{keys}}  ", colours.INK), (offer.detail, colours.QUIET)]
+            strips.append(line(parts, width))
+        return strips
+
+    def _typed(self) -> tuple[str, str]:
+        """The text before the word at the end of the line, and that word."""
+        said = self.query_one(Input).value if self.is_mounted else self._text
+        start = said.rfind(" ") + 1
+        return said[:start], said[start:]
+
+    def _offered(self) -> Sequence[Completion]:
+        return () if self._offers is None else self._offers(self._typed()[1])
+
+    def action_take(self) -> None:
+        """Tab: what is typed becomes the first of the offers."""
+        if offers := self._offered():
+            before, word = self._typed()
+            box = self.query_one(Input)
+            box.value = before + word[: offers[0].start] + offers[0].text
+            box.cursor_position = len(box.value)
+
+    async def _learn_offers(self, ask: Callable[[], Awaitable[Offers]]) -> None:
+        self._offers = await ask()
+        if still_open(self):
+            self.refill()
+
+    @on(Input.Changed)
+    def _look_up(self) -> None:
+        if self._offers is not None:
+            self.refill()
 
     def on_mount(self) -> None:
         """Ready for typing."""
         self.query_one(Input).focus()
+        if self._asks_offers is not None:
+            self._app_context.start(self._learn_offers(self._asks_offers))
 
     def on_screen_suspend(self) -> None:
         """What the attempt asks stands over the screen below, not beside this line, which is seen again if refused."""
@@ -188,9 +237,10 @@ async def ask_line(
     text: str = "",
     *,
     empty: bool = False,
+    offers: Callable[[], Awaitable[Offers]] | None = None,
 ) -> bool:
     """Whether a line was typed that `attempt` accepted; see `LineInputScreen`."""
-    screen = LineInputScreen(app_context, title, about, enter, placeholder, attempt, text, empty=empty)
+    screen = LineInputScreen(app_context, title, about, enter, placeholder, attempt, text, empty=empty, offers=offers)
     accepted: bool | None = await app_context.ask_user(screen)
     return bool(accepted)
 

@@ -4,18 +4,20 @@ resumes as it advises. What each change does is shown first.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError
 from mission_tui.fleet.commands import refusal
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import ALIVE
-from mission_tui.fleet.specs.spec import LIVE_KEYS
+from mission_tui.fleet.specs.completion import Completion, complete
+from mission_tui.fleet.specs.spec import LIVE_KEYS, Spec, schedule_words
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
-from mission_tui.ipc.requests import Apply, Resume, Set
+from mission_tui.ipc.requests import Apply, GetDetails, Resume, Set
 from mission_tui.present import numbers
-from mission_tui.tui.screens.questions import ask_line, settings_in
+from mission_tui.tui.screens.questions import Offers, ask_line, settings_in
 from mission_tui.tui.screens.verdict import Choice, Proposal, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.verbs.orders import Verb, fitting, no_finding
@@ -61,7 +63,8 @@ async def resume_with(app_context: AppContext, runs: tuple[RunView, ...]) -> Non
             _tell(app_context, view, agreed, agreed.warnings)
 
     title = f"Resume {view.name} with other settings"
-    await ask_line(app_context, title, _HELP_TO_RESUME, "shows what they do", "env.n_envs=64", judge)
+    offers = partial(_offers, app_context, view)
+    await ask_line(app_context, title, _HELP_TO_RESUME, "shows what they do", "env.n_envs=64", judge, offers=offers)
 
 
 def _tell(app_context: AppContext, view: RunView, reply: Accepted, news: tuple[str, ...]) -> None:
@@ -125,8 +128,12 @@ async def set_(app_context: AppContext, runs: tuple[RunView, ...], begun: str = 
         async def judge(said: str, view: RunView = view) -> None:
             await _set(app_context, view, settings_in(said))
 
-        help_ = _HELP_TO_SET if view.state != "queued" else _HELP_TO_SET_QUEUED
-        await ask_line(app_context, title, help_, "shows what they do", "ppo.learning_rate=1e-4", judge, begun)
+        live = view.state != "queued"
+        help_ = _HELP_TO_SET if live else _HELP_TO_SET_QUEUED
+        offers = partial(_offers, app_context, view, LIVE_KEYS if live else ())
+        await ask_line(
+            app_context, title, help_, "shows what they do", "ppo.learning_rate=1e-4", judge, begun, offers=offers
+        )
 
 
 async def set_advice(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
@@ -139,6 +146,28 @@ async def set_advice(app_context: AppContext, runs: tuple[RunView, ...]) -> None
             app_context.toast(f"{finding.rule} advises no setting: {finding.advice}")
         else:
             await _set(app_context, view, finding.advice_set)
+
+
+async def _offers(app_context: AppContext, view: RunView, keys: Sequence[str] = ()) -> Offers:
+    """What completes a setting of the run, with its values as they are now; of `keys` alone, where some are given."""
+    details = await app_context.ask(lambda id_: GetDetails(id=id_, run=view.id))
+    spec = details.spec
+    now = {key: _now(spec, key) for key in keys}
+
+    def offers(word: str) -> tuple[Completion, ...]:
+        if not keys or "=" in word:
+            return complete(word, spec)
+        fitting = {offer.text.removesuffix("=") for offer in complete(word, spec)}
+        return tuple(Completion(f"{key}=", 0, said) for key, said in now.items() if not word or key in fitting)
+
+    return offers
+
+
+def _now(spec: Spec, key: str) -> str:
+    table, _, name = key.partition(".")
+    value = getattr(getattr(spec, table), name)
+    words = schedule_words(value) or (f"{value:,}" if isinstance(value, int) else value)
+    return "not set now" if value is None else f"now {words}"
 
 
 def _settable(app_context: AppContext, runs: tuple[RunView, ...]) -> tuple[RunView, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from mission_tui.fleet.resume import ResumeFacts
+from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Schedule
 from tests.fleet.resuming import FINISHED, HALFWAY, SCHEDULED, WAS, named, only, verdict
@@ -118,3 +120,15 @@ def test_a_timed_schedule_is_judged_from_its_start() -> None:
     was = change(SCHEDULED, ["run.duration_s=60"])
     ruling = only("ppo.learning_rate=1e-3", was=was, facts=ResumeFacts(timesteps=10))
     assert "0.001 -> 0.001" in ruling.why
+
+
+def test_a_finished_run_can_train_as_long_again() -> None:
+    """The new total and what it takes at the last speed are said; taken, the run goes on. The same by time."""
+    facts = replace(FINISHED, steps_per_s=1000.0)
+    again = only(facts=facts).remedies[0]
+    assert (again.name, again.assignments) == ("as-long-again", ("run.total_timesteps=2000192",))
+    assert again.what == "2,000,192 steps in all: 1,000,000 more, about 17 minutes at its last speed"
+    target = apply_choices(WAS, WAS, facts, ("as-long-again",), ())
+    assert judge_resume(WAS, target.spec, facts, target.terms).grade == "note"
+    timed = only(was=change(WAS, ["run.duration_s=60"]), facts=FINISHED)
+    assert timed.remedies[0].what == "120 s in all: 60 s more"
