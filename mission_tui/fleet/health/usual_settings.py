@@ -20,6 +20,8 @@ NOT_OF_LEARNING = frozenset(
     {"hang", "throughput", "checkpoint-age", "resume-probe", "thread-contention", "after-change"}
 )
 """Rules whose trouble no setting of PPO makes."""
+CODE_TOO = frozenset({"nan", "ratio"})
+"""Rules that may speak of an environment's or a policy's own code, and then advise no setting."""
 LEAST_GAMMA, USUAL_GAMMA = 0.8, 0.99
 LEAST_VALUE_COEF, USUAL_VALUE_COEF = 0.1, 0.5
 MOST_ENTROPY_COEF, USUAL_ENTROPY_COEF = 0.1, 0.01
@@ -31,7 +33,7 @@ Words = tuple[str, str, tuple[str, ...]]
 
 def usual_first(rule: str, words: Explanation, settings: Settings, row: Row | None) -> Explanation:
     """`words` of `rule`, or with the cause and advice of a setting that no known training has."""
-    if rule in NOT_OF_LEARNING:
+    if rule in NOT_OF_LEARNING or (rule in CODE_TOO and not words.advice_set):
         return words
     found = _rate(settings, row) or _coefficient(settings)
     if found is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mission_tui.fleet.health.rule import Explanation
@@ -37,6 +39,8 @@ def test_one_far_from_usual_comes_first(settings: dict[str, float], advice: str)
     spec = Spec(preset="p", env=EnvSpec(id="X"), ppo=PpoSpec(), run=RunSpec(total_timesteps=100_000))
     change(spec, said.advice_set)
     assert usual_first("throughput", WORDS, known, row(1, {})) == WORDS
+    of_code = replace(WORDS, advice="look at how the environment computes its reward", advice_set=())
+    assert usual_first("nan", of_code, known, row(1, {})) == of_code
 
 
 @pytest.mark.parametrize(
