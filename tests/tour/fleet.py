@@ -61,8 +61,10 @@ def _settle(lab: Lab) -> None:
     lab.launch("demo", "--name", "standard-lr3e-4-ent0.01", *seeds)
     _await(lab, "sweep-with-two-rates-4", "ended")
     _await(lab, "standard-lr3e-4-ent0.01-3", "ended")
-    lab.launch("demo", "--name", "eager", "--seed", "1", "--set", "ppo.learning_rate=0.03")
-    lab.launch("demo", "--name", "steady", "--seeds", "3")
+    # Long enough to live through the whole tour.
+    long = ("--set", "run.total_timesteps=20000000")
+    lab.launch("demo", "--name", "eager", "--seed", "1", "--set", "ppo.learning_rate=0.03", *long)
+    lab.launch("demo", "--name", "steady", "--seeds", "3", *long)
     _await_updates(lab, "steady-1", 12)
     until(lambda: _asks(lab, "eager"), 300.0, "a finding", 1.0)
 

@@ -87,8 +87,10 @@ def _group_line(group: SeedGroup, shown: RunView, width: int) -> Strip:
     said = f" {group.name} x{len(group.members)}  return: "
     words = numbers.group_words(group.returns, len(group.members), len(group.live))
     which = f";  below: {shown.name}, the worst of them" if shown.findings else f";  below: {shown.name}"
+    if cell_len(literal(said)) + cell_len(words) > width:
+        said = " "  # the row above has the name
     parts: list[Part] = [(said, colours.QUIET), (words, colours.BOLD)]
-    room = width - cell_len(said) - cell_len(words)
+    room = width - cell_len(literal(said)) - cell_len(words)
     return line([*parts, (which if cell_len(literal(which)) <= room else "", colours.QUIET)], width)
 
 
