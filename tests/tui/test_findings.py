@@ -9,7 +9,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import Accepted, Refused, VerdictReply
-from mission_tui.ipc.requests import Apply, GetHistory, Mark
+from mission_tui.ipc.requests import Apply, Clone, GetDetails, GetHistory, Mark
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.sections.health import finding_lines
 from mission_tui.tui.state.history import evidence_points, evidence_start, rewritten, stretch
@@ -139,6 +139,20 @@ async def test_symptoms_are_folded_under_their_cause_and_counted_with_it() -> No
         assert "+ 2 since" not in stage.text()
         await stage.press("up")
         await stage.shows("+ 2 since")
+
+
+async def test_without_an_earlier_checkpoint_the_advice_fills_the_line_of_a_new_run() -> None:
+    """`a`: there is nothing to go back to, so a new run like it, with the advised settings, is what is offered."""
+    async with staged(sick(KL_FINDING)) as stage:
+        stage.client.answers[Apply] = lambda request: Refused(re=request.id, message="no checkpoint from before 1,204")
+        stage.client.answers[GetDetails] = lambda request: structs.replace(
+            details(request.id, a_run("sick-11c0")), checkpoints=()
+        )
+        await stage.press("a")
+        await stage.shows("A new run like sick-11c0")
+        await stage.shows("sick-11c0 has no checkpoint from before update 1,204.")
+        await stage.press("enter")
+        await stage.until(lambda: [it.assignments for it in stage.client.asked_for(Clone)] == [("ppo.n_epochs=10",)])
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ while the policy is unharmed, else from the checkpoint before with the settings 
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -121,8 +122,8 @@ async def _planned(core: Core, run_id: str, finding: Finding, request: Apply) ->
         raise MissionError(f"{name} has no checkpoint {agreed} from before {finding.rule} any more; look again")
     if checkpoint is None:
         raise MissionError(
-            f"{name} has no checkpoint from before update {finding.first_update}, where {finding.rule} began; "
-            "resume from one that you choose, or launch it again with the advice"
+            f"{name} has no checkpoint from before update {finding.first_update:,}, where {finding.rule} began; "
+            f"{shlex.join(['mission-tui', 'clone', name, *_set_words(finding)])} starts it anew with the advice"
         )
     try:
         return await plan_attempt(core, run_id, request, checkpoint, finding.advice_set)
@@ -130,9 +131,12 @@ async def _planned(core: Core, run_id: str, finding: Finding, request: Apply) ->
         raise UsageError(f"a resume cannot follow the advice of {finding.id}: {error}") from error
 
 
+def _set_words(finding: Finding) -> tuple[str, ...]:
+    return tuple(word for assignment in finding.advice_set for word in ("--set", assignment))
+
+
 def _words(finding: Finding, plan: Plan) -> str:
-    words = (f"from {plan.checkpoint.name}", *(f"--set {assignment}" for assignment in finding.advice_set))
-    return " ".join(words)
+    return " ".join((f"from {plan.checkpoint.name}", *_set_words(finding)))
 
 
 def _applied(finding: Finding, detail: str, seq: int, t: float) -> FleetEvent:

@@ -80,8 +80,8 @@ async def new(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
         await _launch_form(app_context, items)
 
 
-async def clone(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
-    """Ask what is to be different, and start it."""
+async def clone(app_context: AppContext, runs: tuple[RunView, ...], begun: str = "", why: str = "") -> None:
+    """Ask what is to be different, on a line that begins so, and start it; `why` is said before what it is."""
     view, origin = runs[0], app_context.origin
 
     async def begin(said: str) -> None:
@@ -92,7 +92,10 @@ async def clone(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         app_context.started(reply.runs, f"started: {first}", warnings)
 
     title = f"A new run like {view.name}"
-    await ask_line(app_context, title, _HELP, "starts it", "ppo.learning_rate=1e-4 run.seed=2", begin, empty=True)
+    about = f"{why}. {_HELP}" if why else _HELP
+    await ask_line(
+        app_context, title, about, "starts it", "ppo.learning_rate=1e-4 run.seed=2", begin, begun, empty=True
+    )
 
 
 VERBS: Mapping[str, Verb] = {

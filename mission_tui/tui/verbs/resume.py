@@ -20,6 +20,7 @@ from mission_tui.present import numbers
 from mission_tui.tui.screens.questions import Offers, ask_line, settings_in
 from mission_tui.tui.screens.verdict import Choice, Proposal, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.verbs.launch import clone
 from mission_tui.tui.verbs.orders import Verb, fitting, no_finding
 
 _HELP_TO_RESUME = "KEY=VALUE, several with spaces between. Nothing starts yet: what each change does is shown first."
@@ -217,13 +218,22 @@ async def apply(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
             )
         )  # fmt: skip
 
-    done = await _confirmed(
-        app_context,
-        view,
-        ask,
-        lambda reply: _advice(view, _to_follow(view, finding), reply.checkpoint),
-        "can no longer follow this advice",
-    )
+    def propose(reply: VerdictReply) -> Proposal:
+        return _advice(view, _to_follow(view, finding), reply.checkpoint)
+
+    try:
+        done = await _confirmed(app_context, view, ask, propose, "can no longer follow this advice")
+    except (NoSupervisorError, ProtocolError):
+        raise
+    except MissionError:
+        followed = _to_follow(view, finding)
+        if not followed.advice_set or not await _lacks_an_earlier_checkpoint(app_context, view, followed):
+            raise
+        # There is nothing to go back to, but the change can be tried from the beginning.
+        words = " ".join("".join(word.split()) for word in followed.advice_set)
+        since = numbers.count(followed.first_update)
+        await clone(app_context, (view,), f"{words} ", f"{view.name} has no checkpoint from before update {since}")
+        return
     if done is not None:
         app_context.toast(f"the advice of {finding.rule} is applied to {view.name}")
         app_context.warn(done.warnings)
@@ -267,6 +277,11 @@ def _advice(view: RunView, finding: Finding, checkpoint: str) -> Proposal:
         return Proposal(asked, (advice, fate, *_gentler(finding)), "stop it and apply")
     fate = f"{view.name} goes on as another attempt from {origin}. {later}"
     return Proposal(f"Go on with {view.name} as advised?", (advice, fate), "apply")
+
+
+async def _lacks_an_earlier_checkpoint(app_context: AppContext, view: RunView, finding: Finding) -> bool:
+    details = await app_context.ask(lambda id_: GetDetails(id=id_, run=view.id))
+    return all(it.update >= finding.first_update for it in details.checkpoints)
 
 
 def _to_follow(view: RunView, finding: Finding) -> Finding:
