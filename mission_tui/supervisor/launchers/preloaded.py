@@ -32,7 +32,7 @@ AFTER_LAUNCH_S = 3.0
 AFTER_ATTACH_S = 0.5
 """Nor while a screen paints for the first time."""
 
-ANSWER_S = 0.5
+ANSWER_S = 1.0
 LOADING_S = 30.0
 AGAIN_S = 60.0
 LEAST_FREE_BYTES = 2 << 30
@@ -189,7 +189,11 @@ class Preloaders:
         if preloader is None or why:
             self.prepare(order.python, order.env, AFTER_LAUNCH_S)
             raise NotPreloadedError(why)
-        return preloader.fork(run, order.attempt, said)
+        try:
+            return preloader.fork(run, order.attempt, said)
+        except NotPreloadedError:
+            self.prepare(order.python, order.env, AFTER_LAUNCH_S)
+            raise
 
     def prepare_here(self) -> None:
         """Have one for launches with this process's own interpreter and variables, which are most."""
