@@ -1,9 +1,12 @@
 """``run_module.py mission_tui.preloader DESCRIPTOR ROOT PADDING``: load, say so, fork keepers until nobody wants any.
 
-Each message on the socket DESCRIPTOR asks for one keeper, `{"run_dir": ..., "attempt": ...}`, and comes with two
-descriptors: what the keeper reads on its standard input, and a pipe. The answer is `{"pid": ...}`; the keeper does
-nothing until a byte comes through the pipe, and ends if it is closed without. It ends when the supervisor does, when
-nobody asked for so long, when memory is short, and when a file that it has loaded is changed on disk.
+Each message on the socket DESCRIPTOR asks for one fork, and comes with a pipe and the fork's standard streams. The
+answer is `{"pid": ...}`; the fork does nothing until a byte comes through the pipe, and ends if it is closed without.
+`{"run_dir": ..., "attempt": ...}` is a keeper, with its standard input. `{"argv": ..., "cwd": ..., "environ": ...,
+"umask": ...}` is a short process with all three streams; how it ended is said with `{"exit": PID, "code": ...}`.
+
+It ends when the supervisor does, when nobody asked for so long, when memory is short, and when a file that it has
+loaded is changed on disk.
 """
 
 from __future__ import annotations
@@ -16,20 +19,22 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
+from mission_tui.errors import EX_FAILED
 from mission_tui.keeper import __main__ as keeper
 from mission_tui.keeper.child import ForkedTrainer, fork_trainer
 from mission_tui.preloader import PADDING
-from mission_tui.preloader.becoming import be_trainer, draw_own_random_numbers, room_for_variables, take_environ
+from mission_tui.preloader.becoming import become, draw_own_random_numbers, room_for_variables, take_environ
 from mission_tui.preloader.loading import changed, load, stamps
 from mission_tui.process_name import call_process
 
 IDLE_S = 600.0
 LOOK_S = 30.0
 LEAST_FREE_BYTES = 512 << 20
-MESSAGE_BYTES = 1 << 16
+MESSAGE_BYTES = 1 << 17
 
 
 def main() -> int:
@@ -38,75 +43,116 @@ def main() -> int:
     channel.set_inheritable(False)
     call_process("preloader", sys.argv[2], brief="preload")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asked = _serve(channel, room_for_variables())
-    if asked is None:
+    wanted = _Preloader(channel, room_for_variables()).serve()
+    if wanted is None:
         return 0
-    channel.close()
-    try:
-        return _be_keeper(*asked)
-    except ForkedTrainer as forked:
-        trainer = forked
-    # Out here, so that nothing of the keeper is in any traceback of the trainer.
-    return be_trainer(trainer.argv, trainer.environ)
-
-
-Asked = tuple[list[str], int, int]
-
-
-def _serve(channel: socket.socket, room: int) -> Asked | None:
-    """None when it is over; in a fork, the keeper's words and its two descriptors."""
-    with suppress(ValueError):
-        sys.path.remove(os.getcwd())  # noqa: PTH109 - each trainer has its own working folder there
-    take_environ({name: value for name, value in os.environ.items() if not name.startswith(PADDING)})
-    read = load()
-    loaded = stamps()
-    gc.collect()
-    gc.freeze()
-    if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208
-        _say(channel, {"over": "what it has loaded began threads, and a process with threads cannot be forked"})
-        return None
-    _say(channel, {"ready": True, "read": read, "room": room})
-    wanted_at = time.monotonic()
-    while True:
-        _reap()
-        if not select.select([channel], [], [], LOOK_S)[0]:
-            free = _free_bytes()
-            if time.monotonic() - wanted_at > IDLE_S or (free is not None and free < LEAST_FREE_BYTES):
-                return None
-            continue
-        message, descriptors, _, _ = socket.recv_fds(channel, MESSAGE_BYTES, 2)
-        if not message:
-            return None
-        wanted_at = time.monotonic()
-        try:
-            if path := changed(loaded):
-                _say(channel, {"over": f"{path} is not what it was when it was loaded"})
-                return None
-            asked = json.loads(message)
-            pid = os.fork()
-            if pid == 0:
-                return [asked["run_dir"], str(asked["attempt"])], descriptors[0], descriptors[1]
-            _say(channel, {"pid": pid})
-        finally:
-            if os.getpid() == PRELOADER:
-                for descriptor in descriptors:
-                    os.close(descriptor)
-
-
-PRELOADER = os.getpid()
-
-
-def _be_keeper(words: Sequence[str], said: int, go: int) -> int:
-    """What is started as `python -m mission_tui.keeper` otherwise."""
+    asked, go, streams = wanted
     if not os.read(go, 1):
         os._exit(0)
     os.close(go)
-    os.dup2(said, 0)
-    os.close(said)
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    draw_own_random_numbers()
-    sys.argv[:] = ["mission_tui.keeper", *words]
-    return keeper.main(fork_trainer)
+    try:
+        if "argv" in asked:
+            return _be_short_process(asked)
+        draw_own_random_numbers()
+        sys.argv[:] = ["mission_tui.keeper", asked["run_dir"], str(asked["attempt"])]
+        return keeper.main(fork_trainer)
+    except ForkedTrainer as forked:
+        trainer = forked
+    # Out here, so that nothing of the keeper is in any traceback of the trainer.
+    return become(trainer.argv, trainer.environ)
+
+
+def _be_short_process(asked: dict[str, Any]) -> int:
+    os.setsid()
+    try:
+        os.chdir(asked["cwd"])
+    except OSError as error:
+        print(f"cannot enter {asked['cwd']}: {error.strerror}", file=sys.stderr, flush=True)  # noqa: T201
+        return EX_FAILED
+    if asked["umask"] is not None:
+        os.umask(asked["umask"])
+    return become(asked["argv"], asked["environ"])
+
+
+Wanted = tuple[dict[str, Any], int, list[int]]
+
+
+class _Preloader:
+    """What it has loaded, and the short processes whose end somebody waits for."""
+
+    def __init__(self, channel: socket.socket, room: int) -> None:
+        self._channel = channel
+        self._room = room
+        self._short: dict[int, int] = {}
+        self._wanted_at = time.monotonic()
+
+    def serve(self) -> Wanted | None:
+        """None when it is over; in a fork, what it is to be, its pipe and its streams."""
+        with suppress(ValueError):
+            sys.path.remove(os.getcwd())  # noqa: PTH109 - each trainer has its own working folder there
+        take_environ({name: value for name, value in os.environ.items() if not name.startswith(PADDING)})
+        read = load()
+        loaded = stamps()
+        gc.collect()
+        gc.freeze()
+        if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208
+            self._say({"over": "what it has loaded began threads, and a process with threads cannot be forked"})
+            return None
+        self._say({"ready": True, "read": read, "room": self._room})
+        self._wanted_at = time.monotonic()
+        while True:
+            if self._channel not in select.select([self._channel, *self._short], [], [], LOOK_S)[0]:
+                self._reap()
+                if self._is_over():
+                    return None
+                continue
+            self._reap()
+            message, descriptors, _, _ = socket.recv_fds(self._channel, MESSAGE_BYTES, 4)
+            if not message:
+                return None
+            self._wanted_at = time.monotonic()
+            if path := changed(loaded):
+                self._say({"over": f"{path} is not what it was when it was loaded"})
+                return None
+            asked, (go, *streams) = json.loads(message), descriptors
+            if self._forked(asked) == 0:
+                self._channel.close()
+                for pidfd in self._short:
+                    os.close(pidfd)
+                return asked, go, streams
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _forked(self, asked: Mapping[str, object]) -> int:
+        pid = os.fork()
+        if pid:
+            self._say({"pid": pid})
+            if "argv" in asked:
+                self._short[os.pidfd_open(pid)] = pid
+        return pid
+
+    def _is_over(self) -> bool:
+        free = _free_bytes()
+        short = free is not None and free < LEAST_FREE_BYTES
+        return not self._short and (short or time.monotonic() - self._wanted_at > IDLE_S)
+
+    def _say(self, words: Mapping[str, object]) -> None:
+        with suppress(OSError):
+            self._channel.send(json.dumps(words).encode())
+
+    def _reap(self) -> None:
+        """Wait for those that have ended, and say how if somebody wants to know."""
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pidfd = next((pidfd for pidfd, pid in self._short.items() if pid == ended[0]), None)
+                if pidfd is not None:
+                    del self._short[pidfd]
+                    os.close(pidfd)
+                    self._say({"exit": ended[0], "code": os.waitstatus_to_exitcode(ended[1])})
 
 
 def _free_bytes() -> int | None:
@@ -115,17 +161,6 @@ def _free_bytes() -> int | None:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) << 10
     return None
-
-
-def _say(channel: socket.socket, words: Mapping[str, object]) -> None:
-    with suppress(OSError):
-        channel.send(json.dumps(words).encode())
-
-
-def _reap() -> None:
-    with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a fork of the preloader makes of itself: the keeper of an attempt, or its trainer.
+"""What a fork of the preloader makes of itself: the keeper of an attempt, its trainer, or a short process.
 
 A program that is started anew gets these things from the kernel and the interpreter; a fork has to be given them:
 variables (those that `/proc` shows too), descriptors, standard streams, signals, and random numbers of its own.
@@ -33,7 +33,7 @@ def room_for_variables() -> int:
     return end - start
 
 
-def be_trainer(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+def become(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Be the module that `argv` names, as the program `argv` would have been; returns its exit code."""
     _close_as_exec_does()
     take_environ(environ)

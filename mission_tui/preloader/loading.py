@@ -18,6 +18,8 @@ MODULES = (
     "mission_tui.keeper.__main__",
     "mission_tui.trainer.__main__",
     "mission_tui.trainer.training",
+    "mission_tui.trainer.playing.evaluate",
+    "mission_tui.trainer.checking.preflight",
     "mission_tui.envs.shared_names",
     "mission_tui.envs.missions",
     "gymnasium.envs.classic_control",

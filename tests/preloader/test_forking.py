@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.records.runs.attempt import ExitRecord, LaunchOrder, read_exit, read_identity, write_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.run_module import module_words
+from mission_tui.supervisor.host import tasks
+from mission_tui.supervisor.host.children import Running
+from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
 from mission_tui.supervisor.launchers.keepers import Keepers, Started
 from mission_tui.supervisor.launchers.order import thread_variables
 from mission_tui.supervisor.launchers.preloaded import Preloaders
@@ -235,3 +239,55 @@ async def test_it_waits_in_one_thread_without_locks_or_files(preloaders: Preload
     process.send_signal(signal.SIGINT)  # somebody's Ctrl-C is not meant for it
     await asyncio.sleep(0.1)
     assert process.is_running()
+
+
+async def heard(cwd: Path, leave_with: str, limit_s: float = 20.0) -> list[object]:
+    """What a short process says, and how that ends."""
+    task = Task(
+        (*module_words("tests.preloader.short"), "a word"), str(cwd), BASE | {"LEAVE_WITH": leave_with}, b"a question"
+    )
+    said: list[object] = []
+    try:
+        async with aclosing(run_task(task, limit_s)) as hearing:
+            async for each in hearing:
+                said.append(each)  # noqa: PERF401 - what was said before it failed counts
+    except TaskError as error:
+        said.append(str(error))
+    return said
+
+
+@pytest.mark.parametrize("leave_with", ["0", "3", "signal"])
+async def test_a_forked_short_process_says_and_ends_as_one_started_anew(
+    keepers: Keepers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave_with: str
+) -> None:
+    """Its input, folder, session, complaints and exit code; another fork is asked for meanwhile."""
+    assert keepers.preloaders is not None
+    anew = await heard(tmp_path, leave_with)
+    await carried_out(keepers, tmp_path, ordered(tmp_path))
+    forks: list[Running | None] = []
+    fork_task = keepers.preloaders.fork_task
+    monkeypatch.setattr(keepers.preloaders, "fork_task", lambda *given: forks.append(fork_task(*given)) or forks[-1])
+    monkeypatch.setattr(tasks, "forking", keepers.preloaders)
+    hearing = asyncio.create_task(heard(tmp_path, leave_with))
+    await carried_out(keepers, tmp_path, ordered(tmp_path, 2))
+    assert await hearing == anew
+    assert len(anew) == (2 if leave_with == "0" else 3)
+    assert [fork is not None for fork in forks] == [True]
+
+
+async def test_a_short_process_ends_with_its_time_and_with_its_preloader(
+    preloaders: Preloaders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that hangs is ended; of one whose end nobody can tell, nobody takes the half for the whole."""
+    keepers = Keepers(preloaders)
+    await carried_out(keepers, tmp_path, ordered(tmp_path))
+    monkeypatch.setattr(tasks, "forking", preloaders)
+    *_, last = await heard(tmp_path, "never", 1.0)
+    assert str(last).endswith("did not answer within 1 s and was ended")
+    hearing = asyncio.create_task(heard(tmp_path, "never"))
+    await asyncio.sleep(0.5)
+    (preloader,) = preloaders.pids()
+    os.kill(preloader, signal.SIGKILL)
+    *said, last = await hearing
+    assert len(said) == 2
+    assert str(last).endswith("ended with exit code 1: a last word")

@@ -79,7 +79,7 @@ class AskedProcess:
             return answer
 
     async def _answer(self, question: bytes, limit_s: float) -> dict[str, Any]:
-        stdin = self._child.process.stdin
+        stdin = self._child.stdin
         if stdin is None or stdin.closed:
             raise DeathError("its process has ended")
         try:
@@ -116,7 +116,7 @@ class AskedProcess:
         async with self._asking:
             self._death = death_of(self._task, self._code.result(), self._complaints)
             await self._said.aclose()
-            stdin = self._child.process.stdin
+            stdin = self._child.stdin
             if stdin is not None:
                 with suppress(BrokenPipeError):
                     stdin.close()

@@ -11,10 +11,23 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO, Protocol
 
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.supervisor.host.identity import EXIT_LOOK_S, NO_PIDFD, REFUSED
 from mission_tui.supervisor.host.own_limits import limit_process
+
+
+class Running(Protocol):
+    """A started process with the ends of its pipes, if it was given any; whose child it is, is said by who made it."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    def kill(self) -> None: ...
 
 
 class Child:
@@ -40,6 +53,14 @@ class Child:
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        return self.process.stdin
+
+    @property
+    def stdout(self) -> IO[bytes] | None:
+        return self.process.stdout
 
     def kill(self) -> None:
         """SIGKILL; the exit is reported through `on_exit` as always."""

@@ -6,10 +6,10 @@ import asyncio
 import os
 import subprocess
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -17,7 +17,7 @@ from mission_tui.errors import EX_FAILED, MissionError
 from mission_tui.fleet.history.classify import faulting_line
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.text import clean
-from mission_tui.supervisor.host.children import Child, start_child
+from mission_tui.supervisor.host.children import Running, start_child
 from mission_tui.supervisor.host.stderr_tail import StderrTail
 
 NICENESS = 10
@@ -116,7 +116,18 @@ async def _carry_out(task: Task, limit_s: float | None, heard: asyncio.Queue[_Sa
         heard.put_nowait(None if code.result() == 0 else DeathError(death_of(task, code.result(), complaints)))
 
 
-def start_task(task: Task, stdin: int, complaints: StderrTail, code: asyncio.Future[int]) -> Child:
+class Forking(Protocol):
+    """Who has loaded the libraries of short processes already."""
+
+    def fork_task(self, task: Task, on_exit: Callable[[int], None], stdin: int, stderr: int) -> Running | None:
+        """The process of `task`, if it can be forked; `stdin` may be `subprocess.PIPE`, as its stdout is."""
+
+
+forking: Forking | None = None
+"""Set by the supervisor's main; without, each is started anew."""
+
+
+def start_task(task: Task, stdin: int, complaints: StderrTail, code: asyncio.Future[int]) -> Running:
     """Start it, at low priority; `code` gets how it ended. Raises `TaskError` where it cannot be."""
 
     def ended(result: int) -> None:
@@ -124,7 +135,8 @@ def start_task(task: Task, stdin: int, complaints: StderrTail, code: asyncio.Fut
             code.set_result(result)
 
     try:
-        child = start_child(
+        forked = None if forking is None else forking.fork_task(task, ended, stdin, complaints.fileno())
+        child = forked or start_child(
             task.argv,
             ended,
             cwd=task.cwd,
@@ -144,11 +156,11 @@ def start_task(task: Task, stdin: int, complaints: StderrTail, code: asyncio.Fut
     return child
 
 
-async def objects_of(child: Child) -> AsyncIterator[_Said]:
+async def objects_of(child: Running) -> AsyncIterator[_Said]:
     """The JSON objects that it prints, to its last one."""
     reader = asyncio.StreamReader(limit=LINE_BYTES)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), child.process.stdout
+        lambda: asyncio.StreamReaderProtocol(reader), child.stdout
     )
     try:
         while line := await reader.readline():

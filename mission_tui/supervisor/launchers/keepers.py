@@ -77,12 +77,12 @@ class Keepers:
 
     def __init__(self, preloaders: Preloaders | None = None) -> None:
         """Without `preloaders` each is started anew."""
-        self._preloaders = preloaders
+        self.preloaders = preloaders
 
     def prepare(self) -> None:
         """Somebody is about to launch."""
-        if self._preloaders is not None:
-            self._preloaders.prepare_here()
+        if self.preloaders is not None:
+            self.preloaders.prepare_here()
 
     def start(self, run: RunDir, order: LaunchOrder) -> Started:
         """Start the keeper of the written order; it is held. Raises `LeaseHeldError`, or `MissionError`."""
@@ -91,10 +91,10 @@ class Keepers:
         try:
             whispered = _pass_secrets({name: order.env[name] for name in order.withheld if name in order.env})
             try:
-                if self._preloaders is None:
+                if self.preloaders is None:
                     return Started(_start_anew(run, order, whispered))
                 try:
-                    return Started(self._preloaders.fork(run, order, whispered), preloaded=True)
+                    return Started(self.preloaders.fork(run, order, whispered), preloaded=True)
                 except NotPreloadedError as reason:
                     return Started(_start_anew(run, order, whispered), cold=str(reason))
             finally:

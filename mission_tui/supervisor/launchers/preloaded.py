@@ -10,20 +10,27 @@ import asyncio
 import json
 import logging
 import os
+import signal
 import socket
+import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any
 
+from mission_tui.errors import EX_FAILED
+from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.secrecy import is_harmless
 from mission_tui.preloader import ONES_OWN, PADDING, read_at_load
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.run_module import module_words
-from mission_tui.supervisor.host.children import Child, start_child
+from mission_tui.supervisor.host.children import Child, Running, start_child
 from mission_tui.supervisor.host.identity import Process, open_process
 from mission_tui.supervisor.host.machine import memory_of_group
+from mission_tui.supervisor.host.own_limits import limit_process
+from mission_tui.supervisor.host.tasks import Task
 from mission_tui.supervisor.launchers.order import thread_variables
 
 AFTER_LAUNCH_S = 3.0
@@ -34,6 +41,9 @@ AFTER_ATTACH_S = 0.5
 
 ANSWER_S = 1.0
 LOADING_S = 30.0
+MOST_WORDS = 64 << 10
+"""What the request for a short process may take: a message arrives whole, or not at all."""
+
 AGAIN_S = 60.0
 LEAST_FREE_BYTES = 2 << 30
 ROOM_BYTES = 96 << 10
@@ -58,6 +68,7 @@ class Preloader:
         self.over = ""
         self._read: frozenset[str] | None = None
         self._room = 0
+        self._tasks: dict[int, _ForkedTask] = {}
         self._loop = asyncio.get_running_loop()
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel.setblocking(False)
@@ -79,15 +90,15 @@ class Preloader:
     def ready(self) -> bool:
         return self._read is not None and not self.over
 
-    def objection(self, order: LaunchOrder) -> str:
-        """Why the attempt cannot be forked off this process; empty if it can."""
+    def objection(self, environ: Mapping[str, str]) -> str:
+        """Why what has these variables cannot be forked off this process; empty if it can."""
         if self.over:
             return f"the preloader has ended: {self.over}"
         if self._read is None:
             return "the preloader is loading"
-        if differing := self.differing(order.env):
+        if differing := self.differing(environ):
             return f"{differing} is not what it was when the preloader loaded its libraries"
-        if sum(len(os.fsencode(f"{name}={value}")) + 1 for name, value in order.env.items()) > self._room:
+        if sum(len(os.fsencode(f"{name}={value}")) + 1 for name, value in environ.items()) > self._room:
             return "its variables are too long to be given to a fork"
         return ""
 
@@ -96,20 +107,51 @@ class Preloader:
         names = {name for name in (*environ, *self._environ) if read_at_load(name)} | (self._read or frozenset())
         return next((name for name in sorted(names) if environ.get(name) != self._environ.get(name)), "")
 
-    def fork(self, run: RunDir, attempt: int, said: int) -> Process:
-        """The keeper of the attempt, forked and held. `said` is its standard input. Raises `NotPreloadedError`, and
-        is over then: one that hangs must not wake up later and fork what was started anew meanwhile.
+    def fork_keeper(self, run: RunDir, attempt: int, said: int) -> Process:
+        """The keeper of the attempt, held. `said` is its standard input. Raises `NotPreloadedError`."""
+        return self._fork({"run_dir": str(run.path), "attempt": attempt}, [said])
+
+    def fork_task(self, task: Task, on_exit: Callable[[int], None], stdin: int, stderr: int) -> Running:
+        """The short process of `task`. Raises `NotPreloadedError`."""
+        asks = None
+        if stdin == subprocess.PIPE:
+            stdin, writing = os.pipe2(os.O_CLOEXEC)
+            asks = os.fdopen(writing, "wb")
+        reading, stdout = os.pipe2(os.O_CLOEXEC)
+        says = os.fdopen(reading, "rb", buffering=0)
+        umask = None if task.limits is None or task.limits.umask is None else task.limits.umask & 0o777
+        words = {"argv": list(task.argv), "cwd": task.cwd, "environ": dict(task.environ), "umask": umask}
+        try:
+            process = self._fork(words, [stdin, stdout, stderr], task.limits)
+        except NotPreloadedError:
+            says.close()
+            if asks is not None:
+                asks.close()
+            raise
+        finally:
+            os.close(stdout)
+            if asks is not None:
+                os.close(stdin)
+        made = self._tasks[process.pid] = _ForkedTask(process, asks, says, on_exit)
+        return made
+
+    def _fork(
+        self, words: Mapping[str, object], streams: Sequence[int], limits: ProcessLimits | None = None
+    ) -> Process:
+        """What is asked for, held. Raises `NotPreloadedError`, and is over then: one that hangs must not wake up later
+        and fork what was started anew meanwhile.
         """
         go, gone = os.pipe2(os.O_CLOEXEC)
         try:
-            words = json.dumps({"run_dir": str(run.path), "attempt": attempt}).encode()
-            socket.send_fds(self._channel, [words], [said, go])
+            socket.send_fds(self._channel, [json.dumps(words).encode()], [go, *streams])
             answer = self._answer()
             # The fork waits for our byte, so its number is its own until it has it.
-            keeper = open_process(int(answer["pid"])) if "pid" in answer else None
-            if keeper is not None:
+            process = open_process(int(answer["pid"])) if "pid" in answer else None
+            if process is not None:
+                if limits is not None:
+                    limit_process(process.pid, limits)
                 os.write(gone, b"g")
-                return keeper
+                return process
             why = str(answer.get("over", "its fork ended at once"))
         except (OSError, ValueError) as error:
             why = f"it did not answer: {error}"
@@ -120,12 +162,22 @@ class Preloader:
         raise NotPreloadedError(f"the preloader has ended: {why}")
 
     def _answer(self) -> dict[str, Any]:
-        self._channel.settimeout(ANSWER_S)
+        until = time.monotonic() + ANSWER_S
         try:
-            message = self._channel.recv(1 << 16)
+            while True:
+                self._channel.settimeout(max(0.001, until - time.monotonic()))
+                message = self._channel.recv(1 << 16)
+                said: dict[str, Any] = json.loads(message) if message else {"over": "it ended by itself"}
+                if "exit" not in said:
+                    return said
+                self._exited(said)
         finally:
             self._channel.setblocking(False)
-        return dict(json.loads(message)) if message else {"over": "it ended by itself"}
+
+    def _exited(self, said: Mapping[str, Any]) -> None:
+        if (task := self._tasks.pop(int(said["exit"]), None)) is not None:
+            # Never from inside a request for another fork.
+            self._loop.call_soon(task.ended, int(said["code"]))
 
     def wait(self) -> None:
         """Until it is ready or over; the loop stands still meanwhile."""
@@ -145,7 +197,9 @@ class Preloader:
 
     def _take(self, message: bytes) -> None:
         said = dict(json.loads(message)) if message else {"over": "it ended by itself"}
-        if said.get("ready"):
+        if "exit" in said:
+            self._exited(said)
+        elif said.get("ready"):
             self._read, self._room = frozenset(said["read"]), int(said["room"])
             self._patience.cancel()
         else:
@@ -163,6 +217,37 @@ class Preloader:
         self._loop.remove_reader(self._channel)
         self._channel.close()
         self._child.kill()
+        for task in self._tasks.values():
+            self._loop.call_soon(task.orphaned)
+        self._tasks.clear()
+
+
+class _ForkedTask:
+    """A short process that is the preloader's child; that tells how it ended."""
+
+    def __init__(
+        self, process: Process, stdin: IO[bytes] | None, stdout: IO[bytes], on_exit: Callable[[int], None]
+    ) -> None:
+        self.stdin, self.stdout = stdin, stdout
+        self._process, self._on_exit = process, on_exit
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def kill(self) -> None:
+        """SIGKILL; the exit is reported as always."""
+        self._process.send(signal.SIGKILL)
+
+    def ended(self, code: int) -> None:
+        """It has ended, and was waited for."""
+        self._process.close()
+        self._on_exit(code)
+
+    def orphaned(self) -> None:
+        """Nobody will ever know its exit code: it counts as failed, so that nobody takes half an answer for one."""
+        self.kill()
+        self.ended(EX_FAILED)
 
 
 class Preloaders:
@@ -173,6 +258,7 @@ class Preloaders:
         self._name, self.mode = name, mode
         self._by_python: dict[str, Preloader] = {}
         self._began: dict[str, float] = {}
+        self._coming: dict[str, asyncio.TimerHandle] = {}
 
     def fork(self, run: RunDir, order: LaunchOrder, said: int) -> Process:
         """The keeper of the order. Raises `NotPreloadedError`; a preloader that could have done it comes then."""
@@ -181,19 +267,32 @@ class Preloaders:
         if why := _unsuitable(order):
             raise NotPreloadedError(why)
         preloader = self._by_python.get(order.python)
-        if self.mode == "always" and (preloader is None or preloader.objection(order)):
+        if self.mode == "always" and (preloader is None or preloader.objection(order.env)):
             preloader = self._begin(order.python, order.env)
             if preloader is not None:
                 preloader.wait()
-        why = preloader.objection(order) if preloader is not None else "no preloader has been started yet"
+        why = preloader.objection(order.env) if preloader is not None else "no preloader has been started yet"
         if preloader is None or why:
             self.prepare(order.python, order.env, AFTER_LAUNCH_S)
             raise NotPreloadedError(why)
         try:
-            return preloader.fork(run, order.attempt, said)
+            return preloader.fork_keeper(run, order.attempt, said)
         except NotPreloadedError:
             self.prepare(order.python, order.env, AFTER_LAUNCH_S)
             raise
+
+    def fork_task(self, task: Task, on_exit: Callable[[int], None], stdin: int, stderr: int) -> Running | None:
+        """The short process of `task`, forked; None where it has to be started anew."""
+        preloader = self._by_python.get(task.argv[0])
+        if preloader is None or not preloader.ready or not _is_ours(task.argv, task.argv[0]):
+            return None
+        # These processes cap their threads themselves, to the number that was loaded with.
+        environ = thread_variables(1) | task.environ
+        if preloader.objection(environ) or len(str(environ)) > MOST_WORDS:
+            return None
+        with suppress(NotPreloadedError):
+            return preloader.fork_task(task, on_exit, stdin, stderr)
+        return None
 
     def prepare_here(self) -> None:
         """Have one for launches with this process's own interpreter and variables, which are most."""
@@ -209,14 +308,16 @@ class Preloaders:
         loop = asyncio.get_running_loop()
         if loop.time() - self._began.get(python, float("-inf")) >= AGAIN_S:
             self._began[python] = loop.time()
-            loop.call_later(after_s, self._begin, python, dict(environ))
+            self._coming[python] = loop.call_later(after_s, self._begin, python, dict(environ))
 
     def pids(self) -> list[int]:
         """Of those that have not ended."""
         return [there.pid for there in self._by_python.values() if not there.over]
 
     def end(self) -> None:
-        """See all of them gone."""
+        """See all of them gone, and those that were about to come."""
+        for timer in self._coming.values():
+            timer.cancel()
         for there in self._by_python.values():
             there.end("nobody launches here any more")
 
@@ -243,9 +344,13 @@ def _may_be_kept(name: str, value: str) -> bool:
 def _unsuitable(order: LaunchOrder) -> str:
     if not order.preload:
         return "run.preload = false"
-    if order.argv[:3] != module_words("", order.python)[:3]:
+    if not _is_ours(order.argv, order.python):
         return "it is not the trainer of this program and this Python"
     return ""
+
+
+def _is_ours(argv: Sequence[str], python: str) -> bool:
+    return tuple(argv[:3]) == module_words("", python)[:3]
 
 
 def preloading(root: str) -> Preloaders:
