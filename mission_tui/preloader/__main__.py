@@ -105,7 +105,8 @@ class _Preloader:
         self._say({"ready": True, "read": read, "room": self._room})
         self._wanted_at = time.monotonic()
         while True:
-            if self._channel not in select.select([self._channel, *self._short], [], [], LOOK_S)[0]:
+            watched: list[Any] = [self._channel, *self._short]
+            if self._channel not in select.select(watched, [], [], LOOK_S)[0]:
                 self._reap()
                 if self._is_over():
                     return None

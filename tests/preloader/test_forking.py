@@ -266,7 +266,12 @@ async def test_a_forked_short_process_says_and_ends_as_one_started_anew(
     await carried_out(keepers, tmp_path, ordered(tmp_path))
     forks: list[Running | None] = []
     fork_task = keepers.preloaders.fork_task
-    monkeypatch.setattr(keepers.preloaders, "fork_task", lambda *given: forks.append(fork_task(*given)) or forks[-1])
+
+    def noted(*given: Any) -> Running | None:
+        forks.append(fork_task(*given))
+        return forks[-1]
+
+    monkeypatch.setattr(keepers.preloaders, "fork_task", noted)
     monkeypatch.setattr(tasks, "forking", keepers.preloaders)
     hearing = asyncio.create_task(heard(tmp_path, leave_with))
     await carried_out(keepers, tmp_path, ordered(tmp_path, 2))

@@ -287,7 +287,7 @@ class Preloaders:
         if preloader is None or not preloader.ready or not _is_ours(task.argv, task.argv[0]):
             return None
         # These processes cap their threads themselves, to the number that was loaded with.
-        environ = thread_variables(1) | task.environ
+        environ = {**thread_variables(1), **task.environ}
         if preloader.objection(environ) or len(str(environ)) > MOST_WORDS:
             return None
         with suppress(NotPreloadedError):
