@@ -126,10 +126,10 @@ def pane_chart(
             top, bottom = min(top, max(before[1] + 1, 0)), max(bottom, before[0] - 1)
         canvas.column(across, top, bottom, colours.LIVE, layer=2)
         before = down_of(span[1], scale, rows) or 0, down_of(span[0], scale, rows) or 0
-    if goal is not None:
-        draw_level(canvas, goal, scale)
     for update in marked:
         canvas.fill(column_at(course, update, columns), "│", colours.KEY)
+    if goal is not None:
+        draw_level(canvas, goal, scale)
     known = [it for span in columns_of(course, columns) if span is not None for it in span if math.isfinite(it)]
     if goal is not None and scale.low <= goal <= scale.high:
         known.append(goal)

@@ -123,16 +123,17 @@ def painted(scene: Scene, frame: Frame) -> Canvas:
             draw_level(canvas, scene.goals[it.curve.tag], it.scale)
     if scene.ghost is not None and scene.alone:
         _draw_ghost(canvas, scene.ghost, scene.sided[0].scale, frame)
-    for mark in scene.marks.marks:
-        if mark.kind in _LINES:
-            canvas.fill(frame.column(mark.place), *_LINES[mark.kind])
     _head_bands(canvas, scene, frame)
     _draw_judged(canvas, scene, frame)
     if scene.best is not None and scene.alone:
         _draw_best(canvas, scene.best, scene.sided[0].scale, frame)
     if not scene.alone:
         _name_curves(canvas, scene, frame)
+    # Lines after words: a word may cross the line of a later mark, which goes on above and below it.
     _write_words(canvas, scene, frame)
+    for mark in scene.marks.marks:
+        if mark.kind in _LINES:
+            canvas.fill(frame.column(mark.place), *_LINES[mark.kind])
     return canvas
 
 

@@ -9,8 +9,9 @@ from itertools import pairwise
 
 from msgspec import structs
 
-from mission_tui.fleet.events.journal import AttemptStarting, GoalReached
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, GoalReached, RunPaused
 from mission_tui.fleet.events.metrics import Episodes, EvaluationDone, TrainingStarted
+from mission_tui.fleet.events.outcome import Stopped
 from mission_tui.fleet.history.course import MOST_STRETCHES, GoalView, Place
 from mission_tui.fleet.history.forecast import pace_of, steps_to
 from mission_tui.fleet.specs.spec import RunSpec
@@ -178,3 +179,17 @@ def test_a_trend_is_a_line_that_surely_rises() -> None:
     noise = random.Random(1)
     assert steps_to(30.0, steps, [noise.gauss(0, 9) for _ in steps]) is None
     assert statistics.mean(steps_to(19.0, steps, steps) or (9.0,)) == 0.0
+
+
+def test_what_happened_to_a_run_lies_between_its_rows() -> None:
+    """A pause, an end and a resume are at the update before them; what lies before every row has no place."""
+    store = trained(*map(float, range(10)))
+    store.apply(RUN, RunPaused(2, 95.0, 1))
+    store.apply(RUN, RunPaused(3, 105.5, 1))
+    store.apply(RUN, AttemptEnded(4, 107.5, 1, Stopped(cause="stopped on request", checkpoint=None)))
+    store.apply(RUN, AttemptStarting(5, 300.0, 2, restart=1))
+    assert [(it.update, it.word) for it in store.view(RUN).moments] == [
+        (5, "paused"),
+        (7, "stopped"),
+        (10, "restarted"),
+    ]

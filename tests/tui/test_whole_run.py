@@ -1,0 +1,212 @@
+"""The whole run in lists, panes and charts; what it is to reach, what happened to it, and another run beside it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from mission_tui.fleet.events.metrics import RETURN, Metric
+from mission_tui.fleet.events.provenance import SettingChange
+from mission_tui.fleet.history.course import Course, GoalView, Moment, Place
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.replies import HistoryReply
+from mission_tui.ipc.requests import GetHistory
+from mission_tui.present import numbers
+from mission_tui.present.run_state import goal_words
+from mission_tui.tui.drawing.glyphs import to_ascii
+from mission_tui.tui.plot.content import Content, content_of
+from mission_tui.tui.plot.course import column_at, columns_of, line_of, pane_chart
+from mission_tui.tui.plot.curve import set_word
+from mission_tui.tui.plot.frame import frame_for
+from mission_tui.tui.plot.picture import painted, picture
+from mission_tui.tui.plot.scale import scale_of
+from mission_tui.tui.state.ghost import ghost_of, turn_ghost
+from mission_tui.tui.state.log_tail import LogTail
+from mission_tui.tui.state.preferences import ChartSettings
+from mission_tui.tui.state.run_data import RunData
+from tests.tui.fleets import a_fleet, a_run, ended
+from tests.tui.stage import staged
+
+GOAL = GoalView(of="return", value=475.0, source="environment")
+VIEW = a_run("one", goal=None, best=None)
+
+
+def rising(every: int, stretches: int) -> Course:
+    """A return that rises by one in each stretch."""
+    values = tuple(float(at) for at in range(stretches))
+    return Course(every, values, values)
+
+
+def history(*values: Metric | None, tag: str = RETURN) -> HistoryReply:
+    """These values, one an update of 100 timesteps."""
+    updates = tuple(range(1, len(values) + 1))
+    steps, t = tuple(100 * it for it in updates), tuple(float(it) for it in updates)
+    return HistoryReply(re=1, run=VIEW.id, updates=updates, timesteps=steps, t=t, low={tag: values}, high={tag: values})
+
+
+def chart(
+    view: RunView, *values: float, ghost: HistoryReply | None = None, width: int = 60
+) -> tuple[Content, list[str]]:
+    """The chart of a run with this return, and its picture as text."""
+    data = RunData(view.id, LogTail(view.id), history={RETURN: history(*values)})
+    if ghost is not None:
+        data = structs.replace(data, ghost=ended("old", 9), ghost_word="best", ghosts={RETURN: ghost})
+    content = content_of(view, data, ChartSettings(), [(0, RETURN)])
+    assert content.scene is not None
+    assert content.scene.reach is not None
+    frame = frame_for(width, 16, content.scene.reach, ["left"])
+    return content, [strip.text for strip in picture(content.scene, frame, painted(content.scene, frame))]
+
+
+def test_a_line_shows_the_whole_run_and_the_shortest_collapse() -> None:
+    """One update at 0 in the middle is a low cell, however many updates a cell stands for."""
+    low = tuple(0.0 if at == 20 else 10.0 for at in range(40))
+    shown = line_of(a_run("a", course=Course(500, low, (10.0,) * 40)), 20)
+    assert shown.count("▁") == 1
+    assert line_of(a_run("a", course=rising(500, 40)), 20)[0] == "▁"
+
+
+def test_a_line_of_a_run_that_was_not_read_whole_says_so() -> None:
+    """Its last updates stand behind an ellipsis; nothing is drawn of a run without any."""
+    assert line_of(a_run("a", course=None), 20).startswith("…")
+    assert line_of(a_run("a", course=None, series={}), 20) == ""
+
+
+@pytest.mark.parametrize("stretches", range(2, 64))
+def test_a_further_stretch_moves_no_column_for_long(stretches: int) -> None:
+    """What is past stays where it is, until all columns are used up; most of them always are."""
+    before, after = (columns_of(rising(8, many), 40) for many in (stretches, stretches + 1))
+    assert len(after) >= 0.7 * 40 or stretches < 8
+    moved = before[: len(before) - 1] != after[: len(before) - 1]
+    assert not moved or len(before) == 40
+    assert column_at(rising(8, stretches), 8 * stretches, 40) < len(before)
+
+
+def test_a_pane_reaches_to_the_goal_and_marks_what_was_set() -> None:
+    """The goal as dots from end to end, its value at the end of the axis; without colours too."""
+    rows, ends = pane_chart(rising(8, 40), 20, 2, goal=50.0, marked=[160])
+    assert ends == (0.0, 50.0)
+    text = [to_ascii("".join(part for part, _ in row)) for row in rows]
+    assert text[0].count("'") + text[0].count(":") >= 12
+    assert "|" in text[0] + text[1]
+
+
+def test_an_axis_does_not_magnify_noise_and_reaches_to_the_goal() -> None:
+    """499.9 to 500 is a flat line; a goal that would leave the curve no quarter of the axis is not on it."""
+    steady, near, far = scale_of([499.9, 500.0]), scale_of([100.0, 300.0], goal=475.0), scale_of([1.0, 9.0], goal=475.0)
+    assert steady is not None
+    assert near is not None
+    assert far is not None
+    assert steady.high - steady.low >= 25.0
+    assert near.low < 100.0 < 475.0 < near.high
+    assert far.high < 475.0 / 4
+    assert far.high - far.low >= 0.05 * 475.0
+
+
+def test_a_chart_names_goal_and_best() -> None:
+    """The goal is a line of dots behind the curve, or an arrow where it is far off; the best has a sign over it."""
+    view = structs.replace(VIEW, goal=GOAL, best=Place(400.0, 8, 800), timesteps=1000, update=10)
+    content, lines = chart(view, *(50.0 * at for at in range(1, 9)), 380.0, 390.0)
+    assert content.aims == ("best 400 at 800", "goal 475")
+    assert any("goal 475" in line for line in lines)
+    assert any("▾" in line for line in lines)
+    assert any("goal 475 ↑" in line for line in chart(view, 1.0, 2.0, 3.0)[1])
+
+
+def test_words_of_marks_never_cover_each_other_and_the_last_ones_go_first() -> None:
+    """Every mark keeps its sign on the axis of places."""
+    moments = (Moment(10, 1000, "paused"), Moment(13, 1300, "killed"), Moment(16, 1600, "failed"))
+    view = structs.replace(VIEW, moments=moments)
+    values = [*[0.0] * 39, 6.0]
+    wide, narrow = ("\n".join(chart(view, *values, width=width)[1]) for width in (160, 30))
+    assert all(word in wide for word in ("paused", "killed", "failed"))
+    assert narrow.count("‖") == wide.count("‖") == 3
+    left = [word for word in ("paused", "killed", "failed") if word in narrow]
+    assert left == ["paused", "killed", "failed"][: len(left)]
+
+
+@pytest.mark.parametrize(
+    ("diff", "word"),
+    [
+        (("ppo.learning_rate 0.0003 → 0.0001",), "lr 0.0001"),
+        (("ppo.n_epochs 10 → 5", "ppo.clip_range 0.2 → 0.1"), "epochs 5 +1"),
+        ((), "set"),
+    ],
+)
+def test_what_was_set_is_said_in_a_word(diff: tuple[str, ...], word: str) -> None:
+    """The short name of the setting and its new value."""
+    assert set_word(SettingChange(diff, 1, 100)) == word
+
+
+def test_a_ghost_is_dotted_named_and_goes_ahead() -> None:
+    """Without colours it is loose dots; the axis shows half as much again of what it did."""
+    values = [float(at) for at in range(1, 21)]
+    content, lines = chart(VIEW, *values, ghost=history(*(float(it) / 2 for it in range(1, 61))))
+    assert content.aims[-1] == "· old, the best finished"
+    assert any("old" in line for line in lines)
+    assert content.scene is not None
+    assert content.scene.reach == (100.0, 2950.0)
+    ahead = [to_ascii(line[-12:]) for line in lines[:-2]]
+    drawn = "".join(ahead).replace("old", "")
+    assert set(drawn) <= set(" '.:")
+    assert 2 <= len(drawn.replace(" ", "")) <= 12
+
+
+def test_the_ghost_is_the_best_or_the_previous_of_the_same_task() -> None:
+    """Other tasks, runs that did not finish and the run itself are none; one that is both is not shown twice."""
+    best = ended("best", 30, created_t=VIEW.created_t - 20, metrics={RETURN: 20.0})
+    before = ended("before", 20, created_t=VIEW.created_t - 10, metrics={RETURN: 2.0})
+    other = ended("other", 5, created_t=VIEW.created_t - 5, metrics={RETURN: 99.0}, task="CartPole-v1")
+    killed = ended("killed", 4, "killed", created_t=VIEW.created_t - 4, metrics={RETURN: 99.0})
+    runs = (VIEW, best, before, other, killed)
+    assert ghost_of(VIEW, runs, "best") == best
+    assert ghost_of(VIEW, runs, "previous") == before
+    settings = ChartSettings()
+    assert [turn_ghost(settings, VIEW, runs) and settings.ghost for _ in range(3)] == ["best", "previous", ""]
+    assert [turn_ghost(settings, VIEW, (VIEW, best)) and settings.ghost for _ in range(2)] == ["best", ""]
+    assert "there is no ghost" in turn_ghost(settings, VIEW, (VIEW, other))
+
+
+async def test_a_key_draws_the_ghost_and_takes_it_away() -> None:
+    """Its history is asked for once, and its name is on the chart of the run screen and of the detail."""
+    live, old = a_run("live", metrics={RETURN: 3.0}), ended("oldest", 30, metrics={RETURN: 20.0})
+    async with staged(a_fleet((live, old)), size=(120, 40)) as stage:
+        await stage.press("enter")
+        await stage.press("G")
+        await stage.shows("oldest, the best finished")
+        asked = [it for it in stage.client.asked_for(GetHistory) if it.run == old.id]
+        assert len(asked) == 1
+        await stage.press("escape")
+        await stage.shows("oldest, the best finished")
+        await stage.press("G")
+        await stage.until(lambda: "the best finished  " not in stage.text())
+        assert "no ghost" in stage.toasts()
+
+
+async def test_a_chart_asks_for_no_more_points_than_there_are_dots() -> None:
+    """However long the run is: what a key draws costs what the chart is wide."""
+    async with staged(a_fleet((a_run("long", update=20_000, course=None),)), size=(120, 40)) as stage:
+        await stage.press("enter")
+        await stage.shows("return over timesteps")
+        asked = [it.points for it in stage.client.asked_for(GetHistory) if it.series == (RETURN,)]
+        assert asked[-1] < 2 * 120
+
+
+def test_ranges_and_goals_are_said_in_few_words() -> None:
+    """One unit, at most seven characters; as one where both ends nearly agree."""
+    ranges = [(190.0, 280.0), (200.0, 205.0), (40_000.0, 55_000.0), (10.0, 400.0), (None, None)]
+    assert [numbers.duration_range(*it) for it in ranges] == ["3-5m", "3m22", "11-16h", "<7m", "-"]
+    said = [
+        structs.replace(GOAL, trend="nearer", low_s=190.0, high_s=280.0),
+        structs.replace(GOAL, trend="none"),
+        structs.replace(GOAL, trend="beyond"),
+        structs.replace(GOAL, reached=Place(480.0, 9, 9000)),
+        GoalView(of="success", value=0.8, source="run.goal", newest=0.42),
+    ]
+    assert [goal_words(structs.replace(VIEW, goal=goal)) for goal in said] == [
+        "goal 475 in 3-5m",
+        "goal 475: no trend",
+        "goal 475 not within the budget",
+        "goal 475 reached at 9k",
+        "goal success 80%, now 42%",
+    ]
