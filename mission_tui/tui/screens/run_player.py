@@ -163,9 +163,9 @@ class RunPlayer:
             said, alarming = f"{feed.trouble}  (Enter tries again)", True
         elif not said and feed.frame is None:
             said = "starting a process that plays the newest checkpoint; with torch to load this takes some seconds…"
-        state = f"{feed.pace.word}   Space holds"
+        state = f"{feed.pace.word}  Space holds  f reel"
         if feed.held:
-            state = "held: Space goes on, . one step"
+            state = "held: Space goes on, . one step, f reel"
             if feed.unattended:
                 state = "held after 30 min without a key: Space"
         history = None if self._data is None else self._data.history.get(RETURN)
