@@ -19,6 +19,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line, wrap
+from mission_tui.tui.plot.course import first_history
 from mission_tui.tui.screens.arrangement import (
     LEAST_HEIGHT,
     LEAST_WIDTH,
@@ -35,7 +36,7 @@ from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.state.ghost import ghost_of, turn_ghost
 from mission_tui.tui.state.roster import SORTS
-from mission_tui.tui.state.run_data import RunDataLoader
+from mission_tui.tui.state.run_data import RunData, RunDataLoader
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.footer import Footer
@@ -49,6 +50,8 @@ from mission_tui.tui.widgets.timeline import Timeline
 
 _REST_S = 0.3
 """For so long the cursor stays on a run before its curves are asked for."""
+_CHARTS_S = 10.0
+"""The charts of the detail are drawn again no sooner."""
 _UNNOTICED_S = 0.1
 """For so long a terminal may stay empty before a person wonders."""
 
@@ -67,6 +70,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         self.view_state = view_state
         self._arrangement = Arrangement(0, 0, listed=True)
         self._composed = False
+        self._held: tuple[object, float] = (None, 0.0)
         self._moved = False
         self._rests_on = ""
         self._rested = False
@@ -210,6 +214,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             if view_state.tab == "learn":
                 self._ask_curves(view)
             data = self._loader.data_of(view)
+            self._hold_return(view, data)
             row = view_state.row
             self.query_one(Detail).update(
                 view,
@@ -219,6 +224,17 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
                 focused=view_state.in_detail,
                 group=row if isinstance(row, SeedGroup) else None,
             )
+
+    def _hold_return(self, view: RunView, data: RunData) -> None:
+        """The chart of the return moves as seldom as those beside it, though each snapshot has its newest point: all of
+        its cells go over the line each time.
+        """
+        which, t = self._held
+        known = (view.id, view.attempt, view.state)
+        if which != known or not 0 <= self.now - t < _CHARTS_S:
+            first = first_history(view)
+            if first is not None:
+                data.history[RETURN], self._held = first, (known, self.now)
 
     def _ask_curves(self, view: RunView) -> None:
         """Ask for what the charts of the detail need, once the cursor has rested: of an ended run it is in a file."""
