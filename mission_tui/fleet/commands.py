@@ -120,11 +120,11 @@ CATALOGUE: tuple[Command, ...] = (
     ),
     Command(
         "resume with",
-        "an ended run with other settings; what they do is seen before",
+        "with other settings, seen before; one that trains stops for it",
         ("R",),
         needs="run",
         sheet=True,
-        states=OVER,
+        states=OVER | {"running"},
         ours=True,
     ),
     Command(

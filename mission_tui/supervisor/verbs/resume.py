@@ -1,4 +1,5 @@
 """Resume: a paused or frozen run goes on, an ended one gets another attempt, after the verdict on what would change.
+One that trains is stopped for other settings, once that is accepted, and goes on from what it saves.
 
 A branch is a new run that begins with the weights of another's checkpoint, whose files it takes along.
 """
@@ -6,12 +7,13 @@ A branch is a new run that begins with the weights of another's checkpoint, whos
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.observations import WaitSeen
 from mission_tui.fleet.events.provenance import Origin, diff_of
-from mission_tui.fleet.resume.verdict import ResumeVerdict, Terms
+from mission_tui.fleet.resume.verdict import Change, ResumeVerdict, Terms
 from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
@@ -21,6 +23,7 @@ from mission_tui.records.runs.checkpoint import DamagedCheckpoint, newest_intact
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest, verify_checkpoint
 from mission_tui.supervisor.ending.freezing import thaw_run
+from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.launchers.caller import with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.order import attempt_order
@@ -40,6 +43,7 @@ from mission_tui.supervisor.lifecycle.further_attempts import (
     room_for,
     start_attempt,
     verdict_first,
+    warned,
 )
 from mission_tui.supervisor.lifecycle.restarts import start_again
 from mission_tui.supervisor.runs.catalog import resolve_run
@@ -61,6 +65,8 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
     check_seen(core, run_id, "resume")
     live = core.live.get(run_id)
     if live is not None:
+        if request.assignments and _trains(core, live) and request.checkpoint is None:
+            return await _stop_first(core, live, request)
         return _go_on(core, live, request)
     spec = core.store.run(run_id).spec
     if spec is not None and spec.run.command is not None:
@@ -70,6 +76,72 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
         return _anew(core, run_id, request, damaged)
     plan = await plan_attempt(core, run_id, request, checkpoint, request.assignments, damaged)
     return _carry_out(core, run_id, request, plan)
+
+
+_STOPS = Change(
+    "run",
+    "training",
+    "stopped, then resumed",
+    "warn",
+    "it saves and ends, and another attempt goes on from there; `set` changes some settings without that",
+)
+_waiting: set[asyncio.Task[None]] = set()
+"""Resumes whose run has not ended yet; the event loop itself holds tasks only weakly."""
+
+
+def _trains(core: Core, live: LiveRun) -> bool:
+    known = core.store.run(live.id)
+    ours = known.spec is not None and known.spec.run.command is None
+    return ours and known.state == "running" and not live.wants_pause and not live.freezes
+
+
+async def _stop_first(core: Core, live: LiveRun, request: Resume) -> Accepted | VerdictReply:
+    """Stop the run, and go on with other settings when it has ended. Raises `MissionError` with nothing done."""
+    name = core.store.view(live.id).name
+    if live.applying:
+        raise UsageError(f"{name} is ending to go on already ({live.applying}); wait for that")
+    plan = await _planned_from_newest(core, live.id, request)
+    plan = replace(plan, verdict=warned(plan.verdict, (_STOPS,)))
+    room = room_for(core, live.id, plan.now, live)
+    verdict = verdict_first(request, live.id, plan, room)
+    if verdict is not None:
+        return verdict
+    if core.live.get(live.id) is not live or not _trains(core, live):
+        raise UsageError(f"{name} has changed meanwhile; look again")
+    live.end_to_apply("resume")
+    core.record_verb(live, "stop")
+    stop_gracefully(core, live)
+    task = asyncio.create_task(_go_on_once_ended(core, live, request))
+    _waiting.add(task)
+    task.add_done_callback(_waiting.discard)
+    notes = ("it stops first, then goes on from what it saves", *plan.notes, *room.warnings)
+    return Accepted(re=request.id, runs=(live.id,), notes=notes, warnings=room.warnings)
+
+
+async def _planned_from_newest(core: Core, run_id: str, request: Resume) -> Plan:
+    checkpoint, damaged = await asyncio.to_thread(newest_intact, core.run_dir(run_id).checkpoints)
+    if checkpoint is None:
+        name = core.store.view(run_id).name
+        raise MissionError(f"{name} has no checkpoint yet; `mission-tui checkpoint {name}` saves one")
+    return await plan_attempt(core, run_id, request, checkpoint, request.assignments, damaged)
+
+
+async def _go_on_once_ended(core: Core, live: LiveRun, request: Resume) -> None:
+    try:
+        # Nobody may take the name between the end of this attempt and the start of the next one.
+        with core.names.held(core.store.view(live.id).name, live.id):
+            await live.gone.wait()
+            journal = core.store.run(live.id).journal
+            if "kill" in journal.asked or not live.applying or core.leaving.done():
+                raise UsageError("it was asked to end for good meanwhile")
+            plan = await _planned_from_newest(core, live.id, request)
+            if core.store.run(live.id).journal.attempt != live.attempt:
+                raise UsageError("it was resumed meanwhile")
+            start_attempt(core, live.id, plan)
+    except MissionError as error:
+        core.fail_for(
+            live.id, "resume", f"it was stopped and could not go on with {' '.join(request.assignments)}: {error}"
+        )
 
 
 def _carry_out(core: Core, run_id: str, request: Resume, plan: NextAttempt) -> Accepted | VerdictReply:

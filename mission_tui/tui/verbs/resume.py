@@ -64,6 +64,8 @@ async def resume_with(app_context: AppContext, runs: tuple[RunView, ...]) -> Non
             _tell(app_context, view, agreed, agreed.warnings)
 
     title = f"Resume {view.name} with other settings"
+    if view.state in ALIVE:
+        title = f"Stop {view.name} and resume it with other settings"
     offers = partial(_offers, app_context, view)
     await ask_line(app_context, title, _HELP_TO_RESUME, "shows what they do", "env.n_envs=64", judge, offers=offers)
 

@@ -384,3 +384,35 @@ def test_a_live_run_can_be_branched_from(sim: SimulatedLab) -> None:
     assert isinstance(made, Accepted)
     sim.running(made.runs[0], 1)
     assert sim.view(run).state == "running"
+
+
+def test_a_run_that_trains_stops_for_other_settings_once_that_is_accepted(sim: SimulatedLab) -> None:
+    """The verdict says that it stops; accepted, it saves, ends, and attempt 2 goes on from there with the settings."""
+    (run,) = sim.launch(1, name=None, STUB_UPDATE_S="0.03")
+    sim.running(run)
+    with pytest.raises(MissionError, match="has no checkpoint yet"):
+        resume(sim, run, "ppo.gamma=0.95")
+    sim.act("checkpoint", run)
+    first = sim.wait(run, lambda view: view.last_checkpoint).last_checkpoint
+    shown = resume(sim, run, "ppo.gamma=0.95")
+    assert isinstance(shown, VerdictReply)
+    assert {"run", "ppo.gamma"} <= {change.name for change in shown.verdict.changes}
+    assert sim.view(run).state == "running"
+    assert isinstance(resume(sim, run, "ppo.gamma=0.95", accept=True), Accepted)
+    sim.wait(run, lambda view: view.attempt == 2 and view.state == "running")
+    start = [event for event in read_all(sim.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptStarting)][1]
+    assert start.checkpoint not in (None, first)
+    assert read_spec(sim.dir(run).attempt(2).spec).ppo.gamma == 0.95
+
+
+def test_a_run_that_is_killed_while_it_stops_for_other_settings_stays_ended(sim: SimulatedLab) -> None:
+    """The resume is called off, and said to have failed."""
+    (run,) = sim.launch(1, name=None, STUB_UPDATE_S="0.03", STUB_DEAF="1")
+    sim.running(run)
+    sim.act("checkpoint", run)
+    sim.wait(run, lambda view: view.last_checkpoint)
+    assert isinstance(resume(sim, run, "ppo.gamma=0.95", accept=True), Accepted)
+    sim.act("kill", run)
+    sim.ended(run)
+    sim.wait(run, lambda view: any("could not go on" in failed.sentence for failed in view.failed_duties))
+    assert sim.view(run).attempt == 1
