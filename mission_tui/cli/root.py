@@ -31,6 +31,7 @@ VERBS = {
     "film": "film",
     "compare": "compare",
     "report": "report",
+    "screenshot": "screenshot",
     "bench": "bench",
     "tune": "tune",
     "import_export": "export import-checkpoint import-run",

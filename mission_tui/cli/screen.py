@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mission_tui.cli.errors import exit_code_of
 from mission_tui.cli.session import Session
@@ -52,6 +52,17 @@ def open_screen(session: Session, replay_t: float | None = None) -> int:
             greeting = str(error)
         result = _show(session, greeting, result.replay_t)
     return result.exit_code
+
+
+def picture(session: Session, kind: Literal["svg", "png"], size: tuple[int, int], run: str | None) -> bytes:
+    """The screen as a file, without a terminal: of all runs, or of the one that `run` means. Raises `MissionError`."""
+    from mission_tui.cli.follow_runs import view_of
+    from mission_tui.tui.entry import picture as drawn
+
+    with session.connect() as connection:
+        view = None if run is None else view_of(connection, run)
+    from_files = session.readonly and not (session.is_ours and session.is_supervised)
+    return drawn(session.root, lambda: _choices(session), kind, size, view, from_files=from_files)
 
 
 def _greeting(session: Session) -> str:

@@ -10,12 +10,16 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from mission_tui.errors import UsageError
 from mission_tui.tui.state.presets import LoadPresets, Resolve, SavePreset, save_nothing
 from mission_tui.tui.textual_fixes.loading import load_textual
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.views.snapshot import RunView
 
 _FPS, _FPS_OVER_SSH = "240", "60"
 """What a key changes waits for up to two frames when a picture was drawn just before (Textual 8.2.8 leaves one out
@@ -112,6 +116,29 @@ def run(
     if result.live and result.next_root is None and sys.stdout.isatty():
         sys.stdout.write(_goodbye(result.live) + "\n")
     return result
+
+
+def picture(
+    root: Path,
+    presets: LoadPresets,
+    kind: Literal["svg", "png"],
+    size: tuple[int, int],
+    view: RunView | None = None,
+    from_files: bool = False,
+) -> bytes:
+    """The screen of the runs root as it would be in a terminal of `size` columns and rows, without one: the list, or
+    the run `view`. Nothing can be changed there. Raises `UsageError` for a PNG where there is nothing to draw it with.
+    """
+    from mission_tui.ipc.captured import origin_of
+
+    origin = origin_of(Path.cwd(), os.environ)
+    _prepare(os.environ)
+    load_textual()
+    from mission_tui.ipc.async_client import AsyncConnection
+    from mission_tui.tui.session import draw_once
+
+    client = AsyncConnection(root, from_files=from_files, readonly=True)
+    return draw_once(client, presets, origin, kind, size, view)
 
 
 def _goodbye(live: int) -> str:

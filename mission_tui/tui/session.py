@@ -8,11 +8,15 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Literal
 
 from rich.console import ConsoleDimensions
 from textual.events import Resize
 from textual.geometry import Size
+from textual.pilot import Pilot
 
+from mission_tui.errors import MissionError
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.captured import Origin
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.client import FleetClient
@@ -20,11 +24,15 @@ from mission_tui.tui.entry import SessionResult
 from mission_tui.tui.state.preferences import Keep, Preferences, UnsavedPreferences, keep_nothing, preferences_in
 from mission_tui.tui.state.presets import LoadPresets, Resolve, SavePreset
 from mission_tui.tui.textual_fixes.hangup import watch_signals, watched_terminal
+from mission_tui.tui.textual_fixes.screen_cells import cells_of
 
 SIZE_CHECK_S = 1.0
 REMEMBER_S = 15.0
 SETTLED_S = 1.0
 """By then the first picture is drawn, or no supervisor answers."""
+PICTURE_S = 20.0
+"""So long an answer is waited for where one picture is all that is wanted."""
+STILL_S, STILL_LOOKS = 0.15, 50
 GC_THRESHOLD = 20_000
 """Every picture makes some thousand objects and lets go of those of the picture before. At Python's 700 they were
 looked through a dozen times a second, and every few seconds with all that is kept, for 50 ms without handling keys.
@@ -64,6 +72,59 @@ def show(
         return await play(app, client, remember, keep)
 
     return asyncio.run(session())
+
+
+def draw_once(
+    client: FleetClient,
+    presets: LoadPresets,
+    origin: Origin,
+    kind: Literal["svg", "png"],
+    size: tuple[int, int],
+    view: RunView | None,
+) -> bytes:
+    """The picture of a screen that nobody sees, once it stands still. Raises `MissionError`."""
+    from mission_tui.tui.verbs.pictures import file_of
+
+    drawn: list[bytes | MissionError] = []
+    app = MissionApp(client, presets, lambda _name, _words: [], origin, readonly=True)
+
+    async def look(pilot: Pilot[int]) -> None:
+        try:
+            await asyncio.wait_for(app.app_context.first_answer.wait(), PICTURE_S)
+            if view is not None:
+                app.open_run(view, "learn")
+            await _stand_still(app, pilot)
+            drawn.append(file_of(app, kind))
+        except TimeoutError:
+            drawn.append(MissionError(f"no supervisor has answered for {PICTURE_S:.0f} s"))
+        except MissionError as error:
+            drawn.append(error)
+        finally:
+            app.exit()
+
+    async def session() -> None:
+        try:
+            await app.run_async(headless=True, size=size, auto_pilot=look)
+        finally:
+            await client.close()
+
+    asyncio.run(session())
+    found = drawn[0] if drawn else MissionError("the screen ended before it was drawn")
+    if isinstance(found, MissionError):
+        raise found
+    return found
+
+
+async def _stand_still(app: MissionApp, pilot: Pilot[int]) -> None:
+    """Wait until what is shown no longer changes, or changes all the time."""
+    before, alike = "", 0
+    for _ in range(STILL_LOOKS):
+        await pilot.pause(STILL_S)
+        now = "".join(cell.text for row in cells_of(app, "", "") for cell in row)
+        alike = alike + 1 if now == before else 0
+        before = now
+        if alike == STILL_LOOKS // 10:
+            return
 
 
 async def play(

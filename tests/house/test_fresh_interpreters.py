@@ -90,15 +90,17 @@ def test_the_trainer_room_exports_nothing() -> None:
 
 @pytest.mark.slow
 def test_every_listing_verb_is_free_of_torch_and_textual() -> None:
-    """Help, presets, paths and doctor load neither torch (1.1 s) nor textual (0.2 s)."""
+    """Help, presets, paths and doctor load neither torch (1.1 s) nor textual (0.2 s), nor what only draws figures."""
     for words in (
         ["--help"],
         ["launch", "--help"],
+        ["compare", "--help"],
+        ["report", "--help"],
         ["presets"],
         ["presets", "--json"],
         ["paths"],
         ["doctor", "--json"],
     ):
         loaded = modules_after(VERB.format(words=words))
-        assert not loaded & {"torch", "textual", "stable_baselines3", "gymnasium"}, words
+        assert not loaded & {"torch", "textual", "stable_baselines3", "gymnasium", "matplotlib", "PIL", "numpy"}, words
         assert "click" in loaded

@@ -9,8 +9,9 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from mission_tui.errors import UsageError, install_words
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.state.app_context import AppContext
@@ -18,6 +19,8 @@ from mission_tui.tui.verbs.orders import Verb
 from mission_tui.tui.widgets.curves import Curves
 
 if TYPE_CHECKING:
+    from textual.app import App
+
     from mission_tui.tui.drawing.picture_file import Surface
 
     Draw = Callable[[Surface], None]
@@ -32,6 +35,23 @@ async def screenshot(app_context: AppContext, _runs: tuple[RunView, ...]) -> Non
     ground = colours.PALETTE.ground
     rows = cells_of(app_context.shown.app, colours.PALETTE.ink, ground)
     await _save(app_context, "screen", size_of(rows), ground, lambda surface: draw_screen(surface, rows, ground))
+
+
+def file_of(app: App[int], kind: Literal["svg", "png"]) -> bytes:
+    """The screen of `app` as a file. Raises `UsageError` for a PNG where there is nothing to draw it with."""
+    from mission_tui.tui.drawing.picture_file import PngSurface, SvgSurface, fonts_folder
+    from mission_tui.tui.drawing.screen_picture import draw_screen, size_of
+    from mission_tui.tui.textual_fixes.screen_cells import cells_of
+
+    ground, fonts = colours.PALETTE.ground, fonts_folder()
+    if kind == "png" and fonts is None:
+        raise UsageError(f"a PNG needs Pillow and matplotlib's fonts: {install_words('report')}; .svg needs nothing")
+    rows = cells_of(app, colours.PALETTE.ink, ground)
+    surface: SvgSurface | PngSurface = SvgSurface(*size_of(rows), ground)
+    if kind == "png" and fonts is not None:
+        surface = PngSurface(*size_of(rows), ground, fonts)
+    draw_screen(surface, rows, ground)
+    return surface.data()
 
 
 async def chart(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
