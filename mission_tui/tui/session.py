@@ -88,7 +88,7 @@ def draw_once(
     drawn: list[bytes | MissionError] = []
     app = MissionApp(client, presets, lambda _name, _words: [], origin, readonly=True)
 
-    async def look(pilot: Pilot[int]) -> None:
+    async def look(pilot: Pilot[object]) -> None:
         try:
             await asyncio.wait_for(app.app_context.first_answer.wait(), PICTURE_S)
             if view is not None:
@@ -115,7 +115,7 @@ def draw_once(
     return found
 
 
-async def _stand_still(app: MissionApp, pilot: Pilot[int]) -> None:
+async def _stand_still(app: MissionApp, pilot: Pilot[object]) -> None:
     """Wait until what is shown no longer changes, or changes all the time."""
     before, alike = "", 0
     for _ in range(STILL_LOOKS):
