@@ -20,6 +20,7 @@ from mission_tui.envs.shared_arrays import SharedArrays
 from mission_tui.envs.shared_names import record_shared_names
 from mission_tui.forks import guard_forks, leave_fork
 from mission_tui.process_name import call_process
+from mission_tui.procfs import read_stat
 
 _PR_SET_PDEATHSIG = 1
 
@@ -85,12 +86,17 @@ def _obey(channel: Channel, lanes: Lanes, n_envs: int, kind: bytes, content: Any
 
 
 def die_with(parent: int) -> None:
-    """Ask the kernel for SIGKILL at the end of the thread that started this process. 0 means: that one may end."""
+    """Ask the kernel for SIGKILL at the end of the thread that started this process. 0 means: that one may end.
+
+    A fork of the preloader is a grandchild of `parent`: it ends with the preloader, which ends with `parent`.
+    """
     if not parent or not sys.platform.startswith("linux"):
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != parent:  # it went before the kernel was asked
-        sys.exit(0)
+    if (mine := os.getppid()) != parent:
+        between = read_stat(mine)
+        if between is None or between.parent != parent:  # it went before the kernel was asked
+            sys.exit(0)
 
 
 if __name__ == "__main__":
