@@ -21,7 +21,6 @@ QUIET = {
         "plateau",
         "sparse",
     ): "the fault begins before the first success, where a return that never differed is no plateau",
-    ("plateau", "noisy"): "a better mean comes by chance",
 }
 """Where a rule says nothing of its own trouble, and why."""
 

@@ -21,6 +21,8 @@ FIRST = 5
 WINDOW = 32
 RISE_SHARE = 0.05
 CLEAR_GAIN = 2.0
+REAL_GAIN = 8.0
+"""Standard errors of the mean return that a gain must be worth: long enough, a mean wanders over six."""
 NEEDED, LOOKS = 12, 16
 SLACK_ERRORS = 2.0
 """The best of many noisy means lies above their level: below it by less than this many standard errors is near it."""
@@ -35,6 +37,7 @@ class Success:
         self._context = context
         self._best_share = best_share
         self._first: list[float] = []
+        self._first_is_whole = False
         self._recent: deque[float] = deque(maxlen=WINDOW)
         self._bests: deque[float] = deque(maxlen=WINDOW)
         self._poor = Hysteresis(NEEDED, LOOKS)
@@ -56,8 +59,9 @@ class Success:
             return
         self._recent.append(mean)
         self._bests.append(best)
-        if len(self._first) < FIRST:
+        if len(self._first) < FIRST and not self._first_is_whole:
             self._first.append(mean)
+            self._first_is_whole = _episodes_by(row) >= self._context.settings.stats_window
         if len(self._recent) >= LOOKS:
             well = self.well
             self._poor.update(over=not well, calm=well)
@@ -91,7 +95,27 @@ class Success:
         gain = best - self._start
         if not smooth - self._start >= self._best_share * gain - SLACK_ERRORS * self._context.returns.error:
             return False
-        return not gain <= CLEAR_GAIN * (max(self._recent) - min(self._recent)) and not self._shortfall()
+        clear = self.gained or not gain <= CLEAR_GAIN * (max(self._recent) - min(self._recent))
+        return clear and not self._shortfall()
+
+    @property
+    def gain(self) -> float:
+        """How far the best smoothed return lies above the first returns."""
+        best = self._context.returns.best
+        return 0.0 if best is None or not self._first else best - self._start
+
+    @property
+    def gained(self) -> bool:
+        """Whether that is further than a smoothed mean wanders by itself."""
+        return self.gain > REAL_GAIN * self._context.returns.smooth_error
+
+    @property
+    def holds(self) -> bool:
+        """Solved, or half of what was really gained is still there: nothing is being lost that could not come back."""
+        returns = self._context.returns
+        if self.solved or not self.gained or returns.smooth is None or returns.best is None:
+            return self.solved
+        return returns.smooth - self._start >= HALF_WAY * (returns.best - self._start) and not self._shortfall()
 
     @property
     def rises_now(self) -> bool:
@@ -141,3 +165,9 @@ class Success:
             return False
         returns = self._context.returns
         return self._bests[-1] - self._bests[0] > max(RISE_SHARE * returns.span, returns.noise)
+
+
+def _episodes_by(row: Row) -> float:
+    """About how many episodes have ended by now, of a training that began at step 0."""
+    length = row.metrics.get("rollout/ep_len_mean", math.nan)
+    return row.timesteps / length if 0.0 < length < math.inf else 0.0

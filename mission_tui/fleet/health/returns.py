@@ -19,6 +19,8 @@ TREND_WINDOW, TREND_FEWEST = 32, 16
 SMOOTHING = 0.2
 FLAT_SHARE = 0.05
 MOST_EPISODES = 1_000_000
+MOST_REPEATS = 10
+"""Rows without a new episode that lie between two bursts of endings; a mean that stays for longer does so by itself."""
 
 
 def trend_warm_up(budget: int | None) -> int:
@@ -70,12 +72,11 @@ class Returns:
         self._spread = Quantiles()
         self._trend: tuple[float, float] | None = None
         self._span: float | None = None
-        self._noise: float | None = None
         self.updates = 0
         self.known = 0
         self.episodes = 0
         self.ended = 0.0
-        self._endings = 0
+        self._endings = self._repeats = 0
         self.latest: float | None = None
         self.smooth: float | None = None
         self.best: float | None = None
@@ -87,20 +88,26 @@ class Returns:
         """
         self.updates += 1
         self.episodes += max(0, episodes)
-        self._endings += episodes > 0 or self.episodes == 0
-        self.ended += min(episodes, MOST_EPISODES) if episodes > 0 else max(0.0, ended)
+        some_ended = episodes > 0 or (self.episodes == 0 and self._seem_to_end(mean))
+        self._endings += some_ended
+        self.ended += min(episodes, MOST_EPISODES) if self.episodes > 0 else max(0.0, ended)
         if mean is None or not math.isfinite(mean):
             return
         self.known += 1
         # Where episodes end in bursts, an update without any says nothing of how far the next one will move the mean.
-        if self.latest is not None and (episodes > 0 or self.episodes == 0):
-            self._step(abs(mean - self.latest))
+        if self.latest is not None and some_ended:
+            self._step(mean - self.latest)
         self._recent.append(mean)
         self._spread.add(mean)
-        self._trend = self._span = self._noise = None
+        self._trend = self._span = None
         self.latest = mean
         self.smooth = mean if self.smooth is None else self.smooth + SMOOTHING * (mean - self.smooth)
         self.best = self.smooth if self.best is None else max(self.best, self.smooth)
+
+    def _seem_to_end(self, mean: float | None) -> bool:
+        """Whether episodes ended in a row that does not count them: the mean moved, or has not for many rows."""
+        self._repeats = self._repeats + 1 if mean == self.latest else 0
+        return self._repeats == 0 or self._repeats > MOST_REPEATS
 
     @property
     def filled(self) -> bool:
@@ -119,17 +126,26 @@ class Returns:
         Neighbours share most of their episodes, so that they differ by less: by the error x sqrt(2 x the share that is
         new). Where nobody knows that share they are taken to have nothing in common.
         """
+        return self.noise / math.sqrt(2.0 * self._share_new)
+
+    @property
+    def smooth_error(self) -> float:
+        """The standard error of the smoothed return, which is over about nine updates, as far as those differ."""
+        return self.error / math.sqrt(1.0 + (2.0 / SMOOTHING - 1.0) * self._share_new)
+
+    @property
+    def _share_new(self) -> float:
         window = max(1, self._stats_window)
-        share = min(1.0, max(1.0, self.ended / max(1, self._endings)) / window) if self.ended else 1.0
-        return self.noise / math.sqrt(2.0 * share)
+        return min(1.0, max(1.0, self.ended / max(1, self._endings)) / window) if self.ended else 1.0
 
     @property
     def noise(self) -> float:
-        """1.4826 x the median of absolute successive differences of the last 100 returns: not their deviation."""
-        if self._noise is None:
-            steps, middle = self._sorted_steps or [0.0], len(self._sorted_steps) // 2
-            self._noise = NOISE_SCALE * (steps[middle] if len(steps) % 2 else (steps[middle - 1] + steps[middle]) / 2.0)
-        return self._noise
+        """1.4826 x half of what the middle half of the last 100 successive differences spans: not their deviation.
+
+        Nor their distance from 0: a return that rises by leaps, as where all episodes end at once, is not noisy for it.
+        """
+        steps, quarter = self._sorted_steps, len(self._sorted_steps) // 4
+        return NOISE_SCALE * (steps[-1 - quarter] - steps[quarter]) / 2.0 if steps else 0.0
 
     @property
     def low(self) -> float:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_of, rounded
-from mission_tui.fleet.health.rule import Row
+from mission_tui.fleet.health.rule import Hysteresis, Row, RuleContext
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.sizes import USUAL_PRESSURE, is_extreme
 from mission_tui.fleet.specs.spec import Schedule
@@ -94,6 +96,33 @@ class StepScale:
         if not (tail > 0.0 and self._now > 0.0):
             return 0.0
         return 2.0 * NormalDist().cdf(NormalDist().inv_cdf(tail) * (self.clip_range / self._now))
+
+
+class StepGravity:
+    """How bad updates that go too far are, which their size alone does not say: by what the return does meanwhile."""
+
+    def __init__(self, context: RuleContext, window: int) -> None:
+        self._returns = context.returns
+        self._success = Success(context)
+        self._stagnant = Hysteresis(1, window)
+
+    def update(self, row: Row) -> None:
+        """Take in one update."""
+        self._success.update(row)
+        improving = self._returns.improving
+        if improving is not None:
+            self._stagnant.update(over=not improving, calm=improving)
+
+    def of(self, *, very_large: bool) -> Severity:
+        """Information while the return rises, or stays near its best; more for very large ones.
+
+        Those are critical only where half of what was gained, or all that could have been, is not there.
+        """
+        if self._success.rises_now:
+            return "info"
+        if very_large:
+            return "critical" if self._stagnant.on and not self._success.holds else "warning"
+        return "warning" if self._returns.warm and not self._success.near_best else "info"
 
 
 def _u(row: Row, radius: float) -> float | None:

@@ -38,7 +38,6 @@ def said(returns: Iterable[float], **tags: float) -> list[Row]:
 def test_rising_and_a_kept_rise_are_well() -> None:
     """A return on its way up, and one that rests at its best; a dip of 8 updates changes nothing."""
     assert after(said(RISE[:40])).well
-    assert not after(said(RISE[:40])).near_best
     assert not after(said(RISE + REST + [50.0] * 8)).poor
     rested = after(said(RISE + REST))
     assert rested.near_best

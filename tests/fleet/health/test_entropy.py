@@ -71,7 +71,7 @@ def test_learning_may_cost_entropy() -> None:
 
 def test_all_gone_is_critical() -> None:
     """Below 0.02 for five updates with a return that moves nowhere: once flat it stays critical."""
-    flat = [1.0, 2.0] * 20 + [1.0] * 200
+    flat = [1.0, 2.0] * 120
     seen = fallen([0.9] * 60 + [0.01] * 100, flat)
     assert seen.changes == [(63, "warning"), (65, "critical")]
     assert seen.words[1].sentence.startswith("the policy has stopped exploring: entropy at 1.00% of its maximum, and")

@@ -149,9 +149,12 @@ def test_absurd_values_are_survived() -> None:
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=ABSENT)
 def test_outside_runs_with_failing_values_are_found() -> None:
-    """All whose values failed, one incident each, and no healthy one; local optima are for `policy-std` to find."""
-    failed = ("value_fail", "value_weak", "fail_no_learning")
+    """All whose values failed, one incident each, and no healthy one; local optima are for `policy-std` to find.
+
+    Nothing is said of one whose values are weak while its return rises fourfold.
+    """
+    failed, thriving = ("value_fail", "value_weak", "fail_no_learning"), "gridtreasure_1733868261"
     seen = {name: judged_outside(ExplainedVariance, name).changes for name in labels()}
     found = {name for name, changes in seen.items() if changes}
-    assert found == {name for name, label in labels().items() if label in failed}
+    assert found == {name for name, label in labels().items() if label in failed} - {thriving}
     assert all(sum(severity is None for _, severity in changes) <= 1 for changes in seen.values())

@@ -51,10 +51,10 @@ def test_five_of_eight_open_one_incident() -> None:
 
 
 def test_a_return_that_stops_improving_later_is_told_as_it_is() -> None:
-    """Entered while the return rose, critical once it stands: the sentence does not count updates that are over."""
+    """Entered while the return rose, critical once it is lost: the sentence does not count updates that are over."""
     lines = [
-        update(number, approx_kl=0.02 * (5.0 if number < 20 else 3.0), clip_range=0.2, ret=float(min(number, 20)))
-        for number in range(1, 70)
+        update(n, approx_kl=0.02 * (5.0 if n < 20 else 3.0), clip_range=0.2, ret=float(n if n < 21 else max(0, 41 - n)))
+        for n in range(1, 70)
     ]
     finding = judged(lines)[-1]
     assert (finding.rule, finding.severity) == ("kl-persistent", "critical")
@@ -107,16 +107,18 @@ def test_blank_rows_are_passed_over() -> None:
 
 
 def test_critical_only_while_the_return_does_not_improve() -> None:
-    """u far beyond the limit is information as long as the return rises, and critical once it does not."""
+    """u far beyond the limit informs while the return rises, is a warning while it stays, critical once it falls."""
     rising = [update(n, approx_kl=0.2 if n > 9 else 0.0, clip_range=0.2, ret=float(n)) for n in range(1, 60)]
     assert [finding.severity for finding in judged(rising)] == ["info"]
     flat = [update(n, approx_kl=0.2, clip_range=0.2, ret=60.0) for n in range(60, 120)]
-    changes = judged(rising + flat)
+    fallen = [update(n, approx_kl=0.2, clip_range=0.2, ret=10.0) for n in range(120, 180)]
+    changes = [finding for finding in judged(rising + flat + fallen) if finding.rule == "kl-persistent"]
     assert [(finding.id, finding.severity) for finding in changes] == [
         ("kl-persistent-1-14", "info"),
+        ("kl-persistent-1-14", "warning"),
         ("kl-persistent-1-14", "critical"),
     ]
-    assert changes[1].sentence.endswith("and the return is not improving")
+    assert changes[2].sentence.endswith("and the return is not improving")
 
 
 def test_a_critical_incident_calms_down_before_it_clears() -> None:

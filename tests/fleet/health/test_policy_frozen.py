@@ -123,6 +123,13 @@ def test_a_rate_that_is_gone_at_once_is_no_schedule(rate: float, settings: Setti
     assert seen.words[0].cause.startswith(("the learning rate has fallen from 0.0003 to", "the learning rate is 0"))
 
 
+def test_a_policy_that_was_stopped_at_its_best_is_no_catastrophe() -> None:
+    """A rate that is gone at once, after the return had stopped rising and while it stays there: a warning."""
+    lines = [row(n, {**LIVELY, "learning_rate": 3e-4, "ret": min(n, 40) + 0.2 * (n % 2)}) for n in range(1, 120)]
+    lines += [row(n, {**DEAD, "learning_rate": 0.0, "ret": 40.0 + 0.2 * (n % 2)}) for n in range(120, 160)]
+    assert judged(PolicyFrozen, lines).changes == [(129, "warning")]
+
+
 def test_an_annealed_rate_may_bring_a_good_policy_to_rest() -> None:
     """Bit by bit, near its best: information. Below its best it is a warning; all at once it was stopped."""
     kls = [0.01 * math.exp(-n / 21.0) for n in range(200)]

@@ -60,13 +60,14 @@ def test_a_level_is_left_a_quarter_beyond_it() -> None:
 
 
 def test_a_solved_task_may_have_a_narrow_policy_but_not_a_wide_one() -> None:
-    """Known solved takes back the narrow side alone."""
+    """Known solved takes back the narrow side, and makes the wide one a warning."""
     solved = Settings(reward_threshold=10.0)
     lines = [row(n, {"policy/std_min_ratio": 0.01, "ret": 20.0}) for n in range(1, 20)]
     assert judged(PolicyStd, lines, solved).changes == []
     assert judged(PolicyStd, lines).changes != []
     wide = [row(n, {"policy/std_min_ratio": 6.0, "policy/std_max_ratio": 6.0, "ret": 20.0}) for n in range(1, 20)]
-    assert judged(PolicyStd, wide, solved).changes == [(5, "critical")]
+    assert judged(PolicyStd, wide, solved).changes == [(5, "warning")]
+    assert judged(PolicyStd, wide).changes == [(5, "critical")]
 
 
 def test_sb3s_own_deviation_is_relative_to_its_first() -> None:

@@ -1,7 +1,8 @@
 """`actions-at-bound`: more than half of all action components are cut off at a bound, and the run does not do well.
 
 Bang-bang control is the right answer to many tasks: healthy Pendulum runs end with 0.6 of their actions at a bound. So
-it is trouble only where the return is neither improving nor near its best.
+it is trouble only where the return is neither improving nor near its best. Under gSDE, whose noise grows with what the
+policy sees, most actions of a young policy lie there, and nothing is judged.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class ActionsAtBound(Rule):
     def judge(self, row: Row) -> Severity | None:
         """Warning when more than half lay at a bound for 20 updates while the run does not do well."""
         share = row.metrics.get(SHARE)
-        if share is None and not self._rows:
+        if self.context.settings.use_sde or (share is None and not self._rows):
             return None
         self._success.update(row)
         if share is not None and math.isfinite(share):

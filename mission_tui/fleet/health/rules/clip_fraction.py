@@ -1,7 +1,8 @@
 """`clip-fraction`: too many transitions lie outside the clip range, where they teach the policy nothing more.
 
 Reads SB3's mean over all epochs and minibatches, which is another sample than the KL's. Of a clip range that decays it
-judges what that of the start would have clipped: towards 0 everything is clipped, and nothing is wrong.
+judges what that of the start would have clipped: towards 0 everything is clipped, and nothing is wrong. The first
+updates of a training clip much by themselves, so until trends may be judged it is information.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import deque
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
-from mission_tui.fleet.health.trust_region import StepScale, smaller_update_advice
+from mission_tui.fleet.health.trust_region import StepGravity, StepScale, smaller_update_advice
 
 TAG = "train/clip_fraction"
 TAGS = (TAG, "train/approx_kl", "train/clip_range", "train/learning_rate", "train/n_epochs_done", "rollout/ep_rew_mean")
@@ -30,19 +31,25 @@ class ClipFraction(Rule):
         self._scale = StepScale(context.settings)
         self._high = Hysteresis(limits.needed, limits.window)
         self._very_high = Hysteresis(limits.needed, limits.window)
+        self._gravity = StepGravity(context, limits.window)
 
     def judge(self, row: Row) -> Severity | None:
-        """Warning above 0.35 in 5 of 8 updates, critical above 0.5; left only after a whole window below the lower."""
+        """Warning above 0.35 in 5 of 8 updates, critical above 0.5; left only after a whole window below the lower.
+
+        As with the KL, it is information while the return rises, and critical only while that does not hold its best.
+        """
         share, limits = row.metrics.get(TAG), self._limits
+        self._gravity.update(row)
         self._scale.update(row)
         if share is not None:
             self._rows.append(row)
             share = self._scale.clipped(share)
             self._high.update(over=share > limits.warning, calm=share < limits.warning_leave)
             self._very_high.update(over=share > limits.critical, calm=share < limits.critical_leave)
-        if self._very_high.on:
-            return "critical"
-        return "warning" if self._high.on else None
+        if not (self._high.on or self._very_high.on):
+            return None
+        warm = self.context.returns.warm
+        return self._gravity.of(very_large=self._very_high.on) if warm else "info"
 
     def explain(self, severity: Severity) -> Explanation:
         """Cause and advice are those of the KL, since the same steps go too far."""

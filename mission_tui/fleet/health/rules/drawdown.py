@@ -15,6 +15,7 @@ from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, spoken
+from mission_tui.fleet.health.doing_well import REAL_GAIN
 from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import StepScale, smaller_update_advice
@@ -22,8 +23,6 @@ from mission_tui.fleet.health.trust_region import StepScale, smaller_update_advi
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/learning_rate")
 EVIDENCE = 12
 STEPS_SEEN = 50
-REAL_GAIN = 8.0
-"""Standard errors of the mean return that a gain must be worth: long enough, a mean wanders over six."""
 
 
 class Drawdown(Rule):
@@ -105,7 +104,7 @@ class Drawdown(Rule):
 
     def _gain_is_real(self) -> bool:
         limits, returns = self._limits, self.context.returns
-        sigmas = max(limits.least_gain_sigmas * returns.noise, REAL_GAIN * returns.error)
+        sigmas = max(limits.least_gain_sigmas * returns.noise, REAL_GAIN * returns.smooth_error)
         least = max(sigmas, limits.least_gain_share * returns.span)
         gain, fall = self._peak - self._base, self._peak - self._smooth
         return gain >= least or (gain >= least / 2.0 and fall >= least)

@@ -6,9 +6,10 @@ holds still at its best: no better value function could give it anything.
 
 To explain nothing is a fault only where there is something to explain: once the return has moved by more than its own
 noise, or values did explain it before, or they are worse than a constant. An explained variance that is 0 to the third
-digit is one anyway, because chance alone moves it further: such values are the same for every state. Where every return
-was the same so far, as before the first reward, even values far worse than a constant mean nothing while their loss
-comes down.
+digit is one anyway, because chance alone moves it further: such values are the same for every state. A value function
+that nothing teaches, or that looks no step ahead, is told of long before the warm-up is over (`critic`). Where every
+return was the same so far, as before the first reward, even values far worse than a constant mean nothing while their
+loss comes down.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import RETURN
-from mission_tui.fleet.health.doing_well import Success
-from mission_tui.fleet.health.phrases import is_large, normalized_rewards, reward_scale_sentence
+from mission_tui.fleet.health.critic import CriticWeight, ValueHorizon
+from mission_tui.fleet.health.doing_well import REAL_GAIN, Success
+from mission_tui.fleet.health.phrases import is_large, normalized_rewards, reward_scale_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
+from mission_tui.fleet.health.usual_settings import USUAL_GAMMA, USUAL_VALUE_COEF
 
 TAG = "train/explained_variance"
 TAGS = (TAG, "train/value_loss", RETURN)
 EVIDENCE = 12
 FLAT, LOOKS = 12, 16
-REAL_GAIN = 8.0
-"""Standard errors by which the return must have moved, as for a drawdown."""
 ONCE_GOOD = 0.3
 SAME_EVERYWHERE = 1e-3
 LEARNED_SHARE = 0.5
@@ -57,22 +58,30 @@ class ExplainedVariance(Rule):
         self._nans = 0
         self._return: float | None = None
         self._success = Success(context, limits.best_share)
+        self._weight, self._horizon = CriticWeight(context.settings), ValueHorizon(context.settings)
+        self._useless = Hysteresis(FLAT, LOOKS)
+        self._row: Row | None = None
 
     def judge(self, row: Row) -> Severity | None:
         """Warning below 0.05 in 24 of 30 updates with a flat return, critical for a median of 20 below -0.5.
 
         Critical too for 20 NaN in a row while the mean return changed each time: NaN says that returns do not vary.
         """
+        self._row = row
         self._success.update(row)
+        self._weight.update(row)
+        self._horizon.update(row)
         self._take_in(row)
         returns = self.context.returns
+        if self._is_useless():
+            return "warning"
         if self._nans >= self._limits.critical_updates and not (self._success.near_best or self._success.rises_now):
             return "critical"
         if not returns.warm or returns.updates < self._warm_up or self._success.solved:
             return None
         self._stagnant.update(over=returns.flat is True, calm=not returns.flat)
         stuck = self._success.poor or (self._stagnant.on and not self._success.near_best)
-        asked = stuck and self._poor.count >= self._limits.needed
+        asked = stuck and not self._success.well and self._poor.count >= self._limits.needed
         opened = self._on or (asked and self._could_explain())
         self._on = self._poor.on and opened and not self._success.at_ceiling
         if self._harmful.on and self._success.poor:
@@ -81,7 +90,8 @@ class ExplainedVariance(Rule):
 
     def explain(self, severity: Severity) -> Explanation:
         """Cause and advice from the scale of rewards, the horizon of gamma, and the weight of the value loss."""
-        row, limits = self._rows[-1], self._limits
+        limits, row = self._limits, self._row
+        assert row is not None
         critical = severity == "critical"
         advice, assignments = self._advice(row)
         return Explanation(
@@ -89,11 +99,22 @@ class ExplainedVariance(Rule):
             cause=self._cause(row),
             advice=advice,
             advice_set=assignments,
-            evidence=tuple(row.evidence(*TAGS) for row in self._rows),
+            evidence=tuple(row.evidence(*TAGS) for row in self._rows or (row,)),
             signal=TAG,
             threshold=limits.critical if critical else limits.warning,
             window=limits.critical_updates if critical else limits.window,
         )
+
+    def _is_useless(self) -> bool:
+        """Whether values cannot help, because nothing teaches them or because they look no step ahead.
+
+        Said long before a warm-up that waits for values to learn, and not of a run that goes well without them.
+        """
+        well = self._success.solved or self._success.at_ceiling
+        risen = self._success.gain > REAL_GAIN * self.context.returns.error
+        useless = (self._weight.is_none or self._horizon.is_none(risen=risen)) and not well
+        useless = useless and (self._useless.on or not self._success.rises_now)
+        return self._useless.update(over=useless, calm=not useless)
 
     def _take_in(self, row: Row) -> None:
         value, limits = row.metrics.get(TAG), self._limits
@@ -139,6 +160,8 @@ class ExplainedVariance(Rule):
 
     def _sentence(self, critical: bool) -> str:
         limits = self._limits
+        if self._useless.on and not critical:
+            return f"{self._complaint()}, and {self._success.complaint}"
         if self._nans:
             return f"explained variance has been nan for {self._nans} updates while the returns vary"
         typical = f"{statistics.median(self._values):.2g}"
@@ -152,6 +175,17 @@ class ExplainedVariance(Rule):
             f"{self._poor.count} of {self._poor.looks} updates, median {typical}, and the return does not rise"
         )
 
+    def _complaint(self) -> str:
+        """Why values cannot help."""
+        if self._weight.is_none:
+            known = self.context.settings.vf_coef is not None
+            said = "ppo.vf_coef = 0" if known else "train/loss is that of the policy alone"
+            return f"nothing teaches the value function: {said}"
+        gamma, steps = self.context.settings.gamma, rounded(self._horizon.length)
+        if gamma is None:
+            return f"values seem to look no step ahead in episodes of {steps} steps, as with a gamma near 0"
+        return f"values look {1.0 / (1.0 - gamma):.2g} steps ahead in episodes of {steps}: ppo.gamma = {gamma:g}"
+
     def _cause(self, row: Row) -> str:
         settings = self.context.settings
         parts = [reward_scale_sentence(row, settings)]
@@ -163,6 +197,10 @@ class ExplainedVariance(Rule):
 
     def _advice(self, row: Row) -> tuple[str, tuple[str, ...]]:
         settings = self.context.settings
+        if self._useless.on and self._weight.is_none:
+            return "give the value loss a weight", (f"ppo.vf_coef={USUAL_VALUE_COEF:g}",)
+        if self._useless.on:
+            return "let values look further ahead", (f"ppo.gamma={USUAL_GAMMA:g}",)
         if is_large(row, settings):
             return "normalise rewards", normalized_rewards(settings)
         gamma, coef = settings.gamma, settings.vf_coef

@@ -2,9 +2,10 @@
 
 Reads u = KL / (clip_range^2 / 2) with the current clip range, or that of the start where it decays. Healthy runs have
 a median u of 0.2 to 1.2 (health guide, section 2). Persistent KL is a true statement about updates and no proof of
-failure: information while the return rises, critical only while it does not improve. The first updates of a training
-go far by themselves, so until trends may be judged a warning takes twice as much. Where `target_kl` ends updates early
-the KL is cut short, and ending early is what counts.
+failure: information while the return rises or stays near its best, critical only for very large ones while the return
+neither improves nor keeps half of what it had gained. The first updates of a training go far by themselves, so until
+trends may be judged a warning takes twice as much. Where `target_kl` ends updates early the KL is cut short, and ending
+early is what counts.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from dataclasses import dataclass
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
-from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
-from mission_tui.fleet.health.trust_region import HIGH_PRESSURE, StepScale, smaller_update_advice
+from mission_tui.fleet.health.trust_region import HIGH_PRESSURE, StepGravity, StepScale, smaller_update_advice
 
 EARLY_SHARE = 0.25
 NO_STEP, STILL_FOR = 1e-5, 2
@@ -47,10 +47,9 @@ class KlPersistent(Rule):
         self._scale = StepScale(context.settings)
         self._high = Hysteresis(limits.needed, limits.window)
         self._very_high = Hysteresis(limits.needed, limits.window)
-        self._stagnant = Hysteresis(1, limits.window)
         self._hot: dict[Severity, _Stretch] = {}
         self._still = 0
-        self._success = Success(context)
+        self._gravity = StepGravity(context, limits.window)
 
     def judge(self, row: Row) -> Severity | None:
         """Warning for u > 2 in 5 of 8 updates unless the return rises, critical for u > 4 if it does not improve.
@@ -58,10 +57,7 @@ class KlPersistent(Rule):
         Where `target_kl` ended the update within a quarter of its epochs, the KL is cut short and the update counts as
         over the warning level.
         """
-        self._success.update(row)
-        improving = self.context.returns.improving
-        if improving is not None:
-            self._stagnant.update(over=not improving, calm=improving)
+        self._gravity.update(row)
         self._scale.update(row)
         u = self._scale.u(row)
         if u is not None:
@@ -72,11 +68,7 @@ class KlPersistent(Rule):
             self._follow(row, u)
         if not (self._high.on or self._very_high.on):
             return None
-        if self._success.rises_now:
-            return "info"
-        if self._very_high.on:
-            return "critical" if self._stagnant.on else "warning"
-        return "warning" if self.context.returns.warm else "info"
+        return self._gravity.of(very_large=self._very_high.on)
 
     def explain(self, severity: Severity) -> Explanation:
         """Cause and advice from the run's own gradient steps, learning rate, epochs and clip range."""

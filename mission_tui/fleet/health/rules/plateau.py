@@ -16,6 +16,7 @@ from mission_tui.fleet.health.phrases import learning_rate_of
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 
 BEST_SHARE = 0.9
+ERRORS = 4.0
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/success_rate", "train/approx_kl", "train/learning_rate")
 EVIDENCE = 12
 
@@ -44,11 +45,16 @@ class Plateau(Rule):
             if self._known % max(1, limits.updates // EVIDENCE) == 0:
                 self._evidence.append(row.evidence(*TAGS))
             self._known += 1
-            if returns.best > self._level and returns.best - self._level >= limits.share * returns.span:
+            if returns.best > self._level and returns.best - self._level >= self._least_gain():
                 self._level, self._level_update, self._known = returns.best, row.update, 0
         if self._known < limits.updates or not returns.warm or self._done():
             return None
         return "info"
+
+    def _least_gain(self) -> float:
+        """What a better return must be better by: chance alone makes the best of many a little better ever again."""
+        returns = self.context.returns
+        return max(self._limits.share * returns.span, ERRORS * returns.smooth_error)
 
     def explain(self, severity: Severity) -> Explanation:
         """Since when, at which return, and what is left to turn up."""

@@ -5,7 +5,8 @@ single gradient step, whose KL is 0 by definition (SB3 measures it before the st
 a rate that is gone from one update to the next was lost.
 Information where the task is known to be solved, and where a policy came to rest with its return at rest at its best.
 One that comes to rest bit by bit because its rate decays, or that has hardly anything left to choose, is
-warned of only while the return is below its best; one that stops from one update to the next was stopped.
+warned of only while the return is below its best; one that stops from one update to the next was stopped, which is
+critical unless the return had stopped rising before and is still there.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class PolicyFrozen(Rule):
         self._course = Success(context)
         self._rate: float | None = None
         self._moving: deque[float] = deque(maxlen=MOVING)
-        self._stopped = False
+        self._stopped = self._unfinished = False
         self._entropy = 0.0
         self._std = 0.0
         self._cut_off = False
@@ -119,6 +120,7 @@ class PolicyFrozen(Rule):
             self._moving.append(u)
         elif not self._dead.count:
             self._stopped = bool(self._moving) and statistics.median(self._moving) >= limits.u
+            self._unfinished = self._course.rises_now
         self._learned = self._learned or (not self._moved and bool(returns.improving))
         self._still.update(over=u < limits.u, calm=u >= limits.u)
         self._idle.update(over=idle, calm=not idle)
@@ -140,7 +142,7 @@ class PolicyFrozen(Rule):
                 return "info"
             if self._decided or (self._decays() and not self._stopped):
                 return "warning" if self._behind.on else "info"
-            return "critical"
+            return "warning" if self._stopped and not self._unfinished and self._course.near_best else "critical"
         return "warning" if self._still.on and self._behind.on else "info"
 
     @property

@@ -56,7 +56,8 @@ class PolicyStd(Rule):
     def judge(self, row: Row) -> Severity | None:
         """Warning below 0.1 or above 2 x the start, critical below 0.02 or above 5 x, for 5 updates.
 
-        Of a task that is solved, or whose return holds still at its best, a narrow policy is the solution.
+        Of a task that is solved, or whose return holds still at its best, a narrow policy is the solution. A wide one
+        is critical only where the return does not hold: actions that are cut off at their bounds may do as well.
         """
         ratios = None if self.context.settings.use_sde else self._ratios(row)
         if ratios is None and not self._rows:
@@ -100,7 +101,9 @@ class PolicyStd(Rule):
         self._very_wide.update(over=most > limits.critical_high, calm=most < limits.critical_high / back)
 
     def _of_wide(self) -> Severity | None:
-        return "critical" if self._very_wide.on else ("warning" if self._wide.on else None)
+        if self._very_wide.on:
+            return "warning" if self._success.holds else "critical"
+        return "warning" if self._wide.on else None
 
     def _of_narrow(self) -> Severity | None:
         if not (self._narrow.on or self._very_narrow.on) or self._success.solved or self._success.at_ceiling:

@@ -1,0 +1,102 @@
+"""Whether the value function is taught at all, and whether it is asked for more than the next reward.
+
+What the settings say is known; of a log without settings the losses tell it. SB3's `train/loss` is that of the last
+minibatch, policy + vf_coef x value + ent_coef x entropy: where it stays next to that of the policy although values
+miss by far, the value loss has no weight. Values that look no step ahead miss by no more than a reward: at a discount
+of nearly 0 their targets are rewards, whose mean square follows from the mean return and length of the episodes.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+
+from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.fleet.health.rule import Hysteresis, Row
+from mission_tui.fleet.health.settings import Settings
+
+LOSS, POLICY_LOSS, VALUE_LOSS = "train/loss", "train/policy_gradient_loss", "train/value_loss"
+EXPLAINED = "train/explained_variance"
+NEEDED, LOOKS = 12, 16
+LEAST_WEIGHT = 0.02
+"""Published settings of PPO have a `vf_coef` of 0.19 and more; the last minibatch's loss may lie far below the mean."""
+LEAST_LOSS = 0.3
+"""Below it the entropy bonus and the noise of the policy's loss are as large as a healthy value loss."""
+SHORTEST = 5.0
+"""Steps of an episode from which on it matters how far ahead values look."""
+NEAR = 0.5
+"""A gamma up to this looks at most two steps ahead."""
+ABSURD = -1e4
+OF_REWARDS, AT_FIRST = 1.5, 5.0
+"""Mean square rewards by which values miss; before they have learned anything, more."""
+PERFECT = 0.99
+
+
+class CriticWeight:
+    """Whether the value loss has no weight in what is learned."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._coef = settings.vf_coef
+        self._none = Hysteresis(NEEDED, LOOKS)
+
+    def update(self, row: Row) -> None:
+        """Take in one update."""
+        total, policy, value = (row.metrics.get(tag, math.nan) for tag in (LOSS, POLICY_LOSS, VALUE_LOSS))
+        if self._coef is None and math.isfinite(total) and math.isfinite(policy) and value >= LEAST_LOSS:
+            share = abs(total - policy) / value
+            self._none.update(over=share < LEAST_WEIGHT, calm=share >= LEAST_WEIGHT)
+
+    @property
+    def is_none(self) -> bool:
+        """Whether it is known, or seen in 12 of 16 updates."""
+        return self._none.on if self._coef is None else self._coef == 0.0
+
+
+class ValueHorizon:
+    """Whether values look no further than a step or two ahead, in episodes that are longer."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._gamma = settings.gamma
+        self._looks: deque[tuple[float, float, float]] = deque(maxlen=LOOKS)
+        self._same = Hysteresis(NEEDED, LOOKS)
+        self._largest_loss = self._most = 0.0
+        self._return = math.nan
+        self.length = 0.0
+
+    def update(self, row: Row) -> None:
+        """Take in one update."""
+        self.length = row.metrics.get("rollout/ep_len_mean", self.length)
+        mean, loss = row.metrics.get(RETURN, math.nan), row.metrics.get(VALUE_LOSS, math.nan)
+        explained = row.metrics.get(EXPLAINED)
+        if not (math.isfinite(mean) and math.isfinite(loss)) or self.length < SHORTEST or explained is None:
+            return
+        self._largest_loss, self._most = max(self._largest_loss, loss), max(self._most, mean / self.length)
+        if not math.isnan(explained):
+            self._looks.append((loss, mean / self.length, explained))
+        # SB3 says nan where all returns are the same, and some huge negative number where they are but for rounding.
+        same = (math.isnan(explained) or explained < ABSURD) and mean != self._return
+        self._same.update(over=same, calm=not same)
+        self._return = mean
+
+    def is_none(self, *, risen: bool) -> bool:
+        """Whether it is known, or what 16 updates say of it; `risen` is whether the return ever rose."""
+        if self.length < SHORTEST:
+            return False
+        if self._gamma is not None:
+            return self._gamma <= NEAR
+        seen = len(self._looks) == LOOKS
+        return self._same.on or (seen and not risen and (self._of_single_rewards or self._perfect))
+
+    @property
+    def _perfect(self) -> bool:
+        """Values are next to never wrong, as those of good policies are too: what a poor one earns later is chance."""
+        return statistics.median(explained for *_, explained in self._looks) > PERFECT
+
+    @property
+    def _of_single_rewards(self) -> bool:
+        """Where a reward of 1 ends an episode, values miss by what a step pays on average, and not by what follows."""
+        loss = statistics.fmean(loss for loss, *_ in self._looks)
+        reward = statistics.fmean(reward for _, reward, _ in self._looks)
+        never_missed_more = self._largest_loss < AT_FIRST * self._most
+        return 0.0 < reward * self.length < 1.0 and loss < OF_REWARDS * reward and never_missed_more

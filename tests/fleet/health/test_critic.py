@@ -1,0 +1,96 @@
+"""A value function that nothing teaches, or that looks no step ahead: by the settings, and by the losses of a log."""
+
+from __future__ import annotations
+
+import math
+import random
+
+from mission_tui.fleet.health import Settings
+from mission_tui.fleet.health.rule import Row
+from mission_tui.fleet.health.rules.explained_variance import ExplainedVariance
+from tests.fleet.health.rounds import Round, judged, row
+
+OURS = Settings(ours=True, total_timesteps=200 * 1024, rollout=1024, gamma=0.99, vf_coef=0.5)
+
+
+def flat(
+    updates: int = 60,
+    length: float = 40.0,
+    *,
+    level: float = 10.0,
+    weight: float = 0.5,
+    loss: float = 30.0,
+    ev: float = 0.0,
+) -> list[Row]:
+    """Updates of a run whose return wanders about `level`, with the losses of a value loss of that `weight`."""
+    dice = random.Random(3)
+    found = []
+    for n in range(1, updates + 1):
+        value, policy = loss * dice.uniform(0.8, 1.2), -0.01 * dice.random()
+        tags = {
+            "ret": level * dice.uniform(0.9, 1.1),
+            "rollout/ep_len_mean": length,
+            "value_loss": value,
+            "policy_gradient_loss": policy,
+            "loss": policy + weight * value * dice.uniform(0.6, 1.4) - 0.007,
+            "explained_variance": ev,
+        }
+        found.append(row(n, tags))
+    return found
+
+
+def said(lines: list[Row], settings: Settings | None = None) -> Round:
+    """What is said of `lines`."""
+    return judged(ExplainedVariance, lines, settings or Settings(total_timesteps=200 * 1024, rollout=1024))
+
+
+def test_a_value_loss_without_weight_is_known_from_the_settings() -> None:
+    """Said after twelve updates, long before values should explain anything, with the usual weight as advice."""
+    seen = said(flat(), Settings(ours=True, vf_coef=0.0, gamma=0.99, total_timesteps=200 * 1024, rollout=1024))
+    assert seen.changes == [(12, "warning")]
+    assert "nothing teaches the value function: ppo.vf_coef = 0" in seen.words[0].sentence
+    assert seen.words[0].advice_set == ("ppo.vf_coef=0.5",)
+    assert said(flat(), OURS).changes == []
+
+
+def test_a_value_loss_without_weight_is_seen_in_the_losses_of_a_log() -> None:
+    """The last minibatch's loss stays next to that of the policy, although values miss by far."""
+    seen = said(flat(weight=0.0))
+    assert seen.changes == [(23, "warning")]
+    assert "train/loss is that of the policy alone" in seen.words[0].sentence
+    assert said(flat(weight=0.19)).changes == []
+    assert said(flat(weight=0.0, loss=0.02)).changes == []
+
+
+def test_no_horizon_is_known_from_the_settings() -> None:
+    """A gamma of 0 where episodes are long and the return stays; nothing of episodes that are over at once."""
+    settings = Settings(ours=True, vf_coef=0.5, gamma=0.0, total_timesteps=200 * 1024, rollout=1024)
+    seen = said(flat(), settings)
+    assert [severity for _, severity in seen.changes] == ["warning"]
+    assert "values look 1 steps ahead in episodes of 40: ppo.gamma = 0" in seen.words[0].sentence
+    assert seen.words[0].advice_set == ("ppo.gamma=0.99",)
+    assert said(flat(length=1.0), settings).changes == []
+
+
+def test_a_near_horizon_that_is_all_a_task_needs_is_left_alone() -> None:
+    """The return rises and comes to rest at its best."""
+    settings = Settings(ours=True, vf_coef=0.5, gamma=0.0, total_timesteps=200 * 1024, rollout=1024)
+    lines = [row(n, {"ret": min(8.0, 0.5 * n), "rollout/ep_len_mean": 8.0, "value_loss": 0.1}) for n in range(1, 100)]
+    assert said(lines, settings).changes == []
+
+
+def test_targets_that_are_all_the_same_look_no_step_ahead() -> None:
+    """Where each step pays 1, a gamma of 0 makes all targets 1; SB3 says nan, or what rounding makes of it."""
+    seen = said(flat(length=30.0, loss=1e-5, ev=-1.8e12))
+    assert [severity for _, severity in seen.changes] == ["warning"]
+    assert "as with a gamma near 0" in seen.words[0].sentence
+    blank = said(flat(length=30.0, loss=1e-5, ev=math.nan))
+    assert blank.changes[0][1] == "critical"
+    assert "nan" in blank.words[0].sentence
+
+
+def test_values_that_miss_by_one_reward_only_look_no_step_ahead() -> None:
+    """One reward of 1 at the end of three in a hundred episodes: with any horizon values would miss by more."""
+    lines = flat(length=20.0, level=0.03, loss=0.0016, ev=0.3)
+    assert [severity for _, severity in said(lines).changes] == ["warning"]
+    assert said(flat(length=20.0, level=0.03, loss=0.02, ev=0.0)).changes == []
