@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.health import tampering as tamper
-from benchmarks.health.halves import SEEDS, Half, half_of
+from benchmarks.health.halves import MOVED, SEEDS, Half, half_of
 from benchmarks.health.harm import (
     HarmTest,
     dropped,
@@ -29,8 +29,11 @@ from benchmarks.health.tasks import (
     BANDIT,
     BLACKJACK,
     CARTPOLE,
+    CATCH,
     CORRIDOR,
+    DOCKING,
     FROZEN_LAKE,
+    INVENTORY,
     LOCKS,
     MISSION,
     MOUNTAIN_CAR,
@@ -73,17 +76,16 @@ class Construction:
     updates: int = UPDATES
     note: str = ""
     few: int | None = None
-    moved: bool = False
 
     @property
     def half(self) -> Half:
         """Whether it is for tuning or for scoring."""
-        return half_of(self.task.name, self.name)
+        return half_of(self.task.name)
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds it is trained with: all of its half, or the first `few`; those of scoring where it was moved."""
-        return SEEDS["scoring" if self.moved else self.half][: self.few]
+        """The seeds it is trained with: all of its half, or the first `few`; of a moved task those of scoring."""
+        return SEEDS["scoring" if self.task.name in MOVED else self.half][: self.few]
 
     def trace_name(self, seed: int) -> str:
         """The name of its trace with `seed`."""
@@ -102,10 +104,22 @@ def _once(name: str, task: Task, act: Callable[[Any], None], onset: int = MIDWAY
 TWINS = (
     *(Construction("healthy", task) for task in (CARTPOLE, ACROBOT, PENDULUM, MISSION)),
     *(Construction("healthy", task, few=2) for task in (POINTING, PENDULUM_SDE)),
-    Construction("healthy", FROZEN_LAKE, moved=True),
+    Construction("healthy", FROZEN_LAKE),
     *(
         Construction("healthy", task, updates=120 if task is TAXI else UPDATES)
-        for task in (NOISY_CARTPOLE, SLIPPERY, TAXI, BLACKJACK, BANDIT, CORRIDOR, TRACKING, LOCKS)
+        for task in (
+            NOISY_CARTPOLE,
+            SLIPPERY,
+            TAXI,
+            BLACKJACK,
+            BANDIT,
+            CORRIDOR,
+            TRACKING,
+            LOCKS,
+            CATCH,
+            DOCKING,
+            INVENTORY,
+        )
     ),
 )
 
@@ -286,6 +300,7 @@ _REWARDS_MISLEAD = (
 WORLD = ("drawdown", "kl-spike", "kl-persistent", "value-loss", "explained-variance", "entropy-collapse")
 VALUES = ("explained-variance", "value-loss")
 LOST = ("drawdown", "reward-oscillation", *VALUES)
+MYOPIC = ("explained-variance", "stall")
 SOON = 20
 
 
@@ -295,13 +310,9 @@ def _worlds_turn(
     return tuple(_once(name, task, act, harm=(fell_behind,), few=2, **rest) for task in tasks)
 
 
-def _settings(
-    name: str, tasks: tuple[Task, ...], rules: tuple[str, ...], *, moved: bool = False, **ppo: Any
-) -> tuple[Construction, ...]:
+def _settings(name: str, tasks: tuple[Task, ...], rules: tuple[str, ...], **ppo: Any) -> tuple[Construction, ...]:
     harm = (never_learned, fell_behind)
-    return tuple(
-        Construction(name, task, onset=1, harm=harm, rules=rules, ppo=ppo, few=2, moved=moved) for task in tasks
-    )
+    return tuple(Construction(name, task, onset=1, harm=harm, rules=rules, ppo=ppo, few=2) for task in tasks)
 
 
 _SCORING = (
@@ -337,7 +348,7 @@ _SCORING = (
         rules=("drawdown", "policy-std", "actions-at-bound"),
     ),
     *_worlds_turn("mismatch", (LOCKS,), tamper.blurs_the_update(1.0), onset=SOON, rules=("ratio",)),
-    *_settings("gamma-0", (NOISY_CARTPOLE, SLIPPERY, CORRIDOR), ("explained-variance", "stall"), gamma=0.0),
+    *_settings("gamma-0", (NOISY_CARTPOLE, SLIPPERY, CORRIDOR), MYOPIC, gamma=0.0),
     *_settings("vf-0", (TRACKING, SLIPPERY, NOISY_CARTPOLE), VALUES, vf_coef=0.0),
     _once(
         "other-env",
@@ -382,11 +393,55 @@ _SCORING = (
     ),
 )
 
+_GSDE = {"use_sde": True, "sde_sample_freq": 4, "clip_range": 0.4}
+_TOO_LARGE = (*KL, *COLLAPSE, "nan")
+
+_KNOWN_TROUBLES = (
+    *_settings("gamma-0", (CARTPOLE, ACROBOT, PENDULUM, POINTING), MYOPIC, gamma=0.0),
+    *_settings("vf-0", (CARTPOLE, PENDULUM, POINTING), VALUES, vf_coef=0.0),
+    *_worlds_turn(
+        "ent-1",
+        (CARTPOLE, PENDULUM, POINTING),
+        tamper.set_ppo(ent_coef=1.0),
+        rules=("drawdown", "policy-std", "actions-at-bound"),
+    ),
+    Construction("sde", PENDULUM, ppo=_GSDE, few=2),
+    Construction("annealed", PENDULUM, ppo=_DECAY, few=2),
+    *_worlds_turn("obs-30", (CARTPOLE, POINTING), tamper.observations_times(30.0), rules=WORLD),
+    *_worlds_turn("reward-sign", (CARTPOLE, POINTING, ACROBOT), tamper.rewards_times(-1.0), rules=LOST),
+    *_worlds_turn("lr-0", (ACROBOT, POINTING), tamper.set_ppo(0.0), onset=10, rules=("policy-frozen",)),
+    Construction(
+        "stuck", POINTING, onset=1, harm=(never_learned,), rules=("plateau",), ppo={"ent_coef": 0.5}, updates=300, few=2
+    ),
+)
+
+_NEW_TASKS = (
+    *(Construction("annealed", task, ppo=_DECAY, few=2) for task in (CATCH, DOCKING, INVENTORY)),
+    Construction("sde", DOCKING, ppo=_GSDE, few=2),
+    *(Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=2) for task in (CATCH, INVENTORY)),
+    *_settings("gamma-0", (CATCH, DOCKING, INVENTORY), MYOPIC, gamma=0.0),
+    *_settings("vf-0", (CATCH, DOCKING, INVENTORY), VALUES, vf_coef=0.0),
+    *_worlds_turn(
+        "ent-1",
+        (DOCKING, CATCH),
+        tamper.set_ppo(ent_coef=1.0),
+        rules=("drawdown", "policy-std", "actions-at-bound"),
+    ),
+    *_worlds_turn("obs-30", (CATCH, INVENTORY), tamper.observations_times(30.0), rules=WORLD),
+    *_worlds_turn("reward-sign", (CATCH, DOCKING), tamper.rewards_times(-1.0), rules=LOST),
+    *_worlds_turn("lr-0", (CATCH, DOCKING, INVENTORY), tamper.set_ppo(0.0), onset=10, rules=("policy-frozen",)),
+    *_worlds_turn("lr-300", (CATCH, DOCKING, INVENTORY), tamper.set_ppo(300.0), rules=_TOO_LARGE),
+    *_settings("ent-zero", (CATCH, INVENTORY), ("entropy-collapse", "policy-frozen"), ent_coef=0.0, learning_rate=5e-2),
+    *_worlds_turn("no-critic", (CATCH, DOCKING, INVENTORY), tamper.loses_its_critic, onset=SOON, rules=VALUES),
+    *_worlds_turn("half-blind", (DOCKING, INVENTORY, LOCKS), tamper.hides_observations, rules=WORLD),
+    *_worlds_turn("swapped", (CATCH, INVENTORY, NOISY_CARTPOLE), tamper.swaps_actions, rules=WORLD),
+)
+
 _MOVED = (
-    Construction("wide-clip", FROZEN_LAKE, ppo={"clip_range": 0.4}, few=2, moved=True),
-    *_worlds_turn("lr-0", (FROZEN_LAKE,), tamper.set_ppo(0.0), onset=10, rules=("policy-frozen",), moved=True),
-    *_settings("gamma-0", (FROZEN_LAKE,), ("explained-variance", "stall"), moved=True, gamma=0.0),
-    *_settings("vf-0", (FROZEN_LAKE,), VALUES, moved=True, vf_coef=0.0),
+    Construction("wide-clip", FROZEN_LAKE, ppo={"clip_range": 0.4}, few=2),
+    *_worlds_turn("lr-0", (FROZEN_LAKE,), tamper.set_ppo(0.0), onset=10, rules=("policy-frozen",)),
+    *_settings("gamma-0", (FROZEN_LAKE,), MYOPIC, gamma=0.0),
+    *_settings("vf-0", (FROZEN_LAKE,), VALUES, vf_coef=0.0),
 )
 
 CONSTRUCTIONS: tuple[Construction, ...] = (
@@ -401,5 +456,7 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_VARIANTS,
     *_SCORING_VARIANTS,
     *_SCORING,
+    *_KNOWN_TROUBLES,
+    *_NEW_TASKS,
     *_MOVED,
 )

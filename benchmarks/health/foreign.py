@@ -6,6 +6,7 @@ outcomes or seconds, and says nothing of its settings but what its columns betra
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +17,14 @@ from mission_tui.records.logs.read import log_of_rows
 
 __all__ = ["UNHEARD", "as_foreign"]
 
+EXPLAINED = "train/explained_variance"
 OF_SB3 = frozenset(
     {
         "train/approx_kl",
         "train/clip_fraction",
         "train/clip_range",
         "train/entropy_loss",
-        "train/explained_variance",
+        EXPLAINED,
         "train/learning_rate",
         "train/loss",
         "train/n_updates",
@@ -57,7 +59,8 @@ def as_foreign(case: Case) -> Case | None:
         known = {tag: value for tag, metric in row.metrics.items() if (value := number(metric)) is not None}
         cells = {"time/iterations": float(row.update), "time/total_timesteps": float(row.timesteps), **before}
         cells |= {tag: value for tag, value in known.items() if tag.startswith("rollout/")}
-        before = {tag: value for tag, value in known.items() if tag in OF_SB3}
+        # Of returns that do not vary ours leave the explained variance out, and SB3 says nan.
+        before = {EXPLAINED: math.nan} | {tag: value for tag, value in known.items() if tag in OF_SB3}
         rows.append(TableRow(cells))
     log = log_of_rows(Path(case.name), rows, [])
     rules = tuple(rule for rule in case.rules if rule not in UNHEARD)

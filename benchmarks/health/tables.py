@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from benchmarks.health.baselines import BASELINES
 from benchmarks.health.cases import Case, Event, Incident
 from benchmarks.health.falsification import Falsified
-from benchmarks.health.halves import CONSTRUCTIONS, TASKS
+from benchmarks.health.halves import CONSTRUCTIONS, TASKS, is_known
 from benchmarks.health.leave_one_out import LeftOut
 from benchmarks.health.scoring import (
     TOLD,
@@ -35,6 +35,7 @@ __all__ = [
     "goals",
     "halves",
     "kinds",
+    "known_line",
     "left_out",
     "missed",
     "precision_line",
@@ -73,6 +74,15 @@ def goals(sources: dict[str, Sequence[Scored]]) -> str:
 
 def _met(met: bool) -> str:
     return "met" if met else "**missed**"
+
+
+def known_line(scored: Sequence[Scored]) -> str:
+    """How many sick runs are found where rules were tuned on the same trouble elsewhere, and where on none like it."""
+    parts = []
+    for known, words in ((True, "tuned on, on other tasks"), (False, "never tuned on")):
+        every = total([one for one in scored if is_known(one.case.kind) == known])
+        parts.append(f"{every.hits} of {every.positives} whose trouble rules were {words}")
+    return f"Both ways of judging together, found are {' and '.join(parts)}."
 
 
 def kinds() -> str:

@@ -30,8 +30,10 @@ __all__ = [
     "creeps",
     "from_onset",
     "hangs",
+    "hides_observations",
     "leaves_alone",
     "liars",
+    "loses_its_critic",
     "loses_its_optimizer",
     "mission_rewards",
     "nan_rewards",
@@ -42,6 +44,7 @@ __all__ = [
     "sleeps",
     "stops",
     "survival_bonus",
+    "swaps_actions",
     "without_checkpoints",
 ]
 
@@ -92,6 +95,31 @@ def loses_its_optimizer(bench: Bench) -> None:
     """The optimizer keeps stepping parameters that the policy no longer uses."""
     for group in bench.model.policy.optimizer.param_groups:
         group["params"] = [parameter.detach().clone().requires_grad_() for parameter in group["params"]]
+
+
+def loses_its_critic(bench: Bench) -> None:
+    """The optimizer steps the policy alone: the values stay as they are."""
+    policy = bench.model.policy
+    lost = {id(it) for part in (policy.mlp_extractor.value_net, policy.value_net) for it in part.parameters()}
+    for group in policy.optimizer.param_groups:
+        group["params"] = [it.detach().clone().requires_grad_() if id(it) in lost else it for it in group["params"]]
+
+
+def hides_observations(bench: Bench) -> None:
+    """Every other value of an observation is 0 from now on."""
+
+    def hide(step: Step) -> Step:
+        seen = step[0].copy()
+        seen[::2] = 0.0
+        return (seen, *step[1:])
+
+    _on_each_step(hide)(bench)
+
+
+def swaps_actions(bench: Bench) -> None:
+    """The environments take each discrete action for the one after it."""
+    for env in _envs(bench):
+        env.unwrapped.step = _taking_the_next(env.unwrapped.step, env.action_space.n)
 
 
 def rewards_times(factor: float) -> Callable[[Bench], None]:
@@ -249,6 +277,10 @@ def _patch_steps(envs: list[Any], change: Callable[[Step], Step]) -> None:
 
 def _changing(step: Callable[[Any], Step], change: Callable[[Step], Step]) -> Callable[[Any], Step]:
     return lambda action: change(step(action))
+
+
+def _taking_the_next(step: Callable[[Any], Step], actions: int) -> Callable[[Any], Step]:
+    return lambda action: step((int(action) + 1) % actions)
 
 
 def _envs(bench: Bench) -> Iterator[Any]:

@@ -19,8 +19,11 @@ __all__ = [
     "BANDIT",
     "BLACKJACK",
     "CARTPOLE",
+    "CATCH",
     "CORRIDOR",
+    "DOCKING",
     "FROZEN_LAKE",
+    "INVENTORY",
     "LOCKS",
     "MISSION",
     "MOUNTAIN_CAR",
@@ -207,5 +210,23 @@ LOCKS = Task(
     "locks",
     EnvSpec(id=f"{WORLDS}:Locks-v0", n_envs=16, vec="inline"),
     PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=5e-4),
+    _returns,
+)
+CATCH = Task(
+    "catch",
+    EnvSpec(id=f"{WORLDS}:Catch-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=36, batch_size=144, n_epochs=4, learning_rate=1e-3),
+    _hits,
+)
+DOCKING = Task(
+    "docking",
+    EnvSpec(id=f"{WORLDS}:Docking-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=6, learning_rate=7e-4, gamma=0.95),
+    _quickness,
+)
+INVENTORY = Task(
+    "inventory",
+    EnvSpec(id=f"{WORLDS}:Inventory-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=50, batch_size=200, n_epochs=4, learning_rate=1e-3, gamma=0.97),
     _returns,
 )

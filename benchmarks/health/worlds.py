@@ -13,7 +13,18 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.classic_control import CartPoleEnv
 
-__all__ = ["Bandit", "Corridor", "Locks", "NoisyCartPole", "Pointing", "Slippery", "Tracking"]
+__all__ = [
+    "Bandit",
+    "Catch",
+    "Corridor",
+    "Docking",
+    "Inventory",
+    "Locks",
+    "NoisyCartPole",
+    "Pointing",
+    "Slippery",
+    "Tracking",
+]
 
 Observation = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -185,7 +196,101 @@ class Locks(gymnasium.Env[Observation, Any]):
         return np.concatenate([one_hot(4)[digit] for digit in self._shown])
 
 
-for _world in (Pointing, Bandit, Corridor, Slippery, NoisyCartPole, Tracking, Locks):
+class Catch(gymnasium.Env[Observation, np.int64]):
+    """A ball falls through nine rows; the paddle below is under it at the end, for 1, or not, for -1."""
+
+    ROWS, COLUMNS = 10, 5
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (self.ROWS + 2 * self.COLUMNS,), np.float32)
+        self.action_space = spaces.Discrete(3)
+        self._row = self._ball = self._paddle = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._row, self._ball = 0, int(self.np_random.integers(self.COLUMNS))
+        self._paddle = self.COLUMNS // 2
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        self._paddle = min(self.COLUMNS - 1, max(0, self._paddle + int(action) - 1))
+        self._row += 1
+        if self._row < self.ROWS - 1:
+            return self._observation(), 0.0, False, False, {}
+        caught = self._paddle == self._ball
+        return self._observation(), 1.0 if caught else -1.0, True, False, {"outcome": "hit" if caught else "miss"}
+
+    def _observation(self) -> Observation:
+        columns = one_hot(self.COLUMNS)
+        return np.concatenate([one_hot(self.ROWS)[self._row], columns[self._ball], columns[self._paddle]])
+
+
+class Docking(gymnasium.Env[Observation, Any]):
+    """Steer a sluggish boat in the plane to the origin; each step costs its distance, and arriving ends the episode."""
+
+    LIMIT = 60
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self._place, self._speed = np.zeros(2), np.zeros(2)
+        self._steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        super().reset(seed=seed)
+        angle = self.np_random.uniform(0.0, 2.0 * np.pi)
+        self._place, self._speed = 2.0 * np.array([np.cos(angle), np.sin(angle)]), np.zeros(2)
+        self._steps = 0
+        return self._observation(), {}
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        self._speed = 0.8 * self._speed + 0.1 * np.clip(np.asarray(action, dtype=float).reshape(2), -1.0, 1.0)
+        self._place = np.clip(self._place + self._speed, -4.0, 4.0)
+        self._steps += 1
+        distance = float(np.linalg.norm(self._place))
+        return self._observation(), -distance, distance < 0.2, self._steps >= self.LIMIT, {}
+
+    def _observation(self) -> Observation:
+        return np.concatenate([self._place, self._speed]).astype(np.float32)
+
+
+class Inventory(gymnasium.Env[Observation, np.int64]):
+    """Order stock that arrives two days later against a demand that nobody knows: a noisy profit in tens a day."""
+
+    DAYS, MOST, PRICE, COST, STORE, LOST = 50, 20, 10.0, 6.0, 0.5, 4.0
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 2.0, (3,), np.float32)
+        self.action_space = spaces.Discrete(8)
+        self._stock, self._coming, self._day = 0, [0, 0], 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._stock, self._coming, self._day = 5, [0, 0], 0
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        ordered = int(action)
+        self._stock = min(self.MOST, self._stock + self._coming.pop(0))
+        self._coming.append(ordered)
+        demand = int(self.np_random.poisson(4.0))
+        sold = min(demand, self._stock)
+        self._stock -= sold
+        self._day += 1
+        profit = self.PRICE * sold - self.COST * ordered - self.STORE * self._stock - self.LOST * (demand - sold)
+        return self._observation(), profit, False, self._day >= self.DAYS, {}
+
+    def _observation(self) -> Observation:
+        return np.array([self._stock, *self._coming], dtype=np.float32) / 10.0
+
+
+for _world in (Bandit, Catch, Corridor, Docking, Inventory, Locks, NoisyCartPole, Pointing, Slippery, Tracking):
     gymnasium.register(
         f"{_world.__name__}-v0",
         entry_point=f"{__name__}:{_world.__name__}",
