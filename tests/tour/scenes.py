@@ -98,7 +98,7 @@ SCENES = (
         "One crosshair through all charts",
         "`Tab` puts it on the newest update, the arrows move it, and every metric is read off there. `Space` keeps "
         "several metrics; what has no common axis is drawn below each other.",
-        (*_find("short"), "enter", "space", "down", "space", "down", "tab", "left", "left", "left"),
+        (*_find("short"), "enter", "space", "down", "space", "down", "tab", *["\x1b[D"] * 3),
         "update ",
         EVERY,
     ),
@@ -107,7 +107,7 @@ SCENES = (
         "The policy at play",
         "The newest checkpoint plays beside its curve, in a process of its own. `M` leads there.",
         (*_find("short"), "M"),
-        "reward",
+        "policy at",
         EVERY,
     ),
     Scene(
@@ -155,7 +155,7 @@ SCENES = (
         "A new run",
         "Any setting, judged while it is typed, with what it will cost in memory and time. `n` opens it;"
         " `1` to `5` and `P` start a preset at once without it.",
-        ("n",),
+        ("?", "escape", "n"),
         "gradient steps",
         EVERY,
     ),

@@ -92,7 +92,7 @@ def framed(
 def numbers_beside(scale: Scale, rows: int, style: Style = colours.QUIET) -> dict[int, Part]:
     """By row the round values of a scale."""
     found: dict[int, Part] = {}
-    for value, word in scale.ticks(max(min(rows // 2, _TICKS_LEAST), rows // _ROWS_A_TICK)):
+    for value, word in scale.ticks(max(2, min(rows // 2, _TICKS_LEAST), rows // _ROWS_A_TICK)):
         found[(down_of(value, scale, rows) or 0) // DOTS_UP] = word, style
     return found
 

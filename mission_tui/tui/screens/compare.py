@@ -40,7 +40,7 @@ _MEAN_CI = "95 % CI of the mean"
 _SETTINGS_FIRST = 3
 """Columns of settings that stay as long as any; below them stands what else differs."""
 _SWEEP_FROM = 3
-"""Settings from which on they are what one looks for, and stand above the runs."""
+"""Settings from which on they are what one looks for, and stand above the runs, as those of several seeds do."""
 _COUNTED: tuple[Severity, ...] = ("critical", "warning")
 """Information asks for nothing, and is counted nowhere."""
 
@@ -166,7 +166,7 @@ def comparison(found: Comparison, width: int, open_now: Mapping[str, int] | None
     sweep: list[Strip] = []
     if found.ranking:
         sweep = [_title("settings by the last return of their seeds, best first", width), *_sweep(found, width)]
-    on_top = len(found.cohorts) >= _SWEEP_FROM
+    on_top = len(found.cohorts) >= _SWEEP_FROM or len(found.runs) > len(found.cohorts)
     strips = [*(sweep if on_top else []), *_results(found, width, open_now or {})]
     for note in found.notes:
         first, *more = wrap(note, width - 4)
