@@ -19,7 +19,7 @@ from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.plot.canvas import DOTS_ACROSS, Canvas
 from mission_tui.tui.plot.frame import down_of
 from mission_tui.tui.plot.picture import draw_level
-from mission_tui.tui.plot.scale import Scale, scale_of
+from mission_tui.tui.plot.scale import Scale, scale_of, steady
 
 _LEAST_ROOM = 8
 _WILD = 0.25
@@ -33,7 +33,8 @@ Span = tuple[float, float] | None
 def scale_for(course: Course, goal: float | None = None) -> Scale | None:
     """From the least to the greatest of the whole run, and to the goal if there is room."""
     values = [value for it in (*course.low, *course.high) if (value := number(it)) is not None]
-    return scale_of(values, goal=goal)
+    scale = scale_of(values, goal=goal)
+    return None if scale is None else steady(scale)
 
 
 def columns_of(course: Course, columns: int) -> list[Span]:

@@ -22,6 +22,7 @@ from mission_tui.tui.state.preferences import AxisScale, Over
 _HEADROOM = 0.04
 _LEAST_SPAN = 0.05
 """Of the greatest size on the axis."""
+_STEPS = 8
 _GOAL_SHARE = 0.25
 """Of the axis that values keep, or the goal is not on it."""
 _LEAST_DECADES = 0.02
@@ -132,6 +133,23 @@ def scale_of(values: Iterable[float], kind: AxisScale = "linear", goal: float | 
         low, high = middle - _LEAST_SPAN * whole / 2, middle + _LEAST_SPAN * whole / 2
     room = _HEADROOM * (high - low) or 0.5 * abs(high) or 1.0
     return Scale(max(low - room, -_MOST), min(high + room, _MOST))
+
+
+def steady(scale: Scale) -> Scale:
+    """A little more than `scale`, with round ends: a small chart that grows is drawn anew only when it leaves them."""
+    span = scale.high - scale.low
+    if scale.kind != "linear" or not sys.float_info.min < span < math.inf:
+        return scale
+    step = 2.0 ** math.floor(math.log2(span / _STEPS))
+    return Scale(math.floor(scale.low / step) * step, math.ceil(scale.high / step) * step)
+
+
+def steady_reach(low: float, high: float) -> tuple[float, float]:
+    """From `low` a little farther than `high`, in steps of a quarter at most, for the same reason."""
+    if not 0 < high - low < math.inf:
+        return low, high
+    step = 2.0 ** math.floor(math.log2(high - low)) / 4
+    return low, low + math.ceil((high - low) / step) * step
 
 
 def _symmetric(values: Sequence[float]) -> Scale:

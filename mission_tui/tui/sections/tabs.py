@@ -6,6 +6,7 @@ The other sections are loaded when their tab is first shown: the first picture n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from msgspec import Struct, structs
 from rich.cells import cell_len
@@ -26,6 +27,7 @@ from mission_tui.tui.plot.content import Content, content_of
 from mission_tui.tui.plot.course import first_history, line_of
 from mission_tui.tui.plot.frame import BELOW, frame_for
 from mission_tui.tui.plot.picture import painted, picture
+from mission_tui.tui.plot.scale import steady, steady_reach
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.log_tail import LogTail
 from mission_tui.tui.state.preferences import ChartSettings
@@ -166,12 +168,14 @@ def _charts(view: RunView, data: RunData | None, width: int, height: int) -> lis
 def _chart(content: Content, width: int, height: int) -> list[Strip]:
     """A chart below its title; the axis of places goes first where there is little room."""
     entry, scene = content.entries[0], content.scene
-    if scene is None or scene.reach is None:
+    if scene is None or (reach := scene.reach) is None:
         return []
     parts: list[Part] = [(f" {metric_title(entry.tag)} {numbers.reading(entry.newest)}", colours.INK)]
     parts += [(f"   {literal(words)}", colours.QUIET) for words in content.aims]
+    # Every cell that changes is sent over the line, and all of them do where the ends of an axis move.
+    scene = replace(scene, sided=[replace(it, scale=steady(it.scale)) for it in scene.sided])
     axis = BELOW if height >= _CHART_LEAST + BELOW else 0
-    frame = frame_for(width - 1, height - 1 - axis + BELOW, scene.reach, ["left"])
+    frame = frame_for(width - 1, height - 1 - axis + BELOW, steady_reach(*reach), ["left"])
     drawn = picture(scene, frame, painted(scene, frame))
     blank = Strip.blank(width)
     drawn = [strip.adjust_cell_length(width) for strip in drawn[: height - 1]]
