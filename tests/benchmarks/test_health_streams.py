@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from benchmarks.health.cases import Case
-from benchmarks.health.foreign import UNHEARD
+from benchmarks.health.foreign import UNHEARD, as_foreign
 from benchmarks.health.streams import FAULTS, KINDS, Kind, dressed, said, stream
+from mission_tui.fleet.health import HealthJudge
 from mission_tui.fleet.health.rules import RULES
+from mission_tui.fleet.specs.thresholds import Limits
 
 NAMES = {kind.name: kind for kind in KINDS}
 TOLD = {"kl-creep", "plateau"}
@@ -67,3 +70,17 @@ def _sick(rule: str) -> Iterator[tuple[Kind, str, Case]]:
     for kind in KINDS:
         for dress, case in dressed(stream(kind, rule)):
             yield kind, dress, case
+
+
+@pytest.mark.parametrize("rule", sorted(FAULTS))
+def test_advice_for_a_stranger_is_none_that_only_ours_could_follow(rule: str) -> None:
+    """Of a log of SB3, and of a command, it names settings of the script, never a preset's key or `--set`."""
+    case = as_foreign(stream(NAMES["noisy"], rule))
+    if case is None:
+        pytest.skip("SB3 begins a new log for a resumed training")
+    for settings in (case.settings, replace(case.settings, command=("python", "train.py", "--learning-rate", "0.001"))):
+        judge = HealthJudge(settings, Limits())
+        for finding in (finding for record in case.records for finding in judge.feed(record)):
+            words = f"{finding.sentence} {finding.cause} {finding.advice}"
+            assert not [word for word in ("--set", "ppo.", "env.") if word in words], words
+            assert finding.advice_set == ()
