@@ -307,7 +307,7 @@ def test_what_a_change_did_is_mended_by_undoing_it_whichever_symptom_is_meant(si
 
 
 def test_a_change_that_did_no_harm_is_undone_while_the_run_trains(sim: SimulatedLab) -> None:
-    """No attempt ends: the old value is set, and the journal says that it was this finding's advice."""
+    """No attempt ends: the old value is set, also where a symptom with advice of its own is meant; the journal says so."""
     (run,) = sim.launch(1, name=None, STUB_UPDATE_S="0.03")
     sim.running(run)
     sim.ask(lambda id_: Set(id=id_, run=run, assignments=("ppo.learning_rate=0.03",), accept=True))
@@ -318,7 +318,10 @@ def test_a_change_that_did_no_harm_is_undone_while_the_run_trains(sim: Simulated
     asked = apply(sim, run, story.id, check_only=True)
     assert isinstance(asked, VerdictReply)
     assert [it.now for it in asked.verdict.changes] == ["0.0003"]
-    assert isinstance(apply(sim, run, story.id, accept=True), Accepted)
+    symptom = Finding("kl-1-12", "kl-persistent", "warning", 12, 12, "too much", "", "fewer", ("ppo.n_epochs=2",))
+    came_of_it = structs.replace(symptom, part_of=story.id)
+    sim.core.record_observed(sim.core.live[run], lambda seq, t: FindingChanged(seq, t, came_of_it))
+    assert isinstance(apply(sim, run, symptom.id, accept=True), Accepted)
     sim.wait(run, lambda view: any("0.03 → 0.0003" in line for it in view.changes for line in it.diff))
     assert sim.view(run).attempt == 1
     assert details(sim, run) == ["--set ppo.learning_rate=3e-4"]
