@@ -307,7 +307,7 @@ def test_what_a_change_did_is_mended_by_undoing_it_whichever_symptom_is_meant(si
 
 
 def test_a_change_that_did_no_harm_is_undone_while_the_run_trains(sim: SimulatedLab) -> None:
-    """No attempt ends: the old value is set, also where a symptom with advice of its own is meant; the journal says so."""
+    """No attempt ends: the old value is set, also where a symptom with its own advice is meant."""
     (run,) = sim.launch(1, name=None, STUB_UPDATE_S="0.03")
     sim.running(run)
     sim.ask(lambda id_: Set(id=id_, run=run, assignments=("ppo.learning_rate=0.03",), accept=True))
