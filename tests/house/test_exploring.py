@@ -31,8 +31,9 @@ def test_fails(number, words):
 
 
 @pytest.mark.slow
-def test_what_fails_is_kept_and_said(tmp_path: Path) -> None:
+def test_what_fails_is_kept_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds with more examples than the tests ask for; the failure is an example to write down, and is tried first."""
+    monkeypatch.setattr("tests.exploring.FIRST_ROUND_S", 0.2)
     (tmp_path / "conftest.py").write_text(PROFILE)
     (tmp_path / "test_p.py").write_text(PROPERTIES)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")

@@ -25,9 +25,11 @@ from mission_tui.tui.app import MissionApp
 from mission_tui.tui.state.presets import PresetChoice
 from tests.tui.fake_client import FakeClient, a_spec
 from tests.tui.fleets import a_fleet
+from tests.tui.quiet import wait_at_the_loop
 from tests.tui.stylesheets import share_rules
 
 share_rules()
+wait_at_the_loop()
 
 PRESETS = (
     PresetChoice("demo", "MissionGym, about two minutes", "1"),
