@@ -255,7 +255,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
     def _rest(self, run: str) -> None:
         if run == self._rests_on and self.is_mounted:
             self._rested = True
-            self.redraw()
+            self._draw_detail()
 
     def action_ghost(self) -> None:
         """Draw another run of the same task beside the chosen one, or none."""
