@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import itertools
+import os
 import shutil
 import subprocess
 import tempfile
@@ -183,7 +184,10 @@ async def chromium(*words: str) -> AsyncIterator[Browser]:
     assert CHROMIUM is not None
     with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile:
         argv = [CHROMIUM, *WORDS, f"--user-data-dir={profile}", *words, "about:blank"]
-        process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: ASYNC220 - at once
+        environ = os.environ | {"TMPDIR": profile}  # it leaves a folder there
+        process = subprocess.Popen(  # noqa: ASYNC220 - at once
+            argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ
+        )
         try:
             said = Path(profile, "DevToolsActivePort")
             port = await asyncio.to_thread(until, lambda: said.exists() and said.read_text().partition("\n")[0], 60)
