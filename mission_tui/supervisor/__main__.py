@@ -44,7 +44,7 @@ from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.launchers.caller import drop_run_markers
 from mission_tui.supervisor.launchers.keepers import Keepers
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.launchers.preloaded import Preloaders, preloading
+from mission_tui.supervisor.launchers.preloaded import preloading
 from mission_tui.supervisor.lifecycle.adoption import load_waiting, taking_in
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs.core import ON_REQUEST, Core
@@ -52,7 +52,14 @@ from mission_tui.supervisor.runs.run_directory import half_made, sweep_up
 from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.watching.meter_history import Instruments
 
-LAUNCHERS: Mapping[str, Callable[[Path], Launcher]] = {"local": lambda root: LocalLauncher(Keepers(_preloaders(root)))}
+
+def _local(root: Path) -> LocalLauncher:
+    """This machine, with preloaders off which short processes are forked too."""
+    tasks.forking = preloaders = preloading(str(root))
+    return LocalLauncher(Keepers(preloaders))
+
+
+LAUNCHERS: Mapping[str, Callable[[Path], Launcher]] = {"local": _local}
 """By the word that `run.launcher` has for each; nobody else makes one."""
 
 SLICE_S = 0.015
@@ -60,12 +67,6 @@ SLICE_S = 0.015
 
 GITIGNORE = "*\n!.gitignore\n"
 log = logging.getLogger("mission_tui.supervisor")
-
-
-def _preloaders(root: Path) -> Preloaders:
-    """Those of this process, off which short processes are forked too."""
-    tasks.forking = made = preloading(str(root))
-    return made
 
 
 def main() -> int:

@@ -115,10 +115,10 @@ assert [tag for tag in ran.updates()[-1].metrics if f"`{tag}`" not in document] 
 A_LAUNCHER = {
     "supervisor/launchers/moon.py": ("", (REPOSITORY / "tests/supervisor/scripted_launcher.py").read_text("utf-8")),
     "supervisor/__main__.py": (
-        'LAUNCHERS: Mapping[str, Callable[[], Launcher]] = {"local": LocalLauncher}',
+        'LAUNCHERS: Mapping[str, Callable[[Path], Launcher]] = {"local": _local}',
         (
             "from mission_tui.supervisor.launchers.moon import Engine, ScriptedLauncher\n"
-            'LAUNCHERS = {"local": LocalLauncher, "moon": lambda: ScriptedLauncher(Engine(), "moon")}'
+            'LAUNCHERS = {"local": _local, "moon": lambda _root: ScriptedLauncher(Engine(), "moon")}'
         ),
     ),
     "fleet/specs/spec.py": ('LAUNCHERS = ("local",)', 'LAUNCHERS = ("local", "moon")'),
@@ -140,7 +140,7 @@ there = change(spec, ["run.launcher=moon"])
 
 async def carried_out():
     supervisor_dir(Path.cwd()).mkdir()
-    core = Core(Path.cwd(), {name: make() for name, make in service.LAUNCHERS.items()})
+    core = Core(Path.cwd(), {name: make(Path.cwd()) for name, make in service.LAUNCHERS.items()})
     launcher = core.launcher_for(there)
     run = core.run_dir("20260101-000000-far-0000")
     handle = launcher.submit(run, LaunchOrder(run=run.id, attempt=1, argv=(), cwd="/", nonce="n"))

@@ -111,6 +111,7 @@ RULES: Mapping[str, Rule] = {
     "run.launcher": always("note", "it goes on elsewhere; what it trains with stays"),
     "run.follow": _KEPT,
     "run.goal": always("note", "it is held against another goal; what it learns stays"),
+    "run.preload": always("safe", "changes how its processes are started, not what is learned"),
     "run.callbacks": always(
         "note", "other callbacks are called from here on; one of the same class in the same place goes on counting"
     ),
