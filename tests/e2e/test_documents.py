@@ -21,8 +21,8 @@ from tests.shell import Shell, opened
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "fleet-0.1.0"
 SINCE = {
     "algorithm",
-    "branch_of",
     "best",
+    "branch_of",
     "checkpoint_t",
     "disk_full_high_s",
     "disk_full_low_s",
@@ -30,8 +30,10 @@ SINCE = {
     "eta_low_s",
     "failed_duties",
     "goal",
+    "live",
     "loaded",
     "part_of",
+    "quartiles",
     "trials",
     "undo",
     "unread",
@@ -44,9 +46,10 @@ MACHINE = {"runs_root", "supervisor", "host", "gpus", "elsewhere", "stale"}
 WORDED = {"sentence", "cause", "advice"}
 """Sentences of findings that are judged anew: their wording may become better."""
 
-ADVISED = {"advice_set", "evidence"}
+ADVISED = {"advice_set", "evidence", "severity"}
 """So may what is advised: at a learning rate of 0.3 a usual one, where fewer epochs cured nothing. And `kl-persistent`
-is a warning only once the return has stopped rising, so its evidence are the updates of then.
+is a warning only once the return has stopped rising, so its evidence are the updates of then, and `clip-fraction`
+informs until trends may be judged.
 """
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
