@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from mission_tui.ipc.client import Connection
+from mission_tui.ipc.requests import Watch
 from tests.shell import Shell
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -21,10 +23,27 @@ def test_both_roads_train_the_same_numbers(fleet: Shell, preset: str) -> None:
     assert [handle(fleet, run)["preloaded"] for run in (cold, forked)] == [False, True]
     assert learned(fleet, cold) == learned(fleet, forked)
     assert policies(fleet, cold) == policies(fleet, forked)
-    resumed = fleet("resume", forked, "--set", "run.total_timesteps=12288", "--wait", timeout_s=120)
+    resumed = fleet("resume", forked, "--set", "run.total_timesteps=12288", timeout_s=60)
     assert resumed.returncode == 0, resumed.stderr
+    assert fleet("wait", forked, timeout_s=120).returncode == 0
     assert handle(fleet, forked, 2)["preloaded"]
-    assert [row["exact"] for row in fleet.rows(forked) if row["kind"] == "start"][1:] == [True]
+    assert [row.get("exact", False) for row in fleet.rows(forked) if row["kind"] == "start"][1:] == [True]
+
+
+def test_a_screen_that_opens_has_the_next_launch_forked(fleet: Shell) -> None:
+    """With the variables that a client has, which starts the supervisor: no reason but that none is ready yet."""
+    fleet.environ["MISSION_TUI_PRELOAD"] = "1"
+    fleet("status")
+    with Connection.connect(fleet.root, start=False) as screen:
+        screen.ask(lambda id_: Watch(id=id_))
+        reasons = []
+        for _ in range(40):
+            run = trained(fleet, "cartpole", "--set", "run.total_timesteps=256", "--wait")
+            if handle(fleet, run)["preloaded"]:
+                break
+            reasons.append(handle(fleet, run)["cold"])
+        assert set(reasons) <= {"no preloader has been started yet", "the preloader is loading"}
+        assert handle(fleet, run)["preloaded"]
 
 
 def trained(fleet: Shell, *words: str) -> str:

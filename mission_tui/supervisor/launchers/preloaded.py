@@ -17,8 +17,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any
 
+import mission_tui
 from mission_tui.errors import EX_FAILED
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.secrecy import is_harmless
@@ -296,7 +298,7 @@ class Preloaders:
 
     def prepare_here(self) -> None:
         """Have one for launches with this process's own interpreter and variables, which are most."""
-        self.prepare(sys.executable, os.environ | thread_variables(1), AFTER_ATTACH_S)
+        self.prepare(sys.executable, _of_clients(os.environ) | thread_variables(1), AFTER_ATTACH_S)
 
     def prepare(self, python: str, environ: Mapping[str, str], after_s: float) -> None:
         """Have a preloader in a while for what is launched with that interpreter and those variables."""
@@ -334,6 +336,15 @@ class Preloaders:
             log.warning("no preloader for %s: %s", python, error)
             return None
         return made
+
+
+def _of_clients(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of who started this supervisor: a client puts its package before what is in `PYTHONPATH`."""
+    own = str(Path(mission_tui.__file__).resolve().parents[1])
+    entries = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    theirs = os.pathsep.join(entries[1:] if entries[:1] == [own] else entries)
+    rest = {name: value for name, value in environ.items() if name != "PYTHONPATH"}
+    return rest | ({"PYTHONPATH": theirs} if theirs else {})
 
 
 def _may_be_kept(name: str, value: str) -> bool:
