@@ -23,7 +23,7 @@ def test_both_roads_train_the_same_numbers(fleet: Shell, preset: str) -> None:
     assert [handle(fleet, run)["preloaded"] for run in (cold, forked)] == [False, True]
     assert learned(fleet, cold) == learned(fleet, forked)
     assert policies(fleet, cold) == policies(fleet, forked)
-    resumed = fleet("resume", forked, "--set", "run.total_timesteps=12288", timeout_s=60)
+    resumed = fleet("resume", forked, "--set", "run.total_timesteps=12288", "--accept", timeout_s=60)
     assert resumed.returncode == 0, resumed.stderr
     assert fleet("wait", forked, timeout_s=120).returncode == 0
     assert handle(fleet, forked, 2)["preloaded"]
