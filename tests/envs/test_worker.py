@@ -29,7 +29,8 @@ def test_a_worker_imports_neither_torch_nor_another_room() -> None:
     code = (
         "import sys, mission_tui.envs.worker\n"
         "rooms = {name.split('.')[1] for name in sys.modules if name.startswith('mission_tui.')}\n"
-        "sys.exit(repr(rooms) if rooms - {'envs', 'errors', 'forks', 'process_name', 'procfs'} or 'torch' in sys.modules else 0)"
+        "known = {'envs', 'errors', 'forks', 'process_name', 'procfs'}\n"
+        "sys.exit(repr(rooms) if rooms - known or 'torch' in sys.modules else 0)"
     )
     environ = os.environ | {"PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environ, timeout=20)
