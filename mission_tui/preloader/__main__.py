@@ -11,6 +11,7 @@ loaded is changed on disk.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -35,6 +36,7 @@ IDLE_S = 600.0
 LOOK_S = 30.0
 LEAST_FREE_BYTES = 512 << 20
 MESSAGE_BYTES = 1 << 17
+_PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
@@ -43,6 +45,8 @@ def main() -> int:
     channel.set_inheritable(False)
     call_process("preloader", sys.argv[2], brief="preload")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # While it loads it hears nothing: the kernel ends it with the supervisor. Forks are not asked to end with it.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     wanted = _Preloader(channel, room_for_variables()).serve()
     if wanted is None:
         return 0
