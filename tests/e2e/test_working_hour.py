@@ -59,7 +59,7 @@ def test_a_working_hour(sick: Shell) -> None:
         terminal.press("h")
         terminal.shows("Esc back", WAIT_S)
         terminal.shows("every value beside its limits", WAIT_S)
-        terminal.shows("advice end an update early, once", WAIT_S, beside="KL outside the trust region")
+        terminal.shows("advice end an update early, once", WAIT_S, beside="changed the policy too much")
         terminal.press("escape")
         terminal.shows("q leave", WAIT_S)
 
