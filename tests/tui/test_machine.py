@@ -114,6 +114,20 @@ async def test_many_runs_scroll_with_the_cursor_in_sight() -> None:
         await stage.until(lambda: "now│" not in stage.text(), "the tables alone")
 
 
+async def test_the_cursor_stays_in_sight_when_the_window_shrinks() -> None:
+    """A lower terminal has room for fewer runs, and the one under the cursor is among them."""
+    runs = tuple(a_run(f"run-{n:04d}", usage=Usage(10.0 * n, GIB, 4, 1)) for n in range(40))
+    async with staged(a_fleet(runs), (80, 40)) as stage:
+        await stage.press("m")
+        await stage.shows("run-0000")
+        await stage.press("end")
+        await stage.shows(">●run-0039")
+        await stage.pilot.resize_terminal(80, 20)
+        await stage.until(lambda: len(stage.lines()) == 20, "the lower screen")
+        await stage.still()
+        await stage.shows(">●run-0039")
+
+
 async def test_without_gpus_and_without_runs_it_is_calm() -> None:
     """No error, no empty table."""
     async with staged(a_fleet((), gpus=())) as stage:

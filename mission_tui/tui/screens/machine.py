@@ -123,11 +123,9 @@ class MachineScreen(SnapshotScreen, inherit_bindings=False):
             return
         self._at, self._chosen = to, self._runs[to].id
         self.redraw()
-        if to in (0, len(self._runs) - 1):
-            # What stands before the first run and after the last one is seen with them where there is room.
-            body.move("last" if to else "first")
-        if self._cursor is not None:
-            body.reveal(self._cursor)
+        # What stands before the first run and after the last one is seen with them where there is room.
+        end = [0 if to == 0 else -1] if to in (0, len(self._runs) - 1) else []
+        body.reveal(*end, *([] if self._cursor is None else [self._cursor]))
 
     def action_choose(self, run: str) -> None:
         """A run was clicked."""

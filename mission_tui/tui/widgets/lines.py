@@ -173,12 +173,13 @@ class ScrollLines(Lines):
         self._build = build
         self._top = 0
         self._total = 0
+        self._revealed: tuple[int, ...] = ()
 
     def set(self, build: Build, *, keep_place: bool = True) -> None:
         """Show what `build` makes; from the top unless `keep_place`."""
         self._build = build
         if not keep_place:
-            self._top = 0
+            self._top, self._revealed = 0, ()
         self.redraw()
 
     def redraw(self) -> None:
@@ -208,15 +209,30 @@ class ScrollLines(Lines):
 
     def move(self, how: Move) -> None:
         """Scroll as a key asks."""
+        self._revealed = ()
         self._top += rows_by(how, max(1, self.size.height - 1), self._total)
         self.redraw()
 
-    def reveal(self, at: int) -> None:
-        """Scroll as little as brings line `at` into sight."""
-        self._top = min(max(self._top, at - self.size.height + 1), at)
+    def reveal(self, *lines: int) -> None:
+        """Scroll as little as brings them into sight, the last named above all; -1 is the last line of the content.
+
+        They are brought into sight again in another size, until one scrolls: a key may arrive before the layout.
+        """
+        self._revealed = lines
+        self._bring()
         self.redraw()
+
+    def _bring(self) -> None:
+        for line in self._revealed:
+            at = line if line >= 0 else self._total + line
+            self._top = min(max(self._top, at - self.size.height + 1), at)
+
+    def _draw_anew(self) -> None:
+        self._bring()
+        super()._draw_anew()
 
     def wheel(self, by: int) -> None:
         """The wheel scrolls."""
+        self._revealed = ()
         self._top += 3 * by
         self.redraw()
