@@ -54,7 +54,7 @@ LOOKS: dict[str, tuple[tuple[int, int], dict[str, Any], tuple[str, ...], str]] =
     "fleet_ascii": (SMALL, {"environ": {"LC_ALL": "C", "HOME": "/home/ada"}}, (), ">* heavy-3f9a"),
     "empty": (SMALL, {"fleet": a_fleet(())}, (), "1 starts demo"),
     "readonly": (SMALL, {"readonly": True, "fleet": a_fleet(gpus=())}, (), "no GPU"),
-    "fleet_strip": (TALL, {}, (), "rollout  █ update"),
+    "fleet_strip": (TALL, {}, (), "0.018┤"),  # of the chart that is asked for once the cursor has rested
     "machine": (SMALL, {"fleet": BUSY}, ("m",), "rollout  █ update"),
     "machine_tall": (TALL, {"fleet": BUSY}, ("m", "greater_than_sign"), "rollout  █ update"),
     "machine_ascii": (
