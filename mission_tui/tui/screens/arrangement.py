@@ -74,19 +74,18 @@ def arrange(
         return Arrangement(0, rows if beside else below, listed=True, beside=beside)
     needed = -(-live // columns_for(width, live)) * PANE_HEIGHT
     listed = min(rest + 1, _LIST)
-    beside = wide and _fills_a_column(rest, rows - min(needed, rows))
-    chosen = shares.cells("detail", rows, DETAIL_LEAST, PANE_HEIGHT + listed) if detail and not beside else None
+    # A whole pane, and a line that says how many more there are.
+    least = min(needed, PANE_HEIGHT + 1)
+    beside = wide and detail > 0 and _fills_a_column(rest, rows - min(needed, rows))
+    chosen = shares.cells("detail", rows, DETAIL_LEAST, least + listed) if detail and not beside else None
     below = max(detail, listed) if beside else (detail if chosen is None else chosen) + listed
     fitting = max(1, (rows - below) // PANE_HEIGHT) * PANE_HEIGHT
-    shown = needed
-    if needed > rows - below:
-        # A whole pane, and a line that says how many more there are.
-        shown = max(min(fitting + 1, rows - below), min(needed, PANE_HEIGHT + 1))
+    shown = needed if needed <= rows - below else max(min(fitting + 1, rows - below), least)
     left = rows - shown
     if not beside and chosen is not None:
-        return Arrangement(shown, chosen, listed=True, others=PANE_HEIGHT + listed)
+        return Arrangement(shown, chosen, listed=True, others=least + listed)
     below = left if beside else _grown(detail, left, rest, whole=wide)
-    return Arrangement(shown, below, listed=True, beside=beside, others=PANE_HEIGHT + listed)
+    return Arrangement(shown, below, listed=True, beside=beside, others=least + listed)
 
 
 def wants_panes(width: int, panes: bool | None) -> bool:
