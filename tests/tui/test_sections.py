@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
 from textual.strip import Strip
 
@@ -38,6 +39,12 @@ def test_learn_draws_a_chart_where_there_is_room() -> None:
     assert "return     12.4 ▁▁▂" in text(learn(LIVE[0], None, 80, 6, NOW))
     shown = text(learn(LIVE[0], None, 80, 14, NOW))
     assert all(words in shown for words in ("best 12.9 at 11.4M", "goal 14 in 1-3h", "┤", "10M"))
+
+
+@pytest.mark.parametrize("width", range(2, 40))
+def test_learn_draws_no_chart_where_its_axis_takes_all_the_width(width: int) -> None:
+    """A terminal that is being resized may have any."""
+    assert len(learn(LIVE[0], None, width, 14, NOW)) <= 14
 
 
 def test_learn_says_both_phases_or_neither() -> None:

@@ -176,6 +176,8 @@ def _chart(content: Content, width: int, height: int) -> list[Strip]:
     scene = replace(scene, sided=[replace(it, scale=steady(it.scale)) for it in scene.sided])
     axis = BELOW if height >= _CHART_LEAST + BELOW else 0
     frame = frame_for(width - 1, height - 1 - axis + BELOW, steady_reach(*reach), ["left"])
+    if frame.columns < 2:
+        return []
     drawn = picture(scene, frame, painted(scene, frame))
     blank = Strip.blank(width)
     drawn = [strip.adjust_cell_length(width) for strip in drawn[: height - 1]]
