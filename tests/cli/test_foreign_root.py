@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -118,6 +119,8 @@ LOOKS: tuple[tuple[str, ...], ...] = (
     ("--readonly", "findings", RUN),
     ("--readonly", "findings", RUN, "--replay"),
     ("--readonly", "compare", RUN, OTHER),
+    ("--readonly", "report", RUN, "--html", f"{EVIL_NAME}.html"),
+    ("--readonly", "screenshot", RUN, "--out", f"{EVIL_NAME}.svg", "--size", "80x24"),
     ("--readonly", "wait", RUN),
     ("judge", f"runs/{RUN}"),
     ("presets",),
@@ -148,12 +151,18 @@ MISTAKES: tuple[tuple[str, ...], ...] = (
     ("launch", "mine", "-n", EVIL),
     ("top", "--csv", "--last", EVIL),
     ("import-run", EVIL, "--logs-only"),
+    ("report", EVIL, "--html", f"{EVIL_NAME}.html"),
+    ("report", RUN, "--html", f"no {EVIL_NAME}/{EVIL_NAME}.html"),
+    ("screenshot", "--out", EVIL_NAME),
+    ("screenshot", "--out", f"no {EVIL_NAME}/all.svg"),
+    ("screenshot", "--out", "all.svg", "--size", EVIL),
+    ("serve", "--port", EVIL),
 )
 
 
 def test_every_verb_that_looks_is_tried() -> None:
-    """A new one is added to the list above; replay without `--json` is the screen."""
-    assert set(looking()) - {"replay"} <= {word for words in LOOKS for word in words}
+    """A new one is added to the list above; replay without `--json` is the screen, and serve has a test below."""
+    assert set(looking()) - {"replay", "serve"} <= {word for words in LOOKS for word in words}
 
 
 @pytest.mark.timeout(60)
@@ -186,6 +195,22 @@ def test_no_document_holds_a_raw_control(
         assert json.dumps(EVIL) in json.dumps(json.loads(out))
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+def test_serve_says_no_control(
+    as_json: bool, hostile: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It names the runs root beside the address, and then waits for browsers; here without its extra, and for none."""
+    bound = SimpleNamespace(getsockname=lambda: ("127.0.0.1", 8765))
+    server = SimpleNamespace(
+        HOST="127.0.0.1", ScreenServer=lambda *_: None, listening=lambda _: bound, serve=lambda *_: None
+    )
+    monkeypatch.setitem(sys.modules, "mission_tui.web.server", server)
+    assert main(["serve", "--port", "0", *(["--json"] if as_json else [])]) == 0
+    out, err = capfd.readouterr()
+    assert hostile.name[:5] in out
+    assert (controls(out), controls(err)) == (set(), set())
+
+
 def written(words: tuple[str, ...], folder: Path) -> bytes:
     """All that the command writes to a terminal."""
     environ = dict(os.environ) | {"TERM": "xterm-256color", "OMP_NUM_THREADS": "1"}
@@ -212,7 +237,17 @@ def written(words: tuple[str, ...], folder: Path) -> bytes:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "words",
-    [LOOKS[0], LOOKS[2], LOOKS[4], LOOKS[8], LOOKS[10], LOOKS[11], ("doctor",), ("presets",), MISTAKES[0]],
+    [
+        LOOKS[0],
+        LOOKS[2],
+        LOOKS[4],
+        LOOKS[8],
+        LOOKS[10],
+        ("--readonly", "wait", RUN),
+        ("doctor",),
+        ("presets",),
+        MISTAKES[0],
+    ],
     ids=lambda words: " ".join(words).encode().hex()[:24],
 )
 def test_on_a_terminal_only_colours_of_our_own_are_written(words: tuple[str, ...], hostile: Path) -> None:
