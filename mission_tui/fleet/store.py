@@ -248,6 +248,11 @@ class Store:
         self._touch(run_id)
         self._bound_memory(run)
 
+    def scan_whole(self, run_id: str, records: Iterable[MetricRecord]) -> None:
+        """Know the return of a whole run by all of its `metrics.jsonl`, and keep no more rows than are kept."""
+        self._runs[run_id].scan_whole(records)
+        self._touch(run_id)
+
     def history(
         self, run_id: str, series: Sequence[str], from_update: int = 0, to_update: int | None = None, points: int = 500
     ) -> Thinned:

@@ -195,10 +195,22 @@ class RunHistory:
         if metrics.seq >= self.metrics.seq:
             self.metrics = metrics
 
+    def scan_whole(self, records: Iterable[MetricRecord]) -> None:
+        """Know course, best and goal by `records`, the whole of `metrics.jsonl`, of which no more than the newest rows
+        and the series of a sparkline were folded in."""
+        whole = MetricsState()
+        for record in records:
+            fold_record(whole, record)
+        self.metrics.reward_threshold = whole.reward_threshold
+        self.metrics.view_parts = None
+        self.metrics.scan = whole.scanned(self.goal)
+        self.metrics.scan.whole = True
+
     def forget_rows(self) -> None:
         """Keep only the rows that a snapshot shows."""
         if len(self.metrics.columns) > POINTS:
-            self.metrics.scanned(self.goal).whole = self.metrics.complete
+            scan = self.metrics.scanned(self.goal)
+            scan.whole = scan.whole or self.metrics.complete
             self.metrics.columns.keep_last(POINTS)
             self.metrics.complete = False
 

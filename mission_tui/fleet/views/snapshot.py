@@ -215,7 +215,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     are what its newest attempt should have done, or should have been done for it, and has not been made good since.
     `checkpoint_t`: when `last_checkpoint` was saved.
     `eta_s` lies between `eta_low_s` and `eta_high_s`. `course` is the return from the first update on, `best` its best;
-    both are None for a run that is over and was not read whole since the supervisor began. `task`: what it trains on.
+    both are None for a run that was over when the supervisor began and has more rows than were read then, until all of
+    them are. `task`: what it trains on.
     `moments` are the last times that it was held, ended or went on.
     `trials` are the newest of its own; `branch_of` says of which trial of another run it is a branch.
     """

@@ -51,7 +51,7 @@ from mission_tui.supervisor.runs.run_on_disk import (
     read_run,
     read_specs,
     reading_run,
-    shown_rows,
+    show_end,
     unreadable_facts,
     why_unreadable,
 )
@@ -159,7 +159,7 @@ def _loading(core: Core, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
         return
     for make in _mending(found):
         _append(core, found, make)
-    core.store.apply_all(run_id, shown_rows(records))
+    show_end(core.store, run_id, records)
     known = core.store.run(run_id)
     if known.journal.peak is not None and known.spec is not None:
         core.machine.peaks.add(known.spec, known.journal.peak, known.journal.ended_t or 0.0)
@@ -247,7 +247,7 @@ def _knowing(core: Core, found: RunOnDisk) -> Generator[None, None, tuple[Spec |
 def _show_foreign(runs: Runs, found: RunOnDisk, records: list[MetricRecord], why: str) -> None:
     """Know what is not ours: its files are read and nothing more; what is wrong with them is not written there."""
     run_id = found.dir.id
-    runs.store.apply_all(run_id, shown_rows(records))
+    show_end(runs.store, run_id, records)
     if found.damage:
         runs.store.apply(run_id, FlagSeen("damaged", raised=True))
     runs.store.apply(run_id, ForeignSeen(why))

@@ -41,7 +41,7 @@ from mission_tui.supervisor.runs.run_on_disk import (
     newest_attempt,
     read_specs,
     reading_run,
-    shown_rows,
+    show_end,
     unreadable_facts,
     why_unreadable,
 )
@@ -196,7 +196,7 @@ class ReadonlyFleet:
         self.store.add_run(run_id, str(found.dir.path), read_specs(found)[1])
         yield from applying(self.store, run_id, found.events)
         try:
-            self.store.apply_all(run_id, shown_rows(read_newest(found.dir.metrics, MetricRecord, newest_bytes)))
+            show_end(self.store, run_id, read_newest(found.dir.metrics, MetricRecord, newest_bytes))
         except OSError as error:
             found.damage[found.dir.metrics.name] = str(error)
         if found.damage:

@@ -41,6 +41,7 @@ from mission_tui.fleet.history.classify import ExitFacts
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.store import Store
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import SERIES
 from mission_tui.records.files.given_files import LARGEST_BYTES
@@ -200,6 +201,14 @@ def _sealed_spec(run: RunDir, attempt: int, sealed: Mapping[str, bytes]) -> Spec
     name = own if own in sealed else "spec.toml"
     raw = sealed.get(name, b"")
     return parse_spec(raw, run.path / name) if 0 < len(raw) <= LARGEST_BYTES else None
+
+
+def show_end(store: Store, run_id: str, newest: list[MetricRecord]) -> None:
+    """Have `store` know an ended run by the `newest` of its metrics. Where those are all of them, it also knows the
+    return from the first update on."""
+    store.apply_all(run_id, shown_rows(newest))
+    if newest and newest[0].seq == 1:
+        store.scan_whole(run_id, newest)
 
 
 def shown_rows(records: list[MetricRecord]) -> Iterator[MetricRecord]:
