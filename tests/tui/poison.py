@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from msgspec import Struct
 
+from mission_tui.fleet.history.course import Course
 from tests.tui.fleets import NOW
 
 __all__ = ["Poison"]
@@ -82,6 +83,8 @@ class Poison:
             return tuple(self._made(each, name, depth + 1) for each in kinds)
         if origin is dict:
             return {self._text(): self._made(inner[1], name, depth + 1) for _ in range(self._luck.randrange(3))}
+        if hint is Course:
+            return self._made_course(_hints(hint)["low"])
         if isinstance(hint, type) and issubclass(hint, Struct):
             hints = _hints(hint)
             return hint(**{each: self._made(hints[each], each, depth + 1) for each in hint.__struct_fields__})
@@ -92,6 +95,12 @@ class Poison:
         if hint is float:
             return NOW - self._luck.randrange(9000) if name in ("t", "due_t") or name.endswith("_t") else 0.37
         return self._text()
+
+    def _made_course(self, hint: Any) -> Course:
+        # Its ends are two columns of one table: as many of the one as of the other, and at least a row in each.
+        many, end = self._luck.randrange(3), get_args(hint)[0]
+        low, high = (tuple(self._made(end, name) for _ in range(many)) for name in ("low", "high"))
+        return Course(self._luck.choice((1, 7, 4096, 1 << 33)), low, high)
 
 
 def _free(hint: Any) -> bool:
