@@ -15,6 +15,7 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate
 from textual.strip import Strip
 
+from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.textual_fixes.cell_diff import CellDiff, Pen
 from tests.tui.fleets import LIVE, a_fleet
 from tests.tui.stage import Stage, staged
@@ -131,6 +132,14 @@ class Copyist:
         assert self.paper.cells() == fresh.cells()
 
 
+async def rested(stage: Stage) -> None:
+    """Wait until the charts are drawn that the cursor's rest asks for: they are news whenever they come."""
+    fleet = stage.screen
+    assert isinstance(fleet, FleetScreen)
+    await stage.until(lambda: fleet._rested)
+    await stage.still()
+
+
 @pytest.mark.slow
 async def test_changes_add_up_to_the_whole_picture() -> None:
     """Numbers, wide names, keys, toasts and screens over the fleet: what was written by parts is the picture."""
@@ -150,6 +159,7 @@ async def test_changes_add_up_to_the_whole_picture() -> None:
 async def test_what_stands_there_is_not_written_again() -> None:
     """A screen that Textual paints once more, all of it or by widgets, costs nothing unless the terminal was wiped."""
     async with staged(size=(WIDTH, HEIGHT)) as stage:
+        await rested(stage)
         copyist = Copyist(stage)
         stage.screen.refresh()
         await stage.still()
@@ -196,6 +206,7 @@ def test_a_chop_of_which_a_part_was_written_is_not_taken_for_known() -> None:
 async def test_a_changed_number_costs_a_few_bytes() -> None:
     """A speed that changes in a pane at the right is not paid for with the panes at its left."""
     async with staged(a_fleet(LIVE[:2]), size=(WIDTH, HEIGHT)) as stage:
+        await rested(stage)
         copyist = Copyist(stage)
         await stage.arrive(a_fleet((LIVE[0], structs.replace(LIVE[1], steps_per_s=7.0)), revision=2))
         copyist.check()

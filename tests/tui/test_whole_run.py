@@ -22,6 +22,7 @@ from mission_tui.tui.plot.curve import set_word
 from mission_tui.tui.plot.frame import frame_for
 from mission_tui.tui.plot.picture import painted, picture
 from mission_tui.tui.plot.scale import Scale, scale_of, steady, steady_reach
+from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.state.ghost import ghost_of, turn_ghost
 from mission_tui.tui.state.log_tail import LogTail
 from mission_tui.tui.state.preferences import ChartSettings
@@ -192,6 +193,22 @@ async def test_a_chart_asks_for_no_more_points_than_there_are_dots() -> None:
         await stage.shows("return over timesteps")
         asked = [it.points for it in stage.client.asked_for(GetHistory) if it.series == (RETURN,)]
         assert asked[-1] < 2 * 120
+
+
+async def test_the_list_below_the_screen_of_a_run_asks_for_no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its charts are asked for when they are seen again."""
+    monkeypatch.setattr("mission_tui.tui.screens.fleet._REST_S", 3600.0)
+    async with staged(a_fleet((a_run("long", update=20_000, course=None),)), size=(120, 40)) as stage:
+        fleet = stage.screen
+        assert isinstance(fleet, FleetScreen)
+        await stage.press("enter")
+        await stage.shows("return over timesteps")
+        before = len(stage.client.asked_for(GetHistory))
+        fleet._rest(fleet._rests_on)
+        await stage.still()
+        assert len(stage.client.asked_for(GetHistory)) == before
+        await stage.press("escape")
+        await stage.until(lambda: len(stage.client.asked_for(GetHistory)) > before)
 
 
 def test_ranges_and_goals_are_said_in_few_words() -> None:

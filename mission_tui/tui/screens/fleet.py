@@ -99,6 +99,11 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         # Every line has its words, and finds its size when it is painted: the first layout is the first picture.
         self.drawn = bool(self.app.size)
 
+    def on_screen_resume(self) -> None:
+        """What lay over it is gone: ask for the charts that were not seen."""
+        if self._composed:
+            self._draw_detail()
+
     def chosen(self) -> RunView | None:
         """The run under the cursor."""
         return self.view_state.view
@@ -237,12 +242,15 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
                 data.history[RETURN], self._held = first, (known, self.now)
 
     def _ask_curves(self, view: RunView) -> None:
-        """Ask for what the charts of the detail need, once the cursor has rested: of an ended run it is in a file."""
+        """Ask for what the charts of the detail need, once the cursor has rested: of an ended run it is in a file.
+
+        Nothing is asked for below the screen of a run, which asks for itself.
+        """
         if self._rests_on != view.id:
             self._rests_on, wanted = view.id, view.id
             self._rested = False
             self.set_timer(_REST_S, lambda: self._rest(wanted))
-        if not self._rested or not view.update:
+        if not self._rested or not view.update or self._app_context.shown is not self:
             return
         size, runs = self.query_one(Detail).size, () if self.snapshot is None else self.snapshot.runs
         points, word = max(40, 2 * size.width), self._app_context.chart.ghost
