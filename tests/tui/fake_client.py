@@ -122,7 +122,7 @@ class FakeClient:
             picture="\n".join(["o" * (step % 20) + "@", "-" * 20, f"step {step}"]),
             drawn="state",
             checkpoint=name,
-            timesteps=int(name),
+            timesteps=int(name) if name.isdecimal() else 0,
             seed=seed,
             step=step,
             episode_return=float(step),
