@@ -135,6 +135,9 @@ def test_it_looks_as_recorded(look: str, snap_compare: SnapCompare, utc: None) -
         await pilot.pause()
         await stage.press(*keys)
         await stage.shows(ready)
+        # What is laid out by what else is there is settled with the next snapshot, which comes every second.
+        assert app.app_context.snapshot is not None
+        await stage.arrive(app.app_context.snapshot)
         await pilot.pause()
         assert not of or seen_on(stage.screen) == of
 
