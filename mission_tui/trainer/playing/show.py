@@ -18,6 +18,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
+from mission_tui.envs.state_pictures import can_draw, picture_of_state
 from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.fleet.views.episode_picture import Canvas
@@ -61,7 +62,7 @@ def _show(parsed: argparse.Namespace, say: Say) -> None:
     canvas = msgspec.json.decode(parsed.canvas, type=Canvas)
     run_dir = RunDir(parsed.run_dir.resolve())
     loaded, trained, rules = subject(run_dir, parsed.checkpoint)
-    spec = _drawing(trained, rules)
+    spec, mode = _drawing(trained, rules)
     vec = build_vec_env(spec, rules).vec
     try:
         act, seen = actor(parsed, spec, vec, loaded)
@@ -69,7 +70,7 @@ def _show(parsed: argparse.Namespace, say: Say) -> None:
         observations, starts, steps = seen.reset(), np.ones(1, dtype=bool), 0
         drawn_s = time.monotonic()
         while True:
-            say({"frame": _picture(vec, canvas), "step": steps})
+            say({"frame": _picture(vec, mode, canvas), "step": steps})
             drawn_s = _wait_until(drawn_s + 1.0 / canvas.fps)
             observations, _, starts, infos = seen.step(act(observations, starts))
             steps += 1
@@ -78,36 +79,45 @@ def _show(parsed: argparse.Namespace, say: Say) -> None:
     finally:
         vec.close()
     last = infos[0]
-    result = {"run": run_dir.id, "checkpoint": loaded.manifest.name, "mode": spec.env.kwargs["render_mode"]}
+    result: dict[str, Any] = {"run": run_dir.id, "checkpoint": loaded.manifest.name, "mode": mode}
     result |= {"return": float(last["episode"]["r"]), "steps": int(last["episode"]["l"]), "outcome": outcome_of(last)}
     say({"result": result | {"seed": parsed.seed}})
 
 
-def _drawing(trained: Spec, rules: Path) -> Spec:
-    """`trained` on one environment in this process that draws. Raises `PresetError` for one that cannot."""
+def _drawing(trained: Spec, rules: Path) -> tuple[Spec, str]:
+    """`trained` on one environment in this process that draws, and how. Raises `PresetError` for one that cannot.
+
+    One whose state can be drawn needs no package for its pixels.
+    """
     env = structs.replace(trained.env, vec="inline", n_envs=1, n_workers=None)
-    modes = _modes(env, rules)
+    modes, has_state = _modes(env, rules)
     mode = next((mode for mode in _MODES if mode in modes), None)
+    if has_state and mode != "ansi":
+        kwargs = {name: value for name, value in env.kwargs.items() if name != "render_mode"}
+        return structs.replace(trained, env=structs.replace(env, kwargs=kwargs)), "state"
     if mode is None:
         raise PresetError(
             f"'{env.id}' draws neither text (ansi) nor frames (rgb_array): its render modes are "
             f"{', '.join(modes) or 'none'}"
         )
-    return structs.replace(trained, env=structs.replace(env, kwargs={**env.kwargs, "render_mode": mode}))
+    return structs.replace(trained, env=structs.replace(env, kwargs={**env.kwargs, "render_mode": mode})), mode
 
 
-def _modes(env: EnvSpec, rules: Path) -> list[str]:
+def _modes(env: EnvSpec, rules: Path) -> tuple[list[str], bool]:
     made = EnvMaker(env, rules)()
     try:
-        said = made.metadata.get("render_modes", ())
+        said, has_state = made.metadata.get("render_modes", ()), can_draw(made.unwrapped)
     finally:
         made.close()
-    return [str(mode)[:40] for mode in said] if isinstance(said, list | tuple | set | frozenset) else []
+    known = isinstance(said, list | tuple | set | frozenset)
+    return [str(mode)[:40] for mode in said] if known else [], has_state
 
 
-def _picture(vec: VecEnv, canvas: Canvas) -> str:
+def _picture(vec: VecEnv, mode: str, canvas: Canvas) -> str:
     """What the environment shows now. Raises `EnvError` when it cannot."""
     try:
+        if mode == "state":
+            return picture_of_state(vec.get_attr("unwrapped")[0], canvas.columns, canvas.lines)
         drawn: Any = vec.env_method("render")[0]
         if isinstance(drawn, list):
             drawn = drawn[-1]

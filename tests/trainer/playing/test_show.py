@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,18 @@ def test_it_is_the_episode_that_an_evaluation_plays(tmp_path: Path, capfd: pytes
     (run_dir.snapshot / "rules.toml").write_bytes(b"edited")
     code, lines = shown(capfd, str(run_dir.path), "--checkpoint", name)
     assert (code, "has changed since the run was trained" in lines[-1]["error"]) == (1, True)
+
+
+def test_what_has_a_state_to_draw_needs_no_package_for_pixels(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CartPole without pygame: a cart and its pole in characters, another picture each step."""
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    run_dir, name = trained(tmp_path / "run", run=BRIEF)
+    code, lines = shown(capfd, str(run_dir.path), "--checkpoint", name)
+    assert (code, lines[-1]["result"]["mode"]) == (0, "state")
+    assert "pole +" in lines[0]["frame"] or "pole -" in lines[0]["frame"]
+    assert len({line["frame"] for line in lines[:-1]}) > 1
 
 
 def test_an_environment_that_draws_nothing_is_refused_by_its_modes(
