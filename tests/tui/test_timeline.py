@@ -13,6 +13,7 @@ from mission_tui.fleet.strips.strip import GpuTrack, Lane, Span, StateInterval, 
 from mission_tui.ipc.replies import Refused, StripReply
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.tui.drawing.glyphs import to_ascii
+from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.state.timeline import LaneState, TimelineQuery
 from mission_tui.tui.widgets.lines import differences
 from mission_tui.tui.widgets.timeline import LABEL, TAIL, phase_cell, timeline
@@ -273,6 +274,10 @@ async def test_a_snapshot_alone_cuts_no_columns(monkeypatch: pytest.MonkeyPatch)
     """Snapshots come four times a second, and what the strip says changes with its answers only."""
     async with staged(size=LARGE) as stage:
         await stage.shows("last 5m")
+        fleet = stage.screen
+        assert isinstance(fleet, FleetScreen)
+        # The charts that the cursor's rest asks for may take rows of the strip.
+        await stage.until(lambda: fleet._rested)
         await stage.still()
         asked, cut = len(stage.client.asked_for(GetStrip)), []
 
