@@ -92,6 +92,7 @@ class _Preloader:
         self._channel = channel
         self._room = room
         self._short: dict[int, int] = {}
+        self._retired = False
         self._wanted_at = time.monotonic()
 
     def serve(self) -> Wanted | None:
@@ -108,7 +109,7 @@ class _Preloader:
             return None
         self._say({"ready": True, "read": read, "room": self._room})
         self._wanted_at = time.monotonic()
-        while True:
+        while self._short or not self._retired:
             watched: list[Any] = [self._channel, *self._short]
             if self._channel not in select.select(watched, [], [], LOOK_S)[0]:
                 self._reap()
@@ -121,8 +122,12 @@ class _Preloader:
                 return None
             self._wanted_at = time.monotonic()
             if path := changed(loaded):
+                # Nothing is forked any more; it stays for those whose end only it can tell.
+                self._retired = True
                 self._say({"over": f"{path} is not what it was when it was loaded"})
-                return None
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                continue
             asked, (go, *streams) = json.loads(message), descriptors
             if self._forked(asked) == 0:
                 self._channel.close()
@@ -131,6 +136,7 @@ class _Preloader:
                 return asked, go, streams
             for descriptor in descriptors:
                 os.close(descriptor)
+        return None
 
     def _forked(self, asked: Mapping[str, object]) -> int:
         pid = os.fork()

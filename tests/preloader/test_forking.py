@@ -237,20 +237,20 @@ async def test_it_waits_in_one_thread_without_locks_or_files(preloaders: Preload
     assert "preloader of tests" in " ".join(process.cmdline())
     assert not any("PADDING" in name for name in process.environ())
     process.send_signal(signal.SIGINT)  # somebody's Ctrl-C is not meant for it
-    await asyncio.sleep(0.1)
-    assert process.is_running()
+    assert (await carried_out(Keepers(preloaders), tmp_path, ordered(tmp_path, 2)))[0].preloaded
+    assert preloaders.pids() == [pid]
 
 
-async def heard(cwd: Path, leave_with: str, limit_s: float = 20.0) -> list[object]:
-    """What a short process says, and how that ends."""
+async def heard(cwd: Path, leave_with: str, limit_s: float = 20.0, said: list[object] | None = None) -> list[object]:
+    """What a short process says, as it comes in `said`, and how that ends."""
     task = Task(
         (*module_words("tests.preloader.short"), "a word"), str(cwd), BASE | {"LEAVE_WITH": leave_with}, b"a question"
     )
-    said: list[object] = []
+    said = [] if said is None else said
     try:
         async with aclosing(run_task(task, limit_s)) as hearing:
             async for each in hearing:
-                said.append(each)  # noqa: PERF401 - what was said before it failed counts
+                said.append(each)
     except TaskError as error:
         said.append(str(error))
     return said
@@ -289,10 +289,32 @@ async def test_a_short_process_ends_with_its_time_and_with_its_preloader(
     monkeypatch.setattr(tasks, "forking", preloaders)
     *_, last = await heard(tmp_path, "never", 1.0)
     assert str(last).endswith("did not answer within 1 s and was ended")
-    hearing = asyncio.create_task(heard(tmp_path, "never"))
-    await asyncio.sleep(0.5)
+    said: list[object] = []
+    hearing = asyncio.create_task(heard(tmp_path, "never", said=said))
+    await until(lambda: len(said) == 2)
     (preloader,) = preloaders.pids()
     os.kill(preloader, signal.SIGKILL)
-    *said, last = await hearing
-    assert len(said) == 2
+    last = (await hearing)[-1]
     assert str(last).endswith("ended with exit code 1: a last word")
+
+
+async def test_a_preloader_that_is_replaced_stays_for_its_short_processes(
+    preloaders: Preloaders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A launch with other variables must not end the evaluation that another preloader's fork plays."""
+    keepers = Keepers(preloaders)
+    await carried_out(keepers, tmp_path, ordered(tmp_path))
+    (first,) = preloaders.pids()
+    monkeypatch.setattr(tasks, "forking", preloaders)
+    said: list[object] = []
+    hearing = asyncio.create_task(heard(tmp_path, "never", 6.0, said))
+    await until(lambda: len(said) == 2)
+    order = ordered(tmp_path, 2)
+    order.env["OMP_NUM_THREADS"] = "2"
+    write_launch(RunDir(tmp_path).attempt(2).launch, order)
+    assert (await carried_out(keepers, tmp_path, order))[0].preloaded
+    assert preloaders.pids() != [first]
+    assert psutil.pid_exists(first)
+    assert not hearing.done()
+    assert str((await hearing)[-1]).endswith("did not answer within 6 s and was ended")
+    await until(lambda: not psutil.pid_exists(first))

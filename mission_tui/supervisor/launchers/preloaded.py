@@ -67,7 +67,7 @@ class Preloader:
     def __init__(self, python: str, environ: Mapping[str, str], name: str) -> None:
         """Start it. Raises `OSError`."""
         self.python, self._environ = python, dict(environ)
-        self.over = ""
+        self.over = self.retired = ""
         self._read: frozenset[str] | None = None
         self._room = 0
         self._tasks: dict[int, _ForkedTask] = {}
@@ -90,12 +90,12 @@ class Preloader:
 
     @property
     def ready(self) -> bool:
-        return self._read is not None and not self.over
+        return self._read is not None and not self.over and not self.retired
 
     def objection(self, environ: Mapping[str, str]) -> str:
         """Why what has these variables cannot be forked off this process; empty if it can."""
-        if self.over:
-            return f"the preloader has ended: {self.over}"
+        if why := self.over or self.retired:
+            return f"the preloader has ended: {why}"
         if self._read is None:
             return "the preloader is loading"
         if differing := self.differing(environ):
@@ -115,14 +115,16 @@ class Preloader:
 
     def fork_task(self, task: Task, on_exit: Callable[[int], None], stdin: int, stderr: int) -> Running:
         """The short process of `task`. Raises `NotPreloadedError`."""
+        umask = None if task.limits is None or task.limits.umask is None else task.limits.umask & 0o777
+        words = {"argv": list(task.argv), "cwd": task.cwd, "environ": dict(task.environ), "umask": umask}
+        if len(json.dumps(words)) > MOST_WORDS:
+            raise NotPreloadedError("its words and variables are too long for one message")
         asks = None
         if stdin == subprocess.PIPE:
             stdin, writing = os.pipe2(os.O_CLOEXEC)
             asks = os.fdopen(writing, "wb")
         reading, stdout = os.pipe2(os.O_CLOEXEC)
         says = os.fdopen(reading, "rb", buffering=0)
-        umask = None if task.limits is None or task.limits.umask is None else task.limits.umask & 0o777
-        words = {"argv": list(task.argv), "cwd": task.cwd, "environ": dict(task.environ), "umask": umask}
         try:
             process = self._fork(words, [stdin, stdout, stderr], task.limits)
         except NotPreloadedError:
@@ -140,8 +142,8 @@ class Preloader:
     def _fork(
         self, words: Mapping[str, object], streams: Sequence[int], limits: ProcessLimits | None = None
     ) -> Process:
-        """What is asked for, held. Raises `NotPreloadedError`, and is over then: one that hangs must not wake up later
-        and fork what was started anew meanwhile.
+        """What is asked for, held. Raises `NotPreloadedError`, and forks nothing any more then: one that hangs must not
+        wake up later and fork what was started anew meanwhile.
         """
         go, gone = os.pipe2(os.O_CLOEXEC)
         try:
@@ -155,12 +157,13 @@ class Preloader:
                 os.write(gone, b"g")
                 return process
             why = str(answer.get("over", "its fork ended at once"))
+            self.retire(why)
         except (OSError, ValueError) as error:
             why = f"it did not answer: {error}"
+            self.end(why)
         finally:
             os.close(go)
             os.close(gone)
-        self.end(why)
         raise NotPreloadedError(f"the preloader has ended: {why}")
 
     def _answer(self) -> dict[str, Any]:
@@ -180,6 +183,8 @@ class Preloader:
         if (task := self._tasks.pop(int(said["exit"]), None)) is not None:
             # Never from inside a request for another fork.
             self._loop.call_soon(task.ended, int(said["code"]))
+            if self.retired and not self._tasks:
+                self._loop.call_soon(self.end, self.retired)
 
     def wait(self) -> None:
         """Until it is ready or over; the loop stands still meanwhile."""
@@ -204,11 +209,19 @@ class Preloader:
         elif said.get("ready"):
             self._read, self._room = frozenset(said["read"]), int(said["room"])
             self._patience.cancel()
+        elif message:
+            self.retire(str(said["over"]))
         else:
-            self.end(str(said.get("over")))
+            self.end(str(said["over"]))
 
     def _ended(self, code: int) -> None:
         self.end(f"it ended with code {code}")
+
+    def retire(self, why: str) -> None:
+        """Fork nothing any more, and be over as soon as the short processes are whose end only it can tell."""
+        self.retired = why
+        if not self._tasks:
+            self.end(why)
 
     def end(self, why: str) -> None:
         """Be over, and see it gone: one that hangs must not wake up later and fork what was started anew meanwhile."""
@@ -290,7 +303,7 @@ class Preloaders:
             return None
         # These processes cap their threads themselves, to the number that was loaded with.
         environ = {**thread_variables(1), **task.environ}
-        if preloader.objection(environ) or len(str(environ)) > MOST_WORDS:
+        if preloader.objection(environ):
             return None
         with suppress(NotPreloadedError):
             return preloader.fork_task(task, on_exit, stdin, stderr)
@@ -305,7 +318,12 @@ class Preloaders:
         if self.mode == "0":
             return
         there = self._by_python.get(python)
-        if there is not None and not there.over and not (there.ready and there.differing(environ)):
+        if (
+            there is not None
+            and not there.over
+            and not there.retired
+            and not (there.ready and there.differing(environ))
+        ):
             return
         loop = asyncio.get_running_loop()
         if loop.time() - self._began.get(python, float("-inf")) >= AGAIN_S:
@@ -328,7 +346,7 @@ class Preloaders:
         if memory is not None and memory.available < LEAST_FREE_BYTES:
             return None
         if (before := self._by_python.get(python)) is not None:
-            before.end("another one takes its place")
+            before.retire("another one takes its place")
         kept = {name: value for name, value in environ.items() if _may_be_kept(name, value)}
         try:
             made = self._by_python[python] = Preloader(python, kept, self._name)
