@@ -42,6 +42,22 @@ class Account:
         finite = [value for _, value in self.returns if math.isfinite(value)]
         return max(finite, default=None)
 
+    @property
+    def stories(self) -> list[dict[str, Any]]:
+        """The findings with each symptom left out that stands under its cause, which is as grave as they are."""
+        told = []
+        for finding in self.findings.values():
+            cause = self.findings.get(finding.get("part_of", ""))
+            if cause is None or not (cause["state"] == "open" or finding["state"] == "cleared"):
+                below = [
+                    it
+                    for it in self.findings.values()
+                    if it.get("part_of") == finding["id"] and it["state"] == finding["state"]
+                ]
+                severities = {it["severity"] for it in (finding, *below)}
+                told.append({**finding, "grave": severities != {"info"}})
+        return told
+
 
 def accounts(root: Path) -> dict[str, Account]:
     """Every run of the root by its name."""

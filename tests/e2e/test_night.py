@@ -195,9 +195,7 @@ def happened(found: dict[str, Account], since_t: float, until_t: float) -> dict[
         "restarts": sum(within(t) for it in found.values() for t in it.restarts),
         "reboots": sum(within(t) for it in found.values() for t in it.reboots),
         "findings": sum(
-            within(finding["first_t"]) and finding["severity"] != "info"
-            for it in found.values()
-            for finding in it.findings.values()
+            within(finding["first_t"]) and finding["grave"] for it in found.values() for finding in it.stories
         ),
     }
     return {name: count for name, count in counts.items() if count}

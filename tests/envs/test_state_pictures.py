@@ -41,8 +41,11 @@ def columns_of(text: str) -> list[int]:
 
 @pytest.mark.parametrize("env_id", DRAWN)
 @pytest.mark.parametrize(("columns", "lines"), [(38, 18), (100, 40), (20, 8)])
-def test_each_is_drawn_within_its_room_and_without_pygame(env_id: str, columns: int, lines: int) -> None:
-    """From the environment itself, after a few steps; its state is only read."""
+def test_each_is_drawn_within_its_room_and_without_pygame(
+    env_id: str, columns: int, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the environment itself, after a few steps; its state is only read, and pygame cannot be imported."""
+    monkeypatch.setitem(sys.modules, "pygame", None)
     env = gymnasium.make(env_id)
     env.reset(seed=3)
     env.action_space.seed(3)
@@ -54,7 +57,6 @@ def test_each_is_drawn_within_its_room_and_without_pygame(env_id: str, columns: 
     rows = drawn.split("\n")
     assert (max(map(len, rows)) <= columns, len(rows) <= max(lines, 8), drawn.strip() != "") == (True, True, True)
     assert picture_of_state(inner, columns, lines) == drawn
-    assert "pygame" not in sys.modules
 
 
 def test_another_environment_is_not_taken_for_one_of_them() -> None:
