@@ -18,7 +18,7 @@ from mission_tui.procfs import boot_id, read_stat
 from mission_tui.records.runs.attempt import Identity, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.following.follow import Follower
-from mission_tui.trainer.following.own_files import made_at
+from mission_tui.trainer.following.logs import made_at
 from tests.report.conftest import Desk
 from tests.waiting import until
 

@@ -27,8 +27,7 @@ from mission_tui.records.files.atomic import write_atomic
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.following.logs import FollowedLogs
-from mission_tui.trainer.following.own_files import OwnFiles
+from mission_tui.trainer.following.logs import FollowedLogs, OwnFiles
 from mission_tui.trainer.following.reported import Reported
 from mission_tui.trainer.following.rows import Rows
 

@@ -137,7 +137,7 @@ def _models(work: _Import, rows: tuple[UpdateDone, ...]) -> tuple[str, tuple[Upd
 
     Raises `CheckpointError` when there is none; one that cannot be read beside others is left out, and named.
     """
-    from mission_tui.trainer.foreign.boundary import model_for
+    from mission_tui.trainer.foreign.import_checkpoint import model_for
     from mission_tui.trainer.foreign.zip_file import confine
     from mission_tui.trainer.torch_compiler import disable_compiler
     from mission_tui.trainer.vec_env import build_vec_env, in_this_process
@@ -180,7 +180,7 @@ def _save_model(
     work: _Import, path: Path, model: PPO, rows: Sequence[UpdateDone], saved: dict[int, tuple[str, str]]
 ) -> None:
     """The model in the zip `path` as a checkpoint; `saved` has name and file of those there are, by their steps."""
-    from mission_tui.trainer.foreign.boundary import foreign_boundary, save_foreign
+    from mission_tui.trainer.foreign.import_checkpoint import foreign_boundary, save_foreign
     from mission_tui.trainer.foreign.zip_file import read_foreign
 
     foreign = read_foreign(path)
@@ -199,7 +199,7 @@ def _save_model(
 def _statistics(work: _Import, model: Path, normalizer: object) -> None:
     from stable_baselines3.common.vec_env import VecNormalize
 
-    from mission_tui.trainer.foreign.boundary import put_statistics
+    from mission_tui.trainer.foreign.import_checkpoint import put_statistics
 
     beside = work.folder.statistics_of(model)
     if not isinstance(normalizer, VecNormalize):

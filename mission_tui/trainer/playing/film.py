@@ -31,8 +31,15 @@ from mission_tui.process_name import call_process
 from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.json_lines import Say, answer
-from mission_tui.trainer.playing.film_files import PACKAGES, encoded
-from mission_tui.trainer.playing.film_pictures import Caption, Lettering, Pixels, Sheet, check_packages
+from mission_tui.trainer.playing.film_pictures import (
+    PACKAGES,
+    Caption,
+    Lettering,
+    Pixels,
+    Sheet,
+    check_packages,
+    encoded,
+)
 from mission_tui.trainer.playing.watch import Player, bound_memory, in_text, rendered
 from mission_tui.trainer.process import cap_threads, lower_priority
 from mission_tui.trainer.torch_compiler import disable_compiler

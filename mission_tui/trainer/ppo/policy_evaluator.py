@@ -16,9 +16,8 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.preprocessing import is_image_space, preprocess_obs
 from stable_baselines3.common.torch_layers import FlattenExtractor, MlpExtractor
 
-from mission_tui.trainer.ppo.heads import Head, head_of
+from mission_tui.trainer.ppo.heads import Head, MlpStack, head_of, mlp_stack_of
 from mission_tui.trainer.ppo.losses import ActionEvaluation, LossGradient, backprop
-from mission_tui.trainer.ppo.mlp_stack import MlpStack, mlp_stack_of
 from mission_tui.trainer.ppo.rollout_buffer import Observation
 
 Prepare = Callable[[Callable[..., Any]], Callable[..., Any]]

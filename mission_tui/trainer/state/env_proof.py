@@ -80,7 +80,7 @@ def _maker(env: EnvSpec, snapshot: Path | None, batched: bool) -> tuple[Any, Cal
 
 
 def answer_elsewhere(folder: Path) -> None:
-    """In the second process, `checking.state_proof`: `folder` is where the first one left the state and its future."""
+    """In the second process, which runs this module: `folder` is where the first left the state and its future."""
     path, env, snapshot, batched, acts, seen = pickle.loads((folder / "future").read_bytes())  # noqa: S301 - its own
     sys.path[:] = path
     subject, make = _maker(env, snapshot, batched)
@@ -95,7 +95,7 @@ def _tried_elsewhere(env: EnvSpec, snapshot: Path | None, batched: bool, kept: A
         folder = Path(name)
         write_tree({"env": kept}, folder / "state")
         (folder / "future").write_bytes(pickle.dumps((sys.path, env, snapshot, batched, future.acts, future.seen)))
-        words = (*module_words("mission_tui.trainer.checking.state_proof"), name)
+        words = (*module_words("mission_tui.trainer.state.env_proof"), name)
         try:
             with (folder / "said").open("wb") as said:
                 code = subprocess.run(
@@ -306,3 +306,7 @@ def _generators_kept() -> Iterator[None]:
         np.random.set_state(legacy)
         if torch is not None:
             torch.set_rng_state(positions)
+
+
+if __name__ == "__main__":
+    answer_elsewhere(Path(sys.argv[1]))

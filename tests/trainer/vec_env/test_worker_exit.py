@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.trainer.vec_env import worker_exit
-from mission_tui.trainer.vec_env.worker_exit import OomKills, WorkerStderr, exit_reason, quote
+from mission_tui.trainer.vec_env import worker_process
+from mission_tui.trainer.vec_env.worker_process import OomKills, WorkerStderr, exit_reason, quote
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -133,7 +133,7 @@ def test_somebody_who_talks_without_end_is_heard_and_not_kept(
     os.write(said, b"the end")
     os.close(said)
     # The end is seen, not waited out: that would take longer than a test may.
-    monkeypatch.setattr(worker_exit, "_SETTLE_S", 1000.0)
+    monkeypatch.setattr(worker_process, "_SETTLE_S", 1000.0)
     assert words.of(heard).endswith("the end")
     assert len(words.of(heard)) <= 8192
     words.close()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mission_tui.trainer.vec_env import worker_pool
-from mission_tui.trainer.vec_env.worker_pool import WorkerLiveness
+from mission_tui.trainer.vec_env import workers
+from mission_tui.trainer.vec_env.workers import WorkerLiveness
 from tests.trainer.vec_env.test_workers_failing import act, obedient
 from tests.trainer.worker_envs import HANG
 from tests.waiting import until
@@ -15,7 +15,7 @@ from tests.waiting import until
 @pytest.mark.slow
 def test_the_one_worker_that_hangs_is_late_and_the_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is late between steps, nor after a question; in a step that hangs it is whose environment hangs."""
-    monkeypatch.setattr(worker_pool, "LATE_S", 0.2)
+    monkeypatch.setattr(workers, "LATE_S", 0.2)
     with obedient() as vec:
         vec.env_method("has_wrapper_attr", "steps", indices=[3])
         assert (vec.pool.sample().count, vec.pool.sample().late) == (2, ())
