@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE
-from mission_tui.keeper.child import Order, StartError, read_order, start_trainer, take_lease
+from mission_tui.fence import Fence, describe_overtaken
+from mission_tui.keeper.child import Order, OvertakenError, StartError, read_order, start_trainer, take_lease
 from mission_tui.keeper.files import (
     Output,
     exit_record,
@@ -46,6 +47,9 @@ def main(start: Callable[[Order, int, int], int] = start_trainer) -> int:
     try:
         become_subreaper()
         order = read_order(folder / "launch.json", run_dir)
+        fence = Fence(run_dir, attempt, order.nonce)
+        if (newer := fence.overtaken_by()) is not None:
+            raise OvertakenError(describe_overtaken(attempt, newer))
         lease = take_lease(run_dir / "lease")
         output = Output(folder / "output.log", order.output_cap_bytes)
         # What goes wrong in the keeper itself belongs where the trainer's last words are.
@@ -57,11 +61,11 @@ def main(start: Callable[[Order, int, int], int] = start_trainer) -> int:
     except OSError as error:
         write_with_retries(folder / "exit.json", exit_record(attempt, start_error=f"cannot start the trainer: {error}"))
         return EX_FAILED
-    return _supervise_trainer(run_dir, attempt, order, output, trainer)
+    return _supervise_trainer(run_dir, attempt, order, output, trainer, fence)
 
 
-def _supervise_trainer(run_dir: Path, attempt: int, order: Order, output: Output, pid: int) -> int:
-    """Say who runs, stay until nothing of the trainer is left, say how it ended."""
+def _supervise_trainer(run_dir: Path, attempt: int, order: Order, output: Output, pid: int, fence: Fence) -> int:
+    """Say who runs, stay until nothing of the trainer is left, say how it ended. A newer attempt ends it at once."""
     folder = run_dir / "attempts" / str(attempt)
     trainer, keeper = read_stat(pid), read_stat(os.getpid())
     assert trainer is not None  # our child and not yet waited for
@@ -76,7 +80,16 @@ def _supervise_trainer(run_dir: Path, attempt: int, order: Order, output: Output
         start_error = f"cannot write {folder / 'identity.json'}: {error.strerror}; the trainer was ended"
         ladder.kill()
     reserve_space(folder / "exit.json")
-    ladder.watch(output.trim)
+    overtaken = False
+
+    def each_tick() -> None:
+        nonlocal overtaken
+        output.trim()
+        if fence.due and not overtaken and fence.overtaken_by() is not None:
+            overtaken = True
+            ladder.kill()
+
+    ladder.watch(each_tick)
     ladder.sweep()
     output.trim()
     unlinked = [] if ladder.left else remove_shared_memory(folder / "shared-memory")
@@ -96,7 +109,10 @@ def _supervise_trainer(run_dir: Path, attempt: int, order: Order, output: Output
         peak_rss_bytes=None if start_error else ladder.peak_rss_bytes,
         last_output=output.tail().decode("utf-8", "replace"),
     )
-    return 0 if write_with_retries(folder / "exit.json", record) and not start_error else EX_FAILED
+    written = write_with_retries(folder / "exit.json", record)
+    if overtaken or fence.overtaken_by() is not None:
+        return EX_RESUMABLE
+    return 0 if written and not start_error else EX_FAILED
 
 
 def _unsaved_bytes(checkpoints: Path) -> int:

@@ -46,6 +46,12 @@ class LeaseHeldError(StartError):
     exit_code = EX_RESUMABLE
 
 
+class OvertakenError(StartError):
+    """A newer attempt of the run was begun."""
+
+    exit_code = EX_RESUMABLE
+
+
 class Order(NamedTuple):
     """What `launch.json` asks for, with its secrets; `grace_s` is the time between TERM and KILL.
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mission_tui.errors import MissionError
+from mission_tui.fence import Fence
 from mission_tui.forks import guard_forks, leave_fork
 from mission_tui.process_name import call_process
 from mission_tui.trainer.failures import CallbackError, Failure, classify, complain
@@ -50,13 +51,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # A keeper gives the trainer a session of their own; started by hand, the session is somebody's terminal.
     lower_priority(own_session="MISSION_TUI_LEASE_FD" in os.environ)
     notice_stops()
-    link = Link(attempt, os.environ)
+    fence = Fence(attempt.run_dir.path, attempt.number, os.environ.get("MISSION_TUI_NONCE", ""))
+    fence.check()
+    link = Link(attempt, os.environ, fence)
     # Environments and callbacks may use `mission_tui.report`; the trainer itself speaks for this run.
     os.environ.pop("MISSION_TUI_TELEMETRY", None)
     orders = Orders(link.orders)
     orders.obey_signals()
     try:
-        with Record(attempt.run_dir, attempt.number, link.send) as record:
+        with Record(attempt.run_dir, attempt.number, link.send, fence) as record:
             return train(attempt, record, orders, link, _leave_soon)
     except MissionError as error:
         # Nothing can be recorded where the record itself cannot be opened.

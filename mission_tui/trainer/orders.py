@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from mission_tui.fence import Fence
 from mission_tui.fleet.events.processes import EnvWorkers
 from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.spec import Spec
@@ -130,7 +131,8 @@ def _let_term() -> None:
 class Link:
     """Says facts and receives orders; never blocks and never raises."""
 
-    def __init__(self, attempt: Attempt, environ: Mapping[str, str]) -> None:
+    def __init__(self, attempt: Attempt, environ: Mapping[str, str], fence: Fence | None = None) -> None:
+        self._fence = fence
         self._telemetry: Telemetry | None = None
         path = environ.get("MISSION_TUI_TELEMETRY")
         if path:
@@ -144,7 +146,9 @@ class Link:
             self._telemetry.send(message)
 
     def orders(self) -> list[Order]:
-        """Orders that came since the last call."""
+        """Orders that came since the last call. An attempt that was overtaken obeys none: its process ends here."""
+        if self._fence is not None:
+            self._fence.check_if_due()
         return [] if self._telemetry is None else self._telemetry.orders()
 
     def name_workers(self, pids: tuple[int, ...], look: Callable[[], EnvWorkers] | None = None) -> None:

@@ -14,6 +14,7 @@ from typing import Literal, Self
 
 from msgspec import structs
 
+from mission_tui.fence import Fence
 from mission_tui.fleet.events.findings import METRICS
 from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
@@ -57,7 +58,11 @@ _WHY_CHARACTERS = 400
 class Record:
     """Writes for one attempt; `update` and `timesteps` are where the run stands over all attempts."""
 
-    def __init__(self, run_dir: RunDir, attempt: int, say: Callable[[TelemetryMessage], None]) -> None:
+    def __init__(
+        self, run_dir: RunDir, attempt: int, say: Callable[[TelemetryMessage], None], fence: Fence | None = None
+    ) -> None:
+        """Without `fence` no newer attempt is expected."""
+        self.fence = Fence(run_dir.path, attempt, "") if fence is None else fence
         self._process = os.getpid()
         self._log = AppendLog(run_dir.metrics, sync_every_s=_SYNC_EVERY_S)
         if self._log.torn is not None:
@@ -237,6 +242,7 @@ class Record:
         """Make everything durable and close the file; say how much was dropped."""
         if not self._is_ours():
             return
+        self.fence.check_if_due()
         for tag, times in self._dropped.items():
             complain(f"metric {tag} was dropped {times} times, because it was no number")
         self._log.close()
@@ -244,6 +250,7 @@ class Record:
     def _write(self, make: Callable[[int], MetricRecord], *, durable: bool = False) -> None:
         if not self._is_ours():
             return
+        self.fence.check_if_due()
         # Made now, because a row says when it happened, not when the disk took it.
         self._held.append(make(0))
         try:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from mission_tui.fence import FENCE
 from mission_tui.plain_files import names_in
 
 RUN_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9][a-z0-9._-]*-[0-9a-f]{4}")
@@ -49,6 +50,11 @@ class RunDir(Struct, frozen=True):
     @property
     def lease(self) -> Path:
         return self.path / "lease"
+
+    @property
+    def fence(self) -> Path:
+        """Names the newest attempt; absent before the second."""
+        return self.path / FENCE
 
     @property
     def checkpoints(self) -> Path:

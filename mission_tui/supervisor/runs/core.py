@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mission_tui.errors import UsageError
+from mission_tui.fence import fence_document
 from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
-from mission_tui.records.files.atomic import write_json
+from mission_tui.records.files.atomic import write_atomic, write_json
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.seal import Seals, words_of_change
@@ -104,10 +105,12 @@ class Core(Runs):
 
     def submit(self, run: LiveRun, order: LaunchOrder) -> None:
         """Have the run's launcher carry the written order out. Raises `MissionError`, also for an order that is not the
-        one that was sealed.
+        one that was sealed. Whoever of an earlier attempt still lives somewhere is fenced off first.
         """
         if why := self.seals.check(run.dir, order.attempt).foreign:
             raise UsageError(f"attempt {order.attempt} of {run.id} is not started: {why}")
+        if order.attempt > 1:
+            write_atomic(run.dir.fence, fence_document(order.attempt, order.nonce))
         handle = run.launcher.submit(run.dir, order)
         run.handed_over(handle)
         try:

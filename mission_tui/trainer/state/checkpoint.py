@@ -135,6 +135,7 @@ class Checkpoints:
         if self.newest is not None and self._saved_at == (boundary.update, boundary.timesteps):
             return self.newest
         leave_fork()
+        self._record.fence.check()
         _check_finite(boundary)
         self._record.phase("saving")
         begun_s = time.monotonic()
@@ -186,10 +187,13 @@ class Checkpoints:
     def _written(self, name: str, boundary: Boundary, facts: CheckpointFacts) -> Manifest:
         """On a full disk the last checkpoint of an attempt gets the room that was kept for it."""
 
+        def fill(folder: Path) -> None:
+            fill_checkpoint(folder, boundary)
+            # Writing may have taken minutes; a newer attempt's checkpoint of this name must not be replaced.
+            self._record.fence.check()
+
         def write() -> Manifest:
-            return save_checkpoint(
-                self._run_dir.checkpoints, name, lambda folder: fill_checkpoint(folder, boundary), facts
-            )
+            return save_checkpoint(self._run_dir.checkpoints, name, fill, facts)
 
         try:
             return write()
