@@ -1,18 +1,32 @@
 """Whether NVIDIA's driver is here, as NVML itself says: asked of a short process, since a driver call may never return.
 
-Files tell only where it is worth asking: `/dev/nvidiactl` is there while the kernel module is, but not in WSL2, which
-has `/dev/dxg` for GPUs of any maker. Standard library only.
+No device and no file of the kernel's decides: WSL2, containers and Jetson boards have others than a plain Linux. Files
+tell only why nobody answers. Standard library only.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-DEVICES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
+LIBRARY = "libnvidia-ml.so.1"
+WSL_LIBRARY = Path("/usr/lib/wsl/lib") / LIBRARY
+"""Where WSL2 mounts the library of the driver in Windows; not every distribution has it on the loader's path."""
+LOADER_CACHE = Path("/etc/ld.so.cache")
+_LOADER_FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
+WSL = Path("/dev/dxg")
+"""There in WSL2, for GPUs of any maker."""
+MODULE = Path("/proc/driver/nvidia/version")
+AMD_COMPUTE = Path("/dev/kfd")
+CARDS = Path("/sys/class/drm")
+_AMD = "0x1002"
+TOOLKIT = "NVIDIA Container Toolkit"
+NOT_SUPPORTED = "AMD GPU not supported: CPU, RAM and phases are shown"
 ASKING = "mission_tui.supervisor.gpu.driver"
 ANSWER_S = 5.0
 """The first call after a boot may load firmware, on a busy machine after Python."""
@@ -21,24 +35,63 @@ ANSWER_S = 5.0
 class Driver(NamedTuple):
     """`version` is the driver's release and `gpus` the names of what it lists; `why` says why either is not known.
 
-    `absent`: there is no driver, or nothing to ask it with.
+    `absent`: there is no driver, or nothing to ask it with. `refused`: this user may not ask it.
     """
 
     version: str = ""
     gpus: tuple[str, ...] = ()
     why: str = ""
     absent: bool = False
+    refused: bool = False
 
 
 def may_be_here() -> bool:
-    """Whether it is worth asking; what has neither device has no driver."""
-    return any(device.exists() for device in DEVICES)
+    """Whether NVML's library lies where the loader or WSL2 has it: without it there is nobody to ask."""
+    folders = [*filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")), *_LOADER_FOLDERS]
+    if WSL_LIBRARY.exists() or any(Path(folder, LIBRARY).exists() for folder in folders):
+        return True
+    try:
+        return LIBRARY.encode() in LOADER_CACHE.read_bytes()
+    except OSError:
+        return False
 
 
 @cache
 def has_gpu() -> bool:
-    """Whether NVML lists a GPU; asked once a process, and only where there may be one."""
+    """Whether NVML lists a GPU; asked once a process, and only where there is a library to ask."""
     return may_be_here() and bool(ask_driver().gpus)
+
+
+def loaded_module() -> str | None:
+    """The release of the driver's kernel module, such as `580.82.07`, by its own file: in a container the host's."""
+    try:
+        text = MODULE.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b", text)
+    return found[1] if found else None
+
+
+def has_amd_gpu() -> bool:
+    """Whether the kernel has a GPU of AMD: one for computing, or one that draws."""
+    if AMD_COMPUTE.exists():
+        return True
+    vendors = CARDS.glob("card[0-9]*/device/vendor")
+    return any(_first_line(vendor) == _AMD for vendor in vendors)
+
+
+def _first_line(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def why_nobody_answers() -> str:
+    """What is known of a machine without NVIDIA's driver or library; empty where that is all."""
+    if (module := loaded_module()) is not None:
+        return f"no GPU: driver {module} is loaded, but not its library NVML; a container gets it from the {TOOLKIT}"
+    return NOT_SUPPORTED if has_amd_gpu() else ""
 
 
 def ask_driver(answer_s: float = ANSWER_S) -> Driver:
@@ -68,7 +121,8 @@ def _read(said: bytes, code: int) -> Driver:
 
     try:
         facts = json.loads(said)
-        return Driver(str(facts["version"]), tuple(map(str, facts["gpus"])), str(facts["why"]), bool(facts["absent"]))
+        known = str(facts["version"]), tuple(map(str, facts["gpus"])), str(facts["why"])
+        return Driver(*known, bool(facts["absent"]), bool(facts["refused"]))
     except (ValueError, TypeError, KeyError, RecursionError):
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
         return Driver(why=f"the process that asks NVML ended with {how} and gave no reason")

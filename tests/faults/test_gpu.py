@@ -98,7 +98,8 @@ async def test_g7_absurd_values_are_unknown(machine: Machine, watch: GpuWatch) -
     machine.has(f"gpu GPU-a 900 {9 * GIB} {8 * GIB} 100000000 4000000\n")
     await meets(watch, lambda: watch.gpus)
     (seen,) = watch.gpus
-    assert (seen.util.now, seen.temperature_c, seen.power_w) == (100.0, None, None)
+    assert (seen.util.now, seen.temperature_c, seen.power_w) == (None, None, None)
+    assert "busy: NVML says 900 %" in watch.note
     assert (seen.memory_used, seen.memory_total) == (None, 8 * GIB)
 
 

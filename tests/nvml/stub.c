@@ -1,6 +1,6 @@
 /* libnvidia-ml.so.1 as a file wants it: each call reads $FAKE_NVML anew, so that a test edits a machine while it runs.
    gpu UUID BUSY USED TOTAL MILLIWATT CELSIUS | wave BUSY_MS PERIOD_MS (of all, by the monotonic clock) | fail FUNCTION CODE [INDEX] | hang FUNCTION | crash FUNCTION | leave FUNCTION CODE (the library ends the process) | print FUNCTION (a line on stdout) | process INDEX PID BYTES
-   named HEX (what every device is called, in bytes)
+   named HEX (what every device is called, in bytes) | many FUNCTION COUNT (so many it says there are, whatever there is)
    With -DDRIVER=450 the processes are told by _v2 alone, with -DDRIVER=418 by the first form alone, and clocks by the older name.
    using INDEX PID PERCENT | migmode INDEX (in MIG mode) | mig INDEX UUID USED TOTAL (an instance; as a device it has the index 1000 * (INDEX + 1) + how many came before) */
 #include <signal.h>
@@ -24,6 +24,18 @@ typedef struct { unsigned pid; u64 bytes; unsigned instance, compute; } process_
 #endif
 typedef struct { unsigned pid; u64 t_us; unsigned sm, memory, encoder, decoder; } sample_t;
 
+/* Whether the file says how many `function` is to count; then `count` is that. */
+static int many(const char *function, unsigned *count) {
+    char line[256], word[64];
+    unsigned said;
+    int found = 0;
+    FILE *file = fopen(getenv("FAKE_NVML"), "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "many %63s %u", word, &said) == 2 && !strcmp(word, function)) { *count = said; found = 1; }
+    if (file) fclose(file);
+    return found;
+}
+
 static int ask(const char *function, long index, gpu_t *gpu, process_t *processes, unsigned *count) {
     char line[256], word[64], name[64];
     long number = 0, instances = 0, at, period;
@@ -32,6 +44,7 @@ static int ask(const char *function, long index, gpu_t *gpu, process_t *processe
     u64 bytes;
     FILE *file = fopen(getenv("FAKE_NVML"), "r");
     if (!file) return 9;
+    if (count && many(function, count)) { fclose(file); return index < 0 || processes ? 0 : 7; }
     while (fgets(line, sizeof line, file)) {
         gpu_t g = {0};
         if (sscanf(line, "gpu %63s %u %llu %llu %u %u", g.uuid, &g.busy, &g.used, &g.total, &g.milliwatt, &g.celsius) == 6) {
@@ -139,6 +152,7 @@ int nvmlDeviceGetProcessUtilization(void *device, sample_t *samples, unsigned *c
     int code = ask("using", INDEX, 0, 0, 0);
     if (code) return code;
     if (INDEX >= 1000 || IN_MIG_MODE) return 3;
+    if (many("using", count)) return samples ? 0 : 7;
     *count = lines_of("using", INDEX, samples, room);
     return *count > room ? 7 : *count || ask("nobody", INDEX, 0, 0, 0) ? 0 : 6;
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -17,14 +16,11 @@ from pathlib import Path
 from mission_tui.cli.doctor_checks import Check
 from mission_tui.control_groups import group_memory
 from mission_tui.fleet.views.machine_sharing import START, STOP, Mps
-from mission_tui.gpu_driver import Driver, ask_driver
+from mission_tui.gpu_driver import NOT_SUPPORTED, TOOLKIT, WSL, Driver, ask_driver, has_amd_gpu, loaded_module
 from mission_tui.present.numbers import size
 
 RAM_LOW_BYTES = 2 << 30
 DISK_LOW_BYTES = 5 << 30
-DRIVER_FILE = Path("/proc/driver/nvidia/version")
-WSL = Path("/dev/dxg")
-"""There in WSL2, for GPUs of any maker."""
 OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
 """Oldest driver branch per CUDA major (CUDA Toolkit release notes, table of minor version compatibility)."""
 PROGRAM = "nvidia-cuda-mps-control"
@@ -81,7 +77,7 @@ def gpu_checks(environ: Mapping[str, str]) -> list[Check]:
     """The pair of driver and torch build on this machine; and where there is a GPU to share, MPS."""
     driver = ask_driver()
     sharing = [judge_mps(find_mps(environ))] if driver.gpus else []
-    return [judge_gpus(driver, _loaded_module(), _torch_cuda()), *sharing]
+    return [judge_gpus(driver, loaded_module(), _torch_cuda()), *sharing]
 
 
 def judge_gpus(driver: Driver, module: str | None, cuda: str | None) -> Check:
@@ -92,6 +88,9 @@ def judge_gpus(driver: Driver, module: str | None, cuda: str | None) -> Check:
             return Check("gpu", "warn", f"driver {driver.version} lists no GPU: trainings use the CPU", advice)
         return judge_driver(driver.version or module, cuda)
     if driver.absent and module is None:
+        if has_amd_gpu():
+            advice = "trainings use it only with a ROCm build of torch, which was never tried here"
+            return Check("gpu", "note", NOT_SUPPORTED, advice)
         advice = (
             "in WSL2 it comes from Windows: install NVIDIA's driver there, then `wsl --shutdown`"
             if WSL.exists()
@@ -101,7 +100,11 @@ def judge_gpus(driver: Driver, module: str | None, cuda: str | None) -> Check:
     loaded = f"driver {module} is loaded, but " if module is not None else ""
     advice = "compare with `nvidia-smi`; after an upgrade of the driver restart the machine"
     if driver.absent:
-        advice = "install the driver's libraries here (a container gets them from the NVIDIA Container Toolkit)"
+        advice = f"install the driver's libraries here (a container gets them from the {TOOLKIT})"
+    elif driver.refused:
+        advice = (
+            "this user may not open /dev/nvidia*: a rootless container is given them with `--device nvidia.com/gpu=all`"
+        )
     return Check("gpu", "warn", f"{loaded}NVML cannot be asked: {driver.why}; trainings may use the CPU", advice)
 
 
@@ -120,16 +123,6 @@ def judge_driver(driver: str | None, cuda: str | None) -> Check:
         )
         return Check("gpu", "bad", detail, advice)
     return Check("gpu", "ok", detail)
-
-
-def _loaded_module() -> str | None:
-    """The release of the driver's kernel module, such as `580.82.07`, as its own file says it."""
-    try:
-        text = DRIVER_FILE.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    found = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b", text)
-    return found[1] if found else None
 
 
 def _torch_cuda() -> str | None:

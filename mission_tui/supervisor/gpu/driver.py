@@ -13,9 +13,7 @@ from typing import Any
 import pynvml
 
 from mission_tui.fleet.text import clean
-from mission_tui.supervisor.gpu.nvml import ABSENT, connect, reason_of, text_of
-
-MOST_GPUS = 256
+from mission_tui.supervisor.gpu.nvml import ABSENT, connect, count_gpus, reason_of, text_of
 
 
 def main() -> int:
@@ -28,13 +26,14 @@ def main() -> int:
 
 
 def _facts() -> dict[str, object]:
-    facts: dict[str, object] = {"version": "", "gpus": [], "why": "", "absent": False}
+    facts: dict[str, object] = {"version": "", "gpus": [], "why": "", "absent": False, "refused": False}
     try:
         connect()
         facts["version"] = clean(text_of(_asked("nvmlSystemGetDriverVersion")), 40)
-        facts["gpus"] = [_name(index) for index in range(min(pynvml.nvmlDeviceGetCount(), MOST_GPUS))]
+        facts["gpus"] = [_name(index) for index in range(count_gpus())]
     except BaseException as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the answer
         facts |= {"why": clean(reason_of(error), 200), "absent": isinstance(error, ABSENT)}
+        facts["refused"] = isinstance(error, pynvml.NVMLError_NoPermission)
     return facts
 
 

@@ -6,6 +6,9 @@ import msgspec
 
 from mission_tui.fleet.strips.cells import Cell
 
+NO_INSTANCES = " (MIG mode, no instances)"
+"""What the name of a GPU ends with of which nothing can be used."""
+
 
 class GpuProcess(msgspec.Struct, frozen=True):
     """A process that holds memory of a GPU, in bytes; None where the driver does not tell.
@@ -23,6 +26,7 @@ class GpuSample(msgspec.Struct, frozen=True):
 
     `slowed` says why the driver holds the clock down, such as "power cap". All but `busy` is of the last second. An
     instance of a GPU in MIG mode has the UUID of that as its `parent`. `unknown` says what could not be asked, and why.
+    A driver that does not offer how busy it is, as for many vGPUs, is no failure: then `tells_busy` is false.
     """
 
     uuid: str
@@ -38,6 +42,7 @@ class GpuSample(msgspec.Struct, frozen=True):
     parent: str = ""
     compute_mode: str | None = None
     unknown: tuple[str, ...] = ()
+    tells_busy: bool = True
 
 
 class ProbeLine(msgspec.Struct, frozen=True):

@@ -11,11 +11,11 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pynvml
 
+from mission_tui.gpu_driver import WSL_LIBRARY
 from mission_tui.supervisor.gpu.line import GpuProcess, GpuSample
 
 
@@ -23,8 +23,9 @@ def _known(*names: str) -> tuple[type[Exception], ...]:
     return tuple(error for name in names if (error := getattr(pynvml, name, None)) is not None)
 
 
-MOST_W, MOST_C, MOST_MHZ, MOST_PERCENT = 10_000.0, 150.0, 20_000, 100
-_SUCCESS = 0
+MOST_W, MOST_C, MOST_MHZ, MOST_PERCENT, MOST_BYTES = 10_000.0, 150.0, 20_000, 100, 1 << 50
+MOST_GPUS = 256
+"""No machine has more; a driver that says so counts wrong."""
 _NOT_THERE = (AttributeError, pynvml.NVMLError_FunctionNotFound, *_known("NVMLLibraryMismatchError"))
 """This driver, or this release of `pynvml`, does not know the question by that name."""
 _NOT_OFFERED = (
@@ -40,7 +41,6 @@ _OF_THE_DRIVER = _known(
     "NVMLError_LibraryNotFound",
 )
 _LONGEST_REASON = 200
-NO_INSTANCES = " (MIG mode, no instances)"
 RECENT_S = 2.5
 """The driver samples processes about once a second, unevenly."""
 _CORE, _STREAMING = 0, 1
@@ -59,10 +59,12 @@ Failed = dict[str, str]
 """What could not be asked, and why: by the word for it, such as `power`."""
 
 
-WSL_LIBRARY = Path("/usr/lib/wsl/lib/libnvidia-ml.so.1")
-"""Where WSL2 mounts the library of the driver in Windows; not every distribution has it on the loader's path."""
 ABSENT = _known("NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded")
 """There is no driver, or no library to ask it with."""
+
+
+class ImpossibleError(Exception):
+    """The driver said what cannot be true."""
 
 
 def connect() -> None:
@@ -83,6 +85,14 @@ def _init() -> None:
         pynvml._nvmlCheckReturn(pynvml._nvmlGetFunctionPointer("nvmlInit_v2")())
 
 
+def count_gpus() -> int:
+    """How many there are. Raises `pynvml.NVMLError`, and `ImpossibleError` where the driver counts more than can be."""
+    count = int(pynvml.nvmlDeviceGetCount())
+    if count > MOST_GPUS:
+        raise ImpossibleError(f"NVML counts {count:,} GPUs")
+    return count
+
+
 def reason_of(error: BaseException) -> str:
     """What `error` says; a driver may fail even at that."""
     try:
@@ -90,6 +100,8 @@ def reason_of(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - the words come from the driver, which may say anything but text
         words = ""
     words = "".join(each for each in words if each.isprintable())[:_LONGEST_REASON]
+    if isinstance(error, ImpossibleError):
+        return words
     if isinstance(error, pynvml.NVMLError):
         return words or f"NVML error {getattr(error, 'value', '')}".rstrip()
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
@@ -103,7 +115,10 @@ def same_for_all(error: BaseException) -> bool:
 def busy_percent(handle: Any, failed: Failed) -> float | None:
     """Percent of the driver's last interval in which a kernel ran, 0..100."""
     rates = _ask(failed, "busy", handle, "nvmlDeviceGetUtilizationRates")
-    return None if rates is None else min(100.0, float(rates.gpu))
+    if rates is not None and rates.gpu > MOST_PERCENT:
+        failed["busy"] = f"NVML says {rates.gpu:,} %"
+        return None
+    return None if rates is None else float(rates.gpu)
 
 
 def uuid_of(handle: Any, failed: Failed, before: str) -> str:
@@ -139,6 +154,7 @@ def facts_of(handle: Any, before: GpuSample, parent: str = "") -> GpuSample:
     """All but how busy it is; of an instance `parent` is the UUID of its GPU. `before` says what it was called."""
     failed: Failed = {}
     memory = _ask(failed, "memory", handle, "nvmlDeviceGetMemoryInfo")
+    total = int(memory.total) if memory is not None and 0 < memory.total <= MOST_BYTES else None
     power_mw = _ask(failed, "power", handle, "nvmlDeviceGetPowerUsage")
     celsius = _ask(failed, "temperature", handle, "nvmlDeviceGetTemperature", _CORE)
     clock = _ask(failed, "clock", handle, "nvmlDeviceGetClockInfo", _STREAMING)
@@ -147,8 +163,8 @@ def facts_of(handle: Any, before: GpuSample, parent: str = "") -> GpuSample:
     return GpuSample(
         uuid=uuid,
         name=text_of(_ask(failed, "name", handle, "nvmlDeviceGetName")) or before.name,
-        memory_used=None if memory is None or memory.used > memory.total else int(memory.used),
-        memory_total=None if memory is None else int(memory.total),
+        memory_used=None if total is None or memory.used > total else int(memory.used),
+        memory_total=total,
         power_w=_within(None if power_mw is None else power_mw / 1000.0, MOST_W),
         temperature_c=_within(celsius, MOST_C),
         clock_mhz=clock if clock is not None and 0 <= clock <= MOST_MHZ else None,
@@ -180,14 +196,17 @@ def _processes(handle: Any, failed: Failed) -> tuple[GpuProcess, ...]:
     """Who holds memory there, for computing or drawing; one that does both is told once, with what it holds in all."""
     held: dict[int, int | None] = {}
     for name in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
-        # Since 510, since 450, and before: the unversioned name of `pynvml` is the newest.
+        # Since 510, since 450, before; and last a `pynvml` that no longer gives its functions out.
         ways: list[Callable[[], Any]] = [
+            partial(_counted, f"{name}_v3", _Process, handle),
+            partial(_counted, f"{name}_v2", _Process, handle),
+            partial(_counted, name, _OldProcess, handle),
             _question(name, handle),
-            _question(f"{name}_v2", handle),
-            partial(_oldest, name, handle),
         ]
         for process in _ask_any(failed, "processes", ways) or ():
-            memory = None if process.usedGpuMemory is None else int(process.usedGpuMemory)
+            memory = process.usedGpuMemory
+            if memory is not None and memory >= _MORE_THAN_ANY:
+                memory = None
             known = held.get(process.pid)
             held[process.pid] = memory if known is None else max(known, memory or 0)
     busy = _busy_by_process(handle, failed) if held else None
@@ -197,36 +216,62 @@ def _processes(handle: Any, failed: Failed) -> tuple[GpuProcess, ...]:
 
 
 class _OldProcess(ctypes.Structure):
-    """`nvmlProcessInfo_t` of drivers before 450, for which `pynvml` has no function."""
+    """`nvmlProcessInfo_v1_t`, of drivers before 450."""
 
     _fields_ = (("pid", ctypes.c_uint), ("usedGpuMemory", ctypes.c_ulonglong))
 
 
-class _Holder(NamedTuple):
-    """As `pynvml` tells of a process that holds memory."""
+class _Process(ctypes.Structure):
+    """`nvmlProcessInfo_v2_t`; the third version differs in what is counted alone."""
 
-    pid: int
-    usedGpuMemory: int | None  # noqa: N815 - NVML's own name
+    _fields_ = (*_OldProcess._fields_, ("gpuInstanceId", ctypes.c_uint), ("computeInstanceId", ctypes.c_uint))
+
+
+class _Sample(ctypes.Structure):
+    """`nvmlProcessUtilizationSample_t`."""
+
+    _fields_ = (
+        ("pid", ctypes.c_uint),
+        ("timeStamp", ctypes.c_ulonglong),
+        *((name, ctypes.c_uint) for name in ("smUtil", "memUtil", "encUtil", "decUtil")),
+    )
 
 
 _MORE_THAN_ANY = 2**63
 """From here on it means "not available"."""
+MOST_PROCESSES = 1 << 16
+"""No GPU has more: room for as many as a driver says may be more than the machine has."""
 
 
-def _oldest(name: str, handle: Any) -> list[_Holder]:
-    """The processes by the first form of the function `name`. Raises `pynvml.NVMLError`."""
+def _counted(
+    name: str, kind: type[ctypes.Structure], handle: Any, since_us: int | None = None
+) -> Sequence[ctypes.Structure]:
+    """All that the function `name` lists; `since_us` is for the one that lists samples, and turns its arguments round.
+
+    Raises `pynvml.NVMLError`, and `ImpossibleError` where the driver counts more than can be.
+    """
     function = pynvml._nvmlGetFunctionPointer(name)
     count = ctypes.c_uint(0)
-    code = function(handle, ctypes.byref(count), None)
-    if code == _SUCCESS:
-        return []
+
+    def call(room: Any) -> int:
+        if since_us is None:
+            return int(function(handle, ctypes.byref(count), room))
+        return int(function(handle, room, ctypes.byref(count), ctypes.c_ulonglong(since_us)))
+
+    code = call(None)
     if code != pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
-        raise pynvml.NVMLError(code)
-    count.value = count.value * 2 + 5
-    found = (_OldProcess * count.value)()
-    pynvml._nvmlCheckReturn(function(handle, ctypes.byref(count), found))
-    told = found[: min(count.value, len(found))]
-    return [_Holder(each.pid, None if each.usedGpuMemory >= _MORE_THAN_ANY else each.usedGpuMemory) for each in told]
+        pynvml._nvmlCheckReturn(code)
+        return ()
+    for _ in range(2):  # one more may have come since they were counted
+        if count.value > MOST_PROCESSES:
+            raise ImpossibleError(f"NVML counts {count.value:,} processes on it")
+        count.value = count.value * 2 + 5
+        found = (kind * count.value)()
+        code = call(found)
+        if code != pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
+            break
+    pynvml._nvmlCheckReturn(code)
+    return found[: min(count.value, len(found))]
 
 
 def _busy_by_process(handle: Any, failed: Failed) -> dict[int, float] | None:
@@ -238,14 +283,9 @@ def _busy_by_process(handle: Any, failed: Failed) -> dict[int, float] | None:
 
     def samples_of() -> Sequence[Any]:
         try:
-            return pynvml.nvmlDeviceGetProcessUtilization(handle, since_us)  # type: ignore[no-any-return]
+            return _counted("nvmlDeviceGetProcessUtilization", _Sample, handle, since_us)
         except pynvml.NVMLError_NotFound:
             return ()
-        except pynvml.NVMLError as error:
-            # `pynvml` raises "success" where there is nothing to copy.
-            if getattr(error, "value", None) == _SUCCESS:
-                return ()
-            raise
 
     samples = _ask_any(failed, "share of each process", [samples_of])
     if samples is None:

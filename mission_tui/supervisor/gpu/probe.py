@@ -17,11 +17,13 @@ import msgspec
 import pynvml
 
 from mission_tui.fleet.strips.cells import CELL_S, Cell, merged
-from mission_tui.supervisor.gpu.line import GpuSample, ProbeLine
+from mission_tui.gpu_driver import why_nobody_answers
+from mission_tui.supervisor.gpu.line import NO_INSTANCES, GpuSample, ProbeLine
 from mission_tui.supervisor.gpu.nvml import (
-    NO_INSTANCES,
+    ABSENT,
     busy_percent,
     connect,
+    count_gpus,
     facts_of,
     instance_of,
     instances_of,
@@ -35,8 +37,6 @@ MOST_OF_A_CORE = 0.02
 FACTS_EVERY_S = 1.0
 """Memory, power, temperature, clocks and who is there change slowly, and asking for them costs more."""
 TICK_S = 1e-3
-MOST_GPUS = 256
-"""No machine has more; a driver that says so counts wrong."""
 LOST = " (lost)"
 SILENT = " (does not answer)"
 
@@ -48,7 +48,8 @@ def main() -> int:
         try:
             connect()
         except pynvml.NVMLError as error:
-            return _say(out, ProbeLine(note=f"no GPU: {reason_of(error)}{_remedy(error)}"))
+            known = why_nobody_answers() if isinstance(error, ABSENT) else ""
+            return _say(out, ProbeLine(note=known or f"no GPU: {reason_of(error)}{_remedy(error)}"))
         for line in _lines():
             _say(out, line)
             if not line.gpus:
@@ -107,6 +108,7 @@ class _Gpu:
         self.place = place
         self._looks: list[Cell] = []
         self._failed: dict[str, str] = {}
+        self._tells_busy = True
         self.sample = before or GpuSample(uuid=f"index {place.at}", name="GPU")
         self.error: Exception | None = None
         """Why nothing is known of it."""
@@ -128,6 +130,7 @@ class _Gpu:
         except Exception as error:  # noqa: BLE001 - one GPU's trouble is no other's
             self._fail(error)
             return
+        self._tells_busy = percent is not None or bool(self._failed)
         if percent is not None:
             self._looks.append(Cell(now, percent, percent, percent, since_s))
 
@@ -136,7 +139,7 @@ class _Gpu:
         looks, self._looks = self._looks, []
         failed = {f"{what}: {why}" for what, why in self._failed.items()}
         unknown = tuple(sorted({*self.sample.unknown, *failed}))
-        return msgspec.structs.replace(self.sample, busy=merged(t, looks), unknown=unknown)
+        return msgspec.structs.replace(self.sample, busy=merged(t, looks), unknown=unknown, tells_busy=self._tells_busy)
 
     def _learn(self) -> None:
         try:
@@ -185,7 +188,7 @@ def _found(before: list[_Gpu]) -> list[_Gpu]:
     """
     stood = {gpu.place: _plain(gpu.sample) for gpu in before}
     try:
-        places = [place for index in range(min(pynvml.nvmlDeviceGetCount(), MOST_GPUS)) for place in _places(index)]
+        places = [place for index in range(count_gpus()) for place in _places(index)]
     except pynvml.NVMLError as error:
         if not before or same_for_all(error):
             raise

@@ -20,7 +20,7 @@ from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, WINDOW_S, 
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import GpuMeters, Utilisation
 from mission_tui.gpu_driver import may_be_here
-from mission_tui.supervisor.gpu.line import GpuSample, ProbeLine
+from mission_tui.supervisor.gpu.line import NO_INSTANCES, GpuSample, ProbeLine
 from mission_tui.supervisor.host.children import Child, start_child
 
 SILENT_S = 2.0
@@ -31,6 +31,7 @@ ABSENT_RETRY_S = 600.0
 MOST_ABANDONED = 2
 STEADY_S = 60.0
 """A probe that worked for so long did not fail at its start: the next is tried soon."""
+UNTOLD_REST = "its memory, CPU, RAM and phases are shown"
 GOES_ON = "runs, CPU and memory meters go on"
 _LONGEST_LINE = 1 << 20
 _SHOWN_UNKNOWN = 3
@@ -200,10 +201,11 @@ class GpuWatch:
         if said.failed:
             self._failed_with = clean(said.note)
             return
-        self.note = said.note if not said.gpus else _unknown(said.gpus)
+        unknown = _unknown(said.gpus)
+        self.note = said.note if not said.gpus else unknown or _untold(said.gpus)
         self._absent = not said.gpus
         if said.gpus:
-            self._say(self.note)
+            self._say(unknown)
         self._keep(said)
         for sample in said.gpus:
             if (watts := sample.power_w) is not None:
@@ -274,6 +276,15 @@ def _unknown(gpus: tuple[GpuSample, ...]) -> str:
     more = f" and {len(silent) - 1} more GPUs" if len(silent) > 1 else ""
     words = clean("; ".join(unknown[:_SHOWN_UNKNOWN]))
     return f"GPU meters are incomplete: {clean(name)}{more}: {words}; the rest goes on"
+
+
+def _untold(gpus: tuple[GpuSample, ...]) -> str:
+    """Which whole GPU does not offer how busy it is, which is no failure; empty where all do."""
+    silent = [gpu.name for gpu in gpus if not gpu.tells_busy and not gpu.name.endswith(NO_INSTANCES)]
+    if not silent:
+        return ""
+    more = f" and {len(silent) - 1} more GPUs" if len(silent) > 1 else ""
+    return f"{clean(silent[0])}{more}: the driver does not tell how busy it is, as for many vGPUs; {UNTOLD_REST}"
 
 
 def _utilisation(now: Cell | None, recent: Cell | None) -> Utilisation:

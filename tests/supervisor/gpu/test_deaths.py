@@ -13,6 +13,7 @@ import pynvml
 import pytest
 from _pytest.mark import ParameterSet
 
+from mission_tui.cli.doctor_checks.machine import gpu_checks
 from mission_tui.supervisor.gpu import watch as gpu
 from mission_tui.supervisor.gpu.line import ProbeLine
 from mission_tui.supervisor.gpu.watch import GpuWatch
@@ -206,3 +207,54 @@ async def test_a_probe_that_always_dies_is_tried_ever_more_rarely(
         await asyncio.sleep(0.02)
     assert watch.deaths == 3
     assert signal.SIGSEGV.name in watch.note
+
+
+@pytest.mark.parametrize("counted", ["processes", "using"])
+async def test_a_driver_that_counts_wrong_costs_no_memory(machine: Machine, watch: GpuWatch, counted: str) -> None:
+    """Two thousand million processes on a GPU: no room is made for them, it is said, and all other meters go on."""
+    machine.has(ONE + f"process 0 41 {GIB}\nmany {counted} 2000000000\n")
+    await meets(watch, lambda: watch.gpus and watch.note)
+    assert "NVML counts 2,000,000,000 processes on it; the rest goes on" in watch.note
+    assert (watch.gpus[0].memory_used, watch.deaths) == (2 * GIB, 0)
+
+
+async def test_a_driver_that_counts_gpus_wrong_is_one_sentence(machine: Machine, watch: GpuWatch) -> None:
+    """Not hundreds of GPUs that do not answer; `doctor` says the same."""
+    machine.has(ONE + "many count 4000000000\n")
+    await meets(watch, lambda: watch.note)
+    said = "NVML counts 4,000,000,000 GPUs"
+    assert watch.note.startswith(f"GPU meters stopped: {said}; {gpu.GOES_ON}")
+    assert watch.gpus == ()
+    assert said in gpu_checks({})[0].detail
+
+
+async def test_what_a_virtual_gpu_does_not_tell_is_said_and_is_no_fault(machine: Machine, watch: GpuWatch) -> None:
+    """Without utilisation, power, heat, clocks and processes: one sentence says what is shown; no duty has failed."""
+    told: list[str] = []
+    watch._tell = told.append
+    silent = "".join(f"fail {gauge} 3 0\n" for gauge in ("busy", "power", "temperature", "clock", "processes"))
+    machine.has(TWO + silent)
+    await meets(watch, lambda: len(watch.gpus) == 2 and watch.note)
+    assert watch.note == f"Stub: the driver does not tell how busy it is, as for many vGPUs; {gpu.UNTOLD_REST}"
+    assert (watch.gpus[0].util.now, watch.gpus[0].memory_used, watch.gpus[1].util.now) == (None, 2 * GIB, 90.0)
+    assert told == []
+
+
+async def test_a_board_that_tells_almost_nothing_is_listed(machine: Machine, watch: GpuWatch) -> None:
+    """As NVML of a Jetson does: a name, and "not supported" or no such function for nearly all the rest."""
+    gauges = ("busy", "memory", "power", "temperature", "clock", "mode", "slowed", "processes", "drawing", "migmode")
+    silent = "".join(f"fail {gauge} {3 if place % 2 else 13}\n" for place, gauge in enumerate(gauges))
+    machine.has(ONE + silent + "fail uuid 3\n")
+    await meets(watch, lambda: watch.gpus and watch.note)
+    assert [(each.uuid, each.name, each.memory_total) for each in watch.gpus] == [("index 0", "Stub", None)]
+    assert (watch.deaths, watch.note.endswith(gpu.UNTOLD_REST)) == (0, True)
+
+
+async def test_sizes_and_percents_that_cannot_be_true_are_unknown(machine: Machine, watch: GpuWatch) -> None:
+    """All bits set, as in a library that leaves its answers as they were; a GPU of no memory."""
+    most = 2**64 - 1
+    machine.has(f"gpu GPU-a 4294967295 {most} {most} 4294967295 4294967295\ngpu GPU-b 50 5 0 50000 50\n")
+    await meets(watch, lambda: len(watch.gpus) == 2 and watch.gpus[1].util.now == 50.0)
+    first, second = watch.gpus
+    assert (first.util.now, first.memory_used, first.memory_total, first.power_w) == (None, None, None, None)
+    assert (second.memory_used, second.memory_total, second.power_w) == (None, None, 50.0)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from mission_tui import gpu_driver
 from mission_tui.cli.doctor_checks.machine import gpu_checks, judge_gpus
 from mission_tui.cli.tables.fleet import machine_line
 from mission_tui.gpu_driver import Driver, ask_driver
@@ -84,6 +85,66 @@ def test_a_driver_that_hangs_costs_a_moment_and_no_process(machine: Machine) -> 
         "warn",
         True,
     )
+
+
+@needs_gcc
+def test_a_library_on_the_loaders_path_is_asked_and_no_device_is_looked_for(
+    machine: Machine, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prices count a GPU wherever NVML lists one; without a library in any of the loader's places nobody is asked."""
+    monkeypatch.setattr(gpu_driver, "_LOADER_FOLDERS", ())
+    monkeypatch.setattr(gpu_driver, "LOADER_CACHE", tmp_path / "cache")
+    has_gpu = gpu_driver.has_gpu.__wrapped__
+    assert has_gpu()
+    machine.has("")
+    assert not has_gpu()
+    monkeypatch.delenv("LD_LIBRARY_PATH")
+    assert not gpu_driver.may_be_here()
+    (tmp_path / "cache").write_bytes(b"glibc-ld.so.cache1.1\0libnvidia-ml.so.1\0")
+    assert gpu_driver.may_be_here()
+    monkeypatch.setattr(gpu_driver, "LOADER_CACHE", tmp_path / "none")
+    monkeypatch.setattr(gpu_driver, "WSL_LIBRARY", library / LIBRARY)
+    assert gpu_driver.may_be_here()
+
+
+@needs_gcc
+@pytest.mark.parametrize("amd", [False, True])
+def test_a_machine_without_the_library_says_what_is_known_of_it(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, amd: bool
+) -> None:
+    """A container without NVIDIA's runtime on a machine with a driver; a GPU of AMD, which is not supported."""
+    machine.has("fail init 9\n")
+    module, cards = tmp_path / "version", tmp_path / "drm"
+    for name, path in (("MODULE", module), ("CARDS", cards), ("AMD_COMPUTE", tmp_path / "kfd")):
+        monkeypatch.setattr(gpu_driver, name, path)
+    assert gpu_driver.why_nobody_answers() == ""
+    vendor = cards / "card0" / "device" / "vendor"
+    vendor.parent.mkdir(parents=True)
+    vendor.write_text("0x1002\n" if amd else "0x8086\n")
+    if amd:
+        assert gpu_driver.why_nobody_answers() == "AMD GPU not supported: CPU, RAM and phases are shown"
+        assert gpu_checks({})[0].detail == gpu_driver.why_nobody_answers()
+        code = (
+            "from pathlib import Path\n"
+            "from mission_tui import gpu_driver\n"
+            f"gpu_driver.CARDS = Path({str(cards)!r})\n"
+            "from mission_tui.supervisor.gpu import probe\n"
+            "probe.main()\n"
+        )
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        assert f'"note":"{gpu_driver.why_nobody_answers()}"' in said
+    else:
+        module.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.82.07  Thu\n")
+        assert gpu_driver.why_nobody_answers().startswith("no GPU: driver 580.82.07 is loaded, but not its library")
+        assert "NVIDIA Container Toolkit" in gpu_checks({})[0].advice
+
+
+@needs_gcc
+def test_a_container_that_may_not_open_the_devices_is_told_how(machine: Machine) -> None:
+    """Rootless, with the library but without the right to the devices."""
+    machine.has(ONE + "fail init 4\n")
+    check, *_ = gpu_checks({})
+    assert (check.level, "rootless container" in check.advice) == ("warn", True)
 
 
 def _askers() -> list[int]:
