@@ -20,7 +20,7 @@ from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, Upda
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
 from mission_tui.fleet.specs.health_file import HealthFile, profile_for
 from mission_tui.fleet.specs.thresholds import Limits
-from mission_tui.records.logs import read_log
+from mission_tui.records.logs.read import read_log
 from mission_tui.records.preset_files import load_health_file
 
 __all__ = ["OUTSIDE", "Case", "Event", "Incident", "constructed", "judged", "outside"]

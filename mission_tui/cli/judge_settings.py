@@ -19,7 +19,7 @@ from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.health_file import HealthFile, profile_for, profile_of, with_file_above, with_files_below
 from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep, RuleLimits
-from mission_tui.records.logs import TrainingLog, by_row, other_algorithm
+from mission_tui.records.logs.log import TrainingLog, by_row, other_algorithm
 
 
 @dataclass(frozen=True, slots=True)

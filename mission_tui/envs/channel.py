@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mission_tui.envs.env_recipe import EnvRecipe
-from mission_tui.envs.shared_arrays import Layout
+from mission_tui.envs.shared_memory import Layout
 from mission_tui.errors import raised_by
 
 BEGIN, STEP, CALL, FORM, QUIT = b"a", b"s", b"c", b"f", b"q"

@@ -16,8 +16,7 @@ from typing import Any
 
 from mission_tui.envs.channel import DONE, ERROR, FORM, QUIT, STEP, Assignment, Channel, Raised, frame
 from mission_tui.envs.lanes import Lanes
-from mission_tui.envs.shared_arrays import SharedArrays
-from mission_tui.envs.shared_names import record_shared_names
+from mission_tui.envs.shared_memory import SharedArrays, record_shared_names
 from mission_tui.forks import guard_forks, leave_fork
 from mission_tui.process_name import call_process
 from mission_tui.procfs import read_stat

@@ -83,7 +83,7 @@ def train(
         spec = attempt.read_spec()
         with collecting_later():
             cap_threads(spec.run.threads or 1)
-            from mission_tui.envs.shared_names import record_shared_names
+            from mission_tui.envs.shared_memory import record_shared_names
             from mission_tui.trainer.torch_compiler import disable_compiler, load_everything
             from mission_tui.trainer.training import Job
 

@@ -6,7 +6,7 @@ import pytest
 
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.history.metrics_state import phase_before
-from mission_tui.records.files.records_until import TimeIndex
+from mission_tui.records.files.lines import TimeIndex
 
 ROW = UpdateDone(1, 1, 1, 64, t=100.0, rollout_s=6.0, update_s=2.0, steps_per_s=8.0)
 

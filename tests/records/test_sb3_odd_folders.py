@@ -12,9 +12,10 @@ import pytest
 from mission_tui.errors import CheckpointError, PresetError
 from mission_tui.fleet.events.metrics import UpdateDone, number
 from mission_tui.records.files.lines import decode_line, encode_line
-from mission_tui.records.logs import LogError
-from mission_tui.records.sb3_run import find_folder, find_settings, rows_of, updates_in_table
+from mission_tui.records.logs.log import LogError
+from mission_tui.records.sb3_run.folder import find_folder, rows_of, updates_in_table
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
+from mission_tui.records.sb3_run.settings import find_settings
 from mission_tui.records.sb3_run.yaml_text import read_yaml
 from mission_tui.records.sb3_run.zip_file import tables_of_zip
 from tests.records.test_sb3_run import MONITOR, PROGRESS

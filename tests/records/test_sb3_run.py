@@ -15,8 +15,9 @@ from mission_tui.errors import CheckpointError, MissionError, UsageError
 from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.records.sb3_run import find_folder, find_settings, rows_of, trained_to, updates_in_table
+from mission_tui.records.sb3_run.folder import find_folder, rows_of, trained_to, updates_in_table
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
+from mission_tui.records.sb3_run.settings import find_settings
 from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

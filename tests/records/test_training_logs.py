@@ -15,7 +15,8 @@ from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.preset import as_tables
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.records.files.lines import encode_line
-from mission_tui.records.logs import LogError, TrainingLog, read_log
+from mission_tui.records.logs.log import LogError, TrainingLog
+from mission_tui.records.logs.read import read_log
 from mission_tui.records.runs.spec_file import write_spec
 from tests.fleet.recorded import SPEC, stopped_and_resumed, update
 

@@ -84,7 +84,7 @@ def import_run_command(
     vecnormalize.pkl, evaluations.npz, config.yml and args.yml.
     """
     from mission_tui.ipc.requests import ImportRun
-    from mission_tui.records.sb3_run import find_folder
+    from mission_tui.records.sb3_run.folder import find_folder
 
     found = find_folder((session.cwd / folder).resolve())
     if trust and logs_only:
@@ -111,7 +111,8 @@ def _item_of(session: Session, path: Path, name: str | None, assignments: Sequen
     from mission_tui.fleet.specs.assignment import expand
     from mission_tui.fleet.specs.preset import resolve
     from mission_tui.fleet.specs.preset_file import read_preset
-    from mission_tui.records.sb3_run import find_folder, find_settings, updates_in_table
+    from mission_tui.records.sb3_run.folder import find_folder, updates_in_table
+    from mission_tui.records.sb3_run.settings import find_settings
 
     folder = find_folder(path)
     updates, _ = updates_in_table(folder)
@@ -183,7 +184,7 @@ def import_checkpoint_command(
 
 def _beside(model: Path) -> str:
     """What lies beside `model` that belongs to it, and how all of it is taken over; empty where nothing does."""
-    from mission_tui.records.sb3_run import find_folder
+    from mission_tui.records.sb3_run.folder import find_folder
 
     try:
         folder = find_folder(model.parent)

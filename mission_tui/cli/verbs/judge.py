@@ -18,7 +18,7 @@ from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.events.findings import Finding
-    from mission_tui.records.logs import TrainingLog
+    from mission_tui.records.logs.log import TrainingLog
 
 POSITIVE = click.FloatRange(min=0.0, min_open=True)
 COUNT = click.IntRange(min=1)
@@ -87,7 +87,8 @@ def judge_command(
 
 def _read(path: Path) -> TrainingLog:
     """The log at `path`; what of it could not be used is said."""
-    from mission_tui.records.logs import LogError, read_log
+    from mission_tui.records.logs.log import LogError
+    from mission_tui.records.logs.read import read_log
 
     try:
         log = read_log(path)
@@ -106,7 +107,7 @@ def _read(path: Path) -> TrainingLog:
 
 
 def _algorithm(log: TrainingLog) -> str:
-    from mission_tui.records.logs import other_algorithm
+    from mission_tui.records.logs.log import other_algorithm
 
     other = None if log.specs else other_algorithm(log.updates_done)
     return "PPO" if other is None else other[0]

@@ -6,17 +6,21 @@ trainer is the only writer; readers take `newest_verified`.
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.events.metrics import RETURN, MetricRecord, UpdateDone
 from mission_tui.plain_files import make_folder, names_in, read_plain, remove_tree
 from mission_tui.records.files.atomic import exchange, sync_folder, write_atomic
 from mission_tui.records.files.storage import storing
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import (
     CheckpointFacts,
     Manifest,
@@ -214,3 +218,21 @@ def _remove_leftovers(checkpoints: Path) -> None:
     for path in map(checkpoints.joinpath, names_in(checkpoints)):
         if path.name.startswith(TEMPORARY):
             remove_tree(path)
+
+
+def best_checkpoint(run: RunDir, manifests: Sequence[Manifest]) -> str | None:
+    """The name of that one of `manifests`; None where no return is known of any."""
+    returns = _returns(run)
+    judged = [manifest for manifest in manifests if (manifest.attempt, manifest.update) in returns]
+    return max(judged, key=lambda it: returns[it.attempt, it.update]).name if judged else None
+
+
+def _returns(run: RunDir) -> dict[tuple[int, int], float]:
+    """Mean returns by attempt and update."""
+    returns = {}
+    for record in read_all(run.metrics, MetricRecord)[0]:
+        if isinstance(record, UpdateDone):
+            value = record.metrics.get(RETURN)
+            if isinstance(value, float | int) and math.isfinite(value):
+                returns[record.attempt, record.update] = float(value)
+    return returns

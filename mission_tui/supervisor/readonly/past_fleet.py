@@ -27,7 +27,7 @@ from mission_tui.fleet.events.processes import Pids
 from mission_tui.fleet.history.metrics_state import POINTS, phase_before
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Replay, SupervisorInfo
-from mission_tui.records.files.records_until import RecordsUntil
+from mission_tui.records.files.lines import RecordsUntil
 from mission_tui.records.files.tail import read_newest
 from mission_tui.records.runs.attempt import read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir

@@ -39,8 +39,7 @@ from mission_tui.ipc.requests import (
     Undo,
 )
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.best_checkpoint import best_checkpoint
-from mission_tui.records.runs.checkpoint import list_checkpoints, newest_undamaged
+from mission_tui.records.runs.checkpoint import best_checkpoint, list_checkpoints, newest_undamaged
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest, verify_checkpoint
 from mission_tui.records.runs.spec_file import read_spec

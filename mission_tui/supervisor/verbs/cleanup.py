@@ -19,8 +19,7 @@ from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.refs import RunRef, resolve
 from mission_tui.ipc.replies import Accepted, CleanReply, LeftoverRow, Removable, RemovableReply
 from mission_tui.ipc.requests import UNDO_S, Clean, GetTrash, Prune, Remove, Restore, Undo
-from mission_tui.records.runs.best_checkpoint import best_checkpoint
-from mission_tui.records.runs.checkpoint import list_checkpoints, newest_verified
+from mission_tui.records.runs.checkpoint import best_checkpoint, list_checkpoints, newest_verified
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.trash import KEPT_S, Trashed, restore_from_trash, trashed, tree_bytes

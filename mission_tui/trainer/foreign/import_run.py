@@ -40,7 +40,14 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.logs.sb3_files import Ended
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.sb3_run import Sb3Folder, episodes_of, find_folder, rows_of, trained_to, updates_in_table
+from mission_tui.records.sb3_run.folder import (
+    Sb3Folder,
+    episodes_of,
+    find_folder,
+    rows_of,
+    trained_to,
+    updates_in_table,
+)
 from mission_tui.records.sb3_run.zip_file import settings_of_zip
 from mission_tui.trainer.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.process import cap_threads, lower_priority

@@ -28,7 +28,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvO
 from mission_tui.envs.channel import CALL, FORM, STEP, Assignment, Raised, frame
 from mission_tui.envs.env_recipe import EnvRecipe
 from mission_tui.envs.lanes import FINAL, LaneQuery, LaneStep
-from mission_tui.envs.shared_arrays import ActionForm, Layout, SharedArrays, anonymous_memory
+from mission_tui.envs.shared_memory import ActionForm, Layout, SharedArrays, anonymous_memory
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.processes import MOST_EACH, MOST_LATE, EnvWorkers, LateWorker, SlowWorker
 from mission_tui.trainer.failures import EnvError

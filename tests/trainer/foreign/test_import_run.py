@@ -21,7 +21,8 @@ from mission_tui.fleet.specs.preset_file import read_preset
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.sb3_run import find_folder, find_settings, updates_in_table
+from mission_tui.records.sb3_run.folder import find_folder, updates_in_table
+from mission_tui.records.sb3_run.settings import find_settings
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import equal
 from tests.trainer.sb3_folder import write_sb3_folder

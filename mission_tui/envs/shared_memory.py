@@ -1,16 +1,24 @@
-"""The memory that a trainer and its env workers share: one anonymous mapping, laid out by the spaces.
+"""The memory that a trainer and its env workers share, and the names of what environments share by themselves.
 
-Every array has the environment as its first axis and begins on a cache line of its own. The memory has no name in any
-file system, so nothing is left behind however the processes end.
+Ours is one anonymous mapping, laid out by the spaces: every array has the environment as its first axis and begins on a
+cache line of its own, and without a name in any file system nothing is left behind however the processes end.
+
+A named piece outlives every process; after SIGKILL nobody is left who would remove it. So what Python's own
+`SharedMemory` creates in a trainer or an env worker is recorded in `attempts/N/shared-memory` as it is made, one line
+each: inode and name. Only what stands there, with that inode, is ever removed by others.
 """
 
 from __future__ import annotations
 
+import importlib
 import mmap
 import os
 import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +34,8 @@ _WIDEST = 8
 ActionForm = tuple[str, tuple[int, ...]]
 """Type and shape of the action of one environment as it lies in memory."""
 _Place = tuple[int, str, tuple[int, ...]]
+
+RECORD = "shared-memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +136,38 @@ def _shape(space: Space[Any]) -> tuple[int, ...]:
     if space.shape is None or space.dtype is None:
         raise ValueError(f"the space {space} is not one array, or a Dict of arrays, and cannot be shared")
     return space.shape
+
+
+def record_shared_names(environ: Mapping[str, str]) -> None:
+    """From now on write down what this process and its forks create; without a run in `environ` nothing is done."""
+    folder, attempt = environ.get("MISSION_TUI_RUN_DIR"), environ.get("MISSION_TUI_ATTEMPT")
+    if not folder or not attempt:
+        return
+    try:
+        memory: Any = importlib.import_module("_posixshmem")
+    except ImportError:  # a Python without shared memory makes no names either
+        return
+    path, opened = Path(folder) / "attempts" / attempt / RECORD, memory.shm_open
+    if getattr(opened, "records", None):
+        return
+
+    def shm_open(path_: str, flags: int, mode: int = 0o777) -> int:
+        descriptor: int = opened(path_, flags, mode)
+        if flags & os.O_CREAT:
+            # A record that cannot be written must not cost an environment its memory.
+            with suppress(OSError):
+                _write_down(path, os.fstat(descriptor).st_ino, path_.lstrip("/"))
+        return descriptor
+
+    replaced: Any = shm_open
+    replaced.records = True
+    memory.shm_open = replaced
+
+
+def _write_down(path: Path, inode: int, name: str) -> None:
+    # One write of one line: workers append to the same file at the same time.
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, os.fsencode(f"{inode} {name}\n"))
+    finally:
+        os.close(descriptor)
