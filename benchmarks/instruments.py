@@ -19,12 +19,11 @@ import psutil
 
 from mission_tui.fleet.strips.cells import SLOW_LEVELS, Cell, CellHistory
 from mission_tui.fleet.strips.phases import PhaseHistory
-from mission_tui.records.meter_history import TIERS
+from mission_tui.records.meter_history import TIERS, restore_histories
 from mission_tui.records.runs.layout import instruments_dir, supervisor_dir
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.watching.meter_history import Instruments
-from mission_tui.supervisor.watching.restored_histories import restore_histories
 
 STEP_S = 10
 LINE = "%-20s %14s"

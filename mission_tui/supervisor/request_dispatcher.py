@@ -69,21 +69,17 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.requester import requested_by
 from mission_tui.supervisor.runs.targets import check_runs_are_ours
 from mission_tui.supervisor.verbs.acts import ACTS, shutdown
-from mission_tui.supervisor.verbs.adopt import adopt
 from mission_tui.supervisor.verbs.annotations import label, mark, note, rename
-from mission_tui.supervisor.verbs.apply import apply
 from mission_tui.supervisor.verbs.bench import bench
 from mission_tui.supervisor.verbs.check import check, quote, upgrades
 from mission_tui.supervisor.verbs.cleanup import clean, in_trash, prune, remove, restore, undo
-from mission_tui.supervisor.verbs.evaluate import evaluate, export
-from mission_tui.supervisor.verbs.film import film
-from mission_tui.supervisor.verbs.importing import import_checkpoint, import_run
+from mission_tui.supervisor.verbs.importing import adopt, import_checkpoint, import_run
 from mission_tui.supervisor.verbs.launch import clone, launch
+from mission_tui.supervisor.verbs.playing import Players, evaluate, export, film
 from mission_tui.supervisor.verbs.resume import resume
-from mission_tui.supervisor.verbs.set import set_
+from mission_tui.supervisor.verbs.settings import apply, set_
 from mission_tui.supervisor.verbs.trial import try_
 from mission_tui.supervisor.verbs.tune import tune, tune_fleet
-from mission_tui.supervisor.verbs.watch import Players
 
 PUSH_S = 0.25
 LOOK_PATIENCE_S = 0.75
@@ -258,7 +254,7 @@ class RequestDispatcher:
             case Mark():
                 return await mark(core, request)
             case Apply():
-                return await apply(core, request, set_)
+                return await apply(core, request)
             case Try():
                 return await try_(core, request)
             case Clean():

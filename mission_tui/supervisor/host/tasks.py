@@ -1,15 +1,22 @@
-"""Short supervised processes (preflight, evaluate, export): one JSON object a line, an error as the last one."""
+"""Short supervised processes: a task that answers with one JSON object a line and an error as the last one (preflight,
+evaluate, export), and a process that is asked line by line, a question on its stdin, one object as the answer.
+
+One that is asked does nothing that was not asked, so nothing queues; it ends with `end`, and when nobody asks for a
+while. The last that either writes on stderr is read as it comes, so whatever is printed there takes no disk; a process
+that writes faster than it is read waits, as it would for a terminal.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -18,11 +25,66 @@ from mission_tui.fleet.history.classify import faulting_line
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.text import clean
 from mission_tui.supervisor.host.children import Running, start_child
-from mission_tui.supervisor.host.stderr_tail import StderrTail
+
+_KEPT_BYTES = 16384
+_GULP_BYTES = 65536
+_GULPS_AT_THE_END = 16
+"""What a grandchild goes on to write is nobody's last words: reading ends after so many times."""
 
 NICENESS = 10
 LINE_BYTES = 1 << 20
 _CAUSE_CHARACTERS = 500
+
+IDLE_S = 300.0
+"""So long it lives without a question."""
+
+
+class StderrTail:
+    """A pipe: its `fileno` is for the process, and is given up here with `begun`, once that has a copy."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        self._kept = b""
+        self._open = True
+        self._loop.add_reader(self._read, self._take)
+
+    def fileno(self) -> int:
+        """What the process is given as its stderr."""
+        return self._write
+
+    def begun(self) -> None:
+        """The process has started, or could not be."""
+        if self._write >= 0:
+            os.close(self._write)
+            self._write = -1
+
+    def text(self) -> str:
+        """The last of it, now."""
+        for _ in range(_GULPS_AT_THE_END):
+            if not self._take():
+                break
+        return self._kept.decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Read no more."""
+        self.begun()
+        if self._open:
+            self._open = False
+            self._loop.remove_reader(self._read)
+            os.close(self._read)
+
+    def _take(self) -> bool:
+        """Read what has come; whether there may be more."""
+        if not self._open:
+            return False
+        with suppress(BlockingIOError):
+            if said := os.read(self._read, _GULP_BYTES):
+                self._kept = (self._kept + said)[-_KEPT_BYTES:]
+                return True
+            self.close()
+        return False
 
 
 class TaskError(MissionError):
@@ -193,3 +255,98 @@ def death_of(task: Task, code: int, complaints: StderrTail) -> str:
     last = faulting_line(text) or (clean(lines[-1], _CAUSE_CHARACTERS) if lines else "it said nothing")
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     return f"{_name(task)} ended with {how}: {last}"
+
+
+class AskedProcess:
+    """A process that is `task`, started at once. Raises `TaskError` where that is not possible."""
+
+    def __init__(self, task: Task, idle_s: float = IDLE_S) -> None:
+        self._task, self._idle_s = task, idle_s
+        self._ended, self._death = False, ""
+        self._loop = asyncio.get_running_loop()
+        self._code: asyncio.Future[int] = self._loop.create_future()
+        self._complaints = StderrTail()
+        self._idle = self._loop.call_later(idle_s, self.end)
+        try:
+            self._child = start_task(task, subprocess.PIPE, self._complaints, self._code)
+        except TaskError:
+            self._idle.cancel()
+            self._complaints.close()
+            raise
+        self._said = cast("AsyncGenerator[dict[str, Any]]", objects_of(self._child))
+        self._asking = asyncio.Lock()
+        self._finishing = asyncio.create_task(self._finish())
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was ended here: by `end`, or because nobody asked for long."""
+        return self._ended
+
+    async def check(self) -> None:
+        """Raise `DeathError` with how it ended if it has, and nobody here wanted that."""
+        if self._code.done() and not self._ended:
+            await asyncio.shield(self._finishing)
+            raise DeathError(self._death)
+
+    async def ask(self, question: bytes, limit_s: float) -> dict[str, Any]:
+        """Its answer to one line, which is awaited before the next is asked.
+
+        Raises `TaskError` with its refusal, when it dies, and when it does not answer within `limit_s`: it is then
+        ended.
+        """
+        async with self._asking:
+            self._idle.cancel()
+            answer = await self._answer(question, limit_s)
+            if (refusal := refusal_in(answer)) is not None:
+                self.end()
+                raise refusal
+            self._idle = self._loop.call_later(self._idle_s, self.end)
+            return answer
+
+    async def _answer(self, question: bytes, limit_s: float) -> dict[str, Any]:
+        stdin = self._child.stdin
+        if stdin is None or stdin.closed:
+            raise DeathError("its process has ended")
+        try:
+            async with asyncio.timeout(limit_s):
+                with suppress(BrokenPipeError):
+                    stdin.write(question + b"\n")
+                    stdin.flush()
+                answer = await anext(self._said, None)
+                if answer is None:
+                    code = await asyncio.shield(self._code)
+                    raise DeathError(death_of(self._task, code, self._complaints))
+                return answer
+        except TimeoutError:
+            self.end()
+            raise DeathError(f"it did not answer within {limit_s:g} s and was ended") from None
+        except ValueError:  # a line that is longer than a reader takes
+            self.end()
+            raise DeathError("its answer was too large, so it was ended") from None
+
+    def end(self) -> None:
+        """Kill it, with whatever it has started."""
+        self._idle.cancel()
+        self._ended = True
+        if not self._code.done():
+            # Nobody has waited for it yet, so its number is its own; it leads a process group.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+            self._child.kill()
+
+    async def _finish(self) -> None:
+        """Close what leads to it, once it has ended and whoever asks has been told."""
+        await self._code
+        self._idle.cancel()
+        async with self._asking:
+            self._death = death_of(self._task, self._code.result(), self._complaints)
+            await self._said.aclose()
+            stdin = self._child.stdin
+            if stdin is not None:
+                with suppress(BrokenPipeError):
+                    stdin.close()
+            self._complaints.close()

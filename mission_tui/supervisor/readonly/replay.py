@@ -33,8 +33,8 @@ from mission_tui.ipc.server import Session, serve_link
 from mission_tui.supervisor.queries.details import details
 from mission_tui.supervisor.queries.history import history
 from mission_tui.supervisor.queries.log import log
+from mission_tui.supervisor.readonly.meters import PastMeters
 from mission_tui.supervisor.readonly.past_fleet import PastFleet
-from mission_tui.supervisor.readonly.past_meters import PastMeters
 from mission_tui.supervisor.readonly.server import ended_page, readable
 from mission_tui.supervisor.runs.catalog import resolve_run
 

@@ -1,16 +1,19 @@
-"""Files of other programs become an ended run: a short process reads them, nothing is made before.
+"""Runs that were made elsewhere become ours: a run directory is adopted, files of other programs are imported.
 
-No foreign file reaches this process, and a run directory is made only once what is in it has been read back. A foreign
-SB3 zip is read in a confined process. Of the folder that stock SB3 or its zoo left, the findings are those that its
-logs give now, by the rules and limits of its spec.
+Adopt takes a run for ours on a person's word, as it was shown. An import makes an ended run: a short process reads the
+files, nothing is made before. No foreign file reaches this process, and a run directory is made only once what is in it
+has been read back. A foreign SB3 zip is read in a confined process. Of the folder that stock SB3 or its zoo left, the
+findings are those that its logs give now, by the rules and limits of its spec.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import stat
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +30,10 @@ from mission_tui.fleet.launch_plan import check_names
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
-from mission_tui.ipc.requests import ImportCheckpoint, Importing, ImportRun
+from mission_tui.ipc.requests import Adopt, ImportCheckpoint, Importing, ImportRun
+from mission_tui.ipc.sockets import TELEMETRY_SOCKET
+from mission_tui.paths import socket_dir
+from mission_tui.plain_files import open_folder
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
@@ -35,15 +41,85 @@ from mission_tui.supervisor.host.tasks import Task, run_task
 from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, caller_from, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import as_module
 from mission_tui.supervisor.launchers.order import attempt_order
-from mission_tui.supervisor.lifecycle.adoption import load_ended
+from mission_tui.supervisor.lifecycle.adoption import load_ended, take_in_anew
 from mission_tui.supervisor.lifecycle.first_attempts import new_run
+from mission_tui.supervisor.queries.adoptable import adoption_sheet
+from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_directory import MAKING, create_run, rule_files, write_snapshot
 from mission_tui.supervisor.runs.run_on_disk import read_run
+
+_FOLDERS = ("attempts", "checkpoints", "evaluations", "origin", "snapshot")
 
 IMPORT_S = 300.0
 NAME_CHARS = 80
 """What is kept of the name of the file or folder that a run came from."""
+
+
+async def adopt(core: Core, request: Adopt) -> Accepted:
+    """Seal the runs as they lie here, and go on with each as with one of ours. Raises `UsageError`, `StorageError`.
+
+    A run of which something else lies there than what a person was shown is refused, with nothing adopted.
+    """
+    if len(request.runs) != len(request.digests):
+        raise UsageError("each run that is adopted needs the digest of what was shown of it")
+    chosen = [(resolve_run(core, ref), digest) for ref, digest in zip(request.runs, request.digests, strict=True)]
+    async with core.adopting:
+        # Closed to all others first: what is compared after that is what is sealed.
+        for run_id, _ in chosen:
+            _check_rests(core, run_id)
+            await asyncio.to_thread(_close_to_others, core.run_dir(run_id))
+        for run_id, digest in chosen:
+            sheet = await asyncio.to_thread(adoption_sheet, core.run_dir(run_id), core.seals)
+            if sheet is None or not digest or sheet.digest != digest:
+                raise UsageError(f"{core.name_of(run_id)} has changed since it was shown; look at it again")
+        for run_id, _ in chosen:
+            _check_rests(core, run_id)
+            run = core.run_dir(run_id)
+            await asyncio.to_thread(_seal, core, run)
+            take_in_anew(core, run)
+    core.changed.set()
+    return Accepted(re=request.id, runs=tuple(run_id for run_id, _ in chosen))
+
+
+def _check_rests(runs: Runs, run_id: str) -> None:
+    """Raise `UsageError` for a run that lives, or was removed, while another client waited."""
+    if run_id not in runs.store:
+        raise UsageError(f"{run_id} was removed meanwhile")
+    if run_id in runs.live:
+        raise UsageError(f"{runs.name_of(run_id)} lives here; stop it first")
+
+
+def _close_to_others(run: RunDir) -> None:
+    """Take away what others may do in the run's folders, each opened first, so that no link is followed.
+
+    Raises `OSError`.
+    """
+    folders = [run.path, *(run.path / name for name in _FOLDERS), *(run.attempt(n).path for n in run.attempts())]
+    for path in folders:
+        try:
+            folder = open_folder(path)
+        except (FileNotFoundError, NotADirectoryError):
+            if path == run.path:
+                raise
+            continue
+        try:
+            os.fchmod(folder, 0o700)
+        finally:
+            os.close(folder)
+
+
+def _seal(core: Core, run: RunDir) -> None:
+    """Seal the run, with a lease that is its own: a copy made of hard links has that of the original.
+
+    Raises `StorageError`.
+    """
+    with suppress(OSError):
+        facts = run.lease.lstat()
+        if facts.st_nlink > 1 or not stat.S_ISREG(facts.st_mode):
+            run.lease.unlink()
+    core.seals.adopt(run, socket_dir(core.root) / TELEMETRY_SOCKET)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,21 @@ from mission_tui.fleet.strips.cells import Cell, CellHistory
 from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.fleet.strips.strip import Span
 from mission_tui.records.files.storage import StorageError
-from mission_tui.records.meter_history import TIERS, CellsRecord, Kept, MeterFiles, SpansRecord
+from mission_tui.records.meter_history import (
+    TIERS,
+    CellsRecord,
+    Kept,
+    MeterFiles,
+    RestoredHistories,
+    SpansRecord,
+    Track,
+    restore_histories,
+)
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.host.clocks import unix_ahead
 from mission_tui.supervisor.runs.duties import reason_of
 from mission_tui.supervisor.runs.machine_state import MachineState
 from mission_tui.supervisor.runs.registry import Runs
-from mission_tui.supervisor.watching.restored_histories import RestoredHistories, Track, restore_histories
 
 MOST_A_LINE = 4_000
 """Cells or spans: a line stays far below the length at which readers give up on it."""

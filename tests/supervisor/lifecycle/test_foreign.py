@@ -53,7 +53,7 @@ from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle.adoption import take_in
 from mission_tui.supervisor.queries import adoptable as adoptable_query
 from mission_tui.supervisor.runs.core import Core
-from mission_tui.supervisor.verbs import adopt as adopt_verb
+from mission_tui.supervisor.verbs import importing as adopt_verb
 from tests.records.test_plain_files import deep
 from tests.supervisor.conftest import Lab, RunsRoot, stub_spec
 from tests.supervisor.foreign import ForeignRoot

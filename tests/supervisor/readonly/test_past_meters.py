@@ -11,7 +11,7 @@ import pytest
 from mission_tui.fleet.strips.cells import Cell
 from mission_tui.records.meter_history import TIERS, CellsRecord, Kept, MeterFiles
 from mission_tui.records.runs.layout import instruments_dir
-from mission_tui.supervisor.readonly.past_meters import NO_GPU, NO_METERS, PastMeters
+from mission_tui.supervisor.readonly.meters import NO_GPU, NO_METERS, PastMeters
 
 NOW = time.time() // 10 * 10
 

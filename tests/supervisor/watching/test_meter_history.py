@@ -13,14 +13,13 @@ from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, Cell, Cell
 from mission_tui.fleet.strips.strip import Span, Strip
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.records.files.storage import StorageError
-from mission_tui.records.meter_history import CellsRecord, Kept, MeterFiles, SpansRecord
+from mission_tui.records.meter_history import CellsRecord, Kept, MeterFiles, SpansRecord, restore_histories
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.queries.history import strip_of
 from mission_tui.supervisor.readonly.meters import ReadonlyMeters
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.watching.meter_history import Instruments
-from mission_tui.supervisor.watching.restored_histories import restore_histories
 from tests.nvml import Machine, needs_gcc
 from tests.supervisor.conftest import Lab
 from tests.supervisor.verbs.test_strip import strip_shown

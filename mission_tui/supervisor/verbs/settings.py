@@ -1,34 +1,48 @@
-"""Apply: a finding's advice is followed, by another attempt from the last good checkpoint with the advised changes.
+"""Set and apply: other settings for a run, as a person writes them or as a finding advises them.
 
-A live run is stopped first and goes on once it has ended; whatever comes in between is journaled with the finding. The
-last good checkpoint is on the run's own line of attempts, from before the finding, and read back byte by byte.
+Set is judged like a resume and taken over at the next update boundary; for a run that waits in the queue it changes
+what that begins with. What was accepted is journaled before the trainer hears of it, so that it holds for every later
+attempt whatever happens in between; the trainer's own record says since when it is in effect.
 
-What began after a change of settings is mended by undoing the change, whichever of its symptoms is meant: in place
-while the policy is unharmed, else from the checkpoint before with the settings of then.
+Apply follows a finding's advice by another attempt from the last good checkpoint with the advised changes. A live run
+is stopped first and goes on once it has ended; whatever comes in between is journaled with the finding. The last good
+checkpoint is on the run's own line of attempts, from before the finding, and read back byte by byte. What began after a
+change of settings is mended by undoing the change, whichever of its symptoms is meant: in place while the policy is
+unharmed, else from the checkpoint before with the settings of then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable
 from functools import partial
+
+from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.journal import FleetEvent, HealthActed
+from mission_tui.fleet.events.journal import FleetEvent, HealthActed, PriorityAsked, SettingsAsked
+from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.specs.live_settings import check_live
+from mission_tui.fleet.specs.preset import draft_change
+from mission_tui.fleet.specs.spec import LIVE_KEYS, Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply, Set
+from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.runs.manifest import verify_checkpoint
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
 from mission_tui.supervisor.lifecycle.further_attempts import (
     Plan,
+    clipped_share,
     plan_attempt,
     room_for,
     start_attempt,
     verdict_first,
+    without_remedies,
 )
+from mission_tui.supervisor.lifecycle.queued_settings import PRIORITY, proposed, set_queued
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
@@ -41,10 +55,88 @@ _waiting: set[asyncio.Task[None]] = set()
 """Applications whose run has not ended yet; the event loop itself holds tasks only weakly."""
 
 
-Setting = Callable[[Core, Set], Awaitable[Accepted | VerdictReply]]
+async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
+    """Set them. A verdict comes back instead when it was asked for, refuses, or warns and was not accepted.
+
+    Raises `MissionError` for a run that does not train and for a setting that cannot be changed while one does.
+    """
+    run_id = resolve_run(core, request.run)
+    if all(word.partition("=")[0].strip() == PRIORITY for word in request.assignments):
+        return _moved(core, run_id, request)
+    check_seen(core, run_id, "set that of")
+    if (waiting := core.live.get(run_id)) is not None and waiting.turn is not None:
+        return await _set_queued(core, waiting, request)
+    live, was = _training(core, run_id)
+    check_live(was, request.assignments)
+    now = draft_change(was, request.assignments)
+    row = core.store.run(run_id).metrics.row
+    facts = ResumeFacts(0 if row is None else row.timesteps, grad_clipped_share=clipped_share(core, run_id))
+    verdict = _in_words(judge_resume(was, now, facts))
+    grade = verdict.grade
+    if request.check_only or grade == "refuse" or (grade == "warn" and not request.accept):
+        return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=grade == "warn")
+    if not verdict.changes:
+        return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(core, run_id)} has these settings already",))
+    words = request.assignments
+    asked = partial(SettingsAsked, attempt=live.attempt, assignments=words, changes=without_remedies(verdict))
+    event = core.record_request(live, lambda seq, t: asked(seq, t, total_timesteps=now.run.total_timesteps))
+    core.store.replace_spec(run_id, now)
+    live.send(Order("set", number=event.seq, assignments=words))
+    notes = tuple(f"{it.name}: {it.was} -> {it.now} from the next update on: {it.why}" for it in verdict.changes)
+    return Accepted(re=request.id, runs=(run_id,), notes=notes)
 
 
-async def apply(core: Core, request: Apply, set_: Setting) -> Accepted | VerdictReply:
+async def _set_queued(core: Core, run: LiveRun, request: Set) -> Accepted | VerdictReply:
+    """Nothing was learned yet that a change could harm, so that it is only shown where that is asked for."""
+    _, verdict = proposed(core, run, request.assignments)
+    if request.check_only:
+        return VerdictReply(re=request.id, run=run.id, verdict=verdict, accept_needed=False)
+    if not verdict.changes:
+        return Accepted(re=request.id, runs=(run.id,), notes=(f"{_name(core, run.id)} has these settings already",))
+    return Accepted(re=request.id, runs=(run.id,), notes=await set_queued(core, run, request.assignments))
+
+
+def _moved(runs: Runs, run_id: str, request: Set) -> Accepted:
+    """Another place in the line for a run that waits. Raises `UsageError` for one that does not."""
+    known = runs.store.run(run_id)
+    if known.state != "queued" or known.spec is None:
+        raise UsageError(f"{_name(runs, run_id)} is not queued, and {PRIORITY} only orders runs that wait in the queue")
+    # Whatever it is now, only the new value is of interest, which is checked like any setting.
+    priority = draft_change(known.spec, request.assignments).keep.limits.priority
+    runs.record_request_of(run_id, lambda seq, t: PriorityAsked(seq, t, priority))
+    return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(runs, run_id)} waits with priority {priority}",))
+
+
+def _name(runs: Runs, run_id: str) -> str:
+    return runs.store.view(run_id).name
+
+
+def _training(runs: Runs, run_id: str) -> tuple[LiveRun, Spec]:
+    """The live run and what it trains with. Raises `MissionError`."""
+    live, known = runs.live.get(run_id), runs.store.run(run_id)
+    if live is None or known.state == "stopping":
+        state = "stopping" if live is not None else "not training"
+        raise UsageError(f"{_name(runs, run_id)} is {state}; `resume --set` goes on with other settings")
+    if known.spec is None:
+        raise MissionError(f"the spec of {_name(runs, run_id)} cannot be read, so what a change does is not known")
+    if live.link is None:
+        raise MissionError(f"cannot set that now: the trainer of {_name(runs, run_id)} is not connected; try again")
+    return live, known.spec
+
+
+def _in_words(verdict: ResumeVerdict) -> ResumeVerdict:
+    """The verdict with the remedies that are settings, as words to add; all others are done by a resume."""
+    return structs.replace(verdict, changes=tuple(map(_said, verdict.changes)))
+
+
+def _said(change: Change) -> Change:
+    settings = (it for it in change.remedies if it.assignments)
+    fitting = (it for it in settings if all(word.partition("=")[0] in LIVE_KEYS for word in it.assignments))
+    advice = "; or ".join(f"{' '.join(it.assignments)}: {it.what}" for it in fitting)
+    return structs.replace(change, remedy=advice, remedies=(), override=False)
+
+
+async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     """Go back and on with the advice. A verdict comes back instead when it was asked for, refuses, or was not accepted.
 
     Raises `MissionError` when the advice is nothing that a resume can do, or there is no checkpoint from before.
@@ -56,7 +148,7 @@ async def apply(core: Core, request: Apply, set_: Setting) -> Accepted | Verdict
     finding = _to_follow(core, run_id, request.finding)
     _check(core, run_id, finding)
     if finding.undo == "set" and core.store.run(run_id).state in ("running", "paused"):
-        return await _undo_in_place(core, run_id, finding, request, set_)
+        return await _undo_in_place(core, run_id, finding, request)
     attempt = core.store.run(run_id).journal.attempt
     plan = await _planned(core, run_id, finding, request)
     live = core.live.get(run_id)
@@ -88,9 +180,7 @@ def _to_follow(runs: Runs, run_id: str, finding_id: str) -> Finding:
     return cause if cause is not None and cause.undo else finding
 
 
-async def _undo_in_place(
-    core: Core, run_id: str, finding: Finding, request: Apply, set_: Setting
-) -> Accepted | VerdictReply:
+async def _undo_in_place(core: Core, run_id: str, finding: Finding, request: Apply) -> Accepted | VerdictReply:
     asked = Set(
         id=request.id,
         run=run_id,
