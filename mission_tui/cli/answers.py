@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from mission_tui.cli.errors import print_error
-from mission_tui.cli.terminal_output import Colour, Styled, write
+from mission_tui.cli.terminal_output import Colour, Styled, print_error, write
 from mission_tui.errors import EX_USAGE
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mission_tui.cli.errors import print_error
-from mission_tui.cli.terminal_output import write
+from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE, MissionError
 from mission_tui.fleet.events.outcome import OVER
 
@@ -103,7 +102,7 @@ def exit_code(views: Sequence[RunView]) -> int:
 def show_all_roots(as_json: bool) -> None:
     """Print them; one that ends meanwhile, or has another version, is reported and skipped."""
     from mission_tui.cli.tables.documents import status_facts, write_document
-    from mission_tui.cli.tables.fleet import fleet_table, machine_line
+    from mission_tui.cli.tables.runs import fleet_table, machine_line
     from mission_tui.ipc.roots import live_roots
 
     snapshots = [snapshot for other in live_roots() if (snapshot := _snapshot(Path(other.root))) is not None]

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mission_tui.cli.errors import print_error
 from mission_tui.cli.tables.plan import plan_facts
+from mission_tui.cli.terminal_output import print_error
 from mission_tui.errors import MissionError, NoSupervisorError
 from mission_tui.present.cost import all_at_once, differing
 from mission_tui.present.numbers import DASH, count, duration, duration_range, size

@@ -1,4 +1,5 @@
-"""The words of one `launch` and the specs that they stand for: every combination of presets, `--set` values and seeds.
+"""The words of one `launch` and the specs that they stand for: every combination of presets, `--set` values and seeds;
+and the host profile that is laid over them: which one is meant, whether it holds here, and the sentence that says so.
 
 Preset files are read and nothing is started: every word of a command is understood before any of it happens.
 """
@@ -7,12 +8,15 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from mission_tui.errors import UsageError
+from mission_tui.fleet.specs.schema import Place
 from mission_tui.paths import profile_dir
 
 if TYPE_CHECKING:
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset_file import PresetFile
     from mission_tui.fleet.specs.schema import Place
     from mission_tui.fleet.specs.spec import LaunchItem, Spec
+
+
+Again = Callable[[tuple[Place, Mapping[str, dict[str, Any]]]], "Spec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +131,6 @@ def resolved(
     asked = preset.profile if profile is None else profile
     if asked is None or asked == "none" or spec.run.command is not None:
         return spec
-    from mission_tui.cli.profiles import with_profile
 
     return with_profile(spec, asked, preset.name, profiles or profile_dir(os.environ), under)
 
@@ -152,3 +158,40 @@ def _loaded(wish: LaunchWish, preset_dirs: Sequence[Path]) -> list[PresetFile]:
     if not wish.command:
         raise UsageError("there is no command after --; give one, such as -- python train.py")
     return [read_preset({"run": {"command": list(wish.command)}, "name": "command"}, Path("-- CMD"))]
+
+
+def with_profile(spec: Spec, asked: str, preset: str, folder: Path, again: Again) -> Spec:
+    """`spec` as the profile `asked` ("auto", or the path of a file) makes it, and what is to be said about it.
+
+    `auto` is this machine's profile of `preset` in `folder`; one of another machine or for another task is passed over.
+    `again` resolves the preset with settings laid over it. Raises `PresetError` for a file that cannot be used.
+    """
+    from mission_tui.fleet.tuning.profile import suits
+    from mission_tui.records.tuning_files import (
+        host_fingerprint,
+        load_profile,
+        other_profile,
+        profile_path,
+        versions_here,
+    )
+
+    host = host_fingerprint()
+    path: Path | None = Path(asked)
+    if asked == "auto":
+        path = profile_path(folder, preset, host["host"])
+        path = path if path.exists() else other_profile(folder, preset)
+    if path is None:
+        said = f"there is no host profile of {preset} yet: `mission-tui tune {preset}` writes one"
+        return structs.replace(spec, profile=said)
+    profile = load_profile(path)
+    fit = suits(profile, spec, host, versions_here())
+    notes = " and ".join(fit.notes)
+    if fit.elsewhere and asked == "auto":
+        said = f"host profile {path.name} {notes}, so it is not used: `mission-tui tune {preset}` writes another"
+        return structs.replace(spec, profile=said)
+    if not profile.settings:
+        said = f"host profile {path.name} sets nothing: nothing was surely better than the preset's own settings"
+    else:
+        spec = again((Place(str(path)), profile.settings))
+        said = f"host profile {path.name} sets {profile.words}"
+    return structs.replace(spec, profile=f"{said}; it {notes}" if notes else said)

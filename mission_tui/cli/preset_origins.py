@@ -51,7 +51,7 @@ def sentences(it: NamedPreset) -> Iterator[str]:
 
 def say_origins(found: Iterable[NamedPreset]) -> None:
     """On stderr, a line each."""
-    from mission_tui.cli.errors import print_error
+    from mission_tui.cli.terminal_output import print_error
 
     for it in found:
         for sentence in sentences(it):

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import click
 
 from mission_tui import __version__
-from mission_tui.cli.errors import EX_INTERRUPTED, exit_code_of, print_error
 from mission_tui.cli.session import Session
+from mission_tui.cli.terminal_output import EX_INTERRUPTED, exit_code_of, print_error
 from mission_tui.errors import EX_USAGE, nearest
 
 VERBS = {
@@ -27,18 +27,16 @@ VERBS = {
     "findings": "findings",
     "trial": "try",
     "judge": "judge",
-    "evaluate": "evaluate",
-    "film": "film",
+    "playing": "evaluate film",
     "compare": "compare",
     "report": "report",
-    "screenshot": "screenshot",
+    "screen_views": "screenshot serve",
     "bench": "bench",
     "tune": "tune",
     "import_export": "export import-checkpoint import-run",
     "cleanup": "clean rm prune",
     "presets": "presets check",
     "doctor": "paths doctor",
-    "serve": "serve",
     "supervisor": "supervisor",
     "service": "service",
 }

@@ -1,22 +1,39 @@
-"""`mission-tui` without a verb: the screen. It reads no preset files and keeps no state; both come from here."""
+"""`mission-tui` without a verb: the screen. It reads no preset files and keeps no state; both come from here.
+
+Two files outlive a screen: what the person chose about its look, as JSON in their state folder, and when they last
+looked at this runs root, a number beside the runs, or there too where those may not be written. A screen never fails or
+waits long because of either. Names that only a newer version knows stay in the first; the second only moves forward,
+even with several screens.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from mission_tui.cli.errors import exit_code_of
+import msgspec
+
 from mission_tui.cli.session import Session
-from mission_tui.errors import UsageError
+from mission_tui.cli.terminal_output import exit_code_of
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.paths import preferences_path, socket_dir
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset_file import PresetFile
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.tui.entry import SessionResult
     from mission_tui.tui.state.presets import PresetChoice
+
+
+_MOST_BYTES = 64 * 1024
+_PATIENCE_S = 3.0
+"""A home folder that hangs must not keep the screen from closing."""
 
 
 def main() -> int:
@@ -77,7 +94,6 @@ def _greeting(session: Session) -> str:
 
 def _show(session: Session, greeting: str, replay_t: float | None = None) -> SessionResult:
     from mission_tui.cli.preset_saving import save_preset
-    from mission_tui.cli.screen_files import LastSeen, PreferencesFile
     from mission_tui.tui.entry import replay, run
 
     habits = PreferencesFile.of(session.environ)
@@ -163,3 +179,87 @@ def _specs(session: Session, name: str, assignments: Sequence[str]) -> list[Spec
         for preset in launched_by(load_preset(name, dirs), dirs)
         for words in expand(assignments)
     ]
+
+
+class PreferencesFile:
+    """The table in the file at `path`; if two screens change the same setting, the last one wins."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> PreferencesFile:
+        """The file of this user."""
+        return cls(preferences_path(environ))
+
+    def read(self) -> dict[str, object]:
+        """The stored table; empty without a readable file."""
+        return self._table() or {}
+
+    def write(self, changes: Mapping[str, object]) -> None:
+        """Store `changes`; None removes a name. Waits for seconds at most, and failing is silent."""
+        work = threading.Thread(target=self._merge, args=(dict(changes),), daemon=True)
+        work.start()
+        work.join(_PATIENCE_S)
+
+    def _merge(self, changes: dict[str, object]) -> None:
+        from mission_tui.records.files.atomic import write_json
+
+        with suppress(OSError, MissionError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            table = self._table()
+            if table is None:
+                self.path.replace(self.path.with_name(f"{self.path.name}.unread"))
+            kept = (table or {}) | changes
+            write_json(self.path, {name: value for name, value in kept.items() if value is not None})
+
+    def _table(self) -> dict[str, object] | None:
+        """None for a file that cannot be read as a table."""
+        from mission_tui.plain_files import read_given
+
+        try:
+            raw = read_given(self.path, _MOST_BYTES)
+        except FileNotFoundError:
+            return {}
+        except OSError:
+            return None
+        try:
+            return msgspec.json.decode(raw, type=dict[str, object])
+        except (ValueError, RecursionError):
+            return None
+
+
+class LastSeen:
+    """`path` holds unix seconds."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, root: Path, environ: Mapping[str, str], *, ours: bool = True) -> LastSeen:
+        """The file of this user: beside the runs only if the runs root is `ours`, even if another could be written."""
+        from mission_tui.records.runs.layout import supervisor_dir
+
+        ground = supervisor_dir(root) if supervisor_dir(root).exists() else root
+        if ours and (os.access(ground, os.W_OK) or not ground.exists()):
+            return cls(supervisor_dir(root) / "last-seen")
+        state = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".local" / "state")
+        return cls(Path(state) / "mission-tui" / f"last-seen-{socket_dir(root).name}")
+
+    def read(self) -> float | None:
+        """None the first time, or when the file holds no number."""
+        try:
+            return float(self.path.read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+
+    def write(self, t: float) -> None:
+        """Remember unix time `t`, unless a later one is remembered."""
+        from mission_tui.records.files.atomic import write_atomic
+
+        before = self.read()
+        if before is not None and before >= t:
+            return
+        with suppress(OSError, MissionError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(self.path, f"{t:.3f}\n".encode())

@@ -1,16 +1,18 @@
 """What the command line writes to a terminal, a pipe or a file: made harmless here, and given its colours after that.
 
 Names, paths, findings and notes may be anybody's. No other module of the command line prints, so that none can forget
-it; `tests/house` holds that.
+it; `tests/house` holds that. An error that a person can act on becomes one line on stderr and an exit code; any other
+exception stays a traceback. The screen starts without click, so click's own errors are handled in `root`.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
+from mission_tui.errors import MissionError
 from mission_tui.fleet.text import clean_line, clean_lines
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ _PICTURE_COLOUR = re.compile(r"(\x1b\[[0-9;:]{0,40}m)")
 _CLEAR_LINE, _RESET = "\r\x1b[K", "\x1b[0m"
 _ODD_IN_JSON = re.compile(r"[^ -~]")
 _UNDECODED = re.compile("[\ud800-\udfff]")
+
+EX_INTERRUPTED = 130
+SENTENCE_CHARACTERS = 1000
 
 
 class Styled(NamedTuple):
@@ -195,3 +200,21 @@ def _decodable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_decodable(key): _decodable(item) for key, item in value.items()}
     return [_decodable(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def print_error(sentence: str) -> None:
+    """One line on stderr, without characters that a terminal would act on."""
+    from mission_tui.fleet.text import clean
+
+    write(f"mission-tui: {clean(sentence, SENTENCE_CHARACTERS)}", stream=sys.stderr)
+
+
+def exit_code_of(verb: Callable[[], int | None]) -> int:
+    """What `verb` returns (None is 0); if it raises an error, print that and return its exit code."""
+    try:
+        return verb() or 0
+    except MissionError as error:
+        print_error(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return EX_INTERRUPTED

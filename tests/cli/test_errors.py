@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from mission_tui.cli.errors import exit_code_of
+from mission_tui.cli.terminal_output import exit_code_of
 from mission_tui.errors import CheckpointError, NoSupervisorError, PresetError
 from tests.shell import Shell
 

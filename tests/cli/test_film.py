@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mission_tui.cli.verbs.film import chosen
+from mission_tui.cli.verbs.playing import chosen
 from mission_tui.errors import UsageError
 from tests.cli.test_json_documents import check
 from tests.shell import Shell

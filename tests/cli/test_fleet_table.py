@@ -6,7 +6,7 @@ import io
 
 from msgspec import structs
 
-from mission_tui.cli.tables.fleet import crowded, fleet_table
+from mission_tui.cli.tables.runs import crowded, fleet_table
 from mission_tui.fleet.events.findings import Finding, Severity
 from mission_tui.fleet.events.processes import Placement, Usage
 from mission_tui.fleet.views.snapshot import HeldResources, Restart

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.screen_files import LastSeen
+from mission_tui.cli.screen import LastSeen
 
 
 def test_it_only_moves_forward(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli import screen_files
-from mission_tui.cli.screen_files import PreferencesFile
+from mission_tui.cli import screen
+from mission_tui.cli.screen import PreferencesFile
 
 
 def made(folder: Path) -> PreferencesFile:
@@ -71,7 +71,7 @@ def test_a_place_that_cannot_be_written_costs_nothing(tmp_path: Path) -> None:
 def test_a_home_that_hangs_keeps_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writing goes on without whoever leaves."""
     let_go = threading.Event()
-    monkeypatch.setattr(screen_files, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(screen, "_PATIENCE_S", 0.05)
     monkeypatch.setattr(PreferencesFile, "_merge", lambda *_: let_go.wait())
     made(tmp_path).write({"sort": "run"})
     assert not let_go.is_set()

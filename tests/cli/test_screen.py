@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from mission_tui.cli.screen_files import PreferencesFile
+from mission_tui.cli.screen import PreferencesFile
 from tests.e2e.terminal import Terminal
 from tests.shell import Shell
 

@@ -12,14 +12,14 @@ from contextlib import suppress
 
 import pytest
 
-from mission_tui.cli.verbs.evaluate import canvas_of, show
+from mission_tui.cli.verbs.playing import canvas_of, show
 from mission_tui.ipc.replies import Evaluated, Progress
 from tests.waiting import until
 
 RESULT = {"run": "r", "checkpoint": "000000128", "seed": 7, "return": 3.5, "steps": 2, "outcome": "captured"}
 PROGRAM = """
 import itertools, sys, time
-from mission_tui.cli.verbs.evaluate import show
+from mission_tui.cli.verbs.playing import show
 from mission_tui.ipc.replies import Progress
 def endless():
     for step in itertools.count():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.cli.tables.top_csv import strip_rows
+from mission_tui.cli.tables.top import strip_rows
 from mission_tui.fleet.strips.cells import Cell
 from mission_tui.fleet.strips.strip import GpuTrack, Lane, Span, Strip
 

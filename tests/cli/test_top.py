@@ -19,8 +19,8 @@ from mission_tui.cli.tables.top import (
     others_table,
     share_table,
     usage_table,
+    write_series,
 )
-from mission_tui.cli.tables.top_csv import write_series
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.processes import Usage
 from mission_tui.fleet.strips.attribution import Attribution, GpuDuty, RunShare

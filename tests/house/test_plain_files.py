@@ -43,7 +43,7 @@ EXCEPTIONS = {
     "supervisor/launchers/provenance_probe.py": "code and packages that a run is made of, in its own short process",
     "cli/doctor_checks/machine.py": KERNEL,
     "cli/doctor_checks/installation.py": KERNEL,
-    "cli/screen_files.py": OWN,
+    "cli/screen.py": OWN,
     "cli/unit_file.py": OWN,
     "cli/verbs/bench.py": "a result that a person named",
     "cli/verbs/presets.py": "a preset, which may be a link",

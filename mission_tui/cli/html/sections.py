@@ -13,7 +13,7 @@ from mission_tui.cli.html.charts import line_classes, swatch
 from mission_tui.cli.html.contents import Report, ReportedRun, done_about, place_of
 from mission_tui.cli.html.markup import Html, join, tag
 from mission_tui.cli.tables.comparison import comparison_tables
-from mission_tui.cli.tables.run_details import provenance_rows
+from mission_tui.cli.tables.runs import provenance_rows
 from mission_tui.fleet.compare import setting_words
 from mission_tui.fleet.events.findings import GRAVITY, Finding, stories, symptoms_of
 from mission_tui.present import numbers

@@ -38,8 +38,8 @@ def plan_facts(items: Sequence[LaunchItem]) -> dict[str, Any]:
 def show_plan(items: Sequence[LaunchItem]) -> None:
     """Say it before anything starts."""
     facts = plan_facts(items)
-    from mission_tui.cli.errors import print_error
     from mission_tui.cli.tables.table import Table
+    from mission_tui.cli.terminal_output import print_error
     from mission_tui.fleet.compare import value_word
     from mission_tui.fleet.text import clean
     from mission_tui.present.numbers import DASH
@@ -56,8 +56,8 @@ def show_plan(items: Sequence[LaunchItem]) -> None:
 
 def show_scaling(items: Sequence[LaunchItem]) -> None:
     """What auto-scaling makes of each preset that has it on, before and after; each only once."""
-    from mission_tui.cli.errors import print_error
     from mission_tui.cli.tables.table import Table
+    from mission_tui.cli.terminal_output import print_error
     from mission_tui.fleet.specs.scaling import scaling_of
 
     shown: list[object] = []

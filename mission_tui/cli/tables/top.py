@@ -1,15 +1,29 @@
 """What `top` prints: the host in a line, a row per GPU, a row per run with processes, and what others take; and of the
 last minute how busy each GPU was in updates and outside of them, and each run's phases.
+
+`top --csv` is the strip as a series, a line per GPU, host and run for every stretch of time. Its rows have one width:
+whole multiples of it since the epoch, so that rows of strips asked one after the other continue each other. A busy cell
+counts in the row in which its middle lies, so a peak is in one row and never lost.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from math import ceil, floor
+from typing import TYPE_CHECKING, Any, Literal
 
-from mission_tui.cli.tables.table import Table
+from msgspec import Struct
+
+from mission_tui.cli.tables.table import Table, inert
+from mission_tui.cli.terminal_output import CsvRows
+from mission_tui.errors import UsageError
+from mission_tui.fleet.events.outcome import PHASES, Phase
 from mission_tui.fleet.events.processes import worker_sentences
 from mission_tui.fleet.strips.attribution import Attribution, attribute, duty_sentence
+from mission_tui.fleet.strips.cells import WIDTHS, Cell, merged
+from mission_tui.fleet.strips.strip import Lane, Strip
+from mission_tui.fleet.text import clean_line
 from mission_tui.fleet.views.machine_sharing import share_of
 from mission_tui.present.numbers import DASH, count, in_unit, size
 from mission_tui.present.run_state import state_word
@@ -27,6 +41,14 @@ _CALM_BYTES = 64 << 20
 """Of a GPU's memory: less than this the driver itself takes."""
 WINDOW_S = 60.0
 CELLS = 240
+
+COLUMNS = ("t", "what", "id", "name", "busy_min", "busy_mean", "busy_max", "power_w", "cpu_percent", *PHASES)
+LATE_S = 2.0
+"""A row is written so long after its end: by then what trainers say of it has come."""
+PAGE_CELLS = 500
+MOST_ROWS = 100_000
+DAY_S = 86_400.0
+EDGE_S = 1e-6
 
 
 def host_line(host: HostMeters) -> str:
@@ -177,3 +199,127 @@ def _joules(value: float | None) -> str:
             return f"{value:.3g}{unit}"
         value /= 1_000.0
     return f"{value:.3g}GJ"
+
+
+def write_series(session: Session, last_s: float, every_s: float, *, watch: bool) -> None:
+    """Print the last `last_s` seconds in rows of `every_s`, then go on where `watch`. Raises `UsageError`."""
+    if every_s not in WIDTHS:
+        nearest = min(WIDTHS, key=lambda width: abs(width - every_s))
+        raise UsageError(f"--every {every_s:g}s is not available: the nearest interval is {nearest:g}s")
+    if last_s > DAY_S or last_s / every_s > MOST_ROWS:
+        longest = min(DAY_S, MOST_ROWS * every_s)
+        raise UsageError(f"--last {last_s:g}s is too long for intervals of {every_s:g}s: give at most {longest:g}s")
+    rows = CsvRows()
+    rows.add(COLUMNS)
+    since = floor((time.time() - last_s) / every_s) * every_s
+    while True:
+        until = floor((time.time() - (LATE_S if watch else 0.0)) / every_s) * every_s
+        if until > since:
+            for strip in _pages(session, since, until, every_s):
+                for row in strip_rows(strip, every_s):
+                    rows.add(_line(row))
+            since = until
+        rows.flush()
+        if not watch:
+            return
+        time.sleep(max(1.0, since + every_s + LATE_S - time.time()))
+
+
+def _pages(session: Session, since: float, until: float, every_s: float) -> Iterator[Strip]:
+    """The strip from `since` to `until` in parts that fit into a reply, in cells finer than the rows."""
+    from mission_tui.ipc.requests import GetStrip
+
+    width = max(WIDTHS[0], max((each for each in WIDTHS if each <= every_s / 4), default=0.0))
+    page_s = max(every_s, PAGE_CELLS * width // every_s * every_s)
+    with session.connect() as connection:
+        while since < until:
+            seconds = min(page_s, until - since)
+            end, most = since + seconds, round(seconds / width) + 1
+            reply = connection.ask(lambda id_: GetStrip(id=id_, seconds=seconds, until=end, most=most))  # noqa: B023
+            yield reply.strip
+            since += page_s
+
+
+def _line(row: StripRow) -> tuple[object, ...]:
+    busy = ("", "", "") if row.busy is None else (_short(row.busy.least), _short(row.busy.mean), _short(row.busy.most))
+    names = (inert(clean_line(word)) for word in (row.id, row.name))
+    phases = row.phases or {}
+    shares = ((_short(phases.get(phase, 0.0)) if row.what == "run" else "") for phase in PHASES)
+    return (f"{row.t:.2f}", row.what, *names, *busy, _short(row.power_w), _short(row.cpu_percent), *shares)
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+class StripRow(Struct, frozen=True, kw_only=True):
+    """What a GPU, the host or a run did from unix time `t` on; None where that is not known or not its own.
+
+    `busy` is least, mean and most in percent; `phases` percent of the row's time by phase.
+    """
+
+    t: float
+    what: Literal["gpu", "host", "run"]
+    id: str = ""
+    name: str = ""
+    busy: Cell | None = None
+    power_w: float | None = None
+    cpu_percent: float | None = None
+    phases: dict[Phase, float] | None = None
+
+
+def strip_rows(strip: Strip, width: float) -> Iterator[StripRow]:
+    """The rows that lie wholly in the strip, oldest first; nothing is a row without anything known."""
+    first, last = ceil((strip.since - EDGE_S) / width), floor((strip.until + EDGE_S) / width)
+    count = last - first
+    if count <= 0:
+        return
+    busy = [(gpu, _binned(gpu.busy, width, first, count), _mean(gpu.power, width, first, count)) for gpu in strip.gpus]
+    cpu = _mean(strip.cpu, width, first, count)
+    lanes = [(lane, _phases(lane, width, first, count)) for lane in strip.lanes]
+    for place in range(count):
+        t = (first + place) * width
+        for gpu, cells, watts in busy:
+            if cells[place] is not None or watts[place] is not None:
+                yield StripRow(t=t, what="gpu", id=gpu.uuid, name=gpu.name, busy=cells[place], power_w=watts[place])
+        if cpu[place] is not None:
+            yield StripRow(t=t, what="host", cpu_percent=cpu[place])
+        for lane, phases in lanes:
+            if phases[place]:
+                yield StripRow(t=t, what="run", id=lane.run, name=lane.name, phases=phases[place])
+
+
+def _binned(cells: Sequence[Cell], width: float, first: int, count: int) -> list[Cell | None]:
+    bins = [list[Cell]() for _ in range(count)]
+    for cell in cells:
+        place = floor((cell.t + cell.seconds / 2) / width) - first
+        if 0 <= place < count:
+            bins[place].append(cell)
+    return [merged((first + place) * width, found) for place, found in enumerate(bins)]
+
+
+def _mean(cells: Sequence[Cell], width: float, first: int, count: int) -> list[float | None]:
+    """Of a value that changes slowly: by how much of each row the cells cover."""
+    sums, seconds = [0.0] * count, [0.0] * count
+    for cell in cells:
+        for place, part in _parts(cell.t, cell.t + cell.seconds, width, first, count):
+            sums[place] += part * cell.mean
+            seconds[place] += part
+    return [total / covered if covered > EDGE_S else None for total, covered in zip(sums, seconds, strict=True)]
+
+
+def _phases(lane: Lane, width: float, first: int, count: int) -> list[dict[Phase, float]]:
+    found = [dict[Phase, float]() for _ in range(count)]
+    for span in lane.spans:
+        for place, part in _parts(span.since, span.until, width, first, count):
+            found[place][span.phase] = found[place].get(span.phase, 0.0) + 100.0 * part / width
+    return found
+
+
+def _parts(since: float, until: float, width: float, first: int, count: int) -> Iterator[tuple[int, float]]:
+    """The rows that a stretch touches, and for how many seconds."""
+    for place in range(max(0, floor(since / width) - first), min(count, ceil(until / width) - first)):
+        begin = (first + place) * width
+        part = min(until, begin + width) - max(since, begin)
+        if part > 0.0:
+            yield place, part

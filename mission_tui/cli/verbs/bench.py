@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import complete_presets, complete_settings, json_option, preset_argument, set_option
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.terminal_output import print_error
 from mission_tui.errors import EX_FAILED, UsageError
 from mission_tui.fleet.time_words import parse_span_s
 

@@ -86,8 +86,8 @@ def _print_differences(answer: Accepted | VerdictReply) -> None:
 
 
 def _say(answer: Accepted | VerdictReply, as_json: bool) -> int:
-    from mission_tui.cli.errors import print_error
     from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.terminal_output import print_error
     from mission_tui.ipc.replies import Accepted
 
     if isinstance(answer, Accepted):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.terminal_output import print_error
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import click
 
 from mission_tui.cli.answers import print_accepted
-from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import complete_presets, json_option, run_argument, set_option
 from mission_tui.cli.plan import LaunchWish, planned_one
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import write
+from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 import mission_tui
-from mission_tui.cli.errors import EX_INTERRUPTED, print_error
 from mission_tui.cli.options import (
     WithCommand,
     command_words,
@@ -23,7 +22,7 @@ from mission_tui.cli.plan import LaunchWish, Planned, planned
 from mission_tui.cli.preset_origins import own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.tables.plan import show_plan, show_scaling
-from mission_tui.cli.terminal_output import write
+from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -174,9 +173,8 @@ def _write(runs: tuple[RunView, ...], warnings: tuple[str, ...], plan: Planned) 
 def _wait(session: Session, launched: Launched, plan: Planned, as_json: bool) -> int:
     """Show the runs until they have ended. What is shown goes to stderr when stdout is to hold a document."""
     from mission_tui.cli.follow_runs import details_of, exit_code, until_ended
-    from mission_tui.cli.tables.fleet import fleet_table
     from mission_tui.cli.tables.progress import board_on
-    from mission_tui.cli.tables.run_details import settings_table
+    from mission_tui.cli.tables.runs import fleet_table, settings_table
 
     stream = sys.stderr if as_json else sys.stdout
     untold = {view.id for view in launched.runs}

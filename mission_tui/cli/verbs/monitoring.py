@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import write
+from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ PAID_LINES = 4
 def top_command(session: Session, watch: bool, as_csv: bool, last: str, every: str, as_json: bool) -> None:
     """Show how much CPU, memory and GPU each run and other programs use."""
     if as_csv:
-        from mission_tui.cli.tables.top_csv import write_series
+        from mission_tui.cli.tables.top import write_series
         from mission_tui.fleet.time_words import parse_span_s
 
         if as_json:

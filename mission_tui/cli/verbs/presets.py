@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import (
     WithCommand,
     command_words,
@@ -25,7 +24,7 @@ from mission_tui.cli.options import (
 from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.cli.preset_origins import NamedPreset, named, own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import Colour, Styled, write, write_lines, write_over
+from mission_tui.cli.terminal_output import Colour, Styled, print_error, write, write_lines, write_over
 from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from mission_tui.cli.answers import print_accepted, report_answers
-from mission_tui.cli.errors import EX_INTERRUPTED, print_error
 from mission_tui.cli.options import (
     all_option,
     chosen,
@@ -22,7 +21,7 @@ from mission_tui.cli.options import (
     set_option,
 )
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import write
+from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
 from mission_tui.errors import EX_FAILED, UsageError
 
 if TYPE_CHECKING:
@@ -183,7 +182,7 @@ def wait_command(session: Session, runs: tuple[str, ...], every: bool, as_json: 
     """
     from mission_tui.cli.follow_runs import exit_code, until_ended
     from mission_tui.cli.tables.documents import run_facts, write_document
-    from mission_tui.cli.tables.fleet import fleet_table
+    from mission_tui.cli.tables.runs import fleet_table
 
     ids = _ids(session, runs, every)
     try:

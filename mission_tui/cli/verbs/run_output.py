@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import write
+from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from typing import Any
 
 import click
 
-from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import write
+from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.cli.unit_file import LINGER, UnitFile, command_of, search_path
 from mission_tui.errors import EX_UNAVAILABLE, MissionError
 

@@ -49,7 +49,7 @@ def status_command(
     _show(session, snapshot, runs, as_json)
     busy = [f"{other.root}{other.remark}" for other in snapshot.elsewhere if other.live != 0]
     if busy and not as_json:
-        from mission_tui.cli.errors import print_error
+        from mission_tui.cli.terminal_output import print_error
 
         print_error(f"also live: {', '.join(busy)}: `mission-tui status --all-roots` shows them too")
     if not as_json and sys.stderr.isatty():
@@ -60,7 +60,7 @@ def status_command(
 
 def _say_elsewhere(session: Session) -> None:
     """For a person: what ended at other runs roots since they looked there; this one they have looked at now."""
-    from mission_tui.cli.errors import print_error
+    from mission_tui.cli.terminal_output import print_error
     from mission_tui.records.used_roots import ended_elsewhere, note_look
 
     for ended in ended_elsewhere(session.root, session.environ):
@@ -71,7 +71,7 @@ def _say_elsewhere(session: Session) -> None:
 def _show_provenance(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
     from mission_tui.cli.follow_runs import details_of
     from mission_tui.cli.tables.documents import provenance_facts, write_document
-    from mission_tui.cli.tables.run_details import provenance_lines
+    from mission_tui.cli.tables.runs import provenance_lines
 
     with session.connect() as connection:
         known = [details_of(connection, run) for run in runs]
@@ -101,8 +101,8 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
     if as_json:
         write_document(status_facts(snapshot, views))
         return
-    from mission_tui.cli.errors import print_error
-    from mission_tui.cli.tables.fleet import crowded, fleet_table, machine_line
+    from mission_tui.cli.tables.runs import crowded, fleet_table, machine_line
+    from mission_tui.cli.terminal_output import print_error
     from mission_tui.fleet.views.snapshot import recent_gains, stale_sentence
 
     write(machine_line(snapshot))

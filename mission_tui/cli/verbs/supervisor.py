@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.errors import print_error
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import write
+from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import EX_UNAVAILABLE, MissionError, NoSupervisorError
 
 if TYPE_CHECKING:

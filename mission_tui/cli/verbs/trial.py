@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from mission_tui.cli.answers import print_accepted
-from mission_tui.cli.errors import EX_INTERRUPTED, print_error
 from mission_tui.cli.options import json_option, run_argument, set_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import write
+from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
 from mission_tui.errors import EX_FAILED, UsageError
 
 if TYPE_CHECKING:
