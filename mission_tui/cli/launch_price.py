@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mission_tui.cli.tables.plan import plan_facts
 from mission_tui.cli.terminal_output import print_error
 from mission_tui.errors import MissionError, NoSupervisorError
-from mission_tui.present.cost import all_at_once, differing
-from mission_tui.present.numbers import DASH, count, duration, duration_range, size
+from mission_tui.present.numbers import DASH, all_at_once, count, differing_words, duration, duration_range, size
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -178,7 +177,7 @@ def _notes(items: Sequence[LaunchItem], quoted: Quoted) -> Iterator[str]:
 def _pace(pace: Pace | None) -> str:
     if pace is None:
         return "no similar run has run here, so its speed is not known"
-    but = f", which had {differs}" if (differs := differing(pace)) else ""
+    but = f", which had {differs}" if (differs := differing_words(pace)) else ""
     seen = time.strftime("%d %b %H:%M", time.localtime(pace.t))
     others = f" and {pace.runs - 1} run{'s' * (pace.runs > 2)} before" if pace.runs > 1 else ""
     return f"times assume {_speed(pace)} steps/s, as measured for {pace.name} on {seen}{others}{but}"

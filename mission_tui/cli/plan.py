@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.specs.schema import Place
 from mission_tui.paths import profile_dir
 
 if TYPE_CHECKING:
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.specs.schema import Place
     from mission_tui.fleet.specs.spec import LaunchItem, Spec
 
-
-Again = Callable[[tuple[Place, Mapping[str, dict[str, Any]]]], "Spec"]
+    Again = Callable[[tuple[Place, Mapping[str, dict[str, Any]]]], Spec]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +164,7 @@ def with_profile(spec: Spec, asked: str, preset: str, folder: Path, again: Again
     `auto` is this machine's profile of `preset` in `folder`; one of another machine or for another task is passed over.
     `again` resolves the preset with settings laid over it. Raises `PresetError` for a file that cannot be used.
     """
+    from mission_tui.fleet.specs.schema import Place
     from mission_tui.fleet.tuning.profile import suits
     from mission_tui.records.tuning_files import (
         host_fingerprint,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from mission_tui.errors import UsageError
-from mission_tui.paths import health_files, preset_dirs, profile_dir, runs_root
+from mission_tui.paths import health_files, preset_dirs, profile_dir, runs_root, socket_dir
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.health_file import HealthFile
@@ -143,7 +143,6 @@ def _is_received(root: Path, environ: Mapping[str, str]) -> bool:
 def _is_supervised(root: Path) -> bool:
     """Whether a supervisor of this user answers for the runs root now."""
     from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
-    from mission_tui.paths import socket_dir
 
     try:
         connect(socket_dir(root) / OPERATOR_SOCKET, timeout_s=1.0).close()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.text import clean_line, clean_lines
+from mission_tui.fleet.text import clean, clean_line, clean_lines
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -204,7 +204,6 @@ def _decodable(value: Any) -> Any:
 
 def print_error(sentence: str) -> None:
     """One line on stderr, without characters that a terminal would act on."""
-    from mission_tui.fleet.text import clean
 
     write(f"mission-tui: {clean(sentence, SENTENCE_CHARACTERS)}", stream=sys.stderr)
 

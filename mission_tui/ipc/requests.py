@@ -13,9 +13,8 @@ from mission_tui.fleet.events.journal import ActVerb
 from mission_tui.fleet.events.journal import Mark as FindingMark
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
-from mission_tui.fleet.tuning.plan import TunePlan
-from mission_tui.fleet.views.episode_picture import MOST_FILMED, Canvas
-from mission_tui.fleet.views.played_frame import PlayOrder
+from mission_tui.fleet.tuning.record import TunePlan
+from mission_tui.fleet.views.played_frame import MOST_FILMED, Canvas, PlayOrder
 from mission_tui.ipc.replies import (
     Accepted,
     AdoptableReply,

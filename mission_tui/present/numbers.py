@@ -1,17 +1,60 @@
-"""How numbers are written, on the screen, by the command line and in reports: short, comparable at a glance, and a dash
-for what is not known (never 0).
+"""How numbers are written, and metrics and costs called, on the screen, by the command line and in reports: short,
+comparable at a glance, and a dash for what is not known (never 0).
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping, Sequence
 
+from mission_tui.fleet.capacity.cost import Cost, Pace
 from mission_tui.fleet.events.metrics import Metric, number
 from mission_tui.fleet.quartiles import Quartiles
+from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters
 
 DASH = "-"
+
+TITLES: Mapping[str, str] = {
+    "rollout/ep_rew_mean": "return",
+    "rollout/ep_len_mean": "episode length",
+    "steps_per_s": "steps/s",
+    "train/approx_kl": "approx KL",
+    "train/clip_fraction": "clip fraction",
+    "policy/entropy_ratio": "entropy / max",
+    "policy/std": "action std",
+    "train/explained_variance": "explained variance",
+    "train/learning_rate": "learning rate",
+    "train/value_loss": "value loss",
+    "train/grad_norm": "gradient norm",
+    "train/entropy_loss": "entropy loss",
+    "train/clip_range": "clip range",
+}
+
+_LONG: Mapping[str, str] = {
+    "rollout/ep_rew_mean": "mean episode return",
+    "rollout/success_rate": "success rate",
+    "eval/mean_reward": "mean evaluation return",
+    "eval/success_rate": "evaluation success rate",
+    "steps_per_s": "speed",
+    "rollout_s": "time of a rollout",
+    "update_s": "time of an update",
+    "train/approx_kl": "approximate KL",
+    "policy/entropy_ratio": "entropy, share of the greatest",
+    "policy/std": "standard deviation of actions",
+}
+_UNITS: Mapping[str, str] = {
+    "rollout/ep_len_mean": "steps",
+    "steps_per_s": "timesteps/s",
+    "rollout_s": "s",
+    "update_s": "s",
+    "train/approx_kl": "nats",
+    "train/approx_kl_all": "nats",
+    "train/entropy_loss": "nats",
+}
+
+_DIFFERING = 3
 
 
 def count(value: float | None) -> str:
@@ -174,3 +217,23 @@ def reading(metric: Metric | None) -> str:
     if magnitude >= 0.00995:
         return f"{value:.3f}"
     return "0" if value == 0 else f"{value:.1e}".replace("e-0", "e-").replace(".0e", "e")
+
+
+def axis_name(tag: str) -> str:
+    """`mean episode return`, `episode length (steps)`: a number without a unit has none, an unknown tag is its own."""
+    name = _LONG.get(tag) or TITLES.get(tag) or clean(tag, 60)
+    return f"{name} ({_UNITS[tag]})" if tag in _UNITS else name
+
+
+def all_at_once(costs: Sequence[Cost]) -> str:
+    """Memory, GPU memory and cores that all of them take together."""
+    vram = [cost.vram_bytes for cost in costs if cost.vram_bytes is not None]
+    gpu = f", {size(sum(vram))} of GPU memory" if vram else ""
+    ram, cores = size(sum(cost.ram_bytes for cost in costs)), sum(cost.cores for cost in costs)
+    return f"all {len(costs)} at once: {ram} of memory{gpu}, {cores} cores"
+
+
+def differing_words(pace: Pace) -> str:
+    """The settings in which the run of this pace was another one, the first few; empty where none differs."""
+    others = len(pace.differs) - _DIFFERING
+    return ", ".join(pace.differs[:_DIFFERING]) + (f" and {others} more" if others > 0 else "")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.events.observations import FlagSeen
+from mission_tui.fleet.events.processes import FlagSeen
 from mission_tui.ipc.listener import Listener
 from mission_tui.ipc.roots import name_root
 from mission_tui.records.root_checks import check_private

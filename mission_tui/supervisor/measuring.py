@@ -19,7 +19,7 @@ import psutil
 from msgspec import Struct, structs
 
 from mission_tui.errors import EX_CONFIG, DamagedError, MissionError
-from mission_tui.fleet.bench import Load, Timing, timing_of
+from mission_tui.fleet.bench.repeat import Load, Timing, timing_of
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.specs.spec import LaunchItem

@@ -9,8 +9,15 @@ from __future__ import annotations
 from msgspec import structs
 
 from mission_tui.fleet.events.journal import RunPaused, RunResumed
-from mission_tui.fleet.events.observations import HeartbeatSeen, LinkSeen, PhaseSeen, WorkersSeen
-from mission_tui.fleet.events.processes import MOST_LATE, EnvWorkers, LateWorker
+from mission_tui.fleet.events.processes import (
+    MOST_LATE,
+    EnvWorkers,
+    HeartbeatSeen,
+    LateWorker,
+    LinkSeen,
+    PhaseSeen,
+    WorkersSeen,
+)
 from mission_tui.fleet.history.run import not_taken
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.telemetry_messages import (

@@ -13,7 +13,7 @@ from textual.events import Event, Key, Resize
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 
-from mission_tui.fleet.views.episode_picture import Colours
+from mission_tui.fleet.views.played_frame import Colours
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.requests import UNDO_S

@@ -12,8 +12,7 @@ import pytest
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.process_limits import ProcessLimits
-from mission_tui.fleet.views.episode_picture import Canvas
-from mission_tui.fleet.views.played_frame import PlayedFrame, PlayOrder
+from mission_tui.fleet.views.played_frame import Canvas, PlayedFrame, PlayOrder
 from mission_tui.ipc.async_client import AsyncConnection
 from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.client import Connection

@@ -10,17 +10,8 @@ from itertools import accumulate
 import pytest
 from msgspec.structs import replace
 
-from mission_tui.fleet.bench import (
-    incomparable,
-    is_enough,
-    noise_of,
-    order_of,
-    pace_of,
-    quiet_rounds,
-    ratio_of,
-    timing_of,
-    work_of,
-)
+from mission_tui.fleet.bench.ratio import is_enough, noise_of, order_of, pace_of, quiet_rounds, ratio_of
+from mission_tui.fleet.bench.repeat import incomparable, timing_of, work_of
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
 

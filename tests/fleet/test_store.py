@@ -21,9 +21,8 @@ from mission_tui.fleet.events.journal import (
     RunResumed,
 )
 from mission_tui.fleet.events.metrics import CheckpointSaved, Episodes, EvaluationDone, TrainingStarted
-from mission_tui.fleet.events.observations import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, PidsSeen
 from mission_tui.fleet.events.outcome import Failed, Finished
-from mission_tui.fleet.events.processes import Pids
+from mission_tui.fleet.events.processes import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, Pids, PidsSeen
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec

@@ -12,8 +12,7 @@ from typing import Any, Literal
 from mission_tui.cli.html.markup import Html, join, tag
 from mission_tui.cli.tables.comparison_report import COLOURS, plot_range, ticks
 from mission_tui.fleet.compare import Axis, Comparison, Curve, Drawing, letter
-from mission_tui.present.metric_names import axis_name
-from mission_tui.present.numbers import compact, count, duration, measure
+from mission_tui.present.numbers import axis_name, compact, count, duration, measure
 
 _SIDE = 10_000
 """Units of the plot from edge to edge: curves are whole numbers of them, which saves two thirds of the bytes."""

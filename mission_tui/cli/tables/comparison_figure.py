@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mission_tui.cli.tables.comparison_report import COLOURS
 from mission_tui.errors import UsageError, install_words
 from mission_tui.fleet.text import clean
-from mission_tui.present.metric_names import axis_name
+from mission_tui.present.numbers import axis_name
 from mission_tui.records.files.atomic import write_atomic
 
 if TYPE_CHECKING:

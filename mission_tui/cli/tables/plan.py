@@ -58,7 +58,7 @@ def show_scaling(items: Sequence[LaunchItem]) -> None:
     """What auto-scaling makes of each preset that has it on, before and after; each only once."""
     from mission_tui.cli.tables.table import Table
     from mission_tui.cli.terminal_output import print_error
-    from mission_tui.fleet.specs.scaling import scaling_of
+    from mission_tui.fleet.specs.sizes import scaling_of
 
     shown: list[object] = []
     for item in items:

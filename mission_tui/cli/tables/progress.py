@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TextIO, TypeVar
 
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import console_on, draw, text_column, write
@@ -16,7 +16,6 @@ from mission_tui.present.run_state import share_done, state_word, time_left
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
 
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID

@@ -19,8 +19,6 @@ from mission_tui.present.numbers import DASH, count, duration, in_unit, measure,
 from mission_tui.present.run_state import asks_for_action, share_done, state_word, time_left
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView
     from mission_tui.ipc.replies import DetailsReply
 

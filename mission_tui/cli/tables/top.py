@@ -19,7 +19,7 @@ from mission_tui.cli.tables.table import Table, inert
 from mission_tui.cli.terminal_output import CsvRows
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.outcome import PHASES, Phase
-from mission_tui.fleet.events.processes import worker_sentences
+from mission_tui.fleet.events.processes import Usage, worker_sentences
 from mission_tui.fleet.strips.attribution import Attribution, attribute, duty_sentence
 from mission_tui.fleet.strips.cells import WIDTHS, Cell, merged
 from mission_tui.fleet.strips.strip import Lane, Strip
@@ -30,7 +30,6 @@ from mission_tui.present.run_state import state_word
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
-    from mission_tui.fleet.events.processes import Usage
     from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView
 
 

@@ -19,7 +19,7 @@ from mission_tui.errors import EX_FAILED, UsageError
 from mission_tui.fleet.time_words import parse_span_s
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.bench import Side
+    from mission_tui.fleet.bench.repeat import Side
     from mission_tui.fleet.specs.spec import LaunchItem
     from mission_tui.ipc.replies import Benched
 
@@ -133,7 +133,7 @@ def _timed(session: Session, word: str, assignments: tuple[str, ...], seconds: f
 
 def _recorded(word: str) -> Side:
     """The preset of an earlier measurement. Raises `UsageError` for a file that holds none."""
-    from mission_tui.fleet.bench import Side
+    from mission_tui.fleet.bench.repeat import Side
 
     try:
         sides = msgspec.convert(msgspec.json.decode(Path(word).read_bytes())["sides"], tuple[Side, ...])

@@ -11,7 +11,7 @@ import click
 from mission_tui.cli.answers import answer_facts, print_accepted, print_changes
 from mission_tui.cli.options import json_option, run_argument, set_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import confirm, write
+from mission_tui.cli.terminal_output import confirm, print_error, write
 from mission_tui.errors import EX_USAGE, UsageError
 
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ def _print_differences(answer: Accepted | VerdictReply) -> None:
 
 def _say(answer: Accepted | VerdictReply, as_json: bool) -> int:
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.cli.terminal_output import print_error
     from mission_tui.ipc.replies import Accepted
 
     if isinstance(answer, Accepted):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec import structs
@@ -26,12 +26,7 @@ from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.health_file import HealthFile, profile_for, profile_of, with_file_above, with_files_below
 from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep, RuleLimits
-from mission_tui.records.logs.log import TrainingLog, by_row, other_algorithm
-
-if TYPE_CHECKING:
-    from mission_tui.fleet.events.findings import Finding
-    from mission_tui.records.logs.log import TrainingLog
-
+from mission_tui.records.logs.log import LogError, TrainingLog, by_row, other_algorithm
 
 POSITIVE = click.FloatRange(min=0.0, min_open=True)
 COUNT = click.IntRange(min=1)
@@ -99,7 +94,6 @@ def judge_command(
 
 def _read(path: Path) -> TrainingLog:
     """The log at `path`; what of it could not be used is said."""
-    from mission_tui.records.logs.log import LogError
     from mission_tui.records.logs.read import read_log
 
     try:
@@ -119,7 +113,6 @@ def _read(path: Path) -> TrainingLog:
 
 
 def _algorithm(log: TrainingLog) -> str:
-    from mission_tui.records.logs.log import other_algorithm
 
     other = None if log.specs else other_algorithm(log.updates_done)
     return "PPO" if other is None else other[0]

@@ -24,13 +24,10 @@ from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import enter_screen, leave_screen, write, write_picture
 from mission_tui.errors import UsageError, nearest
-from mission_tui.fleet.views.episode_picture import FILM_SUFFIXES, MOST_FILMED
+from mission_tui.fleet.views.played_frame import FILM_SUFFIXES, MOST_FILMED, Canvas, Colours
 from mission_tui.present.numbers import DASH, count, measure, percent, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mission_tui.fleet.views.episode_picture import Canvas, Colours
     from mission_tui.ipc.replies import Evaluated, Progress
 
 
@@ -164,7 +161,6 @@ def _print_reel(result: Mapping[str, Any]) -> None:
 
 def canvas_of(environ: Mapping[str, str], fps: float | None, out: TextIO) -> Canvas:
     """What pictures have to fit to be shown on `out`: a line is left for how far the episode is."""
-    from mission_tui.fleet.views.episode_picture import Canvas
 
     size = shutil.get_terminal_size()
     # Nobody watches a file being written.

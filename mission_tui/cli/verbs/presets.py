@@ -21,7 +21,7 @@ from mission_tui.cli.options import (
     preset_argument,
     set_option,
 )
-from mission_tui.cli.plan import LaunchWish, planned
+from mission_tui.cli.plan import LaunchWish, planned, resolved
 from mission_tui.cli.preset_origins import NamedPreset, named, own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, Styled, print_error, write, write_lines, write_over
@@ -124,7 +124,6 @@ def show(session: Session, name: str, resolved: bool, assignments: tuple[str, ..
 
 
 def _resolved(session: Session, preset: PresetFile, assignments: tuple[str, ...]) -> dict[str, Any]:
-    from mission_tui.cli.plan import resolved
     from mission_tui.fleet.specs.assignment import expand
     from mission_tui.fleet.specs.preset import as_tables
 

@@ -17,7 +17,7 @@ import click
 
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import print_error, write
+from mission_tui.cli.terminal_output import CsvRows, print_error, write
 from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
@@ -156,7 +156,6 @@ def _updates(records: list[MetricRecord]) -> list[UpdateDone]:
 
 def _write_csv(updates: list[UpdateDone]) -> None:
     from mission_tui.cli.tables.table import inert
-    from mission_tui.cli.terminal_output import CsvRows
     from mission_tui.fleet.text import clean_line
 
     tags = sorted({tag for it in updates for tag in it.metrics})

@@ -16,7 +16,7 @@ from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.cli.unit_file import LINGER, UnitFile, command_of, search_path
-from mission_tui.errors import EX_UNAVAILABLE, MissionError
+from mission_tui.errors import EX_UNAVAILABLE, MissionError, NoSupervisorError
 
 BOOTED = Path("/run/systemd/system")
 """There exactly while systemd runs the machine: sd_booted(3)."""
@@ -214,7 +214,6 @@ def _run(session: Session, words: tuple[str, ...]) -> subprocess.CompletedProces
 
 
 def _supervisor_pid(session: Session) -> int | None:
-    from mission_tui.errors import NoSupervisorError
 
     try:
         with session.connect(start=False) as connection:

@@ -10,7 +10,7 @@ import click
 
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import write
+from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ def status_command(
 
 def _say_elsewhere(session: Session) -> None:
     """For a person: what ended at other runs roots since they looked there; this one they have looked at now."""
-    from mission_tui.cli.terminal_output import print_error
     from mission_tui.records.used_roots import ended_elsewhere, note_look
 
     for ended in ended_elsewhere(session.root, session.environ):
@@ -102,7 +101,6 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
         write_document(status_facts(snapshot, views))
         return
     from mission_tui.cli.tables.runs import crowded, fleet_table, machine_line
-    from mission_tui.cli.terminal_output import print_error
     from mission_tui.fleet.views.snapshot import recent_gains, stale_sentence
 
     write(machine_line(snapshot))

@@ -24,7 +24,7 @@ from mission_tui.present.numbers import DASH, count
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import LaunchItem
-    from mission_tui.fleet.tuning.plan import Knob, TunePlan
+    from mission_tui.fleet.tuning.record import Knob, TunePlan
     from mission_tui.ipc.replies import FleetTuned, Progress, Tuned
 
 USUAL = ("vec", "threads", "compile")
@@ -110,7 +110,7 @@ def tune_command(
     """
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.timed_runs import tune_facts, tune_result_of, write_tune
-    from mission_tui.fleet.tuning.plan import TunePlan
+    from mission_tui.fleet.tuning.record import TunePlan
     from mission_tui.records.tuning_files import profile_path, write_profile
 
     words = (*presets, *files)
@@ -160,7 +160,7 @@ def _check_words(context: click.Context, out: Path | None, *, go_on: bool) -> No
 
 def _knobs(asked: Sequence[str]) -> tuple[Knob, ...]:
     """Those asked for in their usual order; where none of the usual ones was, all of them."""
-    from mission_tui.fleet.tuning.plan import KNOBS
+    from mission_tui.fleet.tuning.record import KNOBS
 
     usual = [word for word in USUAL if word in asked] or USUAL
     return tuple(knob for knob in KNOBS if knob in usual or knob in asked)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from mission_tui.fleet.events.metrics import EVAL_SUCCESS, RETURN, Metric, spoken
 from mission_tui.fleet.history.series import Columns
-from mission_tui.fleet.specs.goal import Goal
+from mission_tui.fleet.specs.quantity import Goal
 
 MOST_STRETCHES = 64
 ROLLOUT_SUCCESS = "rollout/success_rate"

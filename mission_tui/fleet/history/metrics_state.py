@@ -17,11 +17,11 @@ from mission_tui.fleet.events.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.fleet.events.observations import PhaseSeen
+from mission_tui.fleet.events.processes import PhaseSeen
 from mission_tui.fleet.history.course import Course, GoalView, Place, Scan
 from mission_tui.fleet.history.forecast import Pace
 from mission_tui.fleet.history.series import Columns
-from mission_tui.fleet.specs.goal import Goal
+from mission_tui.fleet.specs.quantity import Goal
 
 POINTS = 60
 """Rows kept of every run, live or ended: what a snapshot's series show."""

@@ -55,25 +55,28 @@ from mission_tui.fleet.events.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.fleet.events.observations import (
+from mission_tui.fleet.events.outcome import Lost, Phase, RunState, outcome_word
+from mission_tui.fleet.events.processes import (
+    EnvWorkers,
     FlagSeen,
     ForeignSeen,
     HeartbeatSeen,
     LinkSeen,
     Observation,
     PhaseSeen,
+    Pids,
     PidsSeen,
+    RunFlag,
     SizeSeen,
+    Usage,
     UsageSeen,
     WaitSeen,
     WorkersSeen,
 )
-from mission_tui.fleet.events.outcome import Lost, Phase, RunState, outcome_word
-from mission_tui.fleet.events.processes import EnvWorkers, Pids, RunFlag, Usage
 from mission_tui.fleet.events.provenance import Origin, SettingChange, diff_of
 from mission_tui.fleet.history.journal_state import JournalState, StateIntervals
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, fold_record
-from mission_tui.fleet.specs.goal import Goal, parse_goal
+from mission_tui.fleet.specs.quantity import Goal, parse_goal
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from mission_tui.errors import nearest
 from mission_tui.fleet.specs.algorithm import algorithm_complaints, engine_of
-from mission_tui.fleet.specs.goal import parse_goal
 from mission_tui.fleet.specs.health_file import contradictions
-from mission_tui.fleet.specs.quantity import format_quantity
+from mission_tui.fleet.specs.quantity import format_quantity, parse_goal
 from mission_tui.fleet.specs.schema import plain_key
 from mission_tui.fleet.specs.secrecy import is_secret
 from mission_tui.fleet.specs.sizes import nearby_divisors, plan_batch, pressure_caution

@@ -1,4 +1,5 @@
-"""Numbers as people write them: `50M`, `1e6`, `10_000`, `2k` are whole numbers; `.001` and `3e-4` are numbers.
+"""Numbers as people write them: `50M`, `1e6`, `10_000`, `2k` are whole numbers; `.001` and `3e-4` are numbers; a goal
+is a mean return, or a share of episodes that succeed.
 
 Pure and bounded: no text, however long or large its exponent, costs more than a moment.
 """
@@ -8,11 +9,18 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal
+from typing import Literal
+
+from msgspec import Struct
 
 _WHOLE = re.compile(r"([+-]?\d[\d_]{0,30}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?)\s*([kmg]?)", re.IGNORECASE | re.ASCII)
 _FACTOR = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _LARGEST = 2**63
 _SHOWN_CHARACTERS = 60
+
+GoalOf = Literal["return", "success"]
+_SHARE = re.compile(r"(?:(?:reached|success(?:[ _]rate)?)\s+)?(-?\d{1,9}(?:\.\d{0,9})?)\s*%", re.IGNORECASE | re.ASCII)
+_WORDED = re.compile(r"(reached|return|success(?:[ _]rate)?)\s+(\S{1,30})", re.IGNORECASE | re.ASCII)
 
 
 def parse_whole(value: object) -> int | None:
@@ -57,3 +65,41 @@ def format_quantity(value: object) -> str:
         text = repr(value[: 2 * _SHOWN_CHARACTERS] if isinstance(value, str) else value)
         return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
     return f"a {type(value).__name__}"
+
+
+class Goal(Struct, frozen=True):
+    """`value` is a mean return, or a share of 0..1."""
+
+    of: GoalOf
+    value: float
+
+    @property
+    def words(self) -> str:
+        """As it can be written: `475`, `success 80%`."""
+        return f"{self.value:g}" if self.of == "return" else f"success {self.value * 100:g}%"
+
+
+def parse_goal(written: float | str) -> Goal:
+    """The goal that `run.goal` means; raises `ValueError` with a sentence that names the nearest valid value."""
+    if isinstance(written, str):
+        text = written.strip()
+        if (share := _SHARE.fullmatch(text)) is not None:
+            return _success(written, float(share[1]) / 100)
+        if (worded := _WORDED.fullmatch(text)) is not None and (number := parse_real(worded[2])) is not None:
+            return _success(written, number) if worded[1].lower().startswith("success") else Goal("return", number)
+    number = parse_real(written)
+    if number is None or not math.isfinite(number):
+        raise ValueError(
+            f"run.goal = {format_quantity(written)} must be a mean return such as 475, "
+            "or a success rate such as 'success 80%'"
+        )
+    return Goal("return", number)
+
+
+def _success(written: str, share: float) -> Goal:
+    if 0.0 < share <= 1.0:
+        return Goal("success", share)
+    near = "'success 100%'" if share > 1.0 else "'success 1%'"
+    raise ValueError(
+        f"run.goal = {format_quantity(written)} must be above 0% and at most 100%; the nearest valid value is {near}"
+    )

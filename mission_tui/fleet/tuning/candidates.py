@@ -15,8 +15,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.sizes import divisors, nearby_divisors, plan_batch
 from mission_tui.fleet.specs.spec import Spec, rollout_size
-from mission_tui.fleet.tuning.plan import Knob
-from mission_tui.fleet.tuning.record import Resolved
+from mission_tui.fleet.tuning.record import Knob, Resolved
 
 SHAPE_FACTORS = (0.25, 0.5, 2.0, 4.0)
 BUFFER_WITHIN = 2.0

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mission_tui.fleet.bench import work_of
+from mission_tui.fleet.bench.repeat import work_of
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.schema import TABLES, Place, fit_table, unknown_key
 from mission_tui.fleet.specs.spec import Spec

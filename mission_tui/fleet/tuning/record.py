@@ -1,15 +1,23 @@
-"""The lines of a tune's journal, and the probe that most of them are about: a short run with everything that decides
-its speed. What a tune does next follows from the journal alone, so one that was killed can go on.
+"""The lines of a tune's journal: first what a person asked it to try, and with how much patience, then the probes,
+short runs with everything that decides their speed. What a tune does next follows from the journal alone, so one that
+was killed can go on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
-from msgspec import Struct, field, structs
+from msgspec import Meta, Struct, field, structs
 
 from mission_tui.fleet.specs.spec import EvaluateSpec, LimitsKeep, RestartKeep, Spec
-from mission_tui.fleet.tuning.plan import TunePlan
+
+Knob = Literal["vec", "threads", "compile", "precision", "shape"]
+
+KNOBS: tuple[Knob, ...] = ("vec", "threads", "compile", "precision", "shape")
+"""In the order in which they are tried where most of the time goes to rollouts: each begins with what won before it."""
+
+HALF = 0.5
 
 WARM_UPDATES = 1
 MEASURED_UPDATES = 2
@@ -17,6 +25,34 @@ MEASURED_UPDATES = 2
 GIVE_UP_TIMES = 3.0
 """What takes so many times as long as the slowest probe of the preset itself is given up unmeasured."""
 FIRST_S = 3600.0
+
+
+class TunePlan(Struct, frozen=True, kw_only=True):
+    """`knobs` are tried `in_order`, each probe measured for `probe_s` seconds.
+
+    In a stage every candidate is probed in turns, for `rounds` rounds at most; the winner of all stages is held against
+    the preset's own settings in `repeats` fresh pairs. Once `budget_s` seconds are spent no new round begins. A probe
+    without a first update `start_s` seconds after its launch is given up.
+    """
+
+    knobs: tuple[Knob, ...] = ("vec", "threads", "compile")
+    probe_s: Annotated[float, Meta(ge=1.0, le=3600.0)] = 10.0
+    rounds: Annotated[int, Meta(ge=2, le=20)] = 3
+    repeats: Annotated[int, Meta(ge=2, le=50)] = 4
+    budget_s: Annotated[float, Meta(ge=1.0, le=7 * 86400.0)] = 1800.0
+    start_s: Annotated[float, Meta(ge=1.0, le=86400.0)] = 180.0
+
+
+def in_order(knobs: tuple[Knob, ...], rollout_share: float | None) -> tuple[Knob, ...]:
+    """The knobs in the order in which they are tried, if rollouts take this share of the preset's time.
+
+    Whoever steps the environments touches rollouts alone and can bring no more than their share, so where learning
+    takes longer, what makes that faster comes first: a budget is spent where something can be had for it.
+    """
+    if rollout_share is None or rollout_share >= HALF or "vec" not in knobs:
+        return knobs
+    late: tuple[Knob, ...] = ("vec", "shape")
+    return (*(knob for knob in knobs if knob not in late), *(knob for knob in late if knob in knobs))
 
 
 class TuneBegun(Struct, frozen=True, kw_only=True, tag="begun", tag_field="kind"):

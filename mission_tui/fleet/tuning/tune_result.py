@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mission_tui.fleet.bench import Ratio
+from mission_tui.fleet.bench.ratio import Ratio
 from mission_tui.fleet.tuning.candidates import label_of
 from mission_tui.fleet.tuning.profile import HostProfile, settings_of, task_of
 from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun

@@ -12,11 +12,10 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.bench import MARGIN, Ratio, is_enough, quiet_rounds, ratio_of
+from mission_tui.fleet.bench.ratio import MARGIN, Ratio, is_enough, quiet_rounds, ratio_of
 from mission_tui.fleet.student_t import t_quantile
 from mission_tui.fleet.tuning.candidates import Candidate, Refused, challengers
-from mission_tui.fleet.tuning.plan import Knob, in_order
-from mission_tui.fleet.tuning.record import ProbeDone, Resolved, TuneBegun
+from mission_tui.fleet.tuning.record import Knob, ProbeDone, Resolved, TuneBegun, in_order
 
 OWN, PAIRS = "own", "pairs"
 BETTER = 1.03

@@ -1,18 +1,63 @@
-"""One moment of an episode that is played to be watched: its picture, and what the policy makes of it."""
+"""An episode that is played to be watched: how large and in which colours it may be drawn in a terminal, a foreign
+picture made harmless, and one moment of it with what the policy makes of that.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from mission_tui.fleet.events.metrics import Metric
-from mission_tui.fleet.views.episode_picture import Canvas
+from mission_tui.fleet.text import clean
+
+FILM_SUFFIXES = (".gif", ".mp4", ".webp")
+"""What kinds of film there are, by the end of their file's name."""
+MOST_FILMED = 12
+"""Checkpoints side by side in one film."""
+Colours = Literal["none", "256", "full"]
+_COLOUR = re.compile(r"(\x1b\[[0-9;:]{0,40}m)")
+_INDENT = re.compile(r"[ \u00a0]+")
+_RESET = "\x1b[0m"
+_BLANK = "\u2800"
+"""A blank that is no white space, so that cleaning leaves rows of blanks as they are."""
 
 MOST_HEADS, MOST_CHOICES = 16, 32
 """What is shown of a policy that has more."""
 
 Drawn = Literal["state", "text", "pixels", "nothing"]
+
+
+class Canvas(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What pictures have to fit: cells of a terminal, its colours, and how many of them a person wants in a second."""
+
+    columns: Annotated[int, Meta(ge=1, le=1000)] = 80
+    lines: Annotated[int, Meta(ge=1, le=1000)] = 23
+    colours: Colours = "none"
+    fps: Annotated[float, Meta(gt=0.0, le=1000.0)] = 8.0
+
+
+def picture(text: str, canvas: Canvas) -> str:
+    """`text` with nothing in it but characters, line breaks and, where the canvas has them, colours; cut to its lines.
+
+    Every line ends uncoloured. The colours of an environment's own drawing are those of the terminal.
+    """
+    rows = (_row(line, colours=canvas.colours != "none") for line in text.split("\n", canvas.lines)[: canvas.lines])
+    return "\n".join(rows).rstrip("\n")
+
+
+def _row(line: str, *, colours: bool) -> str:
+    parts = _COLOUR.split(line)
+    texts = [clean(_INDENT.sub(_kept, part), 2000).replace(_BLANK, " ") for part in parts[::2]]
+    if not colours or len(parts) == 1:
+        return "".join(texts)
+    coloured = "".join(f"{text}{colour}" for text, colour in zip(texts, [*parts[1::2], ""], strict=True))
+    return coloured + _RESET
+
+
+def _kept(blanks: re.Match[str]) -> str:
+    return _BLANK * len(blanks[0])
 
 
 class ActionHead(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mission_tui.fleet.events.journal import ENDING
-from mission_tui.fleet.events.observations import FlagSeen
+from mission_tui.fleet.events.processes import FlagSeen
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.supervisor.ending.freezing import thaw_run

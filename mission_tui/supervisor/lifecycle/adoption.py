@@ -23,8 +23,8 @@ from mission_tui.fleet.events.journal import (
     Verb,
 )
 from mission_tui.fleet.events.metrics import MetricRecord
-from mission_tui.fleet.events.observations import FlagSeen, ForeignSeen
 from mission_tui.fleet.events.outcome import Failed
+from mission_tui.fleet.events.processes import FlagSeen, ForeignSeen
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.records.files.tail import MOST_BYTES, read_newest

@@ -14,9 +14,8 @@ from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import ENDING, AttemptStarting, FindingChanged, KeeperLost
 from mission_tui.fleet.events.metrics import MetricRecord
-from mission_tui.fleet.events.observations import FlagSeen, PidsSeen, WaitSeen
 from mission_tui.fleet.events.outcome import Failed
-from mission_tui.fleet.events.processes import Pids
+from mission_tui.fleet.events.processes import FlagSeen, Pids, PidsSeen, WaitSeen
 from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.health import cleared
 from mission_tui.fleet.history.restart_policy import ASKED, Row

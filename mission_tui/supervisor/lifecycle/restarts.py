@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.events.journal import RestartDue, RunParked
-from mission_tui.fleet.events.observations import WaitSeen
+from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change
 from mission_tui.records.files.storage import StorageError

@@ -21,8 +21,8 @@ from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue
 from mission_tui.fleet.capacity.headroom import MachineLimits, QueuedRun
 from mission_tui.fleet.events.journal import ENDING
 from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain
-from mission_tui.fleet.events.observations import WaitSeen
 from mission_tui.fleet.events.outcome import Failed, Killed, outcome_word
+from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.attempt import LaunchOrder

@@ -19,8 +19,7 @@ from mission_tui import __version__
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded
-from mission_tui.fleet.events.observations import FlagSeen, ForeignSeen, PidsSeen, SizeSeen
-from mission_tui.fleet.events.processes import Pids
+from mission_tui.fleet.events.processes import FlagSeen, ForeignSeen, Pids, PidsSeen, SizeSeen
 from mission_tui.fleet.history.classify import classify
 from mission_tui.fleet.specs.spec import LAUNCHERS
 from mission_tui.fleet.store import Store

@@ -22,8 +22,7 @@ from mission_tui import __version__
 from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent, RunCreated, SettingsAsked
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.events.observations import PhaseSeen, PidsSeen
-from mission_tui.fleet.events.processes import Pids
+from mission_tui.fleet.events.processes import PhaseSeen, Pids, PidsSeen
 from mission_tui.fleet.history.metrics_state import POINTS, phase_before
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Replay, SupervisorInfo

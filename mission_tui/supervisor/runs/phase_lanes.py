@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from mission_tui.fleet.events.journal import AttemptEnded, RunFrozen, RunThawed
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.events.observations import LinkSeen, PhaseSeen
+from mission_tui.fleet.events.processes import LinkSeen, PhaseSeen
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.strips.phases import PhaseHistory
 

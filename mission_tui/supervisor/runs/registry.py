@@ -19,7 +19,7 @@ from mission_tui import __version__
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import WHY_CHARACTERS, FailedDuty
 from mission_tui.fleet.events.journal import Asked, DutyDoneSeen, DutyFailureSeen, FleetEvent, Verb
-from mission_tui.fleet.events.observations import SizeSeen
+from mission_tui.fleet.events.processes import SizeSeen
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.launch_plan import check_name
 from mission_tui.fleet.specs.spec import Spec

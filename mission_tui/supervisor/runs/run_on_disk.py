@@ -35,8 +35,8 @@ from mission_tui.fleet.events.journal import (
     SettingsAsked,
 )
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.events.observations import FlagSeen
 from mission_tui.fleet.events.outcome import Lost
+from mission_tui.fleet.events.processes import FlagSeen
 from mission_tui.fleet.history.classify import ExitFacts
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.specs.live_settings import with_words

@@ -29,7 +29,7 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.bench import Repeat, Side
+    from mission_tui.fleet.bench.repeat import Repeat, Side
 
 
 LOOK_S = 1.0
@@ -41,7 +41,7 @@ ENOUGH_UPDATES = 5
 async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched]:
     """Progress in seconds, then every repeat of every side. Raises `MissionError` for a run that does not finish."""
     # Not before somebody measures: every start of a supervisor would wait for it.
-    from mission_tui.fleet.bench import MOST_TIMES, is_enough, quiet_rounds
+    from mission_tui.fleet.bench.ratio import MOST_TIMES, is_enough, quiet_rounds
 
     if not 1 <= len(request.items) <= 2:
         raise UsageError("bench takes one preset, and one to compare it with")
@@ -76,7 +76,7 @@ async def _round(
     updates: the machine had little time for it. Runs are added to `made`, but for one that fails and so
     ends the bench with a `MissionError`: it stays, for its log to be read.
     """
-    from mission_tui.fleet.bench import order_of
+    from mission_tui.fleet.bench.ratio import order_of
 
     caller, sides = caller_from(request), len(request.items)
     planned = max(number, request.repeats)
@@ -113,7 +113,7 @@ def _numbered(item: LaunchItem, side: int, number: int) -> LaunchItem:
 
 async def _trained(core: Core, run_id: str, duration_s: float) -> AsyncGenerator[tuple[float, str] | Repeat]:
     """Seconds trained and the pace while the run lives; last its `Repeat`, if it finished and did enough updates."""
-    from mission_tui.fleet.bench import Repeat, timing_of
+    from mission_tui.fleet.bench.repeat import Repeat, timing_of
     from mission_tui.supervisor.measuring import UsageSampler, read_timed
 
     sampler, run = UsageSampler(core, run_id), core.live.get(run_id)
@@ -151,7 +151,7 @@ def _side(core: Core, spec: Spec, asked_s: float, repeats: list[Repeat], counted
     """One preset's repeats, of which those at the places `counted` count, with what the machine was and the versions
     that the trainer said it ran with.
     """
-    from mission_tui.fleet.bench import Side, work_of
+    from mission_tui.fleet.bench.repeat import Side, work_of
     from mission_tui.supervisor.measuring import read_effective
 
     run = core.run_dir(repeats[0].run)

@@ -26,8 +26,7 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError, NeedsAcceptError, UsageError
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.episode_picture import FILM_SUFFIXES, MOST_FILMED, Canvas, picture
-from mission_tui.fleet.views.played_frame import PlayedFrame
+from mission_tui.fleet.views.played_frame import FILM_SUFFIXES, MOST_FILMED, Canvas, PlayedFrame, picture
 from mission_tui.ipc.replies import Accepted, Evaluated, Exported, Filmed, Played, Progress
 from mission_tui.ipc.requests import Evaluate, Export, Film, Play, StopPlay
 from mission_tui.ipc.server import Session

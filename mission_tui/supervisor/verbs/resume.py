@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.events.observations import WaitSeen
+from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.events.provenance import Origin, diff_of
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict, Terms
 from mission_tui.fleet.specs.consistency import violations

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mission_tui.fleet.capacity.machine import KEEPER_BYTES
-from mission_tui.fleet.events.observations import UsageSeen
-from mission_tui.fleet.events.processes import Usage
+from mission_tui.fleet.events.processes import Usage, UsageSeen
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import tree_bytes
 from mission_tui.supervisor.host.process_files import ProcessStat, open_files, pss_bytes, read_stat, written_bytes

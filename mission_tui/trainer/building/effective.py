@@ -24,8 +24,7 @@ import torch as th
 
 import mission_tui
 from mission_tui.fleet.events.provenance import LoadedModule, LoadedModules, sources_of
-from mission_tui.fleet.specs.scaling import scaling_of
-from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.sizes import plan_batch, scaling_of
 from mission_tui.fleet.specs.spec import Algo, Spec
 from mission_tui.trainer.named_classes import CONTRIB
 from mission_tui.trainer.ppo import PPO, FastPPO

@@ -25,8 +25,7 @@ from mission_tui.envs.worker import die_with
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.specs.spec import EnvSpec
-from mission_tui.fleet.views.episode_picture import Canvas
-from mission_tui.fleet.views.played_frame import Drawn, PlayedFrame, PlayOrder
+from mission_tui.fleet.views.played_frame import Canvas, Drawn, PlayedFrame, PlayOrder
 from mission_tui.process_name import call_process
 from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.runs.layout import RunDir

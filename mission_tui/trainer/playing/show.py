@@ -21,7 +21,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from mission_tui.envs.state_pictures import can_draw, picture_of_state
 from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
-from mission_tui.fleet.views.episode_picture import Canvas
+from mission_tui.fleet.views.played_frame import Canvas
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.json_lines import Say, answer

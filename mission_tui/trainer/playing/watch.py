@@ -32,11 +32,11 @@ from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.episode_picture import Canvas
 from mission_tui.fleet.views.played_frame import (
     MOST_CHOICES,
     MOST_HEADS,
     ActionHead,
+    Canvas,
     Drawn,
     PlayedFrame,
     PlayOrder,

@@ -7,7 +7,7 @@ compares parameters bit for bit. Signals are only read from what the update comp
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import stable_baselines3
@@ -32,11 +32,7 @@ from mission_tui.trainer.ppo.signals import (
     head_entropies,
 )
 from mission_tui.trainer.tree import Tree
-from mission_tui.trainer.vec_env.episodes import EpisodeTally
-
-if TYPE_CHECKING:
-    from mission_tui.trainer.vec_env.episodes import Act
-
+from mission_tui.trainer.vec_env.episodes import Act, EpisodeTally
 
 _OURS = (
     "stop_asked",

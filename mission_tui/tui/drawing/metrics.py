@@ -6,7 +6,7 @@ from rich.style import Style
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
-from mission_tui.present.metric_names import TITLES
+from mission_tui.present.numbers import TITLES
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.present import numbers
-from mission_tui.present.metric_names import axis_name
+from mission_tui.present.numbers import axis_name
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import letter
 from mission_tui.tui.drawing.picture_file import Anchor, Surface

@@ -10,7 +10,7 @@ from textual.binding import BindingType
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import RETURN
-from mission_tui.fleet.views.episode_picture import Canvas
+from mission_tui.fleet.views.played_frame import Canvas
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH

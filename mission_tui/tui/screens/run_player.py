@@ -9,7 +9,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.commands import refusal
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.fleet.views.episode_picture import Canvas
+from mission_tui.fleet.views.played_frame import Canvas
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import CheckpointView
 from mission_tui.tui.screens.command_line import type_command

@@ -16,7 +16,7 @@ from textual.screen import Screen
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.views.episode_picture import Colours
+from mission_tui.fleet.views.played_frame import Colours
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.replies import Progress

@@ -17,7 +17,7 @@ from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
 from mission_tui.fleet.specs.spec import LARGEST_SEED, LaunchItem, Schedule, Spec, rollout_size
 from mission_tui.ipc.replies import Quoted
 from mission_tui.present import numbers
-from mission_tui.present.cost import all_at_once, differing
+from mission_tui.present.numbers import all_at_once, differing_words
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
 
@@ -174,7 +174,7 @@ def _times(spec: Spec, pace: Pace | None, now: float) -> Iterator[str]:
     whole = numbers.duration(whole_run_s(spec, pace)) if between is None else numbers.duration_range(*between)
     yield f"first update after {first}   whole run {whole}"
     others = f" and {pace.runs - 1} before it" if pace.runs > 1 else ""
-    but = f", but it had {differs}" if (differs := differing(pace)) else ""
+    but = f", but it had {differs}" if (differs := differing_words(pace)) else ""
     yield f"at {numbers.rate(pace.steps_per_s)} steps/s, as {pace.name} {numbers.ago(pace.t, now)}{others}{but}"
 
 

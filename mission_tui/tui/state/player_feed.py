@@ -15,8 +15,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.views.episode_picture import Canvas
-from mission_tui.fleet.views.played_frame import PlayedFrame, PlayOrder
+from mission_tui.fleet.views.played_frame import Canvas, PlayedFrame, PlayOrder
 from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.requests import AnsweredBy, Play, StopPlay
 

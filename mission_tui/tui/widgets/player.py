@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.views.episode_picture import Canvas, Colours
+from mission_tui.fleet.views.played_frame import Canvas, Colours
 from mission_tui.tui.sections.watch import Shown, picture_room, watch_lines
 from mission_tui.tui.widgets.lines import Lines
 

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mission_tui.fleet.specs.scaling import scaling_of
-from mission_tui.fleet.specs.sizes import choose_batch, divisors, nearby_divisors, plan_batch, update_pressure
+from mission_tui.fleet.specs.sizes import (
+    choose_batch,
+    divisors,
+    nearby_divisors,
+    plan_batch,
+    scaling_of,
+    update_pressure,
+)
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
 
 SIZES = st.one_of(st.integers(1, 5000), st.integers(1, 2**31 - 1), st.integers(1, 500).map(lambda n: 64 * n))

@@ -13,8 +13,16 @@ from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec, rollout_size
 from mission_tui.fleet.tuning.candidates import challengers, label_of, shape_refusal, steps_per_sample
-from mission_tui.fleet.tuning.plan import KNOBS, TunePlan
-from mission_tui.fleet.tuning.record import GIVE_UP_TIMES, ProbeDone, Resolved, TuneBegun, patience_s, probe_spec
+from mission_tui.fleet.tuning.record import (
+    GIVE_UP_TIMES,
+    KNOBS,
+    ProbeDone,
+    Resolved,
+    TuneBegun,
+    TunePlan,
+    patience_s,
+    probe_spec,
+)
 from mission_tui.fleet.tuning.tune_result import tune_result
 from mission_tui.fleet.tuning.tune_state import PAIRS, Field, NextProbe, TuneState, tune_state
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.views.episode_picture import Canvas, picture
+from mission_tui.fleet.views.played_frame import Canvas, picture
 
 FOREIGN = "\x1b[2J\x1b]0;title\x07a  \x1b[41mb\x1b[0m   c\u202e\n\n  \x1b[5Ad\r\ne"
 

@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.events.observations import PhaseSeen
+from mission_tui.fleet.events.processes import PhaseSeen
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.layout import RunDir, supervisor_dir

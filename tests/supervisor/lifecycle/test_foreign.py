@@ -18,8 +18,7 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.journal import SettingsAsked
-from mission_tui.fleet.views.episode_picture import Canvas
-from mission_tui.fleet.views.played_frame import PlayOrder
+from mission_tui.fleet.views.played_frame import Canvas, PlayOrder
 from mission_tui.ipc.replies import Adoptable, AdoptableReply, RemovableReply
 from mission_tui.ipc.requests import (
     Act,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mission_tui.envs import mission_files
-from mission_tui.fleet.views.episode_picture import Canvas
+from mission_tui.fleet.views.played_frame import Canvas
 from mission_tui.records.runs.code_files import write_rules
 from mission_tui.trainer.playing import show
 from mission_tui.trainer.playing.show import half_blocks

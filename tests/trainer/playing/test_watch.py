@@ -23,8 +23,7 @@ from stable_baselines3.common.distributions import (
 
 from mission_tui.envs import mission_files
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.views.episode_picture import Canvas
-from mission_tui.fleet.views.played_frame import PlayedFrame, PlayOrder
+from mission_tui.fleet.views.played_frame import Canvas, PlayedFrame, PlayOrder
 from mission_tui.records.runs.code_files import write_rules
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.playing.watch import FIRST_SEED, Player, heads_of
