@@ -34,7 +34,7 @@ STRAY = {
     "LANGUAGE", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "COLUMNS", "LINES", "TMUX",
     "TMUX_PANE", "SSH_CONNECTION", "RANK", "VIRTUAL_ENV", "PYTHONHOME", "PYTHONWARNINGS", "PYTHONOPTIMIZE",
 }  # fmt: skip
-ASKED = {"MISSION_TUI_NIGHT", "MISSION_TUI_PRELOAD", "TEXTUAL_SNAPSHOT_TEMPDIR"}
+ASKED = {"MISSION_TUI_NIGHT", "MISSION_TUI_PRELOAD", "MISSION_TUI_ROAD", "TEXTUAL_SNAPSHOT_TEMPDIR"}
 AT_HOME = pytest.StashKey[str]()
 
 # The same examples everywhere, so that a test fails for a change and not for a draw of luck. `make explore` asks for

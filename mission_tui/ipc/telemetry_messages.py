@@ -1,7 +1,7 @@
 """Every message of the telemetry plane (`telemetry.sock`), as msgspec tagged unions: one JSON object a line.
 
 A trainer says `TrainerHello` with its run's nonce, then facts; it receives `Order`s and nothing else, and it cannot ask
-for anything.
+for anything. Where no socket reaches, files of the attempt carry the same messages.
 """
 
 from __future__ import annotations
@@ -87,3 +87,19 @@ class Order(Struct, frozen=True, tag="order", tag_field="say", omit_defaults=Tru
     keep: tuple[str, ...] = ()
     number: int = 0
     assignments: tuple[str, ...] = ()
+
+
+class NumberedOrder(Struct, frozen=True):
+    """A line of an attempt's `orders.jsonl`: an order where no socket reaches; `t` is the supervisor's unix time."""
+
+    seq: int
+    t: float
+    order: Order
+
+
+class TrainerWord(Struct, frozen=True):
+    """An attempt's `alive.json`: who speaks, the `beat`-th time, and the newest message of each kind."""
+
+    hello: TrainerHello
+    beat: int
+    messages: tuple[TelemetryMessage, ...]

@@ -27,6 +27,7 @@ from mission_tui.supervisor.lifecycle.capacity import claims_of
 from mission_tui.supervisor.lifecycle.restarts import Restarts
 from mission_tui.supervisor.lifecycle.run_queue import RunQueue
 from mission_tui.supervisor.lifecycle.trials import Trials
+from mission_tui.supervisor.mailboxes import Mailboxes
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
@@ -84,6 +85,7 @@ class Clock:
         core.machine.survey = self._others.survey
         self._purger = TrashPurger(core)
         self._other_roots = OtherRoots(core)
+        self._mailboxes = Mailboxes(core)
         self._claims = partial(claims_of, core)
         self._beats = 0
         self._looking: asyncio.Task[None] | None = None
@@ -160,6 +162,8 @@ class Clock:
         if run.turn is not None:
             return
         read_news(self._core, run)
+        if run.by_mailbox:
+            self._mailboxes.poll(run)
         if not run.lives():
             watch_or_finish(self._core, run)
             return
@@ -168,7 +172,7 @@ class Clock:
         watch_stops(self._core, run)
         watch_start(self._core, run, time.time(), self._limits.start_s)
         if run.link is not None or self._beats > LINK_TICKS:
-            judge_silence(self._core, run, time.time() - LATE_S)
+            judge_silence(self._core, run, time.time() - run.clock_lag_s - LATE_S)
         if not run.sighting.trains or self._beats % PIDS_TICKS == 0:
             show_pids(self._core, run)
 

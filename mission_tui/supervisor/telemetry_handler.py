@@ -30,13 +30,12 @@ from mission_tui.ipc.telemetry_messages import (
     TrainerDutyFailed,
     TrainerHello,
 )
-from mission_tui.ipc.telemetry_server import TrainerLink
 from mission_tui.procfs import wait_channel
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.host.process_files import read_state
 from mission_tui.supervisor.lifecycle.attempts import show_pids
 from mission_tui.supervisor.runs.core import Core
-from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.live_run import LiveRun, OrderLink
 from mission_tui.supervisor.watching.finding_actions import keep_last_good, react_to_due
 from mission_tui.supervisor.watching.metrics_feed import on_rows_written, read_news, record_duty_failure
 
@@ -49,7 +48,7 @@ class TelemetryHandler:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def admit(self, link: TrainerLink) -> bool:
+    def admit(self, link: OrderLink) -> bool:
         """Whether the trainer is the one that was launched. What it was asked before it came is said again."""
         import hmac  # with OpenSSL: a start does not wait for it
 
@@ -73,7 +72,7 @@ class TelemetryHandler:
         keep_last_good(self._core, run)
         return True
 
-    def receive(self, link: TrainerLink, message: TelemetryMessage) -> None:
+    def receive(self, link: OrderLink, message: TelemetryMessage) -> None:
         """Take in what an admitted trainer says. A run that has ended here has nothing more to say."""
         run = self._core.live.get(link.hello.run)
         if run is None or run.link is not link:
@@ -98,7 +97,7 @@ class TelemetryHandler:
             case TrainerHello():
                 raise AssertionError("the server lets only one hello through")
 
-    def disconnected(self, link: TrainerLink) -> None:
+    def disconnected(self, link: OrderLink) -> None:
         """The connection ended."""
         run = self._core.live.get(link.hello.run)
         if run is not None and run.link is link:

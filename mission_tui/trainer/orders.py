@@ -25,6 +25,7 @@ from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import Order, TelemetryMessage, TrainerHello
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import attempt_spec_file, read_spec, read_terms
+from mission_tui.trainer.mailbox import Mailbox
 from mission_tui.trainer.record import CheckpointReason
 
 _LOOK_EVERY_S = 0.2
@@ -133,12 +134,13 @@ class Link:
 
     def __init__(self, attempt: Attempt, environ: Mapping[str, str], fence: Fence | None = None) -> None:
         self._fence = fence
-        self._telemetry: Telemetry | None = None
-        path = environ.get("MISSION_TUI_TELEMETRY")
-        if path:
-            run = environ.get("MISSION_TUI_RUN", attempt.run_dir.id)
-            nonce = environ.get("MISSION_TUI_NONCE", "")
-            self._telemetry = Telemetry(Path(path), TrainerHello(PROTOCOL, run, attempt.number, nonce, os.getpid()))
+        self._telemetry: Telemetry | Mailbox | None = None
+        run = environ.get("MISSION_TUI_RUN", attempt.run_dir.id)
+        hello = TrainerHello(PROTOCOL, run, attempt.number, environ.get("MISSION_TUI_NONCE", ""), os.getpid())
+        if "MISSION_TUI_MAILBOX" in environ:
+            self._telemetry = Mailbox(attempt.run_dir.attempt(attempt.number), hello, fence)
+        elif path := environ.get("MISSION_TUI_TELEMETRY"):
+            self._telemetry = Telemetry(Path(path), hello)
 
     def send(self, message: TelemetryMessage) -> None:
         """Tell the supervisor, if there is one."""

@@ -67,6 +67,7 @@ class RunsRoot:
             "PYTHONPATH": str(REPOSITORY),
             "MISSION_TUI_TRAINER": TRAINER,
             "MISSION_TUI_PRELOAD": os.environ.get("MISSION_TUI_PRELOAD", "0"),
+            "MISSION_TUI_ROAD": os.environ.get("MISSION_TUI_ROAD", ""),
             "MISSION_TUI_RUNS": str(root),
             "MISSION_TUI_LEDGER": str(root.parent),
             "XDG_STATE_HOME": str(root.parent / "state"),

@@ -46,6 +46,7 @@ from mission_tui.records.runs.checkpoint import save_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import CheckpointFacts, verify_checkpoint
 from mission_tui.records.runs.spec_file import read_spec, read_terms
+from mission_tui.trainer.mailbox import Mailbox
 
 WORKER = "import time\nwhile True: time.sleep(60)"
 FORKER = "import os, sys, time\nfor _ in range({}): os.fork() or time.sleep(600)\ntime.sleep(600)"
@@ -143,11 +144,13 @@ class StubTrainer:
         """SIGTERM."""
         self.stopping = "STUB_DEAF" not in self.environ
 
-    def _connect(self) -> Telemetry | None:
+    def _connect(self) -> Telemetry | Mailbox | None:
         if "STUB_MUTE" in self.environ:
             return None
         nonce = self.environ["MISSION_TUI_NONCE"]
         hello = TrainerHello(PROTOCOL, self.run.id, self.attempt, nonce, os.getpid())
+        if "MISSION_TUI_MAILBOX" in self.environ:
+            return Mailbox(self.run.attempt(self.attempt), hello)
         return Telemetry(Path(self.environ["MISSION_TUI_TELEMETRY"]), hello)
 
     def _worker(self, program: str) -> subprocess.Popen[bytes]:

@@ -138,6 +138,16 @@ class AttemptDir(Struct, frozen=True):
         return self.path / "reported.jsonl.stop"
 
     @property
+    def orders(self) -> Path:
+        """Orders to a trainer that no socket reaches; absent before the first, and wherever one does."""
+        return self.path / "orders.jsonl"
+
+    @property
+    def alive(self) -> Path:
+        """What such a trainer says of itself, replaced every two seconds."""
+        return self.path / "alive.json"
+
+    @property
     def shared_memory(self) -> Path:
         """Inodes and names of shared memory that its environments made; absent when they made none."""
         return self.path / "shared-memory"

@@ -25,7 +25,8 @@ from mission_tui.supervisor.host.identity import Process
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 OURS = frozenset(
-    f"MISSION_TUI_{name}" for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "REPORT", "SEED", "LENT")
+    f"MISSION_TUI_{name}"
+    for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "MAILBOX", "REPORT", "SEED", "LENT")
 )
 """What marks the processes of a run, and what only they are told."""
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*")

@@ -1,7 +1,8 @@
 """The order of an attempt: which program it is, in which folder, with which variables and limits, whoever starts it.
 
 `MISSION_TUI_TRAINER` (a module name, or the path of a script) names the program started as trainer, for trainers that
-speak the messages of `ipc/telemetry_messages.py`; without it that is `mission_tui.trainer`.
+speak the messages of `ipc/telemetry_messages.py`; without it that is `mission_tui.trainer`. `MISSION_TUI_ROAD=mailbox`
+has trainers of this machine, too, speak by files, as where the socket cannot be reached.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from mission_tui.fleet.specs.consistency import THREAD_VARIABLES
 from mission_tui.fleet.specs.secrecy import is_harmless
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 from mission_tui.paths import socket_dir
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
@@ -38,6 +39,8 @@ def attempt_order(
         "MISSION_TUI_NONCE": nonce,
         "MISSION_TUI_TELEMETRY": str(socket_dir(root) / "telemetry.sock"),
     }
+    if spec.run.launcher != LAUNCHERS[0] or os.environ.get("MISSION_TUI_ROAD") == "mailbox":
+        env["MISSION_TUI_MAILBOX"] = "1"
     env |= trainer_environ(spec)
     if spec.run.command is None:
         argv = (*words, ".", str(attempt))

@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Finding
@@ -16,8 +17,7 @@ from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord, Trai
 from mission_tui.fleet.health import HealthJudge, judge_of
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order
-from mission_tui.ipc.telemetry_server import TrainerLink
+from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order, TrainerHello
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
@@ -25,6 +25,15 @@ from mission_tui.supervisor.host.children import Child
 from mission_tui.supervisor.launchers import NOTHING_SEEN, Job, Launcher, Sighting
 from mission_tui.supervisor.launchers.caller import VISIBLE
 from mission_tui.supervisor.runs.journal import RunJournal
+
+
+class OrderLink(Protocol):
+    """The way to a trainer, by socket or by files; `hello` is what it said of itself."""
+
+    hello: TrainerHello
+
+    def send(self, order: Order) -> None:
+        """Give `order`: a request, not a promise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +78,11 @@ class LiveRun:
     """Keeper and trainer are gone, and what holds its lease are visible processes that they left behind."""
     unbegun: LaunchOrder | None = None
     """The order of an attempt of which no process was found yet."""
-    link: TrainerLink | None = None
+    link: OrderLink | None = None
+    by_mailbox: bool = False
+    """Its trainer speaks by files of the attempt."""
+    clock_lag_s: float = 0.0
+    """What the clock of its node is behind ours, where they differ; row times are that clock's."""
     workers: tuple[int, ...] = ()
     """The processes that its trainer named."""
 
@@ -125,6 +138,7 @@ class LiveRun:
         """The attempt of `order` is the run's now: nothing is known of its processes yet."""
         self.attempt, self.nonce, self.workers = order.attempt, order.nonce, ()
         self.handle, self.sighting = None, NOTHING_SEEN
+        self.by_mailbox, self.clock_lag_s = "MISSION_TUI_MAILBOX" in order.env, 0.0
         self.visible_gpus = order.env.get(VISIBLE)
         self.peak_rss_bytes, self.peak_vram_bytes = 0, None
         self.followed_until, self.followed_elsewhere = 0.0, False
@@ -133,6 +147,7 @@ class LiveRun:
     def found_on_disk(self, order: LaunchOrder, *, wants_pause: bool) -> None:
         """The attempt of `order` was begun by an earlier supervisor, or was to be."""
         self.nonce, self.unbegun, self.wants_pause = order.nonce, order, wants_pause
+        self.by_mailbox = "MISSION_TUI_MAILBOX" in order.env
         self.visible_gpus = order.env.get(VISIBLE)
 
     def enqueue(self, order: LaunchOrder, turn: Callable[[], None]) -> None:
@@ -179,13 +194,17 @@ class LiveRun:
         """Whoever holds its lease can be told something, or nobody holds it."""
         self.unseen, self.outlived = "", False
 
-    def connected(self, link: TrainerLink) -> None:
+    def connected(self, link: OrderLink) -> None:
         """Its trainer has come, or come back: which checkpoints it was told to leave is not known."""
         self.link, self.kept = link, ()
 
     def disconnected(self) -> None:
         """The connection to its trainer has ended."""
         self.link = None
+
+    def clock_differs_by(self, lag_s: float) -> None:
+        """Its node's clock is so far behind ours."""
+        self.clock_lag_s = lag_s
 
     def workers_seen(self, pids: tuple[int, ...]) -> None:
         """Its trainer has named its processes."""
@@ -250,7 +269,7 @@ class LiveRun:
             self.end = record
         elif isinstance(record, CheckpointSaved):
             # Older trainers give no other answer to an order for a checkpoint.
-            asked = [asked for asked in self.asked_checkpoints if record.t >= asked.t]
+            asked = [asked for asked in self.asked_checkpoints if record.t + self.clock_lag_s >= asked.t]
             self._settle(asked, CheckpointAnswered(0, record.name))
         if self.judge is not None:
             self.unjudged.append(record)

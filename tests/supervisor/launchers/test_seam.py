@@ -168,9 +168,9 @@ async def test_a_trainer_that_is_connected_is_paused_and_stopped_by_orders(field
         await supervisor.wait(run, lambda _: field.engine.jobs)
         field.engine.job(run).begin("n1")
         link = ScriptedLink(field.engine.job(run))
-        assert supervisor.handler.admit(link)  # type: ignore[arg-type]
+        assert supervisor.handler.admit(link)
         await pause(supervisor.core, Act(id=1, verb="pause", runs=(run,)))
-        supervisor.handler.receive(link, PhaseEntered("paused", 1, 64, 0.0))  # type: ignore[arg-type]
+        supervisor.handler.receive(link, PhaseEntered("paused", 1, 64, 0.0))
         assert supervisor.view(run).state == "paused"
         await stop(supervisor.core, Act(id=2, verb="stop", runs=(run,)))
         assert [order.what for order in link.orders][-1:] == ["stop"]
