@@ -43,6 +43,23 @@ async def test_other_settings_are_tried_as_they_are_typed() -> None:
         assert (asked.finding, asked.assignments) == (KL_FINDING.id, ("ppo.clip_range=0.1",))
 
 
+async def test_an_advised_schedule_is_one_word_of_the_line() -> None:
+    """With the blanks in its braces: it is the advice as long as it is left as it is, and a setting when it is not."""
+    rate = "ppo.learning_rate={ start = 1e-4, end = 0.0 }"
+    advised = structs.replace(KL_FINDING, advice_set=(rate, "ppo.n_epochs=4"))
+    async with staged(a_fleet((structs.replace(SICK, findings=(advised,)), *ENDED))) as stage:
+        changed = (rate, "ppo.n_epochs=4", "ppo.clip_range=0.1")
+        for typed, wanted in ((" --seeds 5", ()), (" ppo.clip_range=0.1", changed)):
+            stage.client.answers[Try] = lambda it: Accepted(re=it.id, runs=("a",), notes=("trial 1",))
+            many = len(stage.client.asked_for(Try))
+            await stage.press("V")
+            await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
+            await stage.press("end", *typed, "enter")
+            await stage.until(lambda: len(stage.client.asked_for(Try)) > many)  # noqa: B023
+            assert stage.client.asked_for(Try)[-1].assignments == wanted
+            await stage.until(lambda: not isinstance(stage.screen, LineInputScreen))
+
+
 async def test_the_best_branch_takes_the_place_and_u_gives_it_back() -> None:
     """`t` on the sheet of a trial that helps; nothing else has to be typed."""
     async with staged(a_fleet((JUDGED, *ENDED))) as stage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import PurePath
 from typing import ClassVar
@@ -245,6 +246,14 @@ async def ask_line(
     return bool(accepted)
 
 
+_WORD = re.compile(r"""(?:=(?:\{[^}]*\}|\[[^\]]*\]|"[^"]*"|'[^']*')|\S)+""")
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a line; a value is one with the blanks in its brackets or quotes, as a schedule has them."""
+    return _WORD.findall(text)
+
+
 def settings_in(text: str) -> tuple[str, ...]:
     """The ``KEY=VALUE`` words of a line, also where `--set` was typed before them."""
-    return tuple(word.removeprefix("--set=") for word in text.split() if word != "--set")
+    return tuple(word.removeprefix("--set=") for word in words_of(text) if word != "--set")

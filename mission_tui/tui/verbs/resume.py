@@ -232,7 +232,7 @@ async def apply(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         if not followed.advice_set or not await _lacks_an_earlier_checkpoint(app_context, view, followed):
             raise
         # There is nothing to go back to, but the change can be tried from the beginning.
-        words = " ".join("".join(word.split()) for word in followed.advice_set)
+        words = " ".join(followed.advice_set)
         since = numbers.count(followed.first_update)
         await clone(app_context, (view,), f"{words} ", f"{view.name} has no checkpoint from before update {since}")
         return

@@ -9,7 +9,7 @@ from mission_tui.fleet.commands import refusal
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import UNDO_S, Try
-from mission_tui.tui.screens.questions import ask_line, settings_in
+from mission_tui.tui.screens.questions import ask_line, settings_in, words_of
 from mission_tui.tui.screens.trial import Deed, TrialScreen
 from mission_tui.tui.state.app_context import AppContext, UndoableAction
 from mission_tui.tui.verbs.orders import Verb
@@ -83,7 +83,7 @@ async def _begin(app_context: AppContext, view: RunView, finding: Finding | None
 
 def _options(said: str) -> tuple[tuple[str, ...], str | None, int]:
     """Settings, budget and seeds as they were typed. Raises `UsageError`."""
-    given, rest, typed_words = {"--budget": "", "--seeds": "3"}, [], iter(said.split())
+    given, rest, typed_words = {"--budget": "", "--seeds": "3"}, [], iter(words_of(said))
     for word in typed_words:
         name, equals, value = word.partition("=")
         if name in given:
