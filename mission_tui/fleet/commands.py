@@ -258,7 +258,7 @@ CATALOGUE: tuple[Command, ...] = (
     Command(
         "watch",
         "see the policy of the newest checkpoint play, or that of an older one",
-        ("M",),
+        ("w",),
         hint=13,
         needs="run",
         changes=False,

@@ -174,7 +174,7 @@ class Night:
 def told(text: str) -> dict[str, int]:
     """The counts that stand below the meters; empty when nothing does."""
     joined = re.sub(r"\s+", " ", text)
-    found = re.search(r"While you were away since [^:]*:?[^)]*\): (.+?) (?:best return|w all of it)", joined)
+    found = re.search(r"While you were away since [^:]*:?[^)]*\): (.+?) (?:best return|M all of it)", joined)
     if found is None:
         return {}
     return {name: int(hit[1]) for name, pattern in COUNTS.items() if (hit := re.search(pattern, found[1]))}
@@ -275,7 +275,7 @@ def test_in_the_morning_every_number_agrees_with_the_files(night: tuple[Night, b
         assert counts["reboots"] >= 2
         until(lambda: all(fleet.view(name)["attempt"] == 2 for name in ("real", "steady")), 30, "both go on")
         until(lambda: "best return" in terminal.text(), 20)
-        best = re.search(r"best return(.+?) +w all of it", terminal.text())
+        best = re.search(r"best return(.+?) +M all of it", terminal.text())
         assert best is not None
         found = accounts(fleet.root)
         for name, value in re.findall(r"  (\S+) (\S+)", best[1]):

@@ -148,7 +148,7 @@ async def test_the_tab_plays_a_real_policy_and_leaves_nothing(trained: Shell) ->
             raise AssertionError(f"{words} not on the screen:\n{text}")
 
         await shows("cart")
-        await pilot.press("M")
+        await pilot.press("w")
         text = await shows("pole", "next action", "policy at 2k steps")
         assert "of 12 deg" in text
         await pilot.press("space")

@@ -39,7 +39,7 @@ KEYS = (
     "enter", "space", "down", "space", "Y", "}", "tab", "left", "left", "escape", "]", "]", "]", "v", "v", "]", "]",
     "]", "]", "slash", "a", "escape", "escape", "h", "down", "escape", "l", "end", "escape", "d", "escape", "o",
     "escape", "J", "escape", "m", "}", "{", "m", "question_mark", "escape", "v", "v", "x", "escape", "colon", "h",
-    "escape", "n", "tab", "a", "escape", "c", "t", "escape", "w", "escape", "K", "escape", "X", "escape", "T", "a",
+    "escape", "n", "tab", "a", "escape", "c", "t", "escape", "M", "escape", "K", "escape", "X", "escape", "T", "a",
     "enter", "S", "x", "enter", "n", "escape", "e", "escape", "escape", "less_than_sign", "greater_than_sign", "end",
     "home", "f", "+", "-",
 )  # fmt: skip

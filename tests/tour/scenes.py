@@ -105,8 +105,8 @@ SCENES = (
     Scene(
         "watch",
         "The policy at play",
-        "The newest checkpoint plays beside its curve, in a process of its own. `M` leads there.",
-        (*_find("short"), "M"),
+        "The newest checkpoint plays beside its curve, in a process of its own. `w` leads there.",
+        (*_find("short"), "w"),
         "policy at",
         EVERY,
     ),

@@ -108,7 +108,7 @@ async def test_it_stands_below_the_meters_until_esc(size: tuple[int, int]) -> No
         await stage.shows("2 ended (1 failed), 1 finding")
         await stage.shows("best return")
         await stage.shows("cart-9a10 7.50")
-        assert "w all of it  Esc close" in stage.text()
+        assert "M all of it  Esc close" in stage.text()
         await stage.press("/", "w", "i", "d", "e", "enter")
         in_strip = int(size[0] >= 160)
         await stage.until(lambda: stage.text().count("heavy-3f9a") == in_strip, "the list is still usable")
@@ -122,24 +122,24 @@ async def test_what_ended_at_other_roots_stands_there_too() -> None:
     said = "2 runs ended in /data/night since you last looked: mission-tui --runs-dir /data/night"
     async with staged(a_fleet((LIVE[0],)), elsewhere=lambda: [said], size=(120, 30)) as stage:
         await stage.shows(said)
-        assert "w all of it" not in stage.text()
+        assert "M all of it" not in stage.text()
         await stage.press("escape")
         await stage.until(lambda: "/data/night" not in stage.text())
     async with staged(a_fleet((LIVE[0],)), last_seen_t=NOW - 6000, elsewhere=lambda: [said]) as stage:
         await come_back(stage, *LIVE, *ENDED)
         await stage.shows("2 ended (1 failed), 1 finding")
         await stage.shows("2 runs ended in /data/night")
-        await stage.shows("w all of it  Esc close")
+        await stage.shows("M all of it  Esc close")
 
 
-async def test_w_tells_it_run_by_run() -> None:
+async def test_m_tells_it_run_by_run() -> None:
     """In order of time, with the cause of each end and the best return; also after the lines were closed."""
     again = (AutoRestart(NOW - 3000, "failure"), AutoRestart(NOW - 2000, "reboot"))
     runs = (a_run("heavy-3f9a", again=again, findings=(NAN_FINDING,)), *ENDED[:2])
     async with staged(a_fleet((LIVE[0],)), last_seen_t=NOW - 6000) as stage:
         await come_back(stage, *runs)
         await stage.shows("best return")
-        await stage.press("escape", "w")
+        await stage.press("escape", "M")
         await stage.shows("resumed by itself after a reboot")
         text = stage.text()
         assert "restarted by itself after a failure" in text
@@ -148,10 +148,10 @@ async def test_w_tells_it_run_by_run() -> None:
         assert "best return 7.50 at update 20" in text
 
 
-async def test_w_after_a_quiet_night_says_so() -> None:
+async def test_m_after_a_quiet_night_says_so() -> None:
     """Nothing to show is one sentence."""
     async with staged() as stage:
-        await stage.press("w")
+        await stage.press("M")
         await stage.until(lambda: "nothing happened while you were away" in stage.toasts())
 
 

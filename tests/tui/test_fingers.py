@@ -72,6 +72,8 @@ FINGERS: Sequence[tuple[str, str, Sequence[Place], str]] = (
     ("findings", "h", ALL, "findings"),
     ("bell", "b", ALL, "bell"),
     ("replay", "H", ALL, "replay"),
+    ("watch the policy play", "w", ALL, "watch"),
+    ("what was missed while away", "M", ALL, "away"),
     ("how far back the strip goes", "{", LISTS, "longer"),
     ("how far back the strip goes", "}", LISTS, "shorter"),
 )

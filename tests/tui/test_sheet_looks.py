@@ -83,9 +83,9 @@ def _mishap(stage: Stage) -> None:
 
 SCENES: dict[str, Scene] = {
     "RunScreen checkpoints": Scene(("enter", "[", "[", "["), "011468800"),
-    "RunScreen watch": Scene(("M",), "next action", answers={Play: _played}),
+    "RunScreen watch": Scene(("w",), "next action", answers={Play: _played}),
     "CompareScreen": Scene(("space", "space", "c"), "ppo.gamma", answers={Compare: _compared}),
-    "AwayScreen": Scene(("w",), "cart-9a10", options={"last_seen_t": NOW - 100_000}),
+    "AwayScreen": Scene(("M",), "cart-9a10", options={"last_seen_t": NOW - 100_000}),
     "EvaluationScreen": Scene(("e",), "Esc back"),
     "LeftoversScreen": Scene(("X",), "pid 4711", answers={Clean: lambda it: CleanReply(re=it.id, stale=LEFT)}),
     "ErrorScreen": Scene((), "AttributeError", opened=_mishap),

@@ -37,7 +37,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def watching(size: tuple[int, int] = (80, 24), **options: Any) -> AsyncIterator[Stage]:
     """The tab, opened by its key from the list."""
     async with staged(size=size, **options) as stage:
-        await stage.press("M")
+        await stage.press("w")
         await stage.until(lambda: isinstance(stage.screen, RunScreen), "the run's screen")
         yield stage
 
@@ -102,7 +102,7 @@ async def test_a_terminal_that_is_behind_is_asked_nothing_for(monkeypatch: pytes
         assert len(stage.client.asked_for(Play)) - before <= 1
         await stage.press("l")
         assert stage.screen._tab == "log"  # type: ignore[attr-defined]
-        await stage.press("M")
+        await stage.press("w")
         behind = False
         await stage.until(lambda: len(stage.client.asked_for(Play)) > before + 3, "it goes on")
 

@@ -51,6 +51,7 @@ _ALSO = {
     "replay": "history past time",
     "filter": "search find",
     "shell": "terminal folder directory",
+    "away": "missed since last night",
     "watch": "play see policy movie",
     "film": "movie gif mp4 webp video record",
     "export": "zip sb3 download",

@@ -19,7 +19,7 @@ from mission_tui.tui.widgets.lines import Lines
 _LEAST_BAR = 8
 _MOST_BAR = 80
 _BLANK: Part = (" ", colours.INK)
-_HINT, _HINT_ELSEWHERE = "w all of it  Esc close", "Esc close"
+_HINT, _HINT_ELSEWHERE = "M all of it  Esc close", "Esc close"
 _MOST_ELSEWHERE = 2
 _MOST_SENTENCE = 2
 _LONGEST_NAME = 20
