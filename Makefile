@@ -17,7 +17,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: help run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour film night
+.PHONY: calibration help run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour film night
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -99,6 +99,9 @@ zoo: $(BENCH_ENV)  ## the RL zoo's table trained here, five seeds each; writes d
 zoo-agents: $(BENCH_ENV)  ## the RL zoo's published PPO agents imported and played; AGENTS=FOLDER; a part of docs/zoo.md
 	@test -n "$(AGENTS)" || { echo "say where they are: make zoo-agents AGENTS=rl-trained-agents" >&2; exit 2; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.zoo.agents "$(AGENTS)" --page docs/zoo.md --seconds $(or $(SECONDS),inf)
+
+calibration: $(INSTALLED)  ## how often intervals and verdicts of `compare` are right; writes docs/statistics.md. A few minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.calibration
 
 large-batch: $(INSTALLED)  ## source 004's story on MissionGym, three seeds; writes docs/large-batch.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.large_batch --json benchmarks/results/large_batch.json \

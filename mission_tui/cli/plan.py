@@ -189,7 +189,7 @@ def with_profile(spec: Spec, asked: str, preset: str, folder: Path, again: Again
         said = f"host profile {path.name} {notes}, so it is not used: `mission-tui tune {preset}` writes another"
         return structs.replace(spec, profile=said)
     if not profile.settings:
-        said = f"host profile {path.name} sets nothing: nothing was surely better than the preset's own settings"
+        said = f"host profile {path.name} sets nothing: nothing was certainly better than the preset's own settings"
     else:
         spec = again((Place(str(path)), profile.settings))
         said = f"host profile {path.name} sets {profile.words}"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from mission_tui.fleet.capacity.cost import Cost, Pace
 from mission_tui.fleet.events.metrics import Metric, number
-from mission_tui.fleet.quartiles import Quartiles
+from mission_tui.fleet.statistics.quartiles import Quartiles
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters
 

@@ -60,7 +60,7 @@ def test_a_seed_is_one_sample_whatever_its_episodes() -> None:
     ours = [learned(seed, 200.0 if seed == 2 else 500.0, spread=0.0) for seed in range(1, 6)]
     found = likeness(ours, theirs)
     assert found.met
-    assert found.ours_interval[0] < 400.0 < found.ours_interval[1] == pytest.approx(500.0)
+    assert found.ours_interval[0] < 400.0 < found.ours_interval[1]
 
 
 def test_a_checkpoint_before_the_first_episode_is_left_out() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,11 +62,61 @@ def test_what_nobody_timed_is_unknown_and_never_0() -> None:
 def test_different_tasks_are_not_ranked_by_their_returns() -> None:
     """Three seeds of each: no rank, no difference of returns; speeds are what they are."""
     other = structs.replace(SPEC, env=structs.replace(SPEC.env, id="Pendulum-v1"))
-    sides = [side(f"a{seed}", [1.0, 2.0 + seed], spec_of(seed)) for seed in range(3)]
-    sides += [side(f"b{seed}", [-1.0, -2.0], structs.replace(other, run=spec_of(seed).run)) for seed in range(3)]
+    sides = [side(f"a{seed}", at_speed(900.0 + seed), spec_of(seed)) for seed in range(3)]
+    sides += [
+        side(f"b{seed}", at_speed(700.0 + seed), structs.replace(other, run=spec_of(seed).run)) for seed in range(3)
+    ]
     found = compared(*sides)
     assert (found.ranking, {it.measure for it in found.contrasts}) == ((), {"steps_per_s"})
-    assert any("the tasks differ" in note for note in found.notes)
+    assert any("the tasks differ (env.id)" in note for note in found.notes)
+
+
+def test_a_mission_whose_rules_changed_is_another_task() -> None:
+    """One preset before and after: no seeds of one setting, no rank, and it is said; the same rules are one task."""
+    old = [side(f"a{seed}", at_speed(900.0 + seed), spec_of(seed), rules="0a1b2c") for seed in range(3)]
+    new = [side(f"b{seed}", at_speed(700.0 + seed), spec_of(seed + 3), rules="d4e5f6") for seed in range(3)]
+    found = compared(*old, *new)
+    assert (found.ranking, [cohort.name for cohort in found.cohorts]) == ((), ["A-C", "D-F"])
+    assert "the tasks differ (rules): their returns cannot be compared" in found.notes
+    assert [(row.name, row.values[::3]) for row in found.settings] == [("rules", ("0a1b2c", "d4e5f6"))]
+    same = [replace(it, rules="0a1b2c") for it in new]
+    assert len(compared(*old, *same).cohorts) == 1
+
+
+def at_speed(steps_per_s: float) -> list[MetricRecord]:
+    """Rows of one return at this speed."""
+    return [
+        structs.replace(it, steps_per_s=steps_per_s) if isinstance(it, UpdateDone) else it for it in rows([1.0, 2.0])
+    ]
+
+
+def test_runs_of_different_length_are_held_against_each_other_at_one_budget() -> None:
+    """A long run of a worse setting does not win by its length, and the note names the shortest."""
+    sides = [side(f"long{seed}", [0.0, 1.0 + seed, 90.0, 95.0], spec_of(seed, gamma=0.9)) for seed in range(3)]
+    sides += [side(f"short{seed}", [0.0, 10.0 + seed], spec_of(seed, gamma=0.99)) for seed in range(3)]
+    found = compared(*sides)
+    assert (found.budget, found.ranked_by) == (2 * STEPS, "mean")
+    assert [(it.settings["ppo.gamma"], it.mean) for it in found.ranking] == [(0.99, 11.0), (0.9, 2.0)]
+    assert found.ranking[1].is_behind
+    assert {(it.measure, it.difference) for it in found.contrasts} >= {("final", 9.0), ("best", 9.0)}
+    (said,) = [note for note in found.notes if "different length" in note]
+    assert f"at {2 * STEPS:,} timesteps, where short0 stands" in said
+    assert found.runs[0].result.final == 95.0
+    assert not any("different length" in note for note in compared(*sides[:3], *sides[:1]).notes)
+
+
+def test_ten_seeds_of_each_are_ranked_by_their_interquartile_mean() -> None:
+    """One seed that fell to pieces does not decide; with nine of one setting all are ranked by the mean."""
+    good, fair = [100.0 + seed for seed in range(9)] + [-9000.0], [50.0 + seed for seed in range(10)]
+    sides = [side(f"a{seed}", [0.0, value], spec_of(seed, gamma=0.9)) for seed, value in enumerate(good)]
+    sides += [side(f"b{seed}", [0.0, value], spec_of(seed, gamma=0.99)) for seed, value in enumerate(fair)]
+    found = compared(*sides)
+    first, second = found.ranking
+    assert (found.ranked_by, first.settings["ppo.gamma"], first.iqm) == ("iqm", 0.9, 103.5)
+    assert first.iqm_interval is not None
+    assert (second.behind, second.improvement) == (49.0, 0.9)
+    fewer = compared(*sides[:-1])
+    assert (fewer.ranked_by, fewer.ranking[0].settings["ppo.gamma"]) == ("mean", 0.99)
 
 
 def test_results_are_those_of_the_rows() -> None:
@@ -152,20 +203,22 @@ def test_runs_that_differ_in_the_seed_alone_stand_together() -> None:
 
 
 def test_an_interval_needs_three_seeds() -> None:
-    """One and two say how few they are; three have the 95 % interval of all 27 resamples."""
+    """One and two say how few they are; three have Student's, 4.30 standard errors to each side."""
     assert spread_of([1.0]).interval is None  # type: ignore[union-attr]
     assert spread_of([1.0, 2.0]).interval is None  # type: ignore[union-attr]
     three = spread_of([1.0, 2.0, 6.0])
     assert three is not None
-    assert three.interval == (1.0, 6.0)
+    assert three.interval == pytest.approx((3.0 - 6.572, 3.0 + 6.572), abs=0.001)
+    assert three.iqm is None
     ten = spread_of([float(n) for n in range(10)])
     assert ten is not None
-    assert ten.interval is not None
-    low, high = ten.interval
-    # The normal interval of the mean is 4.5 +- 1.96 x 2.87 / sqrt(10), which is 2.7 to 6.3.
-    assert low == pytest.approx(2.7, abs=0.2)
-    assert high == pytest.approx(6.3, abs=0.2)
+    assert ten.interval == pytest.approx((4.5 - 2.166, 4.5 + 2.166), abs=0.001)
+    assert ten.iqm == 4.5
+    assert ten.iqm_interval is not None
     assert spread_of([float(n) for n in range(10)]) == ten
+    alike = spread_of([500.0] * 3)
+    assert alike is not None
+    assert alike.interval is None
 
 
 def test_what_not_all_reached_has_no_interval() -> None:
@@ -190,10 +243,16 @@ def test_few_seeds_are_said() -> None:
     """One of each, or too few of some; nothing where all are one group."""
     one = compared(side("a", [1.0, 2.0]), side("b", [1.0, 2.0], spec_of(7, gamma=0.9)))
     assert any("1 seed of each setting: no interval" in note for note in one.notes)
-    sides = [side(name, [1.0, 2.0], spec_of(seed)) for seed, name in enumerate("abc")]
+    sides = [side(name, [1.0, 2.0 + seed], spec_of(seed)) for seed, name in enumerate("abc")]
     mixed = compared(*sides, side("d", [1.0, 2.0], spec_of(1, gamma=0.9)), side("e", [1.0, 2.0], spec_of(2, gamma=0.9)))
     assert [note for note in mixed.notes if "seed" in note] == ["2 seeds of D-E: no interval (3 are the least)"]
     assert not any("seed" in note for note in compared(*sides).notes)
+    alike = [side(name, [1.0, 500.0], spec_of(seed)) for seed, name in enumerate("fgh")]
+    others = [side(name, [1.0, 2.0 + seed], spec_of(seed, gamma=0.9)) for seed, name in enumerate("ijk")]
+    said = compared(*alike, *others).notes
+    assert [note for note in said if "alike" in note] == [
+        "A-C: all 3 seeds ended alike, so their scatter is not known: no interval"
+    ]
 
 
 def test_settings_with_seeds_enough_are_contrasted_with_the_first() -> None:
@@ -279,7 +338,7 @@ def test_curves_are_thinned_and_bands_hold_every_seed() -> None:
 
 
 def test_settings_are_ranked_by_what_their_seeds_came_to() -> None:
-    """Best mean of the last values first; who is surely behind is told from who only looks so."""
+    """Best mean of the last values first; who is behind is told from who only looks so."""
     sides = [
         *(side(f"low{seed}", [0.0, 10.0 + seed], spec_of(seed, gamma=0.9)) for seed in (1, 2, 3)),
         *(side(f"top{seed}", [0.0, 50.0 + seed], spec_of(seed, gamma=0.95)) for seed in (1, 2, 3)),
@@ -289,11 +348,12 @@ def test_settings_are_ranked_by_what_their_seeds_came_to() -> None:
     ]
     ranking = compared(*sides).ranking
     assert [it.settings["ppo.gamma"] for it in ranking] == [0.99, 0.95, 0.9, 0.5, 0.4]
-    assert [it.surely for it in ranking] == [None, False, True, None, None]
+    assert [it.is_behind for it in ranking] == [None, False, True, None, None]
     assert [(it.mean, it.seeds) for it in ranking] == [(54.0, 3), (52.0, 3), (12.0, 3), (5.0, 1), (None, 0)]
     assert ranking[2].behind == 42.0
     assert ranking[2].behind_interval is not None
-    assert ranking[2].behind_interval[0] > 36.0
+    assert 24.0 < ranking[2].behind_interval[0] < 42.0
+    assert [it.improvement for it in ranking[:3]] == [None, pytest.approx(6.5 / 9), 1.0]
 
 
 def test_nothing_is_ranked_where_more_need_not_be_better() -> None:

@@ -126,22 +126,27 @@ async def test_what_cannot_be_compared_is_said_on_the_screen() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_a_sweep_shows_its_settings_against_its_results(width: int) -> None:
-    """Best first, above the runs, with a column for each setting; what is surely behind says so."""
+    """Best first, above the runs, with a column for each setting; what is behind says so."""
     runs = [(rate, seed) for rate in (1e-4, 3e-4, 1e-3) for seed in (1, 2, 3)]
     gain = {1e-4: 1.0, 3e-4: 3.0, 1e-3: 2.0}
     sides = [a_side(a_run(f"sweep-{n}"), seed, gain[rate], learning_rate=rate) for n, (rate, seed) in enumerate(runs)]
     found = compare(sides, RETURN)
     title, heads, *rows = [strip.text for strip in comparison(found, width)][:5]
-    assert "settings by the last return of their seeds, best first" in title
+    assert "settings by the return of their seeds at " in title
     assert heads.split()[:2] == ["learning_rate", "mean"]
     assert [row.split()[:2] for row in rows] == [["D-F", "0.0003"], ["G-I", "0.001"], ["A-C", "0.0001"]]
     assert rows[0].split()[-1] == "best"
-    assert "surely 119 behind" in rows[1]
+    assert "behind by 1" in rows[1]
     assert not any("…" in row for row in rows)
     if width >= 120:
-        final = found.cohorts[1].spreads["final"]
-        assert final.quartiles is not None
-        assert f"{reading(final.median)}  {' to '.join(map(reading, final.quartiles))}" in rows[0]
+        interval = found.ranking[0].interval
+        assert interval is not None
+        assert rows[0].split()[2:6] == [
+            reading(found.ranking[0].mean),
+            reading(interval[0]),
+            "to",
+            reading(interval[1]),
+        ]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 160])

@@ -12,13 +12,15 @@ import msgspec
 
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import Styled, write
+from mission_tui.present.comparisons import contrast_word, probability, standing
 from mission_tui.present.numbers import DASH, count, duration, measure, seeds, size
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import Compared, Comparison, Ranked, Row
+    from mission_tui.fleet.compare import Compared, Comparison, Row
 
 
 _CELL = 40
+_IQM = ("IQM", "95 % of the IQM")
 _UNITS: Mapping[str, Callable[[float | None], str]] = {
     "threshold_timesteps": count,
     "threshold_s": duration,
@@ -46,9 +48,10 @@ def comparison_tables(found: Comparison) -> Iterator[tuple[str, Table]]:
     if any(len(cohort.runs) > 1 for cohort in found.cohorts):
         yield "seeds of one setting together", _groups(found)
     if found.ranking:
-        yield f"settings by the last {metric} of each seed, best first", _ranking(found)
+        middle = "interquartile mean" if found.ranked_by == "iqm" else "mean"
+        yield f"settings by the {middle} over seeds of {metric}{_budget(found)}, best first", _ranking(found)
     if found.contrasts:
-        yield f"difference from {found.cohorts[0].name}", _contrasts(found)
+        yield f"difference from {found.cohorts[0].name}; all these intervals hold together", _contrasts(found)
     if found.settings:
         yield "settings that differ", _differing(found, found.settings)
     if found.provenance:
@@ -62,6 +65,12 @@ def _over(found: Comparison) -> str:
     if found.by == "step":
         return f"areas over timesteps {count(low)} to {count(high)}"
     return f"areas over {duration(low)} to {duration(high)} of training"
+
+
+def _budget(found: Comparison) -> str:
+    if found.budget is None:
+        return ""
+    return f" at {count(found.budget)} timesteps" if found.by == "step" else f" after {duration(found.budget)}"
 
 
 def _results(found: Comparison) -> Table:
@@ -95,7 +104,8 @@ def _results(found: Comparison) -> Table:
 
 
 def _groups(found: Comparison) -> Table:
-    numbers = ("median", "IQR", "n", "least", "greatest", "mean", "95 % interval")
+    iqm = any(spread.iqm is not None for cohort in found.cohorts for spread in cohort.spreads.values())
+    numbers = ("median", "IQR", "n", "least", "greatest", "mean", "95 % interval", *(_IQM if iqm else ()))
     table = Table(("runs", "measure", *numbers), numbers=frozenset(numbers))
     words = {"threshold_timesteps": f"timesteps to {measure(found.threshold)}"}
     words["peak_rss_bytes"] = "memory"
@@ -103,12 +113,14 @@ def _groups(found: Comparison) -> Table:
     for cohort in found.cohorts:
         for name, spread in cohort.spreads.items():
             say = _UNITS.get(name, measure)
-            middle, interval = (
-                DASH if ends is None else " to ".join(map(say, ends)) for ends in (spread.quartiles, spread.interval)
+            middle, interval, iqm_interval = (
+                DASH if ends is None else " to ".join(map(say, ends))
+                for ends in (spread.quartiles, spread.interval, spread.iqm_interval)
             )
             n = seeds(spread.n, spread.of, cohort.live)
             facts = (say(fact) for fact in (spread.low, spread.high, spread.mean))
-            table.add(cohort.name, words.get(name, name), say(spread.median), middle, n, *facts, interval)
+            more = (say(spread.iqm), iqm_interval) if iqm else ()
+            table.add(cohort.name, words.get(name, name), say(spread.median), middle, n, *facts, interval, *more)
     return table
 
 
@@ -117,43 +129,32 @@ def _ranking(found: Comparison) -> Table:
     from mission_tui.fleet.text import clean
 
     names = list(found.ranking[0].settings)
-    results = ("mean", "95 % interval", "median", "IQR", "n", "behind", "verdict")
-    table = Table(("", "runs", *map(clean, names), *results), frozenset({"", "mean", "median", "n", "behind"}))
+    by_iqm = found.ranked_by == "iqm"
+    numbers = ("IQM" if by_iqm else "mean", "n", "behind", "P(best better)")
+    results = (numbers[0], "95 % interval", "n", "behind", "verdict", "P(best better)")
+    table = Table(("", "runs", *map(clean, names), *results), frozenset({"", *numbers}))
     for it in found.ranking:
         cohort = found.cohorts[it.cohort]
-        final = cohort.spreads.get("final")
-        middle = final.quartiles if final is not None else None
+        ends = it.iqm_interval if by_iqm else it.interval
         table.add(
             str(it.place),
             cohort.name,
             *(clean(value_word(it.settings[name]), _CELL) for name in names),
-            measure(it.mean),
-            DASH if it.interval is None else " to ".join(map(measure, it.interval)),
-            measure(final.median if final is not None else None),
-            DASH if middle is None else " to ".join(map(measure, middle)),
+            measure(it.iqm if by_iqm else it.mean),
+            DASH if ends is None else " to ".join(map(measure, ends)),
             seeds(it.seeds, len(cohort.seeds), cohort.live),
             measure(it.behind),
-            _standing(it),
+            standing(it, measure),
+            probability(it.improvement),
         )
     return table
-
-
-def _standing(it: Ranked) -> str:
-    """How sure its place behind the first is."""
-    if it.place == 1 or it.behind is None:
-        return DASH
-    if it.surely is None or it.behind_interval is None:
-        return "no interval: that needs 3 seeds of both"
-    ends = " to ".join(map(measure, it.behind_interval))
-    return f"surely behind: {ends}" if it.surely else f"no verdict: {ends} contains 0"
 
 
 def _contrasts(found: Comparison) -> Table:
     table = Table(("runs", "measure", "difference", "95 % interval", "verdict"), frozenset({"difference"}))
     for it in found.contrasts:
         ends = " to ".join(measure(end) for end in it.interval)
-        verdict = ("higher" if it.difference > 0 else "lower") if it.sure else "no verdict: it contains 0"
-        table.add(it.group, it.measure, measure(it.difference), ends, verdict)
+        table.add(it.group, it.measure, measure(it.difference), ends, contrast_word(it))
     return table
 
 
@@ -185,4 +186,5 @@ def comparison_facts(found: Comparison, *, curves: bool = False) -> dict[str, An
         run["group"] = run.pop("cohort")
     for place in facts["ranking"]:
         place["group"] = place.pop("cohort")
+        place["surely"] = place["is_behind"]  # its name in 0.1.0
     return facts

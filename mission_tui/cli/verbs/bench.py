@@ -55,7 +55,7 @@ _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)\s*%?")
     shell_complete=complete_settings,
     help="As --set, for the other preset.",
 )
-@click.option("--fail-if-slower", "margin", metavar="5%", help="Exit 1 if it is surely slower by more than this.")
+@click.option("--fail-if-slower", "margin", metavar="5%", help="Exit 1 if it is certainly slower by more than this.")
 @click.option("--keep", is_flag=True, help="Keep the runs; otherwise they are removed at the end.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help=f"Where {METRICS} goes.")
 @json_option

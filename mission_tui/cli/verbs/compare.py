@@ -67,7 +67,7 @@ def compare_command(
     The name of a group (status --json has it) stands for all runs of that launch.
 
     Runs that differ in nothing but the seed stand together: median, interquartile range, n, least and greatest, from
-    three seeds on with a 95 % interval of the mean.
+    three seeds on with a 95 % interval of the mean. Settings are ranked at the budget that all runs have reached.
     """
     from mission_tui.fleet.compare import RETURN, compare, drawing_of
     from mission_tui.records.runs.comparison_sides import read_sides

@@ -105,8 +105,8 @@ def tune_command(
 ) -> int:
     """Search for the fastest way to train a preset on this machine, without changing what is learned.
 
-    Candidates are measured in short probes; surely slower ones are dropped, and the winner is compared with the preset
-    in new pairs of probes.
+    Candidates are measured in short probes; certainly slower ones are dropped, and the winner is compared with the
+    preset in new pairs of probes.
     """
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.timed_runs import tune_facts, tune_result_of, write_tune

@@ -20,19 +20,14 @@ from typing import Literal
 
 from msgspec import Struct
 
+from mission_tui.fleet.statistics.distributions import t_quantile
+
 Word = Literal["faster", "same", "slower"]
 
 MARGIN = 0.05
 """A difference within so much of 1 changes no decision."""
 
 _WIDE = 1.25
-_NORMAL = 1.96
-_STUDENT = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-"""The 97.5 % points of Student's t for 1 to 30 degrees of freedom."""
 MORE_PERCENT = 5.0
 """Beyond the calmest run's, of all cores."""
 MOST_TIMES = 2
@@ -64,7 +59,7 @@ class Ratio(Struct, frozen=True, kw_only=True):
     sentence: str
 
     def is_slower_by(self, margin: float) -> bool:
-        """Whether it is surely slower, and by more than the share `margin`."""
+        """Whether it is certainly slower, and by more than the share `margin`."""
         return self.hi is not None and self.hi < 1.0 and self.ratio < 1.0 - margin
 
 
@@ -128,20 +123,16 @@ def _verdict(ratio: float, lo: float, hi: float) -> Word | None:
 def _mean_interval(values: Sequence[float], noise: float = 0.0) -> tuple[float, float]:
     logs = [math.log(value) for value in values]
     variance = max(statistics.variance(logs), noise)
-    centre, half = statistics.fmean(logs), _student(len(logs) - 1) * math.sqrt(variance / len(logs))
+    centre, half = statistics.fmean(logs), t_quantile(0.975, len(logs) - 1) * math.sqrt(variance / len(logs))
     return math.exp(centre - half), math.exp(centre + half)
 
 
 def _pooled_interval(one: Sequence[float], other: Sequence[float], noise: float) -> tuple[float, float]:
     freedom = len(one) + len(other) - 2
     pooled = ((len(one) - 1) * statistics.variance(one) + (len(other) - 1) * statistics.variance(other)) / freedom
-    half = _student(freedom) * math.sqrt(max(pooled, noise) * (1 / len(one) + 1 / len(other)))
+    half = t_quantile(0.975, freedom) * math.sqrt(max(pooled, noise) * (1 / len(one) + 1 / len(other)))
     centre = statistics.fmean(one) - statistics.fmean(other)
     return math.exp(centre - half), math.exp(centre + half)
-
-
-def _student(freedom: int) -> float:
-    return _STUDENT[freedom - 1] if freedom <= len(_STUDENT) else _NORMAL
 
 
 def order_of(number: int, sides: int) -> tuple[int, ...]:

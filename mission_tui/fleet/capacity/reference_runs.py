@@ -18,8 +18,8 @@ import msgspec
 from mission_tui.fleet.capacity.cost import Pace
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.fleet.quartiles import quartiles
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.statistics.quartiles import quartiles
 
 _ROWS = 20
 """The median of so many updates is the pace; the last alone may have been a slow one."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.compare.differing import Row, cohort_key, differing_provenance, differing_settings
+from mission_tui.fleet.compare.differing import RULES, Row, cohort_key, differing_provenance, differing_settings
 from mission_tui.fleet.compare.ranking import (
-    LEAST_SEEDS,
     Contrast,
+    Middle,
     Ranked,
     Spread,
-    contrast_of,
     is_return,
     ranked,
+    ranked_by,
     spread_of,
+    whole_mean,
 )
 from mission_tui.fleet.compare.results import (
     MEASURES,
@@ -27,11 +28,14 @@ from mission_tui.fleet.compare.results import (
     Result,
     Side,
     band_of,
+    budget_of,
     curve_of,
     result_of,
     shared_span,
+    upto,
 )
 from mission_tui.fleet.events.outcome import ALIVE, OVER
+from mission_tui.fleet.statistics.intervals import LEAST_VALUES, difference
 from mission_tui.fleet.text import clean
 
 MOST = 64
@@ -40,8 +44,10 @@ MOST = 64
 _LETTERS = 26
 _OF_THE_MACHINE = ("steps_per_s",)
 _CONTRASTED = ("best", "final", "area", *_OF_THE_MACHINE)
+_ALIKE = 1.05
+"""Runs of which none is longer than another by more than this have one length: rollouts end where they end."""
 _MACHINE = {"host", "cpu", "cores", "gpus"}
-_OTHER_TASK = ("env.id",)
+_OTHER_TASK = ("env.id", RULES)
 _OTHER_RETURNS = ("env.kwargs", "env.config", "env.wrappers")
 
 
@@ -75,8 +81,10 @@ class Cohort(Struct, frozen=True, kw_only=True):
 class Comparison(Struct, frozen=True, kw_only=True):
     """`span` is the part of the axis `by` that all runs have, over which areas are taken. `notes` are sentences.
 
-    `curves` has one for each run, in order; `bands` one for each cohort of two runs or more that has any. `ranking` is
-    empty for one cohort, for a metric of which it is not known that more is better, and for different tasks.
+    `budget` is the place on that axis at which settings are held against each other, where the shortest run stands;
+    `ranked_by` says by which middle. `curves` has one for each run, in order; `bands` one for each cohort of two runs
+    or more that has any. `ranking` is empty for one cohort, for a metric of which it is not known that more is better,
+    and for different tasks.
     """
 
     metric: str
@@ -87,6 +95,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     cohorts: tuple[Cohort, ...]
     contrasts: tuple[Contrast, ...]
     ranking: tuple[Ranked, ...]
+    budget: float | None
+    ranked_by: Middle
     settings: tuple[Row, ...]
     provenance: tuple[Row, ...]
     notes: tuple[str, ...]
@@ -153,6 +163,10 @@ def compare(
     one_task = not any(row.name in _OTHER_TASK for row in settings)
     results = [result_of(side, by, span, threshold) for side in sides]
     groups = _grouped(sides)
+    counted = [_one_a_seed(members, sides) for members in groups]
+    budget = budget_of([sides[at].trace for places in counted for at in places], by)
+    at_budget = [structs.replace(it, **upto(side.trace, by, budget)) for side, it in zip(sides, results, strict=True)]
+    finals = [[at_budget[at].final for at in places] for places in counted]
     cohorts = tuple(_cohort(members, sides, results) for members in groups)
     place_of = {place: number for number, members in enumerate(groups) for place in members}
     return Comparison(
@@ -164,11 +178,20 @@ def compare(
             _compared(side, result, place_of[at]) for at, (side, result) in enumerate(zip(sides, results, strict=True))
         ),
         cohorts=cohorts,
-        contrasts=tuple(_contrasts(cohorts, groups, sides, results, _CONTRASTED if one_task else _OF_THE_MACHINE)),
-        ranking=_ranking(groups, sides, results, settings) if is_return(metric) and one_task else (),
+        contrasts=_contrasts(cohorts, groups, sides, at_budget, _CONTRASTED if one_task else _OF_THE_MACHINE),
+        ranking=(
+            ranked(finals, [members[0] for members in groups], settings)
+            if is_return(metric) and one_task and len(groups) > 1
+            else ()
+        ),
+        budget=budget,
+        ranked_by=ranked_by(finals),
         settings=settings,
         provenance=provenance,
-        notes=tuple(_notes(sides, cohorts, {row.name for row in settings + provenance}, span, metric)),
+        notes=(
+            *_notes(sides, cohorts, {row.name for row in settings + provenance}, span, metric),
+            *(_lengths([sides[at] for places in counted for at in places], by, budget) if len(cohorts) > 1 else ()),
+        ),
         curves=drawing.curves,
         bands=tuple(band for band in drawing.bands if band is not None),
     )
@@ -178,7 +201,7 @@ def _grouped(sides: Sequence[Side]) -> list[list[int]]:
     """Places of the runs of each cohort, in order of the first of each."""
     groups: dict[bytes, list[int]] = {}
     for place, side in enumerate(sides):
-        groups.setdefault(cohort_key(side.spec), []).append(place)
+        groups.setdefault(cohort_key(side.spec, side.rules), []).append(place)
     return list(groups.values())
 
 
@@ -229,32 +252,33 @@ def _contrasts(
     sides: Sequence[Side],
     results: Sequence[Result],
     measures: Sequence[str],
-) -> Iterator[Contrast]:
-    """Each further setting against the first in each of `measures`, where both have seeds enough."""
+) -> tuple[Contrast, ...]:
+    """Each further setting against the first in each of `measures`, where both have seeds enough.
+
+    Every row is a question of its own, and the intervals of all rows hold together.
+    """
+    pairs = []
     for cohort, members in zip(cohorts[1:], groups[1:], strict=True):
         for measure in measures:
             counted = (_one_a_seed(side, sides) for side in (members, groups[0]))
-            values, against = ([getattr(results[at], measure) for at in side] for side in counted)
-            found = contrast_of(values, against)
-            if found is not None:
-                difference, low, high = found
-                yield Contrast(
-                    group=cohort.name,
-                    against=cohorts[0].name,
-                    measure=measure,
-                    difference=difference,
-                    interval=(low, high),
-                    sure=low > 0 or high < 0,
-                )
-
-
-def _ranking(
-    groups: Sequence[Sequence[int]], sides: Sequence[Side], results: Sequence[Result], settings: Sequence[Row]
-) -> tuple[Ranked, ...]:
-    if len(groups) < 2:
-        return ()
-    finals = [[results[at].final for at in _one_a_seed(members, sides)] for members in groups]
-    return ranked(finals, [members[0] for members in groups], settings)
+            one, other = (whole_mean([getattr(results[at], measure) for at in side]) for side in counted)
+            if one is not None and other is not None and difference(one, other) is not None:
+                pairs.append((cohort.name, measure, one, other))
+    found = []
+    for name, measure, one, other in pairs:
+        ends = difference(one, other, len(pairs))
+        assert ends is not None
+        found.append(
+            Contrast(
+                group=name,
+                against=cohorts[0].name,
+                measure=measure,
+                difference=one.middle - other.middle,
+                interval=ends,
+                sure=ends[0] > 0 or ends[1] < 0,
+            )
+        )
+    return tuple(found)
 
 
 def _name(members: Sequence[int], sides: Sequence[Side]) -> str:
@@ -274,8 +298,8 @@ def _notes(
     span: tuple[float, float] | None,
     metric: str,
 ) -> Iterator[str]:
-    if names & set(_OTHER_TASK):
-        yield "the tasks differ (env.id): their returns cannot be compared"
+    if other := [name for name in _OTHER_TASK if name in names]:
+        yield f"the tasks differ ({', '.join(other)}): their returns cannot be compared"
     elif any(name == key or name.startswith(f"{key}.") for name in names for key in _OTHER_RETURNS):
         yield "the environments differ in their settings: the same return may not mean the same"
     if names & _MACHINE:
@@ -298,7 +322,7 @@ def _notes(
 
 def _sureness(cohorts: Sequence[Cohort]) -> Iterator[str]:
     alone = [cohort.name for cohort in cohorts if len(cohort.seeds) == 1]
-    few = [cohort.name for cohort in cohorts if 1 < len(cohort.seeds) < LEAST_SEEDS]
+    few = [cohort.name for cohort in cohorts if 1 < len(cohort.seeds) < LEAST_VALUES]
     if len(alone) == len(cohorts):
         yield "1 seed of each setting: no interval, and a difference may come from the seeds alone"
         return
@@ -306,3 +330,20 @@ def _sureness(cohorts: Sequence[Cohort]) -> Iterator[str]:
         yield f"1 seed of {', '.join(alone)}: no interval"
     if few:
         yield f"2 seeds of {', '.join(few)}: no interval (3 are the least)"
+    for cohort in cohorts:
+        final = cohort.spreads.get("final")
+        if final is not None and final.n == final.of >= LEAST_VALUES and final.low == final.high:
+            yield f"{cohort.name}: all {final.n} seeds ended alike, so their scatter is not known: no interval"
+
+
+def _lengths(sides: Sequence[Side], by: Axis, budget: float | None) -> Iterator[str]:
+    """That runs are of different length, and where they are held against each other."""
+    ends = {side.view.name: side.trace.axis(by)[-1] for side in sides if side.trace.values}
+    if budget is None or not ends or max(ends.values()) <= _ALIKE * budget:
+        return
+    shortest, longest = min(ends, key=ends.__getitem__), max(ends, key=ends.__getitem__)
+    unit = "timesteps" if by == "step" else "s of training"
+    yield (
+        f"the runs are of different length: settings are compared at {budget:,.0f} {unit}, where {shortest} stands; "
+        f"without it they are compared at more ({longest} has {ends[longest]:,.0f})"
+    )

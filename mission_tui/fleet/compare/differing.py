@@ -15,6 +15,8 @@ from mission_tui.fleet.text import clean
 
 _WORDS_ONLY = ("preset", "description")
 _SEED = "run.seed"
+RULES = "rules"
+"""The row that says by which rules a MissionGym run plays, by the first characters of their digest."""
 _CHOSEN = ("env.vec", "env.n_workers", "ppo.batch_size", "ppo.n_epochs", "run.device", "run.threads")
 """Settings that the trainer fills where nobody gave them: what it chose counts, not that nobody wrote it."""
 
@@ -26,10 +28,10 @@ class Row(Struct, frozen=True):
     values: tuple[Any, ...]
 
 
-def cohort_key(spec: Spec) -> bytes:
+def cohort_key(spec: Spec, rules: str = "") -> bytes:
     """Equal for runs that differ in nothing but the seed, and in words that name them."""
     run = msgspec.structs.replace(spec.run, seed=None)
-    return msgspec.json.encode(msgspec.structs.replace(spec, run=run, preset="", description=""))
+    return msgspec.json.encode((rules, msgspec.structs.replace(spec, run=run, preset="", description="")))
 
 
 def differing_settings(sides: Sequence[Side]) -> tuple[Row, ...]:
@@ -89,6 +91,8 @@ def _rows(tables: Sequence[Mapping[str, Any]]) -> tuple[Row, ...]:
 def _settings(side: Side) -> dict[str, Any]:
     """Every setting, with what the trainer chose."""
     flat = _written(side.spec)
+    if side.rules:
+        flat[RULES] = side.rules
     for name in _CHOSEN:
         table, _, key = name.partition(".")
         said = side.effective.get(table, {}).get(key)

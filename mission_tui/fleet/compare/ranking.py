@@ -1,34 +1,40 @@
-"""Which setting of several came out best over its seeds, and which of the others are surely behind it: how far seeds
-lie apart, how sure their mean is, and whether two settings differ. An interval is only given where it means something.
+"""Which setting of several came out best over its seeds, which of the others lie behind it, how far seeds lie apart.
+
+An interval is given only where it means something, and all of one table hold together: `docs/statistics.md` says how
+often they do.
 """
 
 from __future__ import annotations
 
-import math
-import random
 import statistics
 from collections.abc import Sequence
-from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from mission_tui.fleet.compare.differing import Row
-from mission_tui.fleet.quartiles import quartiles
+from mission_tui.fleet.statistics.intervals import (
+    Estimate,
+    behind_best,
+    finite,
+    interquartile_mean,
+    iqm_estimate,
+    mean_estimate,
+    probability_of_improvement,
+)
+from mission_tui.fleet.statistics.quartiles import quartiles
 
-LEAST_SEEDS = 3
-"""Below this a bootstrap says nothing: resamples of two runs are those two runs and their mean."""
-
-_SHARE = 0.95
-_EXACT = 6
-_RESAMPLES = 10_000
+Middle = Literal["mean", "iqm"]
+"""By what settings are ranked: the interquartile mean where all of them have seeds enough for it."""
 
 
 class Ranked(Struct, frozen=True, kw_only=True):
     """One setting at its place: `cohort` among those of the comparison, `settings` as far as they differ.
 
-    `mean` and `interval` are of the last value of each seed. `behind` is how far it lies behind the first, with its
-    95 % interval; `surely`: that interval lies above 0. None where there is nothing to say, or too few seeds to say it.
+    `mean` and `iqm` (interquartile mean, from ten seeds on) are over the seeds' values at the common budget, each with
+    its 95 % interval. `behind` is how far its middle lies behind the first's, with an interval that holds together with
+    those of all other settings; `is_behind`: that lies above 0. `improvement` is the probability that a seed of the
+    first comes out above one of this (ties by half). None where there is nothing to say, or too few seeds to say it.
     """
 
     place: int
@@ -37,49 +43,19 @@ class Ranked(Struct, frozen=True, kw_only=True):
     seeds: int
     mean: float | None = None
     interval: tuple[float, float] | None = None
+    iqm: float | None = None
+    iqm_interval: tuple[float, float] | None = None
     behind: float | None = None
     behind_interval: tuple[float, float] | None = None
-    surely: bool | None = None
-
-
-def is_return(metric: str) -> bool:
-    """Whether more of `metric` is better, which is not known of others."""
-    return metric.endswith(("ep_rew_mean", "mean_reward"))
-
-
-def ranked(finals: Sequence[Sequence[float | None]], firsts: Sequence[int], rows: Sequence[Row]) -> tuple[Ranked, ...]:
-    """Settings by the mean of their `finals` (one list per setting, one value per seed), best first, unknown ones last.
-
-    `firsts` are the places in `rows` of one run of each setting.
-    """
-    known = [[value for value in side if value is not None and math.isfinite(value)] for side in finals]
-    means = [statistics.fmean(values) if values else None for values in known]
-    order = sorted(range(len(finals)), key=lambda at: (means[at] is None, -(means[at] or 0.0), at))
-    found = []
-    for place, at in enumerate(order, 1):
-        spread, leader = spread_of(finals[at]), order[0]
-        contrast = contrast_of(finals[leader], finals[at]) if at != leader else None
-        best, mean = means[leader], means[at]
-        found.append(
-            Ranked(
-                place=place,
-                cohort=at,
-                settings={row.name: row.values[firsts[at]] for row in rows},
-                seeds=len(known[at]),
-                mean=mean,
-                interval=None if spread is None else spread.interval,
-                behind=None if at == leader or best is None or mean is None else best - mean,
-                behind_interval=None if contrast is None else contrast[1:],
-                surely=None if contrast is None else contrast[1] > 0.0,
-            )
-        )
-    return tuple(found)
+    is_behind: bool | None = None
+    improvement: float | None = None
 
 
 class Spread(Struct, frozen=True, kw_only=True):
     """Over `n` runs that have the value, of `of`: median, first and third quartile, mean, least and greatest.
 
-    `interval` is the 95 % percentile-bootstrap interval of the mean; None below three seeds.
+    `interval` is Student's 95 % interval of the mean, None below three seeds and where all seeds have the same value;
+    `iqm` and `iqm_interval` are the interquartile mean and its bootstrap interval, from ten seeds on.
     """
 
     n: int
@@ -90,10 +66,13 @@ class Spread(Struct, frozen=True, kw_only=True):
     high: float
     interval: tuple[float, float] | None = None
     quartiles: tuple[float, float] | None = None
+    iqm: float | None = None
+    iqm_interval: tuple[float, float] | None = None
 
 
 class Contrast(Struct, frozen=True, kw_only=True):
-    """The mean of `measure` over the runs of `group` less that over the runs of `against`, with its 95 % interval.
+    """The mean of `measure` over the runs of `group` less that over the runs of `against`, with its 95 % interval,
+    which holds together with all others of the comparison.
 
     `sure`: the interval does not contain 0.
     """
@@ -106,13 +85,59 @@ class Contrast(Struct, frozen=True, kw_only=True):
     sure: bool
 
 
+def is_return(metric: str) -> bool:
+    """Whether more of `metric` is better, which is not known of others."""
+    return metric.endswith(("ep_rew_mean", "mean_reward"))
+
+
+def ranked_by(values: Sequence[Sequence[float | None]]) -> Middle:
+    """By what settings with these `values` (one list per setting, one value per seed) are ranked."""
+    return "iqm" if all(_whole(iqm_estimate, side) is not None for side in values) else "mean"
+
+
+def ranked(values: Sequence[Sequence[float | None]], firsts: Sequence[int], rows: Sequence[Row]) -> tuple[Ranked, ...]:
+    """Settings by the middle of their `values` (one list per setting, one value per seed), best first, unknown last.
+
+    `firsts` are the places in `rows` of one run of each setting.
+    """
+    known, by_iqm = [finite(side) for side in values], ranked_by(values) == "iqm"
+    means = [_whole(mean_estimate, side) for side in values]
+    estimates = [_whole(iqm_estimate, side) for side in values] if by_iqm else means
+    middles = [(interquartile_mean if by_iqm else statistics.fmean)(side) if side else None for side in known]
+    order = sorted(range(len(values)), key=lambda at: (middles[at] is None, -(middles[at] or 0.0), at))
+    leader = order[0]
+    # The highest is the leader, unless that has too few seeds: then nobody is known to be behind it.
+    behind = behind_best(estimates) if estimates[leader] is not None else (None,) * len(values)
+    found = []
+    for place, at in enumerate(order, 1):
+        best, middle, mean, iqm = middles[leader], middles[at], means[at], _whole(iqm_estimate, values[at])
+        ends = behind[at]
+        found.append(
+            Ranked(
+                place=place,
+                cohort=at,
+                settings={row.name: row.values[firsts[at]] for row in rows},
+                seeds=len(known[at]),
+                mean=statistics.fmean(known[at]) if known[at] else None,
+                interval=None if mean is None else mean.interval,
+                iqm=None if iqm is None else iqm.middle,
+                iqm_interval=None if iqm is None else iqm.interval,
+                behind=None if at == leader or best is None or middle is None else best - middle,
+                behind_interval=ends,
+                is_behind=None if ends is None else ends[0] > 0.0,
+                improvement=None if at == leader else probability_of_improvement(known[leader], known[at]),
+            )
+        )
+    return tuple(found)
+
+
 def spread_of(values: Sequence[float | None]) -> Spread | None:
     """The spread of what is known of `values`; None where nothing is."""
     middle = quartiles(values)
     if middle is None:
         return None
-    known = sorted(value for value in values if value is not None and math.isfinite(value))
-    whole = len(known) == len(values)
+    known = sorted(finite(values))
+    mean, iqm = _whole(mean_estimate, values), _whole(iqm_estimate, values)
     return Spread(
         n=middle.n,
         of=middle.of,
@@ -121,35 +146,19 @@ def spread_of(values: Sequence[float | None]) -> Spread | None:
         mean=statistics.fmean(known),
         low=known[0],
         high=known[-1],
-        # Where some have no value the others are not a sample of all: those that got there are the better ones.
-        interval=_interval(known) if whole and len(known) >= LEAST_SEEDS else None,
+        interval=None if mean is None else mean.interval,
+        iqm=None if iqm is None else iqm.middle,
+        iqm_interval=None if iqm is None else iqm.interval,
     )
 
 
-def contrast_of(values: Sequence[float | None], against: Sequence[float | None]) -> tuple[float, float, float] | None:
-    """The difference of the means and the ends of its interval; None unless both have three values or more, and all."""
-    sides = [[value for value in side if value is not None and math.isfinite(value)] for side in (values, against)]
-    if any(len(side) != len(given) for side, given in zip(sides, (values, against), strict=True)):
-        return None
-    if min(map(len, sides)) < LEAST_SEEDS:
-        return None
-    draws = random.Random(len(values) + 1000 * len(against))  # noqa: S311 - statistics, not secrecy
-    means = [[statistics.fmean(draws.choices(side, k=len(side))) for _ in range(_RESAMPLES)] for side in sides]
-    apart = sorted(one - other for one, other in zip(*means, strict=True))
-    return statistics.fmean(sides[0]) - statistics.fmean(sides[1]), *_ends(apart)
+def whole_mean(values: Sequence[float | None]) -> Estimate | None:
+    """The mean of `values`; None where some are not known, or they are too few."""
+    return _whole(mean_estimate, values)
 
 
-def _interval(known: Sequence[float]) -> tuple[float, float]:
-    n = len(known)
-    if n <= _EXACT:
-        means = sorted(sum(draw) / n for draw in product(known, repeat=n))
-    else:
-        # Always the same draws, so that a report made twice says the same.
-        draws = random.Random(n)  # noqa: S311 - statistics, not secrecy
-        means = sorted(statistics.fmean(draws.choices(known, k=n)) for _ in range(_RESAMPLES))
-    return _ends(means)
-
-
-def _ends(ordered: Sequence[float]) -> tuple[float, float]:
-    tail = (1 - _SHARE) / 2
-    return ordered[math.floor(tail * (len(ordered) - 1))], ordered[math.ceil((1 - tail) * (len(ordered) - 1))]
+def _whole(estimate: Any, values: Sequence[float | None]) -> Estimate | None:
+    """Where some have no value the others are not a sample of all: those that got there are the better ones."""
+    known = finite(values)
+    found: Estimate | None = estimate(known) if len(known) == len(values) else None
+    return found

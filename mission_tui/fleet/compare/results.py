@@ -46,7 +46,8 @@ class Side:
     """`spec` is the newest attempt's, with what was set while it trained; `effective` what its model said that it uses.
 
     `findings` counts every incident. `peak_rss_bytes` is the trainer's, of attempts that have ended. `threshold` is the
-    return at which the environment's registration calls it solved; None where that says nothing.
+    return at which the environment's registration calls it solved; None where that says nothing. `rules` are the first
+    characters of the digest of the mission's rules that it plays by, empty where it keeps none.
     """
 
     view: RunView
@@ -57,6 +58,7 @@ class Side:
     effective: Mapping[str, Any] = field(default_factory=dict)
     provenance: Provenance | None = None
     threshold: float | None = None
+    rules: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,25 @@ def shared_span(traces: Sequence[Trace], by: Axis) -> tuple[float, float] | None
         return None
     low, high = max(axis[0] for axis in axes), min(axis[-1] for axis in axes)
     return (low, high) if high > low else None
+
+
+def budget_of(traces: Sequence[Trace], by: Axis) -> float | None:
+    """How far the shortest of `traces` goes on the axis; None where none has a value, or the axis no length."""
+    ends = [trace.axis(by)[-1] for trace in traces if trace.values]
+    return min(ends) or None if ends else None
+
+
+def upto(trace: Trace, by: Axis, budget: float | None) -> dict[str, float | None]:
+    """`final` and `best` as they were at `budget`, so that a longer run has no more than a shorter one: the value on
+    the line between the rows around it, and the best until then. Nothing where there is no budget.
+    """
+    if budget is None:
+        return {}
+    axis = trace.axis(by)
+    done = bisect_right(axis, budget)
+    if not done:
+        return {"final": None, "best": None}
+    return {"final": level(axis, trace.values, min(budget, axis[-1])), "best": max(trace.values[:done])}
 
 
 def result_of(side: Side, by: Axis, span: tuple[float, float] | None, threshold: float | None) -> Result:

@@ -60,7 +60,7 @@ def pace_of(speeds: Sequence[float | None]) -> Pace | None:
 def steps_to(value: float, steps: Sequence[float], values: Sequence[float]) -> tuple[float, float] | None:
     """The least and greatest number of steps until the straight line through the points is at `value`.
 
-    None where the line does not come nearer surely, or too few points are known to say.
+    None where the line is not known to come nearer, or too few points are known to say.
     """
     many = len(values)
     if many < _LEAST_POINTS:

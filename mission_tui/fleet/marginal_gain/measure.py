@@ -27,7 +27,7 @@ from mission_tui.fleet.marginal_gain.steady_periods import (
     steady_periods,
     summed,
 )
-from mission_tui.fleet.student_t import t_quantile
+from mission_tui.fleet.statistics.distributions import t_quantile
 
 STALE_S = 1800.0
 """A fleet that was last measured longer ago is not the one that was joined."""
@@ -273,4 +273,4 @@ def _freedom(variances: Sequence[float], cells: Sequence[float]) -> float:
     if total <= 0.0:
         return sum(cells)
     parts = sum(part * part / max(1.0, count - 1.0) for part, count in zip(variances, cells, strict=True))
-    return max(2.5, total * total / parts)
+    return max(1.0, total * total / parts)

@@ -16,11 +16,11 @@ from msgspec import Struct
 
 from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.events.trials import ARMS, TrialPair, TrialPlan, TrialVerdict, TrialWord
-from mission_tui.fleet.student_t import exact_t_quantile
+from mission_tui.fleet.statistics.distributions import t_quantile
+from mission_tui.fleet.statistics.intervals import LEVEL, student_interval
 from mission_tui.fleet.trials.plan import LEAST_PAIRS, MOST_PAIRS
 from mission_tui.fleet.trials.readings import BranchReading
 
-SURE = 0.95
 MARGIN = 0.10
 """A difference below this share of the run's range of returns is none that anybody would act on."""
 
@@ -78,10 +78,9 @@ def judge_trial(
 
 
 def interval(differences: Sequence[float]) -> tuple[float, float]:
-    """The mean of at least two differences, and half the width of the interval that holds the true one (`SURE`)."""
-    count = len(differences)
-    error = statistics.stdev(differences) / math.sqrt(count)
-    return statistics.fmean(differences), exact_t_quantile(0.5 + SURE / 2.0, count - 1) * error
+    """The mean of at least two differences, and half the width of its 95 % interval."""
+    low, high = student_interval(differences)
+    return (low + high) / 2.0, (high - low) / 2.0
 
 
 def word(mean: float, half: float, margin: float) -> TrialWord:
@@ -108,7 +107,7 @@ def more_seeds(differences: Sequence[float], margin: float) -> int | None:
     """How many pairs of such a spread would probably say something; None where `MOST_PAIRS` would not."""
     spread, mean = statistics.stdev(differences), abs(statistics.fmean(differences))
     for count in range(len(differences) + 1, MOST_PAIRS + 1):
-        half = exact_t_quantile(0.5 + SURE / 2.0, count - 1) * spread / math.sqrt(count)
+        half = t_quantile(0.5 + LEVEL / 2.0, count - 1) * spread / math.sqrt(count)
         if half < max(mean, margin - mean):
             return count
     return None

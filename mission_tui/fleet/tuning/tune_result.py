@@ -107,7 +107,9 @@ def _sentence(over: TuneState) -> str:
         return f"{over.ratio.sentence}, with {label_of(over.champion)}"
     if over.ratio is not None:
         said = over.ratio.sentence
-        return f"nothing was surely better than the preset's own settings; the best was {label_of(over.tried)}: {said}"
+        return (
+            f"nothing was certainly better than the preset's own settings; the best was {label_of(over.tried)}: {said}"
+        )
     return "nothing was better than the preset's own settings"
 
 

@@ -1,6 +1,6 @@
 """The course of a tune, worked out from its journal each time anew: what is to be probed next, or what won.
 
-Knob after knob, what stands and what could replace it are probed in turns; what is surely slower than the leader is
+Knob after knob, what stands and what could replace it are probed in turns; what is certainly slower than the leader is
 dropped. What has won all stages is held against the preset's own settings in fresh pairs, because the best of many
 looks better than it is. So nothing is known that is not in the journal.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mission_tui.fleet.bench.ratio import MARGIN, Ratio, is_enough, quiet_rounds, ratio_of
-from mission_tui.fleet.student_t import t_quantile
+from mission_tui.fleet.statistics.distributions import studentized_range_quantile
 from mission_tui.fleet.tuning.candidates import Candidate, Refused, challengers
 from mission_tui.fleet.tuning.record import Knob, ProbeDone, Resolved, TuneBegun, in_order
 
@@ -22,7 +22,7 @@ BETTER = 1.03
 """What stands is left for something that looks faster by so much; the last word have the fresh pairs."""
 LEAST_NOISE = 0.02
 LEAST_FREEDOM = 3
-"""Below, an interval is so wide that it says nothing, and its quantile is only roughly known."""
+"""Below, an interval is so wide that it says nothing."""
 ERROR = 0.05
 
 
@@ -56,7 +56,7 @@ class Stage:
 class TuneState:
     """How far a tune has come. `ask` None: it is over.
 
-    `champion` has the words of what is to be used: none where nothing was surely better than the preset's own.
+    `champion` has the words of what is to be used: none where nothing was certainly better than the preset's own.
     `tried` are the words that won all stages, `ratio` is what the fresh pairs that count say of them. `cut` names the
     knobs that the budget left no time for.
     """
@@ -145,8 +145,8 @@ class _Fold:
                 else:
                     stage.rates.setdefault(candidate.words, []).append(known.steps_per_s)
             alive = [each for each in alive if each.words not in stage.out]
-            for place in surely_slower([stage.rates[each.words] for each in alive], self._plan.rounds - 1):
-                stage.out[alive[place].words] = f"surely slower after {number} rounds"
+            for place in slower_than_leader([stage.rates[each.words] for each in alive], self._plan.rounds - 1):
+                stage.out[alive[place].words] = f"certainly slower after {number} rounds"
             alive = [each for each in alive if each.words not in stage.out]
         stage.won = self._won(stage, alive)
 
@@ -217,9 +217,10 @@ def _vain(knob: Knob, rollout_share: float | None) -> str:
 
 # Load that comes and goes slows a whole round, so speeds are compared within rounds: on logarithms, with the two-way
 # model "candidate plus round plus noise" and one noise for all. With so few probes a lucky calm would look like
-# certainty, so noise is never taken for less than 2 %; and each comparison has its part of the 5 % (Bonferroni).
-def surely_slower(rates: Sequence[Sequence[float]], looks: int) -> tuple[int, ...]:
-    """The places of candidates that are surely slower than the leader, if this is one of `looks` looks in all.
+# certainty, so noise is never taken for less than 2 %. The leader is chosen after looking, so all pairs are asked at
+# once (Tukey), and each look has its part of the 5 % (Bonferroni).
+def slower_than_leader(rates: Sequence[Sequence[float]], looks: int) -> tuple[int, ...]:
+    """The places of candidates that are certainly slower than the leader, if this is one of `looks` looks in all.
 
     `rates` has a row for each candidate with a speed above 0 for each round, all rows equally long.
     """
@@ -230,8 +231,7 @@ def surely_slower(rates: Sequence[Sequence[float]], looks: int) -> tuple[int, ..
     logs = [[math.log(rate) for rate in row] for row in rates]
     means = [statistics.fmean(row) for row in logs]
     noise = max(LEAST_NOISE, math.sqrt(_left_over(logs, means) / freedom))
-    quantile = t_quantile(1.0 - ERROR / 2.0 / (looks * (count - 1)), freedom)
-    margin = quantile * noise * math.sqrt(2.0 / rounds)
+    margin = studentized_range_quantile(1.0 - ERROR / looks, count, freedom) * noise / math.sqrt(rounds)
     best = max(means)
     return tuple(place for place, mean in enumerate(means) if mean + margin < best)
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from mission_tui.fleet.events.metrics import RETURN, number
 from mission_tui.fleet.events.outcome import ALIVE
-from mission_tui.fleet.quartiles import Quartiles, quartiles
+from mission_tui.fleet.statistics.quartiles import Quartiles, quartiles
 from mission_tui.fleet.views.snapshot import RunView
 
 

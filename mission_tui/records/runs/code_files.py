@@ -20,7 +20,7 @@ from mission_tui.fleet.events.provenance import LoadedModules, Provenance
 from mission_tui.paths import sha256
 from mission_tui.plain_files import make_folder, names_in, read_plain
 from mission_tui.records.files.atomic import write_atomic
-from mission_tui.records.files.storage import storing
+from mission_tui.records.files.storage import StorageError, storing
 from mission_tui.records.runs.layout import AttemptDir, RunDir
 
 RECORD_BYTES = 1 << 20
@@ -79,6 +79,19 @@ def kept_rules(folder: Path) -> list[Path]:
 def rules_digest(folder: Path) -> str | None:
     """The digest of all rules in `folder`: that of its `SHA256SUMS`; None where it has none."""
     return _digest(folder / SUMS) or None
+
+
+def rules_identity(folder: Path) -> str:
+    """Equal for folders with the same rules, also those from before rules were kept with digests; empty where there are
+    none, or one cannot be read.
+    """
+    try:
+        files = kept_rules(folder)
+    except StorageError:
+        return ""
+    digests = [(file.name, _digest(file)) for file in files]
+    whole = bool(digests) and all(digest for _, digest in digests)
+    return sha256("".join(f"{digest}  {name}\n" for name, digest in digests).encode()).hexdigest() if whole else ""
 
 
 def check_rules(folder: Path, sealed: str | None = None) -> None:

@@ -19,11 +19,12 @@ from mission_tui.fleet.views.run import view_of
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import read_exit
-from mission_tui.records.runs.code_files import read_provenance
+from mission_tui.records.runs.code_files import read_provenance, rules_identity, rules_of
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 
 Say = Callable[[str], None]
+_RULES_CHARS = 12
 
 
 def compare_runs(
@@ -74,6 +75,7 @@ def _read_sides(run: RunDir, say: Say, metrics: Sequence[str]) -> list[Side]:
         effective=_effective(run, attempt),
         provenance=read_provenance(run, attempt),
         threshold=thresholds[-1] if thresholds else None,
+        rules=rules_identity(rules_of(run, attempt))[:_RULES_CHARS],
     )
     return [first, *(replace(first, trace=trace_of(records, metric)) for metric in metrics[1:])]
 

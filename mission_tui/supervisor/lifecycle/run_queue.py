@@ -214,8 +214,8 @@ def _says(gain: MarginalGain) -> bool:
 
 def _is_little(gain: MarginalGain, limit: float) -> bool:
     """Whether it brought less than `limit`, as far as one can be sure; other programs' doing is nobody's."""
-    surely = gain.elsewhere is None and gain.high is not None and gain.high < limit
-    return surely or (gain.verdict in CONCLUSIVE and gain.gain is not None and gain.gain < limit)
+    certainly = gain.elsewhere is None and gain.high is not None and gain.high < limit
+    return certainly or (gain.verdict in CONCLUSIVE and gain.gain is not None and gain.gain < limit)
 
 
 def _fewer(training: list[RunHistory], gain: MarginalGain) -> bool:

@@ -17,9 +17,9 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events.metrics import Episodes, Metric, spoken
+from mission_tui.fleet.statistics.intervals import student_interval
 from mission_tui.fleet.text import clean
 
-_RESAMPLES = 2000
 LONGEST = 1_000_000
 """Steps of one episode after which nobody waits for its end any longer."""
 
@@ -142,19 +142,11 @@ def summary(episodes: PlayedEpisodes, winning: Collection[str] | None) -> dict[s
         "mean": spoken(float(returns.mean())),
         "std": spoken(float(returns.std())),
         "median": spoken(float(np.median(returns))),
-        "ci95": [spoken(end) for end in _interval(returns)] if len(returns) > 1 else None,
+        "ci95": [spoken(end) for end in student_interval(episodes.returns)] if len(returns) > 1 else None,
         "lengths": {"mean": float(np.mean(episodes.lengths))},
         "outcomes": dict(episodes.outcomes.most_common()),
         "won": _share_won(episodes, winning),
     }
-
-
-def _interval(returns: NDArray[np.float64]) -> tuple[float, float]:
-    """Percentile bootstrap of the mean: returns of episodes are rarely anywhere near normal."""
-    generator = np.random.default_rng(0)
-    means = [generator.choice(returns, returns.size).mean() for _ in range(_RESAMPLES)]
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(low), float(high)
 
 
 def _share_won(episodes: PlayedEpisodes, winning: Collection[str] | None) -> float | None:

@@ -15,12 +15,13 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.compare import Axis, Comparison, Ranked, Result, Row, letter, value_word
+from mission_tui.fleet.compare import Axis, Comparison, Result, Row, letter, value_word
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import ComparisonReply
 from mission_tui.ipc.requests import Compare
 from mission_tui.present import numbers
+from mission_tui.present.comparisons import contrast_word, probability, standing
 from mission_tui.present.run_state import asks_for_action
 from mission_tui.tui.actions import Move
 from mission_tui.tui.client import LatestQuery
@@ -36,7 +37,7 @@ from mission_tui.tui.widgets.lines import ScrollLines
 _AROUND, _LEAST_CHART = 2, 8
 _HINT = "t steps or time  ↑↓ scroll  F5 again  Esc back"
 _NAME, _VALUE, _NAMED_FROM = 22, 11, 70
-_MEAN_CI = "95 % CI of the mean"
+_MEAN_CI, _IQM_CI = "95 % CI of the mean", "95 % CI of the IQM"
 _SETTINGS_FIRST = 3
 """Columns of settings that stay as long as any; below them stands what else differs."""
 _SWEEP_FROM = 3
@@ -161,11 +162,19 @@ def _span(found: Comparison) -> str:
     return f"  area up to {say(found.span[1])}"
 
 
+def _budget(found: Comparison) -> str:
+    """Where settings are held against each other."""
+    if found.budget is None:
+        return ""
+    return f" after {numbers.duration(found.budget)}" if found.by == "time" else f" at {numbers.compact(found.budget)}"
+
+
 def comparison(found: Comparison, width: int, open_now: Mapping[str, int] | None = None) -> list[Strip]:
     """The lines for `width` cells; `open_now` findings of each run, by its id, ask for action."""
     sweep: list[Strip] = []
     if found.ranking:
-        sweep = [_title("settings by the last return of their seeds, best first", width), *_sweep(found, width)]
+        sweep = [_title(f"settings by the return of their seeds{_budget(found)}, best first", width)]
+        sweep += _sweep(found, width)
     on_top = len(found.cohorts) >= _SWEEP_FROM or len(found.runs) > len(found.cohorts)
     strips = [*(sweep if on_top else []), *_results(found, width, open_now or {})]
     for note in found.notes:
@@ -262,46 +271,34 @@ def _ends(ends: tuple[float, float] | None, say: Words) -> str:
 
 
 def _sweep(found: Comparison, width: int) -> list[Strip]:
-    """Each setting against what came of it, best first: what differs between them, and the last return of its seeds."""
+    """Each setting against what came of it, best first: what differs between them, and the returns of its seeds."""
+    by_iqm = found.ranked_by == "iqm"
     names = list(found.ranking[0].settings)
     short = {name: name.rpartition(".")[2] for name in names}
     titles = [short[name] if list(short.values()).count(short[name]) == 1 else name for name in names]
     rows: list[_Facts] = []
     for it in found.ranking:
         cohort = found.cohorts[it.cohort]
-        final = cohort.spreads.get("final")
         place = next(at for at, run in enumerate(found.runs) if run.id == cohort.runs[0])
         n = numbers.seeds(it.seeds, len(cohort.seeds), cohort.live)
-        mean = numbers.reading(it.mean), _ends(it.interval, numbers.reading)
-        middle = (numbers.DASH, numbers.DASH)
-        if final is not None:
-            middle = numbers.reading(final.median), _ends(final.quartiles, numbers.reading)
+        middle, ends = (it.iqm, it.iqm_interval) if by_iqm else (it.mean, it.interval)
         values = (value_word(it.settings[name]) for name in names)
         name = cohort.name if len(cohort.runs) > 1 else letter(place)
-        rows.append(_Facts(name, _hue(found, place), (*values, *mean, *middle, n, _verdict(it))))
+        verdict = "best" if it.place == 1 else standing(it, numbers.reading)
+        said = (numbers.reading(middle), _ends(ends, numbers.reading), n, probability(it.improvement), verdict)
+        rows.append(_Facts(name, _hue(found, place), (*values, *said)))
     heads = [(title, 0 if at < _SETTINGS_FIRST else 6) for at, title in enumerate(titles)]
-    heads += [("mean", 0), (_MEAN_CI, 3), ("median", 2), ("IQR", 2), ("n", 1), ("verdict", 1)]
+    heads += [("IQM", 0), (_IQM_CI, 3)] if by_iqm else [("mean", 0), (_MEAN_CI, 3)]
+    heads += [("n", 1), ("P(best better)", 4), ("verdict", 1)]
     return _table(heads, rows, width)
-
-
-def _verdict(it: Ranked) -> str:
-    """How sure its place behind the first is."""
-    if it.place == 1:
-        return "best"
-    if it.behind is None:
-        return numbers.DASH
-    if it.surely is None:
-        return f"{numbers.reading(it.behind)} behind"
-    return f"surely {numbers.reading(it.behind)} behind" if it.surely else "no verdict"
 
 
 def _contrasts(found: Comparison, width: int) -> list[Strip]:
     rows: list[_Facts] = []
     for it in found.contrasts:
         title, _ = _measure(it.measure, found.threshold)
-        verdict = ("higher" if it.difference > 0 else "lower") if it.sure else "no verdict: it contains 0"
         ends = " to ".join(numbers.reading(end) for end in it.interval)
-        rows.append(_Facts(it.group, colours.INK, (title, verdict, numbers.reading(it.difference), ends)))
+        rows.append(_Facts(it.group, colours.INK, (title, contrast_word(it), numbers.reading(it.difference), ends)))
     heads = (("measure", 0), ("verdict", 1), ("difference", 0), ("95 % interval", 2))
     return _table(heads, rows, width)
 

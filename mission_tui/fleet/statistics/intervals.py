@@ -1,0 +1,157 @@
+"""How sure the middle of a few values is, and whether two or many of them differ.
+
+Below ten values the middle is the mean with Student's interval; from ten on the interquartile mean with a bootstrap
+interval stands beside it (Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice").
+Runs of one comparison train one task, so there is one stratum to resample. Two middles differ by Welch's interval;
+which of many lie behind the best is asked of all pairs at once (Games and Howell 1976), because the best was chosen
+after looking. `docs/statistics.md` has what was simulated.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from msgspec import Struct, structs
+
+from mission_tui.fleet.statistics.distributions import studentized_range_quantile, t_quantile
+
+LEAST_VALUES = 3
+"""Fewer have no interval that says anything: that of two is 25 times as wide as they are apart."""
+LEAST_FOR_IQM = 10
+"""From so many on the interval of the interquartile mean holds as often as it says (`docs/statistics.md`)."""
+
+LEVEL = 0.95
+_RESAMPLES = 2000
+_NORMAL = statistics.NormalDist()
+
+Interval = tuple[float, float]
+
+
+class Estimate(Struct, frozen=True):
+    """A middle, the square of its standard error, how many degrees of freedom that has, and the middle's interval.
+
+    `interval` is None where all values are the same: how far others would lie apart is not known from these.
+    """
+
+    middle: float
+    squared_error: float
+    freedom: float
+    interval: Interval | None
+
+
+def mean_estimate(values: Sequence[float]) -> Estimate | None:
+    """The mean of `values` with Student's interval; None below `LEAST_VALUES`."""
+    if len(values) < LEAST_VALUES:
+        return None
+    squared, ends = statistics.variance(values) / len(values), student_interval(values)
+    return Estimate(statistics.fmean(values), squared, len(values) - 1.0, ends if squared > 0.0 else None)
+
+
+def student_interval(values: Sequence[float]) -> Interval:
+    """The ends of Student's interval of the mean of two values or more."""
+    error = math.sqrt(statistics.variance(values) / len(values))
+    mean, half = statistics.fmean(values), t_quantile(0.5 + LEVEL / 2.0, len(values) - 1.0) * error
+    return mean - half, mean + half
+
+
+def interquartile_mean(values: Sequence[float]) -> float:
+    """The mean without the lowest and the highest quarter of `values` (whole ones, as scipy's `trim_mean`)."""
+    return _middle_half(sorted(values))
+
+
+def iqm_estimate(values: Sequence[float]) -> Estimate | None:
+    """The interquartile mean with its bootstrap interval; None below `LEAST_FOR_IQM`.
+
+    Percentiles are further out than their names say, by as much as Student's quantile is beyond the normal one, since
+    resamples scatter less than samples do (after Hesterberg 2015). The same values give the same interval.
+    """
+    count = len(values)
+    if count < LEAST_FOR_IQM:
+        return None
+    drawn = _resampled_middles(tuple(sorted(values)))
+    freedom = float(count - 1)
+    tail = _NORMAL.cdf(-t_quantile(0.5 + LEVEL / 2.0, freedom))
+    low, high = (drawn[round(share * (len(drawn) - 1))] for share in (tail, 1.0 - tail))
+    squared = statistics.variance(drawn) * count / (count - 1)
+    return Estimate(interquartile_mean(values), squared, freedom, (low, high) if low < high else None)
+
+
+def difference(one: Estimate | None, other: Estimate | None, questions: int = 1) -> Interval | None:
+    """The ends of Welch's interval for `one` less `other`, one of as many as `questions` that are to hold together
+    (Bonferroni). None where there is nothing to say: no estimate, or neither side's values differ.
+    """
+    if one is None or other is None or one.squared_error + other.squared_error <= 0.0:
+        return None
+    error, freedom = _welch(one, other)
+    half = t_quantile(1.0 - (1.0 - LEVEL) / 2.0 / questions, freedom) * error
+    apart = one.middle - other.middle
+    return apart - half, apart + half
+
+
+def behind_best(estimates: Sequence[Estimate | None]) -> tuple[Interval | None, ...]:
+    """For each of many the ends of the interval of how far it lies behind the one with the highest middle.
+
+    They hold together in 95 % of comparisons: among equals one is found to be behind in at most 5 %. None for the
+    highest itself and where there is nothing to say: no estimate, or neither side's values differ.
+    """
+    known = _no_calmer_than_most(estimates)
+    best = max((it for it in known if it is not None), key=lambda it: it.middle, default=None)
+    count = sum(it is not None for it in known)
+    return tuple(None if it is None or best is None or it is best else _behind(best, it, count) for it in known)
+
+
+def _behind(best: Estimate, other: Estimate, count: int) -> Interval | None:
+    if best.squared_error + other.squared_error <= 0.0:
+        return None
+    error, freedom = _welch(best, other)
+    # Rounded down, since with the fraction the error is a little above 5 % for many settings of four or five seeds.
+    half = studentized_range_quantile(LEVEL, count, math.floor(freedom)) / math.sqrt(2.0) * error
+    apart = best.middle - other.middle
+    return apart - half, apart + half
+
+
+def _no_calmer_than_most(estimates: Sequence[Estimate | None]) -> list[Estimate | None]:
+    """`estimates` with the variance of none below the median of all: three seeds that all learned, or all did not,
+    lie close together by chance, and among many settings some always do.
+    """
+    known = [it for it in estimates if it is not None]
+    usual = statistics.median(it.squared_error * (it.freedom + 1.0) for it in known) if known else 0.0
+    return [
+        None if it is None else structs.replace(it, squared_error=max(it.squared_error, usual / (it.freedom + 1.0)))
+        for it in estimates
+    ]
+
+
+def probability_of_improvement(values: Sequence[float], against: Sequence[float]) -> float | None:
+    """The share of pairs in which one of `values` is above one of `against`, ties by half (Mann and Whitney's U)."""
+    if not values or not against:
+        return None
+    above = sum((one > other) + 0.5 * (one == other) for one in values for other in against)
+    return above / (len(values) * len(against))
+
+
+def _welch(one: Estimate, other: Estimate) -> tuple[float, float]:
+    """The standard error of a difference, and its degrees of freedom (Welch 1947)."""
+    total = one.squared_error + other.squared_error
+    parts = sum(it.squared_error**2 / it.freedom for it in (one, other))
+    return math.sqrt(total), total * total / parts
+
+
+@lru_cache(maxsize=256)
+def _resampled_middles(ordered: tuple[float, ...]) -> list[float]:
+    draws = random.Random(len(ordered))  # noqa: S311 - statistics, not secrecy
+    return sorted(_middle_half(sorted(draws.choices(ordered, k=len(ordered)))) for _ in range(_RESAMPLES))
+
+
+def _middle_half(ordered: Sequence[float]) -> float:
+    cut = len(ordered) // 4
+    return statistics.fmean(ordered[cut : len(ordered) - cut])
+
+
+def finite(values: Iterable[float | None]) -> list[float]:
+    """Those that are known and are numbers."""
+    return [value for value in values if value is not None and math.isfinite(value)]

@@ -1,0 +1,33 @@
+"""What a comparison says in words, the same on the screen, in tables and reports: which setting is behind the best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mission_tui.present.numbers import DASH
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.compare import Contrast, Ranked
+
+Say = Callable[[float | None], str]
+
+
+def standing(it: Ranked, say: Say) -> str:
+    """Whether a setting is behind the best: `behind by 35 to 49`, `no verdict: -3 to 12`, `no interval`."""
+    if it.place == 1 or it.behind is None:
+        return DASH
+    if it.behind_interval is None:
+        return "no interval"
+    ends = " to ".join(map(say, it.behind_interval))
+    return f"behind by {ends}" if it.is_behind else f"no verdict: {ends}"
+
+
+def contrast_word(it: Contrast) -> str:
+    """What the interval of a difference says."""
+    return ("higher" if it.difference > 0 else "lower") if it.sure else "no verdict: it contains 0"
+
+
+def probability(share: float | None) -> str:
+    """To a hundredth: `0.83`."""
+    return DASH if share is None else f"{share:.2f}"

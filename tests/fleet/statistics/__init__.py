@@ -1,0 +1,1 @@
+"""What few values say of all."""
