@@ -185,6 +185,6 @@ def comparison_facts(found: Comparison, *, curves: bool = False) -> dict[str, An
     for run in facts["runs"]:
         run["group"] = run.pop("cohort")
     for place in facts["ranking"]:
-        place["group"] = place.pop("cohort")
         place["surely"] = place["is_behind"]  # its name in 0.1.0
+        place["group"] = place.pop("cohort")
     return facts
