@@ -17,7 +17,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: calibration help run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour film night
+.PHONY: calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour film night
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -48,6 +48,9 @@ test-all: $(EXTRAS) lint types  ## every test, with lint, types and the optional
 	$(call tested,,test-all)
 
 check: lint types fast  ## what to run before each commit, under a minute
+
+kernels: $(INSTALLED)  ## compile the trainer's kernels again after a change of their C
+	$(BIN)/python mission_tui/trainer/native/build.py
 
 fmt: $(INSTALLED)  ## format, and fix what can be fixed mechanically
 	$(BIN)/ruff check --fix .

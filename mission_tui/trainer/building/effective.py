@@ -27,6 +27,7 @@ from mission_tui.fleet.events.provenance import LoadedModule, LoadedModules, sou
 from mission_tui.fleet.specs.sizes import plan_batch, scaling_of
 from mission_tui.fleet.specs.spec import Algo, Spec
 from mission_tui.trainer.named_classes import CONTRIB
+from mission_tui.trainer.native.library import instruction_set
 from mission_tui.trainer.ppo import PPO, FastPPO
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.vec_env import BuiltEnvs
@@ -38,7 +39,7 @@ _LENT = frozenset({"mission_tui", "msgspec", "tomli_w", "safetensors", "psutil"}
 
 
 def versions(algo: Algo) -> dict[str, str]:
-    """Versions of everything that a number of `algo` can depend on."""
+    """Versions of everything that a number of `algo` can depend on, and how its small networks are computed."""
     contrib = {} if algo == "ppo" else {"sb3_contrib": version(CONTRIB)}
     return contrib | {
         "python": platform.python_version(),
@@ -47,6 +48,7 @@ def versions(algo: Algo) -> dict[str, str]:
         "gymnasium": version("gymnasium"),
         "numpy": np.__version__,
         "mission_tui": mission_tui.__version__,
+        "kernels": instruction_set(),
     }
 
 

@@ -27,6 +27,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from mission_tui.errors import PresetError
 from mission_tui.trainer.failures import NonFiniteError
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses, LossGradient, Objective
+from mission_tui.trainer.ppo.native_policy import NativePolicy
 from mission_tui.trainer.ppo.optimizer import FlatAdam, flattened
 from mission_tui.trainer.ppo.policy_evaluator import LayeredPolicy, PolicyEvaluator, evaluator_of
 from mission_tui.trainer.ppo.reference import PPO, RolloutWatch
@@ -44,7 +45,7 @@ class FastPPO(PPO):
     """
 
     rollout_buffer: ResidentBuffer
-    _evaluator: PolicyEvaluator
+    _evaluator: PolicyEvaluator | NativePolicy
     _loss_gradient: LossGradient
 
     def __init__(
@@ -66,7 +67,13 @@ class FastPPO(PPO):
             _multiply_in_bf16(self.policy)
         by_hand = self.precision == "fp32" and not self.compiles
         prepare = compiled if self.compiles else None
-        self._evaluator = evaluator_of(self.policy, by_hand=by_hand, quick=self.rounding == "quick", prepare=prepare)
+        self._evaluator = evaluator_of(
+            self.policy,
+            by_hand=by_hand,
+            quick=self.rounding == "quick",
+            prepare=prepare,
+            optimizer=self.policy.optimizer,
+        )
         if self.compiles and not isinstance(self._evaluator, LayeredPolicy):
             raise PresetError(
                 "run.compile = true: gSDE, and policies that override how they evaluate, cannot be compiled; "
@@ -193,15 +200,20 @@ class FastPPO(PPO):
         return th.as_tensor(observation, device=self.device)
 
     def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
-        values, evaluation = self._evaluator.evaluate_actions(batch.observations, batch.actions)
         objective = Objective(clip, self.ent_coef, self.vf_coef)
+        if isinstance(self._evaluator, NativePolicy):
+            return self._evaluator.losses(batch, objective, normalized=self.normalize_advantage)
+        values, evaluation = self._evaluator.evaluate_actions(batch.observations, batch.actions)
         losses, self._loss_gradient = objective.of(batch, self._normalized(batch.advantages), values, evaluation)
         return losses
 
     def _differentiate(self, loss: th.Tensor) -> None:
+        assert not isinstance(self._evaluator, NativePolicy)
         self._evaluator.backward(self._loss_gradient)
 
     def _step(self, loss: th.Tensor) -> th.Tensor:
+        if isinstance(self._evaluator, NativePolicy):
+            return self._evaluator.descend(self.max_grad_norm)
         optimizer = self.policy.optimizer
         if not isinstance(optimizer, FlatAdam):
             return super()._step(loss)

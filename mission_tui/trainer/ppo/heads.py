@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch as th
@@ -42,8 +41,9 @@ _LOG_SQRT_2PI = math.log(math.sqrt(2 * math.pi))
 _UNIT_ENTROPY = 0.5 + 0.5 * math.log(2 * math.pi)
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
+class Layer(NamedTuple):
+    """A linear layer and what its outputs go through."""
+
     module: th.nn.Linear
     activation: Activation
 
@@ -51,8 +51,8 @@ class _Layer:
 class MlpStack:
     """Maps (batch, features) to (batch, outputs). What it returns is overwritten by its next call of the same batch."""
 
-    def __init__(self, layers: list[_Layer], *, quick: bool) -> None:
-        self._layers = layers
+    def __init__(self, layers: list[Layer], *, quick: bool) -> None:
+        self.layers = layers
         # Detached: whether gradients are recorded need not be asked, nor switched off, at every call.
         self._weights = [layer.module.weight.detach() for layer in layers]
         self._transposed = [weight.t() for weight in self._weights]
@@ -66,7 +66,7 @@ class MlpStack:
         """Outputs, shape (batch, outputs), outside of autograd."""
         self._features = batch = features
         rooms = self._rooms(self._outputs)
-        for layer, bias, weight, room in zip(self._layers, self._biases, self._transposed, rooms, strict=True):
+        for layer, bias, weight, room in zip(self.layers, self._biases, self._transposed, rooms, strict=True):
             batch = th.addmm(bias, batch, weight, out=room)
             if layer.activation == "tanh":
                 self._squash(batch)
@@ -77,8 +77,8 @@ class MlpStack:
     def backward(self, gradient: th.Tensor) -> None:
         """Write every parameter's gradient, given that of the last outputs, shape (batch, outputs)."""
         outputs, rooms = self._rooms(self._outputs), self._rooms(self._gradients)
-        for index in reversed(range(len(self._layers))):
-            layer, output = self._layers[index], outputs[index]
+        for index in reversed(range(len(self.layers))):
+            layer, output = self.layers[index], outputs[index]
             if layer.activation == "tanh":
                 th.ops.aten.tanh_backward.grad_input(gradient, output, grad_input=gradient)
             elif layer.activation == "relu":
@@ -108,7 +108,7 @@ class MlpStack:
     def _rooms(self, kept: dict[int, list[th.Tensor]]) -> list[th.Tensor]:
         size = len(self._features)
         if size not in kept:
-            kept[size] = [self._features.new_empty((size, layer.module.out_features)) for layer in self._layers]
+            kept[size] = [self._features.new_empty((size, layer.module.out_features)) for layer in self.layers]
         return kept[size]
 
 
@@ -117,12 +117,12 @@ def mlp_stack_of(modules: Iterable[th.nn.Module], *, quick: bool = True) -> MlpS
 
     A `quick` one rounds some numbers otherwise than torch, and as well.
     """
-    layers: list[_Layer] = []
+    layers: list[Layer] = []
     for module in modules:
         if type(module) is th.nn.Linear and module.bias is not None:
-            layers.append(_Layer(module, None))
+            layers.append(Layer(module, None))
         elif type(module) in (th.nn.Tanh, th.nn.ReLU) and layers and layers[-1].activation is None:
-            layers[-1] = _Layer(layers[-1].module, "tanh" if type(module) is th.nn.Tanh else "relu")
+            layers[-1] = Layer(layers[-1].module, "tanh" if type(module) is th.nn.Tanh else "relu")
         else:
             return None
     return MlpStack(layers, quick=quick) if layers else None

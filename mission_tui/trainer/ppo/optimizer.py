@@ -53,14 +53,23 @@ class FlatAdam(th.optim.Adam):
         self._gradients.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
         return norm
 
+    @property
+    def vectors(self) -> tuple[th.Tensor, th.Tensor, th.Tensor, th.Tensor]:
+        """Parameters, gradients, first and second moments, each of shape (all parameters,)."""
+        return self._values, self._gradients, self._first, self._second
+
+    def count_step(self) -> float:
+        """Count a step, made here or by somebody else on the `vectors`; its number from 1."""
+        if not self.state:
+            self._show_state()
+        self._count += 1
+        return self._count.item()
+
     @th.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """One step of the Adam paper's algorithm 1, https://arxiv.org/abs/1412.6980, by torch's own operations."""
         assert closure is None
-        if not self.state:
-            self._show_state()
-        self._count += 1
-        group, count = self.param_groups[0], self._count.item()
+        group, count = self.param_groups[0], self.count_step()
         (beta1, beta2), lr = group["betas"], group["lr"]
         self._first.lerp_(self._gradients, 1 - beta1)
         self._second.mul_(beta2).addcmul_(self._gradients, self._gradients, value=1 - beta2)

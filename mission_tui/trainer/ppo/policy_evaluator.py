@@ -18,6 +18,7 @@ from stable_baselines3.common.torch_layers import FlattenExtractor, MlpExtractor
 
 from mission_tui.trainer.ppo.heads import Head, MlpStack, head_of, mlp_stack_of
 from mission_tui.trainer.ppo.losses import ActionEvaluation, LossGradient, backprop
+from mission_tui.trainer.ppo.native_policy import NativePolicy, native_policy_of
 from mission_tui.trainer.ppo.rollout_buffer import Observation
 
 Prepare = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -55,9 +56,16 @@ class PolicyEvaluator(Protocol):
 
 
 def evaluator_of(
-    policy: ActorCriticPolicy, *, by_hand: bool = True, quick: bool = True, prepare: Prepare | None = None
-) -> PolicyEvaluator:
+    policy: ActorCriticPolicy,
+    *,
+    by_hand: bool = True,
+    quick: bool = True,
+    prepare: Prepare | None = None,
+    optimizer: th.optim.Optimizer | None = None,
+) -> PolicyEvaluator | NativePolicy:
     """The fastest evaluator that gives `policy`'s own numbers, to the last bit unless `quick`.
+
+    With an `optimizer` of one vector it may be that of the kernels, which then takes its steps too.
 
     Unless `by_hand`, autograd differentiates its layers, whose forward passes go through `prepare` first.
     """
@@ -70,7 +78,8 @@ def evaluator_of(
     actor = mlp_stack_of([*policy.mlp_extractor.policy_net, policy.action_net], quick=quick)
     critic = mlp_stack_of([*policy.mlp_extractor.value_net, policy.value_net], quick=quick)
     if actor is not None and critic is not None and _only_flattens(policy):
-        return _MlpPolicy(actor, critic, head)
+        native = native_policy_of(policy, optimizer, actor, critic) if quick else None
+        return native or _MlpPolicy(actor, critic, head)
     return LayeredPolicy(policy, head)
 
 

@@ -1,0 +1,203 @@
+"""An MLP policy on a CPU by the kernels: what `policy_evaluator` does with some forty operations of torch, in one call.
+
+Small layers are multiplied in less time than torch needs to be asked. The kernels do a whole act and a whole minibatch:
+the passes, the head, the loss, its gradient; and the step of Adam. Random numbers are drawn by torch, as many and in
+the order in which SB3 draws them.
+"""
+
+from __future__ import annotations
+
+from ctypes import byref
+from typing import Any
+
+import torch as th
+from stable_baselines3.common.distributions import (
+    CategoricalDistribution,
+    DiagGaussianDistribution,
+    MultiCategoricalDistribution,
+)
+from stable_baselines3.common.policies import ActorCriticPolicy
+
+from mission_tui.trainer.native import library as native
+from mission_tui.trainer.ppo.heads import MlpStack, gradient_of
+from mission_tui.trainer.ppo.losses import Losses, Objective
+from mission_tui.trainer.ppo.optimizer import FlatAdam
+from mission_tui.trainer.ppo.rollout_buffer import Minibatch, Observation
+
+_WIDEST = 128
+"""MKL multiplies wider layers as fast or faster, and on several cores."""
+
+
+class NativePolicy:
+    """Acts as a `PolicyEvaluator` does, and learns too.
+
+    Parameters are changed in place, and not between `reset` and the end of a rollout.
+    """
+
+    def __init__(
+        self, library: Any, policy: ActorCriticPolicy, optimizer: FlatAdam, actor: MlpStack, critic: MlpStack
+    ) -> None:
+        self._library, self._policy, self._optimizer = library, policy, optimizer
+        self._kept: list[Any] = []
+        self._plan = native.Plan()
+        self._discrete = not isinstance(policy.action_dist, DiagGaussianDistribution)
+        outputs = self._fill(self._plan.actor, actor)
+        self._fill(self._plan.critic, critic)
+        self._sizes = _sizes(policy.action_dist)
+        self._actions = len(self._sizes) if self._discrete else outputs
+        self._several = isinstance(policy.action_dist, MultiCategoricalDistribution)
+        plan = self._plan
+        plan.head = native.CATEGORICAL if self._discrete else native.GAUSSIAN
+        plan.choices, plan.actions = outputs, self._actions
+        plan.sizes = self._keep(th.tensor(self._sizes or [0], dtype=th.int64))
+        plan.features = self._keep(th.zeros(native.BLOCK, plan.actor.layers[0].inputs_room))
+        if not self._discrete:
+            plan.log_std = policy.log_std.data_ptr()
+            plan.log_std_gradient = gradient_of(policy.log_std).data_ptr()
+        self._at = byref(plan)
+        self._log_probs: list[th.Tensor] = []
+        self._noise: list[th.Tensor] = []
+        self._noises = th.empty(0)
+        self._objective: tuple[Objective, native.Objective] | None = None
+
+    def _fill(self, net: Any, stack: MlpStack) -> int:
+        """Describe `stack`; returns its outputs."""
+        net.depth = len(stack.layers)
+        for layer, (module, activation) in zip(net.layers, stack.layers, strict=False):
+            layer.outputs, layer.inputs = module.weight.shape
+            layer.inputs_room, layer.outputs_room = _room(layer.inputs), _room(layer.outputs)
+            layer.activation = native.ACTIVATIONS[activation]
+            layer.weight, layer.bias = module.weight.data_ptr(), module.bias.data_ptr()
+            layer.weight_gradient = gradient_of(module.weight).data_ptr()
+            layer.bias_gradient = gradient_of(module.bias).data_ptr()
+            layer.packed = self._keep(th.zeros(layer.inputs, layer.outputs_room))
+            layer.padded = self._keep(th.zeros(layer.outputs, layer.inputs_room))
+            layer.packed_bias = self._keep(th.zeros(layer.outputs_room))
+            layer.weight_sum = self._keep(th.zeros(layer.outputs_room, layer.inputs_room))
+            layer.bias_sum = self._keep(th.zeros(layer.outputs_room))
+            layer.output = self._keep(th.zeros(native.BLOCK, layer.outputs_room))
+            layer.slope = self._keep(th.zeros(native.BLOCK, layer.outputs_room))
+        return int(net.layers[net.depth - 1].outputs)
+
+    def _keep(self, tensor: th.Tensor) -> int:
+        self._kept.append(tensor)
+        return tensor.data_ptr()
+
+    def reset(self) -> None:
+        """A rollout begins: what an earlier one left is dropped, and the parameters are taken as they are now."""
+        self._log_probs.clear()
+        self._library.mission_tui_pack(self._at)
+
+    def act(self, observation: Observation) -> th.Tensor:
+        features = _flat(observation)
+        lanes = len(features)
+        if self._discrete:
+            actions = th.empty((lanes, self._actions) if self._several else lanes, dtype=th.int64)
+        else:
+            actions = th.empty((lanes, self._actions))
+        log_probs = th.empty(lanes)
+        self._library.mission_tui_act(
+            self._at, lanes, features.data_ptr(), self._draw(lanes), actions.data_ptr(), log_probs.data_ptr()
+        )
+        self._log_probs.append(log_probs)
+        return actions
+
+    def _draw(self, lanes: int) -> int:
+        """Random numbers for `lanes` actions, drawn as SB3's distributions draw them."""
+        if not self._noise or len(self._noise[0]) != lanes:
+            widths = self._sizes if self._discrete else [self._actions]
+            self._noises = th.empty(lanes * sum(widths))
+            parts = th.split(self._noises, [lanes * width for width in widths])
+            self._noise = [part.view(lanes, -1) for part in parts]
+        for part in self._noise:
+            if self._discrete:
+                part.exponential_(1.0)
+            else:
+                part.normal_()
+        return self._noises.data_ptr()
+
+    def last_values(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        return self._values(observation), self._log_probs[-1]
+
+    def rollout_values(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        log_probs = th.cat(self._log_probs)
+        self._log_probs.clear()
+        return self._values(observations).flatten(), log_probs
+
+    def predict_values(self, observation: Observation) -> th.Tensor:
+        self._library.mission_tui_pack(self._at)
+        return self._values(observation)
+
+    def _values(self, observation: Observation) -> th.Tensor:
+        features = _flat(observation)
+        values = th.empty(len(features), 1)
+        self._library.mission_tui_value(self._at, len(features), features.data_ptr(), values.data_ptr())
+        return values
+
+    def losses(self, batch: Minibatch, objective: Objective, *, normalized: bool) -> Losses:
+        """What `Objective.of` says of a minibatch; every parameter's gradient is written as well."""
+        features = _flat(batch.observations)
+        rows = len(features)
+        scalars, log_ratios, heads = th.empty(4), th.empty(rows), th.empty(self._actions)
+        parts = (batch.old_values, batch.old_log_prob, batch.advantages, batch.returns, batch.actions)
+        assert all(part.is_contiguous() for part in parts)
+        transitions = native.Minibatch(rows, features.data_ptr(), *(part.data_ptr() for part in parts))
+        clip = objective.clip
+        aim = native.Objective(
+            clip.policy, -1.0 if clip.value is None else clip.value, objective.ent_coef, objective.vf_coef, normalized
+        )
+        said = native.Losses(scalars.data_ptr(), log_ratios.data_ptr(), heads.data_ptr())
+        self._library.mission_tui_learn(self._at, byref(transitions), byref(aim), byref(said))
+        loss, policy_gradient, value, entropy = scalars.unbind(0)
+        return Losses(loss, policy_gradient, value, entropy, log_ratios, heads if self._several else None)
+
+    def descend(self, max_norm: float) -> th.Tensor:
+        """Clip the gradients and step; returns their norm before."""
+        group, number = self._optimizer.param_groups[0], self._optimizer.count_step()
+        beta1, beta2 = group["betas"]
+        vectors = self._optimizer.vectors
+        step = native.Adam(
+            *(vector.data_ptr() for vector in vectors),
+            vectors[0].numel(),
+            max_norm,
+            group["lr"],
+            beta1,
+            beta2,
+            group["eps"],
+            1 - beta1**number,
+            (1 - beta2**number) ** 0.5,
+        )
+        return th.tensor(self._library.mission_tui_descend(byref(step)))
+
+
+def native_policy_of(
+    policy: ActorCriticPolicy, optimizer: th.optim.Optimizer | None, actor: MlpStack, critic: MlpStack
+) -> NativePolicy | None:
+    """The kernels' evaluator of `policy`; None where they do not fit it, or are not here."""
+    known = CategoricalDistribution, MultiCategoricalDistribution, DiagGaussianDistribution
+    layers = [*actor.layers, *critic.layers]
+    if policy.device.type != "cpu" or not isinstance(optimizer, FlatAdam) or type(policy.action_dist) not in known:
+        return None
+    if max(len(actor.layers), len(critic.layers)) > native.MOST_LAYERS:
+        return None
+    # What the torch path would spread over several cores is left to it.
+    if max(max(module.weight.shape) for module, _ in layers) > _WIDEST or th.get_num_threads() > 1:
+        return None
+    library = native.kernels()
+    return None if library is None else NativePolicy(library, policy, optimizer, actor, critic)
+
+
+def _sizes(distribution: Any) -> list[int]:
+    """The choices of each component of an action."""
+    if isinstance(distribution, MultiCategoricalDistribution):
+        return [int(size) for size in distribution.action_dims]
+    return [int(distribution.action_dim)] if isinstance(distribution, CategoricalDistribution) else []
+
+
+def _room(features: int) -> int:
+    return -(-features // native.LANE) * native.LANE
+
+
+def _flat(observation: Observation) -> th.Tensor:
+    assert isinstance(observation, th.Tensor)
+    return observation.float().flatten(1).contiguous()

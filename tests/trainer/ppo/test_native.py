@@ -1,0 +1,239 @@
+"""The kernels against the operations of torch that they stand for, by every instruction set that this machine has."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch as th
+from gymnasium import spaces
+from stable_baselines3.common.policies import ActorCriticPolicy
+
+from mission_tui.trainer.native import library as native
+from mission_tui.trainer.native.build import SOURCES, compile_kernels
+from mission_tui.trainer.ppo.losses import ClipRanges, Objective
+from mission_tui.trainer.ppo.native_policy import NativePolicy
+from mission_tui.trainer.ppo.optimizer import FlatAdam, flattened
+from mission_tui.trainer.ppo.policy_evaluator import evaluator_of
+from mission_tui.trainer.ppo.rollout_buffer import Minibatch
+
+FEATURES = 5
+SPACES: dict[str, spaces.Space[Any]] = {
+    "one choice": spaces.Discrete(3),
+    "several choices": spaces.MultiDiscrete([2, 5, 9, 3]),
+    "continuous": spaces.Box(-1.0, 1.0, (3,)),
+}
+NETS: dict[str, dict[str, Any]] = {
+    "as SB3 has them": {},
+    "of odd widths, rectified": {"net_arch": [13, 50, 7], "activation_fn": th.nn.ReLU},
+    "unlike each other": {"net_arch": {"pi": [33], "vf": [128, 16]}},
+    "none": {"net_arch": []},
+}
+
+
+@pytest.fixture(params=["base", "avx2", "avx512"])
+def library(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The kernels by one instruction set; skipped where this processor lacks it, or there is no compiler."""
+    found = native.kernels()
+    if found is None:
+        pytest.skip("the kernels were not built here")
+    wanted = native.SETS.index(request.param)
+    try:
+        if found.mission_tui_level(wanted) != wanted:
+            pytest.skip(f"this processor has no {request.param}")
+        yield found
+    finally:
+        found.mission_tui_level(len(native.SETS))
+
+
+def policy_of(space: spaces.Space[Any], net: dict[str, Any]) -> ActorCriticPolicy:
+    """A seeded policy, each of whose outputs says something."""
+    th.manual_seed(5)
+    observed = spaces.Box(-np.inf, np.inf, (FEATURES,))
+    policy = ActorCriticPolicy(observed, space, lambda _: 3e-3, **net)
+    with th.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(th.randn_like(parameter) * 0.2)
+    policy.optimizer = flattened(policy.optimizer)
+    return policy
+
+
+def both(space: spaces.Space[Any], net: dict[str, Any]) -> tuple[NativePolicy, Any, ActorCriticPolicy]:
+    """The kernels' evaluator and torch's of the same policy."""
+    policy = policy_of(space, net)
+    mine = evaluator_of(policy, optimizer=policy.optimizer)
+    assert isinstance(mine, NativePolicy)
+    mine.reset()
+    return mine, evaluator_of(policy), policy
+
+
+def transitions(theirs: Any, rows: int) -> Minibatch:
+    """What the policy would do, with log-probabilities and values of a slightly different one."""
+    generator = th.Generator().manual_seed(7)
+    observations = th.randn(rows, FEATURES, generator=generator)
+    actions = theirs.act(observations)
+    values, log_probs = theirs.last_values(observations, actions)
+    theirs.reset()
+    noise = partial(th.randn, rows, generator=generator)
+    return Minibatch(
+        observations, actions, values.flatten() + noise(), log_probs + noise() * 0.2, noise() * 3.0 + 1.0, noise()
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 97, 256])
+@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("space", SPACES)
+def test_losses_and_gradients_are_those_of_torch(library: Any, space: str, net: str, rows: int) -> None:
+    """With clipped values and a bonus for entropy, and without; of rows that fill no block."""
+    mine, theirs, policy = both(SPACES[space], NETS[net])
+    batch = transitions(theirs, rows)
+    optimizer = policy.optimizer
+    assert isinstance(optimizer, FlatAdam)
+    for objective, normalized in (
+        (Objective(ClipRanges(0.2, None), 0.0, 0.5), True),
+        (Objective(ClipRanges(0.1, 0.3), 0.02, 0.7), False),
+    ):
+        said = mine.losses(batch, objective, normalized=normalized)
+        by_kernels = optimizer.vectors[1].clone()
+        optimizer.zero_grad()
+        advantages = batch.advantages
+        if normalized and rows > 1:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        values, evaluation = theirs.evaluate_actions(batch.observations, batch.actions)
+        wanted, gradient = objective.of(batch, advantages, values, evaluation)
+        theirs.backward(gradient)
+        largest = float(optimizer.vectors[1].abs().max())
+        th.testing.assert_close(by_kernels, optimizer.vectors[1], rtol=1e-4, atol=1e-5 * largest)
+        for name in ("loss", "policy_gradient", "value", "entropy", "log_ratio", "heads"):
+            th.testing.assert_close(getattr(said, name), getattr(wanted, name), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_actions_are_those_of_torch_by_the_same_random_numbers(library: Any, space: str) -> None:
+    """And so are their log-probabilities, and the values."""
+    mine, theirs, _ = both(SPACES[space], {})
+    observations = th.randn(37, FEATURES)
+    th.manual_seed(11)
+    actions = mine.act(observations)
+    th.manual_seed(11)
+    wanted = theirs.act(observations)
+    th.testing.assert_close(actions, wanted, rtol=0.0, atol=1e-6)
+    for ours, its in zip(
+        mine.rollout_values(observations, actions), theirs.rollout_values(observations, wanted), strict=True
+    ):
+        th.testing.assert_close(ours, its, rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_said_of_a_row_does_not_depend_on_its_neighbours(library: Any) -> None:
+    """Bit for bit: so the ratio of the first minibatch is one."""
+    mine, theirs, _ = both(SPACES["several choices"], {})
+    batch = transitions(theirs, 150)
+    together = mine.losses(batch, Objective(ClipRanges(0.2, None), 0.0, 0.5), normalized=False).log_ratio
+    for row in (0, 63, 64, 149):
+        alone = Minibatch(*(part[row : row + 1].contiguous() for part in batch if isinstance(part, th.Tensor)))
+        said = mine.losses(alone, Objective(ClipRanges(0.2, None), 0.0, 0.5), normalized=False)
+        assert th.equal(said.log_ratio, together[row : row + 1])
+        values = mine.predict_values(batch.observations)
+        assert th.equal(mine.predict_values(alone.observations), values[row : row + 1])
+
+
+@pytest.mark.parametrize("most", [0.5, 1e9], ids=["clipped", "as they are"])
+def test_a_step_is_that_of_adam(library: Any, most: float) -> None:
+    """Three in a row: parameters, moments and the norm before clipping."""
+    stepped = []
+    for by_kernels in (True, False):
+        mine, _, policy = both(SPACES["one choice"], {})
+        optimizer = policy.optimizer
+        assert isinstance(optimizer, FlatAdam)
+        generator = th.Generator().manual_seed(1)
+        norms = []
+        for _ in range(3):
+            optimizer.zero_grad()
+            for parameter in policy.parameters():
+                assert parameter.grad is not None
+                parameter.grad.copy_(th.randn(parameter.shape, generator=generator))
+            if by_kernels:
+                norms.append(mine.descend(most))
+            else:
+                norms.append(optimizer.clip(most))
+                optimizer.step()
+        stepped.append([*optimizer.vectors, th.stack(norms), optimizer.state_dict()["state"][0]["step"]])
+    for ours, its in zip(*stepped, strict=True):
+        th.testing.assert_close(ours, its, rtol=1e-5, atol=1e-7)
+
+
+def test_a_gradient_that_is_not_a_number_spoils_every_parameter(library: Any) -> None:
+    """As with torch, so that it is found after the update."""
+    mine, _, policy = both(SPACES["one choice"], {})
+    optimizer = policy.optimizer
+    assert isinstance(optimizer, FlatAdam)
+    optimizer.vectors[1][3] = float("nan")
+    assert th.isnan(mine.descend(0.5))
+    assert all(bool(th.isnan(parameter).all()) for parameter in policy.parameters())
+
+
+@pytest.mark.parametrize("bad", ["observations", "advantages", "returns", "old_log_prob"])
+def test_what_is_not_a_number_is_not_hidden(library: Any, bad: str) -> None:
+    """By no bound and no comparison: some loss says so."""
+    mine, theirs, _ = both(SPACES["several choices"], {})
+    batch = transitions(theirs, 64)
+    getattr(batch, bad)[5] = float("nan")
+    said = mine.losses(batch, Objective(ClipRanges(0.2, None), 0.01, 0.5), normalized=True)
+    assert th.isnan(said.loss)
+
+
+def test_wide_policies_and_other_optimizers_are_left_to_torch() -> None:
+    """And so are features that are no plain vector, and heads that the kernels do not know."""
+    for net in ({"net_arch": [512]}, {"optimizer_class": th.optim.RMSprop}, {"net_arch": [8] * 9}):
+        policy = policy_of(SPACES["one choice"], net)
+        assert not isinstance(evaluator_of(policy, optimizer=policy.optimizer), NativePolicy)
+    switches = policy_of(spaces.MultiBinary(3), {})
+    assert not isinstance(evaluator_of(switches, optimizer=switches.optimizer), NativePolicy)
+
+
+def test_a_library_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An editable install keeps its library while its sources change."""
+    load = native.kernels.__wrapped__
+    if load() is None:
+        pytest.skip("the kernels were not built here")
+    monkeypatch.setattr(native, "digest", lambda: "of others")
+    assert load() is None
+    monkeypatch.undo()
+    monkeypatch.setenv(native.SWITCH, "0")
+    assert load() is None
+
+
+def test_without_a_compiler_the_package_is_built_without_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sentence says why, and no older library stays behind."""
+    for name in SOURCES:
+        shutil.copy(Path(native.__file__).with_name(name), tmp_path)
+    (tmp_path / "kernels.so").write_bytes(b"of before")
+    monkeypatch.setenv("PATH", os.devnull)
+    monkeypatch.delenv("CC", raising=False)
+    assert compile_kernels(tmp_path) == "no C compiler (cc, gcc or clang) is installed"
+    assert not (tmp_path / "kernels.so").exists()
+    (tmp_path / "kernels.c").write_text("no C at all")
+    monkeypatch.undo()
+    if shutil.which("cc") or shutil.which("gcc"):
+        assert "failed" in compile_kernels(tmp_path)
+        assert not (tmp_path / "kernels.so").exists()
+
+
+def test_an_environment_of_any_type_of_number_is_learned_from() -> None:
+    """Observations in double precision are taken as single, as torch takes them."""
+    observed = spaces.Box(-1.0, 1.0, (FEATURES,), dtype=np.float64)
+    policy = ActorCriticPolicy(observed, gymnasium.spaces.Discrete(2), lambda _: 1e-3)
+    policy.optimizer = flattened(policy.optimizer)
+    mine, theirs = evaluator_of(policy, optimizer=policy.optimizer), evaluator_of(policy)
+    mine.reset()
+    observations = th.rand(4, FEATURES, dtype=th.float64)
+    th.testing.assert_close(mine.predict_values(observations), theirs.predict_values(observations))
