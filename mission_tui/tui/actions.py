@@ -105,6 +105,7 @@ ACTIONS: tuple[Action, ...] = (
     _play("enter", "next episode", "the next episode; after a failure: try again", "next"),
     _play("g", "seed", "play the episode of a seed that is typed", "seed"),
     _play("f", "reel", "its best, median and worst episode again, and films of what is seen", "reel"),
+    _play("v", "pixels", "pixels where the terminal shows them, or half blocks", "pixels"),
     _play("<", "older policy", "the checkpoint before, in the same episode; Home is the oldest", "older"),
     _play(">", "newer policy", "the checkpoint after it; End is the newest", "newer"),
     _command("compare", "look"),

@@ -30,6 +30,7 @@ from mission_tui.tui.state.preferences import Preferences
 from mission_tui.tui.state.presets import LoadPresets, Resolve, SavePreset, save_nothing
 from mission_tui.tui.terminal.driver import MeteredDriver
 from mission_tui.tui.terminal.flow import Flow
+from mission_tui.tui.terminal.kitty import Placed, may_ask
 from mission_tui.tui.terminal.typed_ahead import WINDOW_S, LaunchGate, TypedAhead
 from mission_tui.tui.textual_fixes.cell_diff import Pen, brief
 from mission_tui.tui.textual_fixes.memory import ClosedScreens, forget_whole
@@ -98,6 +99,7 @@ class MissionApp(HostApp, inherit_bindings=False):
         self._ascii_only = not draws_unicode(environ)
         self._glyphs = GlyphFilter(ascii_only=self._ascii_only)
         self._pen = Pen(self.console)
+        self._may_ask_for_pictures = may_ask(environ)
         self._gate = LaunchGate()
         self._closed_screens = ClosedScreens(self)
         self.register_theme(THEME)
@@ -110,6 +112,7 @@ class MissionApp(HostApp, inherit_bindings=False):
             return
         if isinstance(event, Resize):
             self._pen.cache.forget()  # terminals shift and wipe lines as they like
+            self._flow.take_picture_away()
         await super().on_event(event)
 
     def _keys_dropped(self, many: int) -> None:
@@ -129,6 +132,16 @@ class MissionApp(HostApp, inherit_bindings=False):
         if not coming_up and not self._flow.holds(renderable):
             super()._display(screen, brief(renderable, self._pen))
             self._flow.drew()
+
+    def show_picture(self, placed: Placed | None) -> None:
+        """Show this picture of pixels over the cells, or none."""
+        self._flow.show_picture(placed)
+
+    def picture_cell(self) -> tuple[int, int] | None:
+        """The pixels of a cell where the terminal shows pictures of pixels and the line carries them. The first call
+        asks the terminal.
+        """
+        return self._flow.picture_cell() if self._may_ask_for_pictures and self.picture_colours() != "none" else None
 
     def refresh_css(self, animate: bool = True) -> None:
         """Style everything anew. Before there is anything, the stylesheets that are read then take up the colours."""
@@ -250,6 +263,7 @@ class MissionApp(HostApp, inherit_bindings=False):
     def action_redraw(self) -> None:
         """Paint everything again, after something else has written on the terminal."""
         self._pen.cache.forget()
+        self._flow.take_picture_away()
         self.refresh(repaint=True, layout=True)
 
     def leave_for(self, root: str, replay_t: float | None = None) -> None:

@@ -210,5 +210,6 @@ def chosen(app: MissionApp) -> Preferences:
         chart_smoothing=app_context.chart.factor,
         chart_kept=app_context.chart.kept,
         bell=not app_context.alarm.muted,
+        watch_pixels=app_context.watch_pixels,
         shares=app_context.shares.as_table(),
     )

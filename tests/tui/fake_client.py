@@ -14,7 +14,7 @@ from mission_tui.fleet.history.series import EPISODES
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec
-from mission_tui.fleet.views.played_frame import ActionHead, PlayedFrame, PlayOrder
+from mission_tui.fleet.views.played_frame import ActionHead, PixelPicture, PlayedFrame, PlayOrder
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc import replies, requests
 from mission_tui.ipc.replies import OperatorReply, Progress
@@ -118,8 +118,10 @@ class FakeClient:
             seed += 1
         step = 0 if fresh or before is None else min(50, before.step + order.steps)
         share = round(0.5 + step / 200, 4)
+        text = "\n".join(["o" * (step % 20) + "@", "-" * 20, f"step {step}"])
         self.player = PlayedFrame(
-            picture="\n".join(["o" * (step % 20) + "@", "-" * 20, f"step {step}"]),
+            picture="" if order.canvas.cell else text,
+            pixels=PixelPicture(width=60, height=40, png=b"%06d" % step * 100) if order.canvas.cell else None,
             drawn="state",
             checkpoint=name,
             timesteps=int(name) if name.isdecimal() else 0,

@@ -19,6 +19,8 @@ from tests.waiting import until
 
 __all__ = ["Terminal", "terminal"]
 
+SPLITTERS = ("TMUX", "STY", "ZELLIJ")
+"""Variables of programs that a person who runs the tests may have them run in."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -86,7 +88,7 @@ def terminal(kind: str = "", *, ignoring_hangup: bool = False, rows: int = 24, c
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     trap = "trap '' HUP; " if ignoring_hangup else ""
     shell = f'{trap}exec "$0" -m tests.tui.play {kind}'
-    environ = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    environ = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", *SPLITTERS)}
     process = subprocess.Popen(
         ["setsid", "--ctty", "sh", "-c", shell, sys.executable],
         stdin=slave,

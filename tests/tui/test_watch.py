@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import selectors
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,14 +14,18 @@ from msgspec import structs
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
+from mission_tui.fleet.process_limits import ProcessLimits
+from mission_tui.fleet.views.played_frame import Canvas
 from mission_tui.fleet.views.snapshot import Replay
 from mission_tui.ipc import replies
+from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.requests import Evaluate, Play, StopPlay
 from mission_tui.tui.screens.run import RunScreen
+from mission_tui.tui.session import chosen
 from mission_tui.tui.state import player_feed
-from mission_tui.tui.state.player_feed import PACES, Pace
+from mission_tui.tui.state.player_feed import PACES, Pace, PlayerFeed
 from mission_tui.tui.terminal.driver import MeteredDriver
-from tests.tui.fake_client import evaluation
+from tests.tui.fake_client import FakeClient, evaluation
 from tests.tui.fleets import LIVE, NOW, a_fleet
 from tests.tui.stage import Stage, staged
 
@@ -124,6 +130,97 @@ async def test_what_a_frame_writes_bounds_how_often_they_come() -> None:
         await asyncio.sleep(1.0)
         many = (len(stage.client.asked_for(Play)) - before) / (loop.time() - began)
         assert 0 < many <= 11
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_what_the_screen_writes_while_it_shows_frames_stays_below_its_bound(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """60 KB a second with something to spare, over any ten seconds, however much the cost of frames varies."""
+    monkeypatch.undo()
+    monkeypatch.setattr(player_feed, "_IDLE_SHARE", 0.0)
+    chance, written = random.Random(seed), [(0.0, 0)]
+    loop = VirtualLoop()
+
+    class Client:
+        origin = Origin(cwd="", python="", environ={}, limits=ProcessLimits())
+        player = FakeClient(a_fleet())
+
+        async def ask(self, make: Any) -> Any:
+            await asyncio.sleep(0.004)
+            return await self.player.ask(make)
+
+        def start(self, work: Any) -> None:
+            works.append(loop.create_task(work))
+
+        def line_load(self) -> tuple[int, float]:
+            return written[-1][1], 0.0
+
+    def shown() -> None:
+        cost = chance.randrange(6_000, 30_000)
+        written.append((loop.time(), written[-1][1] + cost))
+
+    async def watch() -> None:
+        feed = PlayerFeed(Client(), "run", lambda: Canvas(colours="256"), shown)
+        feed.start()
+        await asyncio.sleep(60.0)
+        feed.close()
+
+    works: list[asyncio.Task[None]] = []
+    loop.run_until_complete(watch())
+    loop.run_until_complete(asyncio.gather(*works))
+    loop.close()
+    assert len(written) > 100
+    for t, before in written:
+        within = [size for at, size in written if at <= t + 10.0]
+        assert (within[-1] - before) / 10.0 < 0.95 * player_feed.LINE_BYTES_S
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Waiting passes its time, which is no other."""
+
+    def __init__(self) -> None:
+        super().__init__(_Jumping(self))
+        self.now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+
+class _Jumping(selectors.DefaultSelector):
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if not (ready := super().select(0)):
+            self._loop.now += timeout or 0.0
+        return ready
+
+
+async def test_pixels_that_the_line_does_not_carry_are_half_blocks() -> None:
+    """Three frames that are dear, and the rest is characters; v turns pixels off and is kept."""
+    async with watching() as stage:
+        stage.app.app_context.picture_cell = lambda: (10, 20)
+        for cost, cells in ((14_000, {(10, 20)}), (16_000, {(10, 20), None})):
+            written = 0
+
+            def load(cost: int = cost) -> tuple[int, float]:
+                nonlocal written
+                written += cost
+                return written, 0.0
+
+            stage.app.app_context.line_load = load
+            await stage.until(lambda: steps(stage) > 0, "steps")
+            before = len(stage.client.asked_for(Play))
+            await stage.until(lambda: len(stage.client.asked_for(Play)) > before + 5, "frames")  # noqa: B023
+            assert {it.order.canvas.cell for it in stage.client.asked_for(Play)[before + 1 :]} == cells
+    async with watching() as stage:
+        stage.app.app_context.picture_cell = lambda: (10, 20)
+        await stage.until(lambda: stage.client.asked_for(Play)[-1].order.canvas.cell == (10, 20), "pixels")
+        await stage.press("v")
+        await stage.until(lambda: stage.client.asked_for(Play)[-1].order.canvas.cell is None, "none")
+        assert chosen(stage.app).watch_pixels == "off"
 
 
 async def test_a_half_block_counts_as_the_bytes_that_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,13 +29,49 @@ MOST_HEADS, MOST_CHOICES = 16, 32
 Drawn = Literal["state", "text", "pixels", "nothing"]
 
 
+Across = Annotated[int, Meta(ge=1, le=100)]
+
+
 class Canvas(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What pictures have to fit: cells of a terminal, its colours, and how many of them a person wants in a second."""
+    """What pictures have to fit: cells of a terminal, its colours, and how many of them a person wants in a second.
+
+    `cell` is how many pixels a cell has, across and down, in a terminal that shows pictures of pixels; else None.
+    """
 
     columns: Annotated[int, Meta(ge=1, le=1000)] = 80
     lines: Annotated[int, Meta(ge=1, le=1000)] = 23
     colours: Colours = "none"
     fps: Annotated[float, Meta(gt=0.0, le=1000.0)] = 8.0
+    cell: tuple[Across, Across] | None = None
+
+    def fitting(self, width: int, height: int) -> tuple[int, int]:
+        """The columns and lines of a picture of so many pixels, as large as there is room, in its own proportions."""
+        across, down = self.cell or (1, 2)
+        scale = min(self.columns * across / width, self.lines * down / height)
+        return max(1, round(width * scale / across)), max(1, round(height * scale / down))
+
+
+class PixelPicture(Struct, frozen=True, kw_only=True):
+    """A frame as a PNG file."""
+
+    width: int
+    height: int
+    png: bytes
+
+
+MOST_PNG_BYTES = 60_000
+_MOST_PIXELS = 4096
+_PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+
+
+def is_sound(found: PixelPicture) -> bool:
+    """Whether it is a PNG of the size that it says, and of one that a terminal can be given. Its data are checked by
+    whoever draws it.
+    """
+    sides = (found.width, found.height)
+    if len(found.png) > MOST_PNG_BYTES or not all(0 < side <= _MOST_PIXELS for side in sides):
+        return False
+    return found.png.startswith(_PNG + b"".join(side.to_bytes(4, "big") for side in sides))
 
 
 def picture(text: str, canvas: Canvas) -> str:
@@ -74,7 +110,8 @@ class ActionHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PlayedFrame(Struct, frozen=True, kw_only=True):
     """`step` steps into an episode whose return so far is `episode_return`; `over`: how it ended is seen, and the next
     one begins with the next frame. `heads` and `value` are those of the state that is shown; of one that is over,
-    those of the last decision. `note` is why there is no picture, or what is to be known about it.
+    those of the last decision. `pixels` stand in place of a picture's text, for a canvas that takes them. `note` is
+    why there is no picture, or what is to be known about it.
     """
 
     picture: str
@@ -89,6 +126,7 @@ class PlayedFrame(Struct, frozen=True, kw_only=True):
     heads: tuple[ActionHead, ...] = ()
     value: Metric | None = None
     note: str = ""
+    pixels: PixelPicture | None = None
 
 
 class PlayOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -26,7 +26,7 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError, NeedsAcceptError, UsageError
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.played_frame import FILM_SUFFIXES, MOST_FILMED, Canvas, PlayedFrame, picture
+from mission_tui.fleet.views.played_frame import FILM_SUFFIXES, MOST_FILMED, Canvas, PlayedFrame, is_sound, picture
 from mission_tui.ipc.replies import Accepted, Evaluated, Exported, Filmed, Played, Progress
 from mission_tui.ipc.requests import Evaluate, Export, Film, Play, StopPlay
 from mission_tui.ipc.server import Session
@@ -262,8 +262,10 @@ def _frame(answer: dict[str, Any], request: Play, seat: _Seat) -> PlayedFrame:
     except msgspec.ValidationError as error:
         raise MissionError(f"the player answered something else than a frame: {error}") from error
     note = "; ".join(part for part in (frame.note, seat.note) if part)
+    taken = frame.pixels is not None and request.order.canvas.cell is not None and is_sound(frame.pixels)
     return structs.replace(
         frame,
+        pixels=frame.pixels if taken else None,
         picture=picture(frame.picture, request.order.canvas),
         outcome=None if frame.outcome is None else clean(frame.outcome, 40),
         note=clean(note, _NOTE_CHARACTERS),

@@ -7,8 +7,10 @@ person can follow, and nothing is recorded.
 from __future__ import annotations
 
 import argparse
+import struct
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from mission_tui.envs.state_pictures import can_draw, picture_of_state
 from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
-from mission_tui.fleet.views.played_frame import Canvas
+from mission_tui.fleet.views.played_frame import Canvas, PixelPicture
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.json_lines import Say, answer
@@ -35,6 +37,8 @@ from mission_tui.trainer.vec_env.episodes import outcome_of
 _MODES = ("ansi", "rgb_array")
 """What can be drawn in a terminal, the better one first."""
 _UPPER = "▀"
+_PNG_UP, _PNG_RGB, _PNG_INDEXED = 2, 2, 3
+"""The PNG filter of a line that is written as what differs from the one above, and kinds of colours."""
 _SHADES = " .:-=+*#%@"
 _LUMA = (0.299, 0.587, 0.114)
 """ITU-R BT.601."""
@@ -154,6 +158,47 @@ def half_blocks(frame: Frame, canvas: Canvas) -> str:
     small = _shrunk(frame, 2 * rows, columns).round().astype(int)
     codes = _full if canvas.colours == "full" else _of_256
     return "\n".join(_line(codes(small[2 * row]), codes(small[2 * row + 1])) for row in range(rows))
+
+
+def pixels_of(frame: Frame, canvas: Canvas) -> PixelPicture:
+    """`frame` (height, width, 3) as a PNG, smaller where the canvas has fewer pixels, and never larger.
+
+    Each line is written as what differs from the one above, of which most pictures of environments have little.
+    """
+    height, width = frame.shape[:2]
+    across, down = canvas.cell or (1, 2)
+    scale = min(1.0, canvas.columns * across / width, canvas.lines * down / height)
+    if scale < 1.0:
+        height, width = max(1, round(height * scale)), max(1, round(width * scale))
+        frame = _shrunk(frame, height, width).round().astype(np.uint8)
+    rows, colours = _indexed(frame)
+    up = np.empty((height, 1 + rows.shape[1]), np.uint8)
+    up[:, 0], up[0, 1:], up[1:, 1:] = _PNG_UP, rows[0], rows[1:] - rows[:-1]
+    kind = _PNG_INDEXED if colours else _PNG_RGB
+    chunks = [_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))]
+    chunks += [_chunk(b"PLTE", colours)] if colours else []
+    chunks += [_chunk(b"IDAT", zlib.compress(up.tobytes(), 6)), _chunk(b"IEND", b"")]
+    return PixelPicture(width=width, height=height, png=b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
+
+
+def _indexed(frame: Frame) -> tuple[NDArray[np.uint8], bytes]:
+    """Rows of places in a palette, and that; of more than 256 colours that differ, their values and no palette.
+
+    Colours that are alike in the five upper bits of each part are one, as those of smoke over a flat sky.
+    """
+    height, width = frame.shape[:2]
+    shades = (frame >> 3).astype(np.intp)
+    keys = ((shades[..., 0] << 10) | (shades[..., 1] << 5) | shades[..., 2]).ravel()
+    there = np.flatnonzero(np.bincount(keys, minlength=1 << 15))
+    if len(there) > 256:
+        return frame.reshape(height, 3 * width), b""
+    places, colours = np.zeros(1 << 15, np.uint8), np.zeros((1 << 15, 3), np.uint8)
+    places[there], colours[keys] = np.arange(len(there)), frame.reshape(-1, 3)
+    return places[keys].reshape(height, width), colours[there].tobytes()
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 def _shrunk(frame: Frame, rows: int, columns: int) -> NDArray[np.float64]:

@@ -35,9 +35,11 @@ from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.played_frame import (
     MOST_CHOICES,
     MOST_HEADS,
+    MOST_PNG_BYTES,
     ActionHead,
     Canvas,
     Drawn,
+    PixelPicture,
     PlayedFrame,
     PlayOrder,
 )
@@ -45,7 +47,7 @@ from mission_tui.process_name import call_process
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.json_lines import Say, answer
 from mission_tui.trainer.playing.evaluate import subject, trained_model
-from mission_tui.trainer.playing.show import Frame, half_blocks
+from mission_tui.trainer.playing.show import Frame, half_blocks, pixels_of
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.process import cap_threads, lower_priority
 from mission_tui.trainer.torch_compiler import disable_compiler
@@ -109,8 +111,8 @@ def _play(parsed: argparse.Namespace, say: Say) -> None:
 
 Choose = Callable[[EnvSpec, Path], tuple[EnvSpec, Drawn, str]]
 """`env` under its rules, so that it draws if it can, how, and why it does not if it cannot."""
-Draw = Callable[[gymnasium.Env[Any, Any], Drawn, Canvas], str]
-"""What there is to see of the environment now, as text."""
+Draw = Callable[[gymnasium.Env[Any, Any], Drawn, Canvas], str | PixelPicture]
+"""What there is to see of the environment now, as text or in pixels."""
 
 
 class Player:
@@ -126,7 +128,7 @@ class Player:
         self._manifest = loaded.manifest
         one = structs.replace(trained.env, vec="inline", n_envs=1, n_workers=None)
         env, self._drawn, self._note = (choose or in_text)(one, rules)
-        self._draw = draw or _text_of
+        self._draw = draw or _in_a_terminal
         spec = structs.replace(trained, env=env)
         self._vec = build_vec_env(spec, rules).vec
         self._model = trained_model(spec, self._vec, loaded)
@@ -138,7 +140,8 @@ class Player:
         self._step, self._return = 0, 0.0
         self._over = True
         self._outcome: str | None = None
-        self._last_picture = ""
+        self._last_picture: str | PixelPicture = ""
+        self._last_text = ""
         self._decision = _Decision(np.zeros(0), (), None)
 
     @property
@@ -151,7 +154,7 @@ class Player:
 
         Raises `EnvError` for an environment that fails.
         """
-        self._shown.before_reset = lambda: self._picture(order.canvas)
+        self._shown.before_reset = lambda: self._ending(order.canvas)
         if order.restart or order.seed is not None or (self._over and (order.steps or not self._last_picture)):
             self._begin(self._seed + 1 if order.seed is None else order.seed)
         elif not self._over:
@@ -160,8 +163,12 @@ class Player:
                     break
         if not self._over:
             self._last_picture = self._picture(order.canvas)
+        picture = self._last_picture
+        if order.canvas.cell is None and not isinstance(picture, str):
+            picture = self._last_text  # it is over, and cannot be drawn again
         return PlayedFrame(
-            picture=self._last_picture,
+            picture=picture if isinstance(picture, str) else "",
+            pixels=None if isinstance(picture, str) else picture,
             drawn=self._drawn,
             checkpoint=self._manifest.name,
             timesteps=self._manifest.timesteps,
@@ -206,7 +213,14 @@ class Player:
         heads = tuple(structs.replace(head, taken=spoken(float(it))) for head, it in zip(heads, flat, strict=False))
         self._decision = _Decision(actions, heads, value)
 
-    def _picture(self, canvas: Canvas) -> str:
+    def _ending(self, canvas: Canvas) -> str | PixelPicture:
+        """How it ended, which is drawn only now: also for a screen that takes no pixels any more meanwhile."""
+        if canvas.cell is not None:
+            text = self._picture(structs.replace(canvas, cell=None))
+            self._last_text = text if isinstance(text, str) else ""
+        return self._picture(canvas)
+
+    def _picture(self, canvas: Canvas) -> str | PixelPicture:
         """What there is to see now; whatever goes wrong with that is a note, and the numbers go on."""
         if self._drawn == "nothing":
             return ""
@@ -218,11 +232,15 @@ class Player:
             return ""
 
 
-def _text_of(env: gymnasium.Env[Any, Any], drawn: Drawn, canvas: Canvas) -> str:
+def _in_a_terminal(env: gymnasium.Env[Any, Any], drawn: Drawn, canvas: Canvas) -> str | PixelPicture:
     if drawn == "state":
         return picture_of_state(env.unwrapped, canvas.columns, canvas.lines)
     said = rendered(env)
-    return said if isinstance(said, str) else half_blocks(said, canvas)
+    if isinstance(said, str):
+        return said
+    if canvas.cell is not None and len((pixels := pixels_of(said, canvas)).png) <= MOST_PNG_BYTES:
+        return pixels
+    return half_blocks(said, canvas)
 
 
 def rendered(env: gymnasium.Env[Any, Any]) -> str | Frame:
@@ -250,8 +268,8 @@ class _SeenBeforeReset(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
-        self.before_reset: Callable[[], str] = str
-        self.picture: str | None = None
+        self.before_reset: Callable[[], str | PixelPicture] = str
+        self.picture: str | PixelPicture | None = None
         self.reward = 0.0
         self._ended = False
         self._counted = 0

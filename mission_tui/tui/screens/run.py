@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widgets._toast import Toast
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import RETURN
@@ -85,6 +86,10 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         """Nobody watches any more."""
         self._player.close()
 
+    def on_screen_suspend(self) -> None:
+        """Something lies over it."""
+        self._player.cover()
+
     def on_screen_resume(self) -> None:
         """What lay over it is gone."""
         self._player.feed.uncovered()
@@ -93,7 +98,11 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         """Nothing is played behind a sheet: there every changed cell has the whole screen painted again."""
         if self._tab != "watch" or not still_open(self) or self.app.screen is not self:
             return None
-        return self.query_one(Player).canvas(self._app_context.picture_colours())
+        context, player = self._app_context, self.query_one(Player)
+        cell = context.picture_cell() if context.watch_pixels == "auto" else None
+        if cell is not None and any(toast.region.overlaps(player.region) for toast in self.query(Toast)):
+            cell = None  # pixels would lie over the toast
+        return player.canvas(context.picture_colours(), cell)
 
     def chosen(self) -> RunView:
         """The run of this screen."""

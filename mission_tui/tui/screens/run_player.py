@@ -23,7 +23,9 @@ from mission_tui.tui.state.run_data import RunData
 from mission_tui.tui.widgets.choices import Choice
 from mission_tui.tui.widgets.player import Player
 
-PlayAct = Literal["hold", "step", "faster", "slower", "next", "seed", "reel", "older", "newer", "oldest", "newest"]
+PlayAct = Literal[
+    "hold", "step", "faster", "slower", "next", "seed", "reel", "pixels", "older", "newer", "oldest", "newest"
+]
 _TOP_SEED = 2**32 - 1
 
 
@@ -53,6 +55,11 @@ class RunPlayer:
     def close(self) -> None:
         """The tab is left."""
         self.feed.close()
+        self.cover()
+
+    def cover(self) -> None:
+        """Something lies over the tab: pixels would lie over that."""
+        self._app_context.show_picture(None)
 
     def act(self, what: PlayAct) -> None:
         """Carry out a key of the tab."""
@@ -74,10 +81,24 @@ class RunPlayer:
                 feed.next_episode()
             case "seed":
                 self._app_context.carry_out(self._type_seed())
+            case "pixels":
+                self._turn_pixels()
             case "reel":
                 self._app_context.carry_out(self._choose_reel())
             case _:
                 self._slide(what)
+
+    def _turn_pixels(self) -> None:
+        context = self._app_context
+        if context.watch_pixels == "off":
+            context.watch_pixels = "auto"
+            here = context.picture_cell() is not None
+            context.toast("in pixels" if here else "in pixels where the terminal and its line allow that: not here")
+        else:
+            context.watch_pixels = "off"
+            context.toast("in characters and half blocks")
+        self.feed.wake()
+        self._draw()
 
     def _slide(self, what: PlayAct) -> None:
         names = [row.name for row in self._checkpoints()]
@@ -170,7 +191,9 @@ class RunPlayer:
                 state = "held after 30 min without a key: Space"
         history = None if self._data is None else self._data.history.get(RETURN)
         frame = None if self._against else feed.frame
-        self._widget().update(Shown(frame, feed.checkpoint, self._checkpoints(), history, state, said, alarming))
+        widget = self._widget()
+        widget.update(Shown(frame, feed.checkpoint, self._checkpoints(), history, state, said, alarming))
+        self._app_context.show_picture(widget.placed(feed.canvas()))
 
 
 def _whose(judged: Mapping[str, Any]) -> str:

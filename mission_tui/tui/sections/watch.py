@@ -72,6 +72,8 @@ def watch_lines(shown: Shown, width: int, height: int) -> list[Strip]:
 
 def picture_strips(frame: PlayedFrame, columns: int, lines: int) -> list[Strip]:
     """`lines` strips: the picture in the middle, or why there is none."""
+    if frame.pixels is not None:
+        return [line([], columns)] * lines
     if not frame.picture:
         rows = [line([(text, colours.QUIET)], columns) for text in wrap(frame.note or "no picture", columns)]
         return (rows + [line([], columns)] * lines)[:lines]

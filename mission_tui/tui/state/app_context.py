@@ -28,6 +28,7 @@ from mission_tui.tui.state.news import CriticalFindings, ReturnNotice
 from mission_tui.tui.state.preferences import ChartSettings, Preferences, Shares
 from mission_tui.tui.state.presets import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
 from mission_tui.tui.state.timeline import Zoom
+from mission_tui.tui.terminal.kitty import Placed
 
 if TYPE_CHECKING:
     from mission_tui.tui.state.launch_draft import Draft
@@ -101,6 +102,14 @@ class HostApp(App[int], inherit_bindings=False):
         """The colours that a picture of pixels may have in this terminal."""
         raise NotImplementedError
 
+    def picture_cell(self) -> tuple[int, int] | None:
+        """The pixels of a cell where the terminal shows pictures of pixels and the line carries them."""
+        raise NotImplementedError
+
+    def show_picture(self, placed: Placed | None) -> None:
+        """Show a picture of pixels over cells of the screen, or none."""
+        raise NotImplementedError
+
     def leave_for(self, root: str, replay_t: float | None = None) -> None:
         """Leave, to be followed by the screen of another runs root, or by what it showed at `replay_t`."""
         raise NotImplementedError
@@ -155,10 +164,12 @@ class AppContext:
         )
         self.shares = Shares(preferences.shares)
         self.machine_sort, self.log_folds = preferences.machine_sort, preferences.log_folds
+        self.watch_pixels = preferences.watch_pixels
         self.undo_stack: list[UndoableAction] = []
         self.kept_form: tuple[str, Draft] | None = None
         self.replay_seek = ReplaySeek(self)
         self.line_load, self.picture_colours = app.line_load, app.picture_colours
+        self.picture_cell, self.show_picture = app.picture_cell, app.show_picture
         self.first_answer = asyncio.Event()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -42,7 +42,9 @@ PACES = (
 )
 USUAL_PACE = 3
 LINE_BYTES_S = 60_000
-"""What frames may take of the terminal's line."""
+"""What the screen may take of the terminal's line while it shows frames."""
+_AIMED_BYTES_S = 0.9 * LINE_BYTES_S
+"""What is aimed at: what a frame costs is known only after the next one was asked for."""
 _FEWER_COLOURS_BYTES = LINE_BYTES_S / 4
 """Pictures in all colours that cost more than this would come less than four times a second: 256 are enough then."""
 _DEAR_FRAMES = 3
@@ -97,7 +99,7 @@ class PlayerFeed:
         self._due = self._touched = 0.0
         self._used_s, self._written = time.process_time(), client.line_load()[0]
         self._drawn_for: Canvas | None = None
-        self._dear = 0
+        self._dear = self._dear_pixels = 0
 
     @property
     def pace(self) -> Pace:
@@ -166,7 +168,7 @@ class PlayerFeed:
 
     def wake(self) -> None:
         """The picture may be of another size now, or be seen again."""
-        canvas = self._canvas()
+        canvas = self.canvas()
         if self.open and canvas is not None and canvas != self._drawn_for:
             self._wake.set()
 
@@ -174,9 +176,11 @@ class PlayerFeed:
         """What lay over it is gone."""
         self._wake.set()
 
-    def _canvas(self) -> Canvas | None:
-        """The room for a picture, in as many colours as the line carries."""
+    def canvas(self) -> Canvas | None:
+        """The room for a picture, in pixels, or in as many colours as the line carries."""
         room = self._room()
+        if room is not None and room.cell is not None and self._dear_pixels >= _DEAR_FRAMES:
+            room = structs.replace(room, cell=None)
         if room is None or room.colours != "full" or self._dear < _DEAR_FRAMES:
             return room
         return structs.replace(room, colours="256")
@@ -214,7 +218,7 @@ class PlayerFeed:
 
     def _order(self) -> PlayOrder | None:
         """What is to be asked for now; None while nothing is due."""
-        canvas = self._canvas()
+        canvas = self.canvas()
         if canvas is None:
             return None
         if (wish := self._wish) is not None:
@@ -231,7 +235,7 @@ class PlayerFeed:
         return PlayOrder(canvas=canvas, steps=self.pace.steps)
 
     def _rest_s(self) -> float | None:
-        if self.held or self._canvas() is None:
+        if self.held or self.canvas() is None:
             return None
         return max(0.001, self._due - asyncio.get_running_loop().time())
 
@@ -257,8 +261,10 @@ class PlayerFeed:
             _, rest_s = self._client.line_load()
         busy_s = min(_MOST_REST_S, _IDLE_SHARE * (used_s - self._used_s))
         cost_bytes = max(0, written - self._written)
-        if order.canvas.colours == "full":
+        if reply.frame.pixels is not None:
+            self._dear_pixels = self._dear_pixels + 1 if cost_bytes > _FEWER_COLOURS_BYTES else 0
+        elif order.canvas.colours == "full":
             self._dear = self._dear + 1 if cost_bytes > _FEWER_COLOURS_BYTES else 0
         self._used_s, self._written = used_s, written
         seen_s = _SEEN_S if reply.frame.over else 0.0
-        self._due = began + max(1 / self.pace.fps, min(_LONGEST_S, cost_bytes / LINE_BYTES_S), busy_s, seen_s)
+        self._due = began + max(1 / self.pace.fps, min(_LONGEST_S, cost_bytes / _AIMED_BYTES_S), busy_s, seen_s)

@@ -28,6 +28,7 @@ GhostWord = Literal["best", "previous"]
 """Which finished run of the same task is drawn beside a run."""
 Over = Literal["timesteps", "updates", "run time", "clock"]
 OVERS: tuple[Over, ...] = get_args(Over)
+Pixels = Literal["auto", "off"]
 AxisScale = Literal["linear", "log", "symlog"]
 """As matplotlib calls them: a symmetric-logarithmic axis has zero and negative values too."""
 AXIS_SCALES: tuple[AxisScale, ...] = get_args(AxisScale)
@@ -40,7 +41,8 @@ class Preferences(msgspec.Struct, frozen=True):
     """Each default is how the screen comes. Sizes are shares, so that a terminal of another size is split alike.
 
     `panes` None lets the width decide; `strip_s` is how far back the strip goes (seconds); `chart_smoothing` the weight
-    of what was before, per update; `shares` are by the name of a split.
+    of what was before, per update; `shares` are by the name of a split. `watch_pixels` is whether a policy at play is
+    shown in pixels where the terminal and its line allow that.
     """
 
     panes: bool | None = None
@@ -54,6 +56,7 @@ class Preferences(msgspec.Struct, frozen=True):
     chart_smoothing: Share = 0.0
     chart_kept: Annotated[tuple[Word, ...], Meta(max_length=MOST_CURVES - 1)] = ()
     bell: bool = True
+    watch_pixels: Pixels = "auto"
     shares: dict[str, Share] = {}
 
 

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
+import termios
 import time
+from collections import deque
 from collections.abc import Callable
-from typing import IO, Any
+from functools import partial
+from typing import IO, Any, Literal
 
+from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import CursorPosition
 from textual.message import Message
 
+from mission_tui.tui.terminal.kitty import QUERY, AnswerParser, KittyPicture, shows_pictures
+
 _MARK = "\x1b[6n"
 """Asks where the cursor is, which every terminal answers in its turn. Textual asks for it nowhere else."""
 _FAREWELL_S = 0.5
+_Asker = Literal["flow", "pictures"]
+_USUAL_CELL = (8, 16)
+"""Pixels of a cell, where the terminal does not say them."""
 
 
 class MeteredDriver(LinuxDriver):
     """`given` are the characters written so far, `given_bytes` what they are on the line. `taken` is called, in the
     writing thread, when all of them are out of this process; `answered`, in the reading thread, when a mark has come to
-    the terminal.
+    the terminal. `picture` is the one of pixels, in a terminal that shows them.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -27,6 +38,9 @@ class MeteredDriver(LinuxDriver):
         self.given = self.given_bytes = 0
         self.taken: Callable[[], None] = _nothing
         self.answered: Callable[[], None] = _nothing
+        self.picture = KittyPicture()
+        self._pictures: bool | None = None
+        self._asked: deque[_Asker] = deque()
         self._marks = self._answers = 0
         assert self._file is not None
         self._tap = _Tap(self._file, self)
@@ -50,16 +64,54 @@ class MeteredDriver(LinuxDriver):
         self.given_bytes += len(data) if data.isascii() else len(data.encode("utf-8", "replace"))
         super().write(data)
 
-    def mark(self) -> None:
+    def mark(self, asker: _Asker = "flow") -> None:
         """Have the terminal answer once it has come so far."""
         self._marks += 1
+        self._asked.append(asker)
         self.write(_MARK)
+
+    def ask_for_pictures(self) -> None:
+        """Ask the terminal whether it shows pictures of pixels. The mark after the question is answered by any: one
+        that has not said yes by then does not.
+        """
+        if self._pictures is None and "pictures" not in self._asked:
+            self.write(QUERY)
+            self.mark("pictures")
+
+    @property
+    def shows_pictures(self) -> bool:
+        """Whether the terminal has said that it shows pictures of pixels."""
+        return bool(self._pictures)
+
+    def cell(self) -> tuple[int, int]:
+        """The pixels of a cell, across and down."""
+        try:
+            lines, columns, width, height = struct.unpack("4H", fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, b"\0" * 8))
+        except OSError:
+            return _USUAL_CELL
+        across, down = (width // columns, height // lines) if columns and lines else (0, 0)
+        return (across, down) if 0 < across <= 100 and 0 < down <= 100 else _USUAL_CELL
+
+    def run_input_thread(self) -> None:
+        """Read keys, without what the terminal answers about pictures."""
+        # Textual makes its parser by this name, in this thread.
+        parser = partial(AnswerParser, expects=lambda: "pictures" in self._asked, answered=self._said)
+        setattr(linux_driver, "XTermParser", parser)  # noqa: B010 - a class is expected there
+        super().run_input_thread()
+
+    def _said(self, answer: str) -> None:
+        if shows_pictures(answer):
+            self._pictures = True
 
     def process_message(self, message: Message) -> None:
         """Everything that was read goes to the application, but for the answers to marks."""
         if isinstance(message, CursorPosition):
             self._answers += 1
-            self.answered()
+            asker = self._asked.popleft() if self._asked else "flow"
+            if asker == "flow":
+                self.answered()
+            else:
+                self._pictures = bool(self._pictures)
         else:
             super().process_message(message)
 
@@ -83,7 +135,11 @@ class MeteredDriver(LinuxDriver):
             return False
 
     def stop_application_mode(self) -> None:
-        """Give the terminal back. An answer on its way would be typed into the shell, so it is waited for."""
+        """Give the terminal back, without our picture. An answer on its way would be typed into the shell, so it is
+        waited for.
+        """
+        if gone := self.picture.take_away():
+            self.write(gone)
         deadline = time.monotonic() + _FAREWELL_S
         while 0 < self._answers < self._marks and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -17,6 +17,7 @@ from typing import Any
 from textual.app import App
 
 from mission_tui.tui.terminal.driver import MeteredDriver
+from mission_tui.tui.terminal.kitty import Placed
 
 _LOOK_S = 0.25
 _LEAST, _FIRST, _MOST = 2 << 10, 8 << 10, 64 << 10
@@ -31,6 +32,8 @@ _TRIES, _MORE_TRIES = 4, 30
 """Marks without an answer after which no more are written, to a terminal that never answered and to one that did."""
 _TRIPS = 20
 _MOST_REST_S = 5.0
+_AGAIN_S = 60.0
+"""For so long after the line was slow there are no pictures of pixels."""
 
 
 class Flow:
@@ -50,6 +53,7 @@ class Flow:
         self._behind = False
         self._holding = False
         self._missed = False
+        self._slow_t = float("-inf")
 
     def start(self) -> None:
         """Begin to listen to the terminal, from within the application."""
@@ -81,6 +85,8 @@ class Flow:
     def drew(self) -> None:
         """A picture was handed over; with another one waiting before it, or enough on the way, there is no next."""
         driver, now = self._driver, self._clock()
+        if driver is not None and (news := driver.picture.news):
+            driver.write(news)
         if driver is None or driver.given == self._counted:
             return
         self._window.wrote(driver.given - self._counted)
@@ -92,6 +98,32 @@ class Flow:
             self._holding = True
             self._app._begin_batch()
             self._poll()
+
+    def show_picture(self, placed: Placed | None) -> None:
+        """Show this picture of pixels over the cells, or none; once the terminal takes it, if it is behind."""
+        if self._driver is not None:
+            self._driver.picture.wanted = placed
+            if placed is None:
+                self.take_picture_away()
+            elif not self.holds(None):
+                self.drew()
+
+    def take_picture_away(self) -> None:
+        """At once; it comes again with what is drawn next if it is still wanted."""
+        if self._driver is not None and (gone := self._driver.picture.take_away()):
+            self._driver.write(gone)
+
+    def picture_cell(self) -> tuple[int, int] | None:
+        """The pixels of a cell where the terminal has said that it shows pictures of pixels, which the first call asks,
+        and where the line was not slow lately.
+        """
+        if self._driver is None:
+            return None
+        if self._window.slow:
+            self._slow_t = self._clock()
+        self._driver.ask_for_pictures()
+        quick = self._clock() - self._slow_t > _AGAIN_S
+        return self._driver.cell() if quick and self._driver.shows_pictures else None
 
     def _answered(self) -> None:
         self._window.answered(self._clock())
@@ -144,7 +176,7 @@ class WriteWindow:
             return False
         size, t = self._newest
         more = self._written - size
-        return more > 0 and (more >= self.window // 2 or now - t >= _MARK_S or (self._slow and not self._marks))
+        return more > 0 and (more >= self.window // 2 or now - t >= _MARK_S or (self.slow and not self._marks))
 
     def marked(self, now: float) -> None:
         """A mark was written."""
@@ -174,12 +206,12 @@ class WriteWindow:
         """How long a picture that nobody asked for has to wait yet; nothing where the line keeps up."""
         if self.full(now):
             return _QUICK_S
-        if self._trips and self._marks and (self._slow or now - self._marks[0][1] > min(self._trips) + _LATE_S):
+        if self._trips and self._marks and (self.slow or now - self._marks[0][1] > min(self._trips) + _LATE_S):
             return _QUICK_S
         return max(0.0, self._rest_until - now)
 
     @property
-    def _slow(self) -> bool:
+    def slow(self) -> bool:
         """Pictures that nobody asked for then go one at a time."""
         return self.window < _FIRST
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mission_tui.fleet.views.played_frame import Canvas, Colours
 from mission_tui.tui.sections.watch import Shown, picture_room, watch_lines
+from mission_tui.tui.terminal.kitty import Placed
 from mission_tui.tui.widgets.lines import Lines
 
 _LEAST_COLUMNS, _LEAST_LINES = 12, 4
@@ -17,14 +18,23 @@ class Player(Lines):
         super().__init__(id="player")
         self._shown: Shown | None = None
 
-    def canvas(self, colours: Colours) -> Canvas | None:
+    def canvas(self, colours: Colours, cell: tuple[int, int] | None = None) -> Canvas | None:
         """The room for pictures; None before there is a layout. Where it is too small for one, a cell."""
         if not self.display or self.size.width == 0:
             return None
         columns, lines = picture_room(self.size.width, self.size.height)
         if columns < _LEAST_COLUMNS or lines < _LEAST_LINES:
             return _NUMBERS_ONLY
-        return Canvas(columns=min(columns, 1000), lines=min(lines, 1000), colours=colours)
+        return Canvas(columns=min(columns, 1000), lines=min(lines, 1000), colours=colours, cell=cell)
+
+    def placed(self, canvas: Canvas | None) -> Placed | None:
+        """Where on the screen the pixels of the newest frame belong, of a canvas that takes some."""
+        frame = None if self._shown is None else self._shown.frame
+        if frame is None or frame.pixels is None or canvas is None or canvas.cell is None:
+            return None
+        columns, lines = canvas.fitting(frame.pixels.width, frame.pixels.height)
+        x, y = self.region.x + 1 + (canvas.columns - columns) // 2, self.region.y + (canvas.lines - lines) // 2
+        return Placed(frame.pixels.png, x, y, columns, lines)
 
     def update(self, shown: Shown) -> None:
         """Draw `shown`."""

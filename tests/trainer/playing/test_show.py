@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -11,10 +12,10 @@ import numpy as np
 import pytest
 
 from mission_tui.envs import mission_files
-from mission_tui.fleet.views.played_frame import Canvas
+from mission_tui.fleet.views.played_frame import Canvas, is_sound
 from mission_tui.records.runs.code_files import write_rules
 from mission_tui.trainer.playing import show
-from mission_tui.trainer.playing.show import half_blocks
+from mission_tui.trainer.playing.show import half_blocks, pixels_of
 from tests.trainer.harness import PROBES
 from tests.trainer.playing.test_evaluate import BRIEF, evaluated, trained
 
@@ -71,6 +72,21 @@ def test_an_environment_that_draws_nothing_is_refused_by_its_modes(
     assert code == 78
     sentence = "'Walk-v0' draws neither text (ansi) nor frames (rgb_array): its render modes are none"
     assert lines[-1]["error"] == sentence
+
+
+@pytest.mark.parametrize("colours", [3, 4000])
+def test_a_frame_is_a_png_that_others_read(colours: int) -> None:
+    """Few colours as places in a palette, which is small; many as they are. It is made smaller, never larger."""
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed: pip install -e '.[film]'")
+    chance = np.random.default_rng(1)
+    palette = chance.integers(0, 256, (colours, 3)).astype(np.uint8)
+    frame = palette[chance.integers(0, colours, (40, 60))]
+    made = pixels_of(frame, Canvas(columns=60, lines=30, cell=(10, 20)))
+    assert ((made.width, made.height), is_sound(made)) == ((60, 40), True)
+    read = np.asarray(image.open(io.BytesIO(made.png)).convert("RGB"))
+    np.testing.assert_array_equal(read, frame)
+    small = pixels_of(frame, Canvas(columns=3, lines=30, cell=(10, 20)))
+    assert image.open(io.BytesIO(small.png)).size == (small.width, small.height) == (30, 20)
 
 
 def test_pixels_become_half_blocks() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 import torch as th
+from msgspec import structs
 from stable_baselines3.common.distributions import (
     BernoulliDistribution,
     CategoricalDistribution,
@@ -23,7 +24,7 @@ from stable_baselines3.common.distributions import (
 
 from mission_tui.envs import mission_files
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.views.played_frame import Canvas, PlayedFrame, PlayOrder
+from mission_tui.fleet.views.played_frame import Canvas, PlayedFrame, PlayOrder, is_sound
 from mission_tui.records.runs.code_files import write_rules
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.playing.watch import FIRST_SEED, Player, heads_of
@@ -130,6 +131,26 @@ def test_what_cannot_be_drawn_is_a_sentence_and_plays_on(tmp_path: Path) -> None
     assert {(frame.drawn, frame.picture) for frame in frames} == {("nothing", "")}
     assert "'Walk-v0' draws neither text (ansi) nor frames (rgb_array)" in frames[0].note
     assert [frame.step for frame in frames] == [0, 1, 2]
+    player.close()
+
+
+@pytest.mark.slow
+def test_pixels_are_for_a_terminal_that_takes_them(tmp_path: Path) -> None:
+    """In place of the text, also of the end of an episode, which a terminal that takes none any more has as text."""
+    drawing = {"id": "Talkative-v0", "imports": ["tests.trainer.worker_envs"]}
+    run_dir, name = trained(tmp_path / "run", env=drawing, run=BRIEF)
+    player = Player(run_dir, name)
+    cells = structs.replace(ROOM, cell=(10, 20))
+    over = first = player.play(PlayOrder(canvas=cells, steps=0))
+    while not over.over:
+        over = player.play(PlayOrder(canvas=cells, steps=100))
+    for frame in (first, over):
+        assert (frame.drawn, frame.picture, frame.pixels is not None) == ("pixels", "", True)
+        assert frame.pixels is not None
+        assert is_sound(frame.pixels)
+    again = player.play(PlayOrder(canvas=ROOM, steps=0))
+    assert (again.over, again.pixels, len(again.picture) > 0) == (True, None, True)
+    assert player.play(STEP).pixels is None
     player.close()
 
 

@@ -1,0 +1,144 @@
+"""Pictures of pixels in the terminal, by kitty's graphics protocol: what is asked, sent and taken away.
+
+A terminal that has the protocol answers the question; nothing is guessed. What is sent goes through the screen's own
+driver, so that its bytes count and keys go before it. https://sw.kovidgoyal.net/kitty/graphics-protocol/
+"""
+
+from __future__ import annotations
+
+from base64 import standard_b64encode
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
+
+from msgspec import Struct
+from textual._xterm_parser import XTermParser
+from textual.message import Message
+
+_QUESTION = 31
+QUERY = f"\x1b_Gi={_QUESTION},s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"
+"""Whether a picture of one pixel could be shown; what does not know it ignores it whole."""
+_BEGIN, _END = "\x1b_G", "\x1b\\"
+_LONGEST = 200
+"""An answer is shorter; what is longer is none."""
+_PRESSED_S, _LOST_S = 0.05, 1.0
+"""After so long an Esc is one, and an answer that was begun does not end any more."""
+_IDS = (4711, 4712)
+"""A new picture is placed before the old one goes, so that nothing flickers."""
+_CHUNK = 4096
+_SPLITTERS = ("TMUX", "STY", "ZELLIJ")
+"""Set by programs that share a terminal: they would take the question for a title, and show no pictures."""
+
+
+def may_ask(environ: Mapping[str, str]) -> bool:
+    """Whether the question is understood or ignored: the Linux console prints it, tmux takes it for a title."""
+    term = environ.get("TERM", "")
+    shared = any(environ.get(name) for name in _SPLITTERS) or term.startswith(("tmux", "screen"))
+    return not shared and term not in ("", "dumb", "linux")
+
+
+class Placed(Struct, frozen=True):
+    """A PNG file over so many cells, its upper left one in column `x` of line `y`, from 0."""
+
+    png: bytes
+    x: int
+    y: int
+    columns: int
+    lines: int
+
+
+class KittyPicture:
+    """The one picture of a screen. `wanted` is what ought to be there; `news` what has to be written for that."""
+
+    def __init__(self) -> None:
+        self.wanted: Placed | None = None
+        self._there: Placed | None = None
+        self._at = 0
+
+    @property
+    def news(self) -> str:
+        """The sequences that make it so; whoever asks writes them."""
+        before, self._there = self._there, self.wanted
+        if before == self.wanted:
+            return ""
+        gone = "" if before is None else _removal(_IDS[self._at])
+        if self.wanted is None:
+            return gone
+        self._at = 1 - self._at
+        return "".join(_placing(self.wanted, _IDS[self._at])) + gone
+
+    def take_away(self) -> str:
+        """The sequence that leaves nothing of it in the terminal; it comes again with the next news."""
+        there, self._there = self._there, None
+        return "" if there is None else _removal(_IDS[self._at])
+
+
+def _placing(picture: Placed, number: int) -> Iterable[str]:
+    """The cursor stays where it was; nothing is answered, not even an error."""
+    data = standard_b64encode(picture.png).decode("ascii")
+    chunks = [data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK)]
+    yield f"\x1b7\x1b[{picture.y + 1};{picture.x + 1}H"
+    keys = f"a=T,f=100,i={number},p=1,q=2,C=1,c={picture.columns},r={picture.lines},"
+    for at, chunk in enumerate(chunks):
+        yield f"{_BEGIN}{keys if at == 0 else ''}m={int(at < len(chunks) - 1)};{chunk}{_END}"
+    yield "\x1b8"
+
+
+def _removal(number: int) -> str:
+    return f"{_BEGIN}a=d,d=I,i={number},q=2{_END}"
+
+
+class AnswerParser(XTermParser):
+    """Textual's (8.2.8) parser of what a terminal sends, without the answers to `QUERY`, which it would take for keys.
+
+    `answered` gets what they say. While one is expected an Esc at the end of what was read waits for what follows.
+    """
+
+    def __init__(self, debug: bool, expects: Callable[[], bool], answered: Callable[[str], None]) -> None:
+        super().__init__(debug)
+        self._expects, self._answered = expects, answered
+        self._held, self._held_t = "", 0.0
+
+    def feed(self, data: str) -> Iterable[Message]:
+        """Events of `data`; nothing at all is the end."""
+        if not data:
+            return super().feed(data)
+        text, self._held = self._held + data, ""
+        said = self._without_answers(text) if "\x1b" in text else text
+        return super().feed(said) if said else ()
+
+    def tick(self) -> Iterable[Message]:
+        """Called after each look for input: what looked like the beginning of an answer was a key, or is lost."""
+        late_s = _LOST_S if self._held.startswith(_BEGIN) else _PRESSED_S
+        if self._held and monotonic() - self._held_t > late_s:
+            held, self._held = self._held, ""
+            if late_s == _PRESSED_S:
+                yield from super().feed(held)
+        yield from super().tick()
+
+    def _without_answers(self, text: str) -> str:
+        kept = []
+        while True:
+            before, begin, rest = text.partition(_BEGIN)
+            kept.append(before)
+            if not begin:
+                break
+            answer, end, text = rest.partition(_END)
+            if end:
+                self._answered(answer)
+            elif len(rest) < _LONGEST:
+                self._held, self._held_t = begin + rest, monotonic()
+                return "".join(kept)
+            else:
+                text = rest
+        said = "".join(kept)
+        start = next((part for part in (_BEGIN[:2], _BEGIN[:1]) if said.endswith(part)), "")
+        if start and self._expects():
+            self._held, self._held_t = start, monotonic()
+            said = said.removesuffix(start)
+        return said
+
+
+def shows_pictures(answer: str) -> bool:
+    """Whether this answer to `QUERY` says so; another question's says nothing."""
+    keys, _, said = answer.partition(";")
+    return f"i={_QUESTION}" in keys.split(",") and said == "OK"

@@ -1,0 +1,170 @@
+"""Pictures of pixels in a terminal: asked for, told from keys, replaced, and taken away."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import select
+import signal
+from collections.abc import Callable
+
+import pytest
+from textual.events import Key
+from textual.message import Message
+
+from mission_tui.tui.terminal import kitty
+from mission_tui.tui.terminal.kitty import QUERY, AnswerParser, KittyPicture, Placed, may_ask, shows_pictures
+from tests.tui.played import Terminal, terminal
+from tests.waiting import until
+
+ANSWER = "\x1b_Gi=31;OK\x1b\\"
+MARK = b"\x1b[6n"
+PLACED, REMOVED = rb"\x1b_Ga=T,f=100,i=(\d+),", rb"\x1b_Ga=d,d=I,i=(\d+),"
+
+
+def keys_of(messages: list[Message]) -> list[str]:
+    return [message.key for message in messages if isinstance(message, Key)]
+
+
+TYPED = f"j{ANSWER}k"
+
+
+@pytest.mark.parametrize("at", range(1, len(TYPED)))
+def test_an_answer_between_keys_is_no_key_wherever_it_is_cut(at: int) -> None:
+    """What was pressed before and after it arrives as it was pressed, and nothing else does."""
+    said: list[str] = []
+    parser = AnswerParser(False, lambda: True, said.append)
+    found = [*parser.feed(TYPED[:at]), *parser.tick(), *parser.feed(TYPED[at:])]
+    assert (keys_of(found), [shows_pictures(it) for it in said]) == (["j", "k"], [True])
+
+
+def test_an_escape_that_nothing_follows_is_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for what may follow only while an answer is expected, and no longer than a moment."""
+    now = 0.0
+    monkeypatch.setattr(kitty, "monotonic", lambda: now)
+    monkeypatch.setattr("textual._parser.get_time", lambda: now)
+    for expecting in (True, False):
+        parser = AnswerParser(False, lambda: expecting, print)  # noqa: B023
+        found = [*parser.feed("\x1b"), *parser.tick()]
+        assert found == []
+        for _ in range(3):
+            now += 0.2
+            found += parser.tick()
+        assert keys_of(found) == ["escape"]
+
+
+def test_an_answer_that_never_ends_swallows_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is forgotten after a second, and what is too long was none."""
+    now = 0.0
+    monkeypatch.setattr(kitty, "monotonic", lambda: now)
+    parser = AnswerParser(False, lambda: True, print)
+    assert [*parser.feed("\x1b_Gi=31")] == []
+    now = 2.0
+    assert [*parser.tick()] == []
+    assert keys_of([*parser.feed("j")]) == ["j"]
+    assert len(keys_of([*parser.feed("\x1b_G" + "x" * 300)])) == 300
+
+
+def test_a_picture_is_replaced_and_taken_away() -> None:
+    """The next one is there before the last one goes; what stands already is not sent again."""
+    picture = KittyPicture()
+    assert picture.news == ""
+    picture.wanted = first = Placed(b"a" * 5000, 3, 1, 40, 12)
+    sent = picture.news
+    assert sent.startswith("\x1b7\x1b[2;4H\x1b_Ga=T,f=100,i=4712,p=1,q=2,C=1,c=40,r=12,m=1;")
+    chunks = re.findall(r"\x1b_G[^;]*;([^\x1b]*)\x1b\\", sent)
+    assert base64.b64decode("".join(chunks)) == first.png
+    assert [len(chunk) <= 4096 for chunk in chunks] == [True, True]
+    assert picture.news == ""
+    picture.wanted = Placed(b"b", 3, 1, 40, 12)
+    again = picture.news
+    assert again.index("a=T,f=100,i=4711") < again.index("a=d,d=I,i=4712")
+    assert "a=d,d=I,i=4711" in picture.take_away()
+    assert picture.take_away() == ""
+    assert "a=T" in picture.news
+    picture.wanted = None
+    assert "a=d" in picture.news
+
+
+@pytest.mark.parametrize(
+    ("environ", "asked"),
+    [
+        ({"TERM": "xterm-kitty"}, True),
+        ({"TERM": "xterm-256color"}, True),
+        ({"TERM": "linux"}, False),
+        ({"TERM": "tmux-256color"}, False),
+        ({"TERM": "screen"}, False),
+        ({"TERM": "xterm-256color", "TMUX": "/tmp/tmux-0/default,1,0"}, False),
+        ({"TERM": "xterm-256color", "STY": "1.pts"}, False),
+        ({}, False),
+    ],
+)
+def test_terminals_that_would_misread_the_question_are_not_asked(environ: dict[str, str], asked: bool) -> None:
+    """The Linux console prints it; tmux and screen take it for a title."""
+    assert may_ask(environ) is asked
+
+
+def talking(played: Terminal, answer: bytes, done: Callable[[], bool], what: str) -> None:
+    """Read until it is done, and answer marks, and the question with `answer`, as a terminal does."""
+
+    def look() -> bool:
+        while select.select([played.master], [], [], 0.02)[0]:
+            before = len(played.output)
+            played.output += os.read(played.master, 1 << 16)
+            fresh = played.output[max(0, before - 30) :]
+            asked, at = fresh.find(QUERY.encode()), max(0, before - 30)
+            if asked >= 0 and at + asked + len(QUERY) > before:
+                os.write(played.master, answer)
+            for _ in range(played.output.count(MARK, max(0, before - 3))):
+                os.write(played.master, b"\x1b[1;1R")
+        return done()
+
+    until(look, 30.0, what)
+
+
+@pytest.mark.slow
+def test_a_terminal_that_says_so_gets_pixels_and_keeps_none() -> None:
+    """From its answer on, among keys; whatever lies over the tab, or ends it, takes the picture away."""
+    with terminal(rows=40, columns=120) as played:
+        played.read_until(b"heavy-3f9a")
+
+        def placed() -> list[bytes]:
+            return re.findall(PLACED, played.output)
+
+        def left() -> int:
+            return len(placed()) - len(re.findall(REMOVED, played.output))
+
+        os.write(played.master, b"w")
+        talking(played, ANSWER.encode(), lambda: len(placed()) > 3, "pictures")
+        assert b"o@" not in played.output
+        for key in (b"?", b"l"):
+            os.write(played.master, key)
+            talking(played, b"", lambda: left() == 0, f"gone after {key!r}")
+            os.write(played.master, b"\x1b" if key == b"?" else b"w")
+            many = len(placed())
+            talking(played, b"", lambda: len(placed()) > many + 2, "pictures again")  # noqa: B023
+        os.write(played.master, b"v")
+        talking(played, b"", lambda: left() == 0 and b"half blocks" in played.output, "turned off by v")
+        os.write(played.master, b"v")
+        many = len(placed())
+        talking(played, b"", lambda: len(placed()) > many + 1, "turned on again")
+        os.kill(played.process.pid, signal.SIGTSTP)
+        talking(played, b"", lambda: left() == 0 and b"\x1b[?1049l" in played.output, "gone while it is suspended")
+        many = len(placed())
+        os.kill(played.process.pid, signal.SIGCONT)
+        talking(played, b"", lambda: len(placed()) > many + 1, "pictures once it goes on")
+        os.write(played.master, b"q")
+        played.drain()
+        assert left() == 0
+        assert played.ended_within(10.0) == 0
+
+
+def test_a_terminal_that_is_silent_gets_characters() -> None:
+    """It answers marks, as every terminal does, and never says that it shows pictures."""
+    with terminal(rows=40, columns=120) as played:
+        played.read_until(b"heavy-3f9a")
+        os.write(played.master, b"w")
+        talking(played, b"", lambda: re.search(rb"o@", played.output) is not None, "characters")
+        assert played.output.count(QUERY.encode()) == 1
+        assert not re.search(PLACED, played.output)
