@@ -334,7 +334,7 @@ class Tuned(Reply, frozen=True, kw_only=True, tag="tuned"):
 
 
 class FleetTuned(Reply, frozen=True, kw_only=True, tag="fleet-tuned"):
-    """A `fleet.tuning.fleet_size.FleetSizeVerdict`, and the `MarginalGain` of each run that joined, in builtin
+    """A `fleet.tuning.tune_result.FleetSizeVerdict`, and the `MarginalGain` of each run that joined, in builtin
     values.
     """
 

@@ -18,13 +18,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from mission_tui.fleet.strips.cells import LEVELS, METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, merged
 from mission_tui.fleet.strips.phases import SpanHistory
-from mission_tui.fleet.strips.strip import Span
+from mission_tui.fleet.strips.strip import LEVELS, METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, Span, merged
 from mission_tui.plain_files import make_folder, names_in, open_to_append
-from mission_tui.records.files.atomic import write_all
+from mission_tui.records.files.atomic import storing, write_all
 from mission_tui.records.files.lines import encode_line
-from mission_tui.records.files.storage import storing
 from mission_tui.records.files.tail import read_all
 
 MOST_BYTES = 200_000_000

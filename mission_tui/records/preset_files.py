@@ -16,9 +16,8 @@ from mission_tui.fleet.specs.health_file import HealthFile, read_health
 from mission_tui.fleet.specs.preset_file import PresetFile, PresetOrigin, read_preset
 from mission_tui.fleet.text import clean
 from mission_tui.paths import preset_origin
-from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.files.atomic import storing, write_atomic
 from mission_tui.records.files.given_files import read_toml
-from mission_tui.records.files.storage import storing
 
 
 def find_presets(dirs: Sequence[Path]) -> tuple[dict[str, PresetFile], dict[str, MissionError]]:

@@ -33,7 +33,7 @@ from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET, prepare_s
 from mission_tui.ipc.telemetry_server import serve_telemetry
 from mission_tui.paths import STOPPED, socket_dir
 from mission_tui.plain_files import make_folder, open_fresh, open_to_lock
-from mission_tui.records.files.storage import storing
+from mission_tui.records.files.atomic import storing
 from mission_tui.records.root_checks import check_locks, check_private
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor.clock import Clock, TimeLimits, read_time_limits

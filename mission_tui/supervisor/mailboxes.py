@@ -26,7 +26,7 @@ from mission_tui.ipc.telemetry_messages import (
 )
 from mission_tui.plain_files import read_plain
 from mission_tui.records.files.append import AppendLog
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.runs.layout import AttemptDir
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.findings import CHECKPOINT, EVALUATION
 from mission_tui.fleet.events.provenance import diff_of
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.live_settings import LiveSettings

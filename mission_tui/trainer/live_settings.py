@@ -13,7 +13,7 @@ from stable_baselines3.common.utils import FloatSchedule
 from mission_tui.errors import MissionError
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.fleet.specs.live_settings import check_live, with_words
+from mission_tui.fleet.specs.preset import check_live, with_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.trainer.building.arguments import ppo_arguments

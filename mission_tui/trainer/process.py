@@ -1,7 +1,8 @@
-"""What a trainer's process asks of the machine: to come after the screen, few threads, which children it has, and that
-what it prints is no error on a full disk.
+"""What a trainer's process asks of the machine (to come after the screen, few threads, which children it has), and how
+the short processes are asked and answer: a spec on stdin, JSON lines on stdout.
 
-Its output is a file of the run directory, so there every `print` of anybody would raise.
+What a process prints is no error on a full disk: its output is a file of the run directory, so there every `print` of
+anybody would raise. On the stdout of a short process nothing but its answers comes, whatever an environment prints.
 """
 
 from __future__ import annotations
@@ -9,14 +10,20 @@ from __future__ import annotations
 import errno
 import gc
 import io
+import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
-from mission_tui.errors import EX_RESUMABLE, MissionError
+import msgspec
+
+from mission_tui.errors import EX_FAILED, EX_RESUMABLE, MissionError, PresetError, raised_by
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.forks import guard_forks, leave_fork
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
 _NICE = 5
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+Say = Callable[[dict[str, Any]], None]
 
 
 def lower_priority(*, own_session: bool) -> None:
@@ -133,3 +142,51 @@ def outlive_full_disk() -> None:
             raw = _Output(stream.fileno(), "wb", closefd=False)
             text = io.TextIOWrapper(raw, stream.encoding, stream.errors, write_through=True)
             setattr(sys, name, text)
+
+
+def answer(work: Callable[[Say], None]) -> int:
+    """Run `work` with a function that says one JSON line; returns the exit code.
+
+    A failure is said as ``{"error": sentence, "exit_code": n}``. Prints of foreign code go to stderr meanwhile.
+    """
+    with _private_stdout() as answers:
+
+        def say(message: dict[str, Any]) -> None:
+            answers.write(json.dumps(message) + "\n")
+            answers.flush()
+
+        guard_forks()
+        try:
+            work(say)
+            leave_fork()
+        except MissionError as error:
+            leave_fork(error)
+            say({"error": str(error), "exit_code": error.exit_code})
+            return error.exit_code
+        except Exception as error:  # noqa: BLE001 - the edge of the process
+            leave_fork(error)
+            traceback.print_exception(error, file=sys.stderr)
+            say({"error": raised_by(error), "exit_code": EX_FAILED})
+            return EX_FAILED
+    return 0
+
+
+def asked_spec(raw: bytes) -> Spec:
+    """The spec that came on stdin. Raises `PresetError`."""
+    try:
+        return msgspec.json.decode(raw, type=Spec)
+    except msgspec.DecodeError as error:
+        raise PresetError(f"the spec on stdin cannot be used: {error}") from error
+
+
+@contextmanager
+def _private_stdout() -> Iterator[TextIO]:
+    """The real stdout for us alone, while descriptor 1 leads to stderr."""
+    sys.stdout.flush()
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)
+        try:
+            yield answers
+        finally:
+            sys.stdout.flush()
+            os.dup2(answers.fileno(), 1)

@@ -41,7 +41,7 @@ from mission_tui.ipc.telemetry_messages import (
     TrainerDutyFailed,
 )
 from mission_tui.records.files.append import AppendLog
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest
 from mission_tui.trainer.env_ids import Registration

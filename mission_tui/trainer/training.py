@@ -16,8 +16,7 @@ from mission_tui.fleet.events.findings import CHECKPOINT, EVALUATION
 from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.files.atomic import write_atomic, write_json
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.callbacks import build_callbacks
 from mission_tui.trainer.building.effective import effective_toml, loaded_modules, versions

@@ -35,7 +35,7 @@ from mission_tui.fleet.events.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.fleet.specs.live_settings import with_words
+from mission_tui.fleet.specs.preset import with_words
 from mission_tui.fleet.specs.spec import rollout_size
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TelemetryMessage, TrainerHello
 from mission_tui.keeper.files import exit_record, write_json

@@ -7,8 +7,8 @@ from msgspec import structs
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.specs.spec import Schedule
-from mission_tui.present import remedies
-from mission_tui.present.remedies import proof, setting_changes
+from mission_tui.present import run_settings
+from mission_tui.present.run_settings import proof, setting_changes
 from tests.tui.fake_client import a_spec
 
 SPEC = a_spec()
@@ -42,8 +42,8 @@ def test_advice_says_how_often_it_helped_where_enough_trainings_followed_it(monk
     """By the rule and the first setting; nothing is said of two, or of advice that has no setting."""
     finding = Finding("x", "kl-persistent", "warning", 1, 2, "", "", "halve it", ("ppo.learning_rate=0.001",))
     key = ("kl-persistent", "ppo.learning_rate")
-    monkeypatch.setattr(remedies, "FOLLOWED", {key: (7, 8)})
+    monkeypatch.setattr(run_settings, "FOLLOWED", {key: (7, 8)})
     assert proof(finding) == "this helped in 7 of 8 trainings that were made sick to measure it"
     assert proof(structs.replace(finding, advice_set=())) == ""
-    monkeypatch.setattr(remedies, "FOLLOWED", {key: (2, 2)})
+    monkeypatch.setattr(run_settings, "FOLLOWED", {key: (2, 2)})
     assert proof(finding) == ""

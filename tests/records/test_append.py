@@ -10,7 +10,7 @@ import pytest
 
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.records.files.append import BLOCK_BYTES, AppendLog
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.files.tail import read_all
 from tests.records.journal import paused, seqs, write_journal
 from tests.records.limits import file_size_limit

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import CheckpointError
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.runs.checkpoint import list_checkpoints, newest_verified, prune, save_checkpoint
 from mission_tui.records.runs.manifest import verify_checkpoint
 from tests.records.limits import file_size_limit

@@ -20,8 +20,7 @@ from mission_tui.plain_files import (
     remove_tree,
 )
 from mission_tui.records.files.append import AppendLog
-from mission_tui.records.files.atomic import write_json
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError, write_json
 from mission_tui.records.runs.trash import tree_bytes
 from tests.records.journal import paused
 

@@ -36,7 +36,7 @@ from mission_tui.fleet.events.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.events.outcome import Phase
-from mission_tui.fleet.specs.live_settings import with_words
+from mission_tui.fleet.specs.preset import with_words
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry

@@ -17,8 +17,7 @@ from mission_tui.cli.tables.runs import provenance_rows
 from mission_tui.fleet.compare import setting_words
 from mission_tui.fleet.events.findings import GRAVITY, Finding, stories, symptoms_of
 from mission_tui.present import numbers
-from mission_tui.present.remedies import proof, setting_changes
-from mission_tui.present.run_settings import settings
+from mission_tui.present.run_settings import proof, setting_changes, settings
 from mission_tui.present.run_state import asks_for_action
 
 if TYPE_CHECKING:

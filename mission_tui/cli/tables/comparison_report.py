@@ -24,8 +24,7 @@ from mission_tui.cli.tables.table import inert
 from mission_tui.errors import UsageError
 from mission_tui.fleet.text import clean
 from mission_tui.present.numbers import duration
-from mission_tui.records.files.atomic import write_atomic_group
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError, write_atomic_group
 
 if TYPE_CHECKING:
     from mission_tui.cli.tables.table import Table

@@ -81,7 +81,7 @@ def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> Non
         ]
         write_document(facts[0] if run is not None else {"runs": facts})
         return
-    from mission_tui.present.remedies import proof
+    from mission_tui.present.run_settings import proof
 
     table = Table(("run", "severity", "state", "updates", "finding", "cause", "advice"))
     for view, findings in judged:

@@ -173,8 +173,7 @@ def _say_what_to_type(facts: dict[str, Any]) -> None:
 
 def _write(unit: UnitFile, text: str) -> None:
     from mission_tui.plain_files import make_folder
-    from mission_tui.records.files.atomic import write_atomic
-    from mission_tui.records.files.storage import storing
+    from mission_tui.records.files.atomic import storing, write_atomic
 
     with storing(unit.path, "write"):
         unit.folder.mkdir(parents=True, exist_ok=True)

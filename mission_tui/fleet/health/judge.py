@@ -45,7 +45,7 @@ from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.health.usual_settings import usual_first
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.fleet.specs.live_settings import with_words
+from mission_tui.fleet.specs.preset import with_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.specs.thresholds import Limits
 

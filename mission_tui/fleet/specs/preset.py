@@ -4,30 +4,35 @@ A spec that leaves this module is complete and free of contradictions; every ref
 
 Later layers win, `kwargs` tables add up, and each field remembers who wrote it last. The tables always hold fitted
 values, so that only contradictions between fields are left to find.
+
+While a run trains a person may change what the next update reads anew: a change takes effect between two updates, so
+nothing that shapes the network, the rollout or the environments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 import msgspec
 from msgspec import inspect, structs
 
-from mission_tui.errors import UsageError
+from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.specs.assignment import Assignment, expand
 from mission_tui.fleet.specs.consistency import TRAINERS_OWN, violations
 from mission_tui.fleet.specs.health_file import HealthFile, layers_below, profile_of
 from mission_tui.fleet.specs.preset_file import PresetFile
 from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import TABLES, Place, field_of, fit, fit_table, merges, unknown_key
-from mission_tui.fleet.specs.spec import EnvSpec, Spec
+from mission_tui.fleet.specs.spec import LIVE_KEYS, EnvSpec, Spec
 
 Machine = tuple[Place, Mapping[str, Mapping[str, object]]]
 """The tables of a host profile that hold here, and where they stand."""
 _BUDGETS = ("total_timesteps", "duration_s")
 _DEEPEST_KEY = 10
+
+_SCHEDULED = ("ppo.learning_rate", "ppo.clip_range")
 
 
 def resolve(
@@ -265,3 +270,42 @@ def _with(current: object, path: Sequence[str], value: object) -> object:
     else:
         table[path[0]] = inner
     return table
+
+
+def check_live(spec: Spec, words: Sequence[str]) -> None:
+    """Raise `UsageError`, naming the nearest key that can, unless each of `words` is for a setting that can be changed
+    while a run of `spec` trains, and gives it one value.
+    """
+    runs = expand(words)
+    if len(runs) != 1 or not words:
+        raise UsageError("give at least one KEY=VALUE, with one value each, such as ppo.learning_rate=1e-4")
+    for assignment in runs[0]:
+        key = assignment.key
+        if key in LIVE_KEYS or key.rpartition(".")[0] in _SCHEDULED:
+            if key == "ppo.batch_size" and spec.run.compile:
+                raise UsageError(f"{key}: with run.compile every shape was compiled at the start; stop it, then resume")
+            continue
+        raise UsageError(f"{format_quantity(key)} {_why_not(key)}")
+
+
+def _why_not(key: str) -> str:
+    table, _, name = key.partition(".")
+    known = table in TABLES and name.split(".")[0] in {field.name for field in TABLES[table].fields}
+    if known:
+        return f"cannot be changed while a run trains: stop it, then resume --set {key}=...; these can: {_listed()}"
+    bare = {live.partition(".")[2]: live for live in LIVE_KEYS}
+    near = nearest(key, (*LIVE_KEYS, *bare))
+    for short, whole in bare.items():
+        near = near.replace(f"'{short}'", f"'{whole}'")
+    return f"is not a setting of a run{near or f'; these can be changed while it trains: {_listed()}'}"
+
+
+def _listed() -> str:
+    return ", ".join(LIVE_KEYS)
+
+
+def with_words(spec: Spec, changes: Iterable[Sequence[str]]) -> Spec:
+    """`spec` after each of `changes`, which are `--set` words, one after the other. Raises `MissionError`."""
+    for words in changes:
+        spec = change(spec, words)
+    return spec

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, structs
 
 from mission_tui.fleet.events.outcome import Phase
-from mission_tui.fleet.strips.cells import Cell, merged
-from mission_tui.fleet.strips.strip import GpuTrack, Lane, Span, Strip
+from mission_tui.fleet.strips.strip import Cell, GpuTrack, Lane, Span, Strip, merged
 
 LEAST_S = 5.0
 """Of watched time, before anything is said of it."""

@@ -18,8 +18,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from mission_tui.fleet.events.outcome import PHASES, Phase
-from mission_tui.fleet.strips.cells import WIDTHS
-from mission_tui.fleet.strips.strip import Span
+from mission_tui.fleet.strips.strip import WIDTHS, Span
 
 MOST_MARKS = 64
 """Marks that wait for a row: a script that reports phases may write none."""

@@ -18,9 +18,8 @@ import msgspec
 
 from mission_tui.errors import DamagedError
 from mission_tui.plain_files import open_fresh, open_plain, open_to_append
-from mission_tui.records.files.atomic import sync_folder, write_all, write_atomic
+from mission_tui.records.files.atomic import storing, sync_folder, write_all, write_atomic
 from mission_tui.records.files.lines import decode_line, encode_line
-from mission_tui.records.files.storage import storing
 
 BLOCK_BYTES = 1 << 16
 MOST_TAIL_BYTES = 1 << 28

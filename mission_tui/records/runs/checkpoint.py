@@ -17,8 +17,7 @@ from pathlib import Path
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.metrics import RETURN, MetricRecord, UpdateDone
 from mission_tui.plain_files import make_folder, names_in, read_plain, remove_tree
-from mission_tui.records.files.atomic import exchange, sync_folder, write_atomic
-from mission_tui.records.files.storage import storing
+from mission_tui.records.files.atomic import exchange, storing, sync_folder, write_atomic
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import (

@@ -19,8 +19,7 @@ from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.provenance import LoadedModules, Provenance
 from mission_tui.paths import sha256
 from mission_tui.plain_files import make_folder, names_in, read_plain
-from mission_tui.records.files.atomic import write_atomic
-from mission_tui.records.files.storage import StorageError, storing
+from mission_tui.records.files.atomic import StorageError, storing, write_atomic
 from mission_tui.records.runs.layout import AttemptDir, RunDir
 
 RECORD_BYTES = 1 << 20

@@ -14,7 +14,7 @@ from mission_tui.fleet.events.findings import Severity, stories
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.fleet.specs.live_settings import with_words
+from mission_tui.fleet.specs.preset import with_words
 from mission_tui.fleet.views.run import view_of
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all

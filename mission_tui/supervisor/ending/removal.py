@@ -16,7 +16,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import FleetEvent, RunCreated, RunRenamed
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.text import clean
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import KEPT_S, Trashed, move_to_trash, purge, trashed

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 import pynvml
 
-from mission_tui.fleet.strips.cells import CELL_S, Cell, merged
+from mission_tui.fleet.strips.strip import CELL_S, Cell, merged
 from mission_tui.gpu_driver import why_nobody_answers
 from mission_tui.supervisor.gpu.line import NO_INSTANCES, GpuSample, ProbeLine
 from mission_tui.supervisor.gpu.nvml import (

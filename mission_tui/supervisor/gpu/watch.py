@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, WINDOW_S, Cell, CellHistory, merged
+from mission_tui.fleet.strips.strip import METER_LEVELS, SLOW_LEVELS, WINDOW_S, Cell, CellHistory, merged
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import GpuMeters, Utilisation
 from mission_tui.gpu_driver import may_be_here

@@ -15,7 +15,7 @@ from statistics import median
 
 from mission_tui.control_groups import group_memory
 from mission_tui.fleet.capacity.machine import Machine
-from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, CellHistory
+from mission_tui.fleet.strips.strip import METER_LEVELS, SLOW_LEVELS, CellHistory
 from mission_tui.fleet.views.snapshot import HostMeters, OtherProgram
 
 _HISTORY = 60

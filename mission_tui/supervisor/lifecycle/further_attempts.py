@@ -21,14 +21,13 @@ from mission_tui.fleet.events.provenance import noted, sources_of
 from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Grade, ResumeVerdict, Terms
-from mission_tui.fleet.specs.live_settings import with_words
-from mission_tui.fleet.specs.preset import change, draft_change
+from mission_tui.fleet.specs.preset import change, draft_change, with_words
 from mission_tui.fleet.specs.spec import MISSION_GYM, RunSpec, Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.ipc.requests import Apply, Resume
 from mission_tui.plain_files import make_folder
-from mission_tui.records.files.storage import storing
+from mission_tui.records.files.atomic import storing
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint
 from mission_tui.records.runs.code_files import check_rules
 from mission_tui.records.runs.layout import RunDir

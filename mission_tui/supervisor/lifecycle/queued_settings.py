@@ -21,8 +21,7 @@ from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.files.atomic import write_atomic
-from mission_tui.records.files.storage import storing
+from mission_tui.records.files.atomic import storing, write_atomic
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.spec_file import spec_document
 from mission_tui.supervisor.launchers.caller import Caller, absolute_paths

@@ -14,7 +14,7 @@ from mission_tui.fleet.events.journal import RestartDue, RunParked
 from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.runs.checkpoint import newest_intact
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_reservations

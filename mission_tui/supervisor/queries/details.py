@@ -49,8 +49,8 @@ from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import AttemptView, AuditEntry, CheckpointView, DetailsReply
 from mission_tui.ipc.requests import GetDetails
 from mission_tui.plain_files import names_in, read_plain
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.files.given_files import read_toml
-from mission_tui.records.files.storage import StorageError
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import list_checkpoints
 from mission_tui.records.runs.code_files import read_provenance

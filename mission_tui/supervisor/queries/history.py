@@ -19,9 +19,8 @@ from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.history.run import setting_changes
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
-from mission_tui.fleet.strips.cells import Cell, CellHistory
 from mission_tui.fleet.strips.phases import PhaseHistory
-from mission_tui.fleet.strips.strip import GpuTrack, Lane, Strip
+from mission_tui.fleet.strips.strip import Cell, CellHistory, GpuTrack, Lane, Strip
 from mission_tui.ipc.replies import ComparisonReply, HistoryReply
 from mission_tui.ipc.requests import Compare, GetHistory, GetStrip
 from mission_tui.records.files.tail import read_all

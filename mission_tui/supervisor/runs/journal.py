@@ -18,7 +18,7 @@ from mission_tui import __version__
 from mission_tui.fleet.events.journal import FileDamaged, FleetEvent
 from mission_tui.fleet.text import clean
 from mission_tui.records.files.append import AppendLog
-from mission_tui.records.files.storage import Reserve, StorageError
+from mission_tui.records.files.atomic import Reserve, StorageError
 
 log = logging.getLogger(__name__)
 

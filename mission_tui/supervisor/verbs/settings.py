@@ -24,8 +24,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FleetEvent, HealthActed, PriorityAsked, SettingsAsked
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
-from mission_tui.fleet.specs.live_settings import check_live
-from mission_tui.fleet.specs.preset import draft_change
+from mission_tui.fleet.specs.preset import check_live, draft_change
 from mission_tui.fleet.specs.spec import LIVE_KEYS, Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply, Set

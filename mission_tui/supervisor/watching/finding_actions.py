@@ -18,7 +18,7 @@ from mission_tui.fleet.health import acts
 from mission_tui.fleet.health.after_change import AfterChange
 from mission_tui.fleet.views.snapshot import abilities_of
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.runs.checkpoint import list_checkpoints
 from mission_tui.records.runs.manifest import Manifest
 from mission_tui.supervisor.ending.ladder import stop_gracefully

@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeVar
 
-from mission_tui.fleet.strips.cells import Cell, CellHistory
 from mission_tui.fleet.strips.phases import PhaseHistory
-from mission_tui.fleet.strips.strip import Span
-from mission_tui.records.files.storage import StorageError
+from mission_tui.fleet.strips.strip import Cell, CellHistory, Span
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.meter_history import (
     TIERS,
     CellsRecord,

@@ -16,8 +16,8 @@ import msgspec
 from mission_tui.errors import MissionError, PresetError, raised_by
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Spec
 from mission_tui.trainer.env_ids import gym_id, make_env, native_refusal
-from mission_tui.trainer.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.named_classes import check_contrib, import_named
+from mission_tui.trainer.process import Say, answer, asked_spec
 
 _KNOWN = {
     "CartPole-v1": ("Box(4,)", "Discrete(2)"),

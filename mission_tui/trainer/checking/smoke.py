@@ -21,8 +21,7 @@ from mission_tui.fleet.specs.checking import CheckStep, Level
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.checking.preflight import import_all
 from mission_tui.trainer.foreign_python import outside, version_line
-from mission_tui.trainer.json_lines import Say, answer, asked_spec
-from mission_tui.trainer.process import cap_threads
+from mission_tui.trainer.process import Say, answer, asked_spec, cap_threads
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -23,8 +23,7 @@ from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import RowsWritten, TelemetryMessage, TrainerDutyFailed, TrainerHello
 from mission_tui.plain_files import open_folder, open_plain, open_to_append
-from mission_tui.records.files.atomic import write_atomic
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError, write_atomic
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.following.logs import FollowedLogs, OwnFiles

@@ -30,9 +30,8 @@ from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.effective import versions
 from mission_tui.trainer.building.model import build_scratch
 from mission_tui.trainer.foreign.zip_file import ForeignModel, confine, read_foreign
-from mission_tui.trainer.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.ppo import PPO
-from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.process import Say, answer, asked_spec, cap_threads, lower_priority
 from mission_tui.trainer.state.boundary import Boundary, Progress, capture
 from mission_tui.trainer.state.checkpoint import checkpoint_name, fill_checkpoint
 from mission_tui.trainer.state.model_state import copy_moments, copy_parameters, restore_normalizer

@@ -49,8 +49,7 @@ from mission_tui.records.sb3_run.folder import (
     updates_in_table,
 )
 from mission_tui.records.sb3_run.zip_file import settings_of_zip
-from mission_tui.trainer.json_lines import Say, answer, asked_spec
-from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.process import Say, answer, asked_spec, cap_threads, lower_priority
 
 if TYPE_CHECKING:
     from mission_tui.trainer.ppo import PPO

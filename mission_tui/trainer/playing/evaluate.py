@@ -36,9 +36,8 @@ from mission_tui.records.runs.spec_file import attempt_spec_file, read_attempt_s
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_scratch
 from mission_tui.trainer.env_ids import mission_rules
-from mission_tui.trainer.json_lines import Say, answer
 from mission_tui.trainer.ppo import PPO
-from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.state.checkpoint import RULES, Loaded, load_checkpoint
 from mission_tui.trainer.state.model_state import freeze_normalizer, put_parameters

@@ -29,7 +29,6 @@ from mission_tui.fleet.views.played_frame import Canvas, Drawn, PlayedFrame, Pla
 from mission_tui.process_name import call_process
 from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.json_lines import Say, answer
 from mission_tui.trainer.playing.film_pictures import (
     PACKAGES,
     Caption,
@@ -40,7 +39,7 @@ from mission_tui.trainer.playing.film_pictures import (
     encoded,
 )
 from mission_tui.trainer.playing.watch import Player, bound_memory, in_text, rendered
-from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env.build import EnvMaker
 

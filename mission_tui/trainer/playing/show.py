@@ -26,9 +26,8 @@ from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.fleet.views.played_frame import Canvas, PixelPicture
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import EnvError
-from mission_tui.trainer.json_lines import Say, answer
 from mission_tui.trainer.playing.evaluate import actor, subject
-from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env
 from mission_tui.trainer.vec_env.build import EnvMaker

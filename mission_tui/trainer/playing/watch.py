@@ -45,11 +45,10 @@ from mission_tui.fleet.views.played_frame import (
 )
 from mission_tui.process_name import call_process
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.json_lines import Say, answer
 from mission_tui.trainer.playing.evaluate import subject, trained_model
 from mission_tui.trainer.playing.show import Frame, half_blocks, pixels_of
 from mission_tui.trainer.ppo import PPO
-from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env
 from mission_tui.trainer.vec_env.build import EnvMaker

@@ -15,7 +15,7 @@ from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.present import numbers
-from mission_tui.present.remedies import proof, setting_changes
+from mission_tui.present.run_settings import proof, setting_changes
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import column_title

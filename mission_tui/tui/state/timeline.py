@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.outcome import Phase
-from mission_tui.fleet.strips.cells import WIDTHS, Cell
-from mission_tui.fleet.strips.strip import Lane, Span, StandState, Strip
+from mission_tui.fleet.strips.strip import WIDTHS, Cell, Lane, Span, StandState, Strip
 from mission_tui.ipc.replies import StripReply
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.tui.client import LatestQuery

@@ -17,8 +17,7 @@ from textual.strip import Strip
 
 from mission_tui.fleet.events.outcome import ALIVE, PHASES, Phase
 from mission_tui.fleet.strips.attribution import attribute, duty_sentence
-from mission_tui.fleet.strips.cells import Cell
-from mission_tui.fleet.strips.strip import Lane
+from mission_tui.fleet.strips.strip import Cell, Lane
 from mission_tui.fleet.strips.strip import Strip as MachineStrip
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.present import numbers

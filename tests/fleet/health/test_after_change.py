@@ -10,7 +10,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import MetricRecord, Resumed, SettingsChanged, TrainingStarted
 from mission_tui.fleet.health import HealthJudge, judge_of
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.fleet.specs.live_settings import with_words
+from mission_tui.fleet.specs.preset import with_words
 from tests.fleet.recorded import SPEC, update
 
 KILLED = (

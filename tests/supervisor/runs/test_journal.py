@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.events.journal import FleetEvent, KeeperLost
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.files.tail import read_all
 from mission_tui.supervisor.runs.journal import FleetJournal, RunJournal
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, Cell, CellHistory
-from mission_tui.fleet.strips.strip import Span, Strip
+from mission_tui.fleet.strips.strip import METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, Span, Strip
 from mission_tui.ipc.requests import GetStrip
-from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.meter_history import CellsRecord, Kept, MeterFiles, SpansRecord, restore_histories
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.launchers.local import LocalLauncher
