@@ -18,16 +18,7 @@ import msgspec
 
 from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
-from mission_tui.ipc.framing import (
-    REPLY_LINE_BYTES,
-    ConnectionLostError,
-    LineReader,
-    MalformedError,
-    TooLargeError,
-    WrongVersionError,
-    decode,
-    encode,
-)
+from mission_tui.ipc import framing
 from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
@@ -49,7 +40,7 @@ class Connection:
     def __init__(self, link: socket.socket, timeout_s: float) -> None:
         """Say hello on a fresh `link`, which is closed again if that fails."""
         self._link = link
-        self._lines = LineReader(REPLY_LINE_BYTES)
+        self._lines = framing.LineReader(framing.REPLY_LINE_BYTES)
         self._waiting: list[bytes] = []
         self._ids = itertools.count(1)
         try:
@@ -72,7 +63,7 @@ class Connection:
             left = max(0.1, deadline - time.monotonic())
             try:
                 return cls(connect(socket_dir(root) / OPERATOR_SOCKET, left), left)
-            except (OSError, ConnectionLostError) as error:
+            except (OSError, framing.ConnectionLostError) as error:
                 if not start:
                     raise NoSupervisorError(f"no supervisor runs for {root}") from error
                 if time.monotonic() >= deadline:
@@ -144,9 +135,9 @@ class Connection:
             except ConnectionResetError:
                 data = b""
             except TimeoutError as error:
-                raise ConnectionLostError("the supervisor does not answer") from error
+                raise framing.ConnectionLostError("the supervisor does not answer") from error
             if not data:
-                raise ConnectionLostError("the supervisor went away before it answered")
+                raise framing.ConnectionLostError("the supervisor went away before it answered")
             self._waiting = self._lines.feed(data)
         return decode_reply(self._waiting.pop(0))
 
@@ -154,9 +145,9 @@ class Connection:
 def decode_reply(line: bytes) -> OperatorReply:
     """The reply in `line`. Raises `MalformedError`."""
     try:
-        return decode(line, _FIRST)
-    except MalformedError:
-        return decode(line, _every_reply())
+        return framing.decode(line, _FIRST)
+    except framing.MalformedError:
+        return framing.decode(line, _every_reply())
 
 
 @cache
@@ -166,9 +157,11 @@ def _every_reply() -> msgspec.json.Decoder[OperatorReply]:
 
 def request_line(request: Request) -> bytes:
     """`request` as a line. Raises `TooLargeError` for one that the supervisor would not take."""
-    line = encode(request)
+    line = framing.encode(request)
     if len(line) > OPERATOR_LINE_BYTES:
-        raise TooLargeError(f"the request takes {len(line)} bytes of at most {OPERATOR_LINE_BYTES}: ask for less")
+        raise framing.TooLargeError(
+            f"the request takes {len(line)} bytes of at most {OPERATOR_LINE_BYTES}: ask for less"
+        )
     return line
 
 
@@ -177,9 +170,9 @@ def welcomed(reply: OperatorReply) -> Welcome:
     if isinstance(reply, Refused):
         raise refusal(reply)
     if not isinstance(reply, Welcome):
-        raise MalformedError(f"the supervisor answered a hello with {type(reply).__name__}")
+        raise framing.MalformedError(f"the supervisor answered a hello with {type(reply).__name__}")
     if reply.protocol != PROTOCOL:
-        raise WrongVersionError(
+        raise framing.WrongVersionError(
             f"the supervisor of {reply.runs_root} is of version {reply.version} and speaks protocol {reply.protocol}, "
             f"this client speaks {PROTOCOL}: end it with its own `mission-tui supervisor stop`, runs go on"
         )

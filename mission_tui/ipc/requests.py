@@ -15,33 +15,7 @@ from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.tuning.record import TunePlan
 from mission_tui.fleet.views.played_frame import MOST_FILMED, Canvas, PlayOrder
-from mission_tui.ipc.replies import (
-    Accepted,
-    AdoptableReply,
-    Benched,
-    Checked,
-    CleanReply,
-    ComparisonReply,
-    DetailsReply,
-    EndedReply,
-    Evaluated,
-    Exported,
-    Filmed,
-    FleetTuned,
-    HistoryReply,
-    Launched,
-    LogReply,
-    NamedReply,
-    Played,
-    Quoted,
-    RemovableReply,
-    SnapshotReply,
-    StripReply,
-    Tuned,
-    UpgradesReply,
-    VerdictReply,
-    Welcome,
-)
+from mission_tui.ipc import replies
 
 Answer = TypeVar("Answer", covariant=True)
 Keep = Literal["best", "last"]
@@ -84,30 +58,30 @@ class ContinuingRequest(Request, frozen=True, kw_only=True):
     limits: ProcessLimits | None = None
 
 
-class Clean(Request, AnsweredBy[CleanReply], frozen=True, kw_only=True, tag="clean"):
+class Clean(Request, AnsweredBy[replies.CleanReply], frozen=True, kw_only=True, tag="clean"):
     """List what dead runs left behind; with `remove`, remove exactly the listed keys that still pass the verdict."""
 
     remove: tuple[str, ...] = ()
 
 
-class Remove(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="rm"):
+class Remove(Request, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="rm"):
     """Move ended runs to the trash; `now` frees their bytes for good, also of runs that lie there."""
 
     runs: tuple[str, ...]
     now: bool = False
 
 
-class Restore(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="restore"):
+class Restore(Request, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="restore"):
     """Take runs, and checkpoints of runs, back from the trash."""
 
     runs: tuple[str, ...]
 
 
-class GetTrash(Request, AnsweredBy[RemovableReply], frozen=True, kw_only=True, tag="trash"):
+class GetTrash(Request, AnsweredBy[replies.RemovableReply], frozen=True, kw_only=True, tag="trash"):
     """What lies in the trash."""
 
 
-class Prune(Request, AnsweredBy[RemovableReply], frozen=True, kw_only=True, tag="prune"):
+class Prune(Request, AnsweredBy[replies.RemovableReply], frozen=True, kw_only=True, tag="prune"):
     """What ended before unix time `before_t`: whole runs, or with `keep` their other checkpoints.
 
     It is only listed, or with `remove` moved to the trash; `now` frees the bytes for good.
@@ -119,40 +93,40 @@ class Prune(Request, AnsweredBy[RemovableReply], frozen=True, kw_only=True, tag=
     now: bool = False
 
 
-class Hello(Request, AnsweredBy[Welcome], frozen=True, kw_only=True, tag="hello"):
+class Hello(Request, AnsweredBy[replies.Welcome], frozen=True, kw_only=True, tag="hello"):
     """First line of every operator connection."""
 
     protocol: int
     version: str
 
 
-class GetSnapshot(Request, AnsweredBy[SnapshotReply], frozen=True, kw_only=True, tag="snapshot"):
+class GetSnapshot(Request, AnsweredBy[replies.SnapshotReply], frozen=True, kw_only=True, tag="snapshot"):
     """The newest snapshot, once."""
 
 
-class Watch(Request, AnsweredBy[SnapshotReply], frozen=True, kw_only=True, tag="watch"):
+class Watch(Request, AnsweredBy[replies.SnapshotReply], frozen=True, kw_only=True, tag="watch"):
     """Snapshots as they change, at most four a second; a slow reader gets the newest later, never a backlog."""
 
 
-class Launch(FromClient, AnsweredBy[Launched], frozen=True, kw_only=True, tag="launch"):
+class Launch(FromClient, AnsweredBy[replies.Launched], frozen=True, kw_only=True, tag="launch"):
     """Make and start runs. All or none."""
 
     items: tuple[LaunchItem, ...]
 
 
-class Quote(FromClient, AnsweredBy[Quoted], frozen=True, kw_only=True, tag="quote"):
+class Quote(FromClient, AnsweredBy[replies.Quoted], frozen=True, kw_only=True, tag="quote"):
     """What a `Launch` of the same would cost, and whether its runs would begin now. Nothing is made."""
 
     items: tuple[LaunchItem, ...]
 
 
-class Undo(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="undo"):
+class Undo(Request, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="undo"):
     """Kill and remove runs launched less than `UNDO_S` ago."""
 
     runs: tuple[str, ...]
 
 
-class Act(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="act"):
+class Act(Request, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="act"):
     """Do `verb` to `runs`: ids, unique prefixes, names, `@last`, or `@live` for every live run.
 
     Of a checkpoint, `wait_s` is how long the answer may wait for what comes of it; 0 answers once it is asked for.
@@ -163,7 +137,9 @@ class Act(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="act"):
     wait_s: float = 0.0
 
 
-class Resume(ContinuingRequest, AnsweredBy[Accepted | VerdictReply], frozen=True, kw_only=True, tag="resume"):
+class Resume(
+    ContinuingRequest, AnsweredBy[replies.Accepted | replies.VerdictReply], frozen=True, kw_only=True, tag="resume"
+):
     """Continue a paused or ended run; `assignments` are `--set` words; warnings need `accept`.
 
     `remedies` (NAME or NAME:FIELD) of those that a verdict offers are carried out; each of `overrides` is a field whose
@@ -182,7 +158,7 @@ class Resume(ContinuingRequest, AnsweredBy[Accepted | VerdictReply], frozen=True
     check_only: bool = False
 
 
-class Set(Request, AnsweredBy[Accepted | VerdictReply], frozen=True, kw_only=True, tag="set"):
+class Set(Request, AnsweredBy[replies.Accepted | replies.VerdictReply], frozen=True, kw_only=True, tag="set"):
     """Change settings of a run while it trains, from its next update on; warnings need `accept`.
 
     With `check_only` the verdict is the answer and nothing is done.
@@ -194,7 +170,9 @@ class Set(Request, AnsweredBy[Accepted | VerdictReply], frozen=True, kw_only=Tru
     check_only: bool = False
 
 
-class Clone(ContinuingRequest, AnsweredBy[Accepted | VerdictReply], frozen=True, kw_only=True, tag="clone"):
+class Clone(
+    ContinuingRequest, AnsweredBy[replies.Accepted | replies.VerdictReply], frozen=True, kw_only=True, tag="clone"
+):
     """Make and start a run, called `name`, like `run` is now, with `assignments`. With its weights: `Resume.branch`.
 
     `exact`: as `run` began, with its interpreter, folder and environment; what is no longer the same needs `accept`.
@@ -207,7 +185,7 @@ class Clone(ContinuingRequest, AnsweredBy[Accepted | VerdictReply], frozen=True,
     accept: bool = False
 
 
-class GetAdoptable(Request, AnsweredBy[AdoptableReply], frozen=True, kw_only=True, tag="adoptable"):
+class GetAdoptable(Request, AnsweredBy[replies.AdoptableReply], frozen=True, kw_only=True, tag="adoptable"):
     """What `runs` (none: all that are foreign) would run if they were ours. Nothing is done.
 
     With `every` those that are ours are passed over; without, naming one is an error.
@@ -217,28 +195,28 @@ class GetAdoptable(Request, AnsweredBy[AdoptableReply], frozen=True, kw_only=Tru
     every: bool = False
 
 
-class Adopt(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="adopt"):
+class Adopt(Request, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="adopt"):
     """Take foreign runs for ours, by id; `digests` are those of what a person was shown, in the same order."""
 
     runs: tuple[str, ...]
     digests: tuple[str, ...]
 
 
-class Rename(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="rename"):
+class Rename(Request, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="rename"):
     """Call the run `name` from now on; its id and folder stay."""
 
     run: str
     name: str
 
 
-class Note(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="note"):
+class Note(Request, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="note"):
     """Write `text` about the run into its journal."""
 
     run: str
     text: str
 
 
-class Label(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="label"):
+class Label(Request, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="label"):
     """Put the labels `add` on the run and take `remove` off."""
 
     run: str
@@ -246,7 +224,7 @@ class Label(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="label
     remove: tuple[str, ...] = ()
 
 
-class Mark(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="mark"):
+class Mark(Request, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="mark"):
     """Acknowledge one finding by its id, or silence one rule for the run; `open` takes either back."""
 
     run: str
@@ -255,7 +233,9 @@ class Mark(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="mark")
     rule: str = ""
 
 
-class Apply(ContinuingRequest, AnsweredBy[Accepted | VerdictReply], frozen=True, kw_only=True, tag="apply"):
+class Apply(
+    ContinuingRequest, AnsweredBy[replies.Accepted | replies.VerdictReply], frozen=True, kw_only=True, tag="apply"
+):
     """Follow a finding's advice: resume from the last good checkpoint with that change; a live run is stopped first.
 
     `checkpoint` is the one that a verdict has named and a person has agreed to; no other will do then.
@@ -269,7 +249,7 @@ class Apply(ContinuingRequest, AnsweredBy[Accepted | VerdictReply], frozen=True,
     check_only: bool = False
 
 
-class Try(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="try"):
+class Try(Request, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="try"):
     """Try other settings of the run in short branches of it: `assignments`, or else what `finding` advises.
 
     `finding` is the id of one, its rule, or its number in the list; empty without `assignments` is the gravest that
@@ -286,13 +266,13 @@ class Try(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="try"):
     budget: str | None = None
 
 
-class GetDetails(Request, AnsweredBy[DetailsReply], frozen=True, kw_only=True, tag="details"):
+class GetDetails(Request, AnsweredBy[replies.DetailsReply], frozen=True, kw_only=True, tag="details"):
     """Spec, effective values, attempts, checkpoints and evaluations of one run."""
 
     run: str
 
 
-class GetHistory(Request, AnsweredBy[HistoryReply], frozen=True, kw_only=True, tag="history"):
+class GetHistory(Request, AnsweredBy[replies.HistoryReply], frozen=True, kw_only=True, tag="history"):
     """Columns over updates of one run, thinned to at most `points` buckets as min and max."""
 
     run: str
@@ -302,7 +282,7 @@ class GetHistory(Request, AnsweredBy[HistoryReply], frozen=True, kw_only=True, t
     points: int = 500
 
 
-class GetStrip(Request, AnsweredBy[StripReply], frozen=True, kw_only=True, tag="strip"):
+class GetStrip(Request, AnsweredBy[replies.StripReply], frozen=True, kw_only=True, tag="strip"):
     """The last `seconds` before unix time `until` (None: now) in at most `most` cells a track."""
 
     seconds: float
@@ -310,7 +290,7 @@ class GetStrip(Request, AnsweredBy[StripReply], frozen=True, kw_only=True, tag="
     most: int = 240
 
 
-class Compare(Request, AnsweredBy[ComparisonReply], frozen=True, kw_only=True, tag="compare"):
+class Compare(Request, AnsweredBy[replies.ComparisonReply], frozen=True, kw_only=True, tag="compare"):
     """The runs beside each other, over timesteps or over the seconds they trained; None takes the usual threshold."""
 
     runs: tuple[str, ...]
@@ -318,7 +298,7 @@ class Compare(Request, AnsweredBy[ComparisonReply], frozen=True, kw_only=True, t
     threshold: float | None = None
 
 
-class GetLog(Request, AnsweredBy[LogReply], frozen=True, kw_only=True, tag="log"):
+class GetLog(Request, AnsweredBy[replies.LogReply], frozen=True, kw_only=True, tag="log"):
     """Up to `limit` bytes of an attempt's output from byte `offset`; None means the end."""
 
     run: str
@@ -327,30 +307,30 @@ class GetLog(Request, AnsweredBy[LogReply], frozen=True, kw_only=True, tag="log"
     attempt: int | None = None
 
 
-class GetEnded(Request, AnsweredBy[EndedReply], frozen=True, kw_only=True, tag="ended"):
+class GetEnded(Request, AnsweredBy[replies.EndedReply], frozen=True, kw_only=True, tag="ended"):
     """Ended runs beyond those of the snapshot, newest first."""
 
     offset: int = 0
     limit: int = 200
 
 
-class GetNamed(Request, AnsweredBy[NamedReply], frozen=True, kw_only=True, tag="named"):
+class GetNamed(Request, AnsweredBy[replies.NamedReply], frozen=True, kw_only=True, tag="named"):
     """The runs that words mean, those of any age: a group's name stands for its runs, any other word for one."""
 
     refs: tuple[str, ...]
 
 
-class GoTo(Request, AnsweredBy[SnapshotReply], frozen=True, kw_only=True, tag="goto"):
+class GoTo(Request, AnsweredBy[replies.SnapshotReply], frozen=True, kw_only=True, tag="goto"):
     """In a replay: show the fleet as it was at unix time `t` from now on, or as near to it as the files tell."""
 
     t: float
 
 
-class GetUpgrades(Request, AnsweredBy[UpgradesReply], frozen=True, kw_only=True, tag="upgrades"):
+class GetUpgrades(Request, AnsweredBy[replies.UpgradesReply], frozen=True, kw_only=True, tag="upgrades"):
     """Which packages were changed under live runs since they were launched."""
 
 
-class Evaluate(Request, AnsweredBy[Evaluated], frozen=True, kw_only=True, tag="evaluate"):
+class Evaluate(Request, AnsweredBy[replies.Evaluated], frozen=True, kw_only=True, tag="evaluate"):
     """Play episodes, so many of each seed, with a checkpoint (None: latest verified), from the run's snapshot.
 
     `accept`: although its environment's source is another. `reel`: each has its own seed, from `seed` on, so that the
@@ -372,7 +352,7 @@ class Evaluate(Request, AnsweredBy[Evaluated], frozen=True, kw_only=True, tag="e
     render: Canvas | None = None
 
 
-class Play(Request, AnsweredBy[Played], frozen=True, kw_only=True, tag="play"):
+class Play(Request, AnsweredBy[replies.Played], frozen=True, kw_only=True, tag="play"):
     """One frame of a checkpoint's policy at play (None: the newest), `order.steps` further than the one before.
 
     A connection has one player, a process of its own, which the first `Play` starts; another run has another one start
@@ -386,18 +366,18 @@ class Play(Request, AnsweredBy[Played], frozen=True, kw_only=True, tag="play"):
     environ: dict[str, str] | None = None
 
 
-class StopPlay(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="stop-play"):
+class StopPlay(Request, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="stop-play"):
     """End the connection's player, if it has one."""
 
 
-class Check(FromClient, AnsweredBy[Checked], frozen=True, kw_only=True, tag="check"):
+class Check(FromClient, AnsweredBy[replies.Checked], frozen=True, kw_only=True, tag="check"):
     """Try `spec` without a run, as the client would launch it; each step may take `limit_s`. Streams `Progress`."""
 
     spec: Spec
     limit_s: float
 
 
-class Bench(FromClient, AnsweredBy[Benched], frozen=True, kw_only=True, tag="bench"):
+class Bench(FromClient, AnsweredBy[replies.Benched], frozen=True, kw_only=True, tag="bench"):
     """Time `items` (one, or two in turns), each `repeats` times for `duration_s`; `keep` leaves their runs.
 
     Streams `Progress`, and ends with the connection that asked for it.
@@ -409,7 +389,7 @@ class Bench(FromClient, AnsweredBy[Benched], frozen=True, kw_only=True, tag="ben
     keep: bool
 
 
-class Tune(FromClient, AnsweredBy[Tuned], frozen=True, kw_only=True, tag="tune"):
+class Tune(FromClient, AnsweredBy[replies.Tuned], frozen=True, kw_only=True, tag="tune"):
     """Search for the fastest way to train `item`, by `plan`, in the journal `name`; `go_on` with the last one instead.
 
     Streams `Progress`, with each probe that is done, and ends with the connection that asked for it.
@@ -421,7 +401,7 @@ class Tune(FromClient, AnsweredBy[Tuned], frozen=True, kw_only=True, tag="tune")
     go_on: bool
 
 
-class TuneFleet(FromClient, AnsweredBy[FleetTuned], frozen=True, kw_only=True, tag="tune-fleet"):
+class TuneFleet(FromClient, AnsweredBy[replies.FleetTuned], frozen=True, kw_only=True, tag="tune-fleet"):
     """Find how many runs of `item`, at `most` so many, pay at once. Streams `Progress` with each run's payoff."""
 
     item: LaunchItem
@@ -429,7 +409,7 @@ class TuneFleet(FromClient, AnsweredBy[FleetTuned], frozen=True, kw_only=True, t
     budget_s: float
 
 
-class Export(Request, AnsweredBy[Exported], frozen=True, kw_only=True, tag="export"):
+class Export(Request, AnsweredBy[replies.Exported], frozen=True, kw_only=True, tag="export"):
     """Write a checkpoint as an ordinary SB3 zip to absolute `path`."""
 
     run: str
@@ -437,7 +417,7 @@ class Export(Request, AnsweredBy[Exported], frozen=True, kw_only=True, tag="expo
     checkpoint: str | None = None
 
 
-class Film(Request, AnsweredBy[Filmed], frozen=True, kw_only=True, tag="film"):
+class Film(Request, AnsweredBy[replies.Filmed], frozen=True, kw_only=True, tag="film"):
     """Play the same `episodes` with several checkpoints and write them side by side as one film to absolute `path`.
 
     `checkpoints` are names; without any, `spread` of those that are kept, from the first to the last (0: all). `accept`
@@ -464,15 +444,15 @@ class Importing(FromClient, frozen=True, kw_only=True):
     trusted: bool
 
 
-class ImportCheckpoint(Importing, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="import-checkpoint"):
+class ImportCheckpoint(Importing, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="import-checkpoint"):
     """Of an SB3 zip."""
 
 
-class ImportRun(Importing, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="import-run"):
+class ImportRun(Importing, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="import-run"):
     """Of the folder of a stock SB3 run; of its zips only where they are trusted."""
 
 
-class Shutdown(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="shutdown"):
+class Shutdown(Request, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag="shutdown"):
     """End the supervisor; runs go on unless `with_runs` (then they are stopped first)."""
 
     with_runs: bool = False

@@ -166,7 +166,7 @@ def start_readonly_server(root: Path, at: float | None = None) -> socket.socket:
         except OSError as error:
             ours.close()
             raise NoSupervisorError(f"{root} cannot be read: {sys.executable} cannot be started: {error}") from error
-    threading.Thread(target=child.wait, name="reap-onlooker", daemon=True).start()
+    threading.Thread(target=child.wait, name="reap-reader", daemon=True).start()
     return ours
 
 

@@ -82,7 +82,7 @@ def _be_short_process(asked: dict[str, Any]) -> int:
     return become(asked["argv"], asked["environ"])
 
 
-Wanted = tuple[dict[str, Any], int, list[int]]
+ForkRequest = tuple[dict[str, Any], int, list[int]]
 
 
 class _Preloader:
@@ -95,7 +95,7 @@ class _Preloader:
         self._retired = False
         self._wanted_at = time.monotonic()
 
-    def serve(self) -> Wanted | None:
+    def serve(self) -> ForkRequest | None:
         """None when it is over; in a fork, what it is to be, its pipe and its streams."""
         with suppress(ValueError):
             sys.path.remove(os.getcwd())  # noqa: PTH109 - each trainer has its own working folder there

@@ -9,61 +9,14 @@ from contextlib import aclosing, suppress
 from typing import assert_never
 
 from mission_tui.errors import MissionError, ProtocolError, UsageError
+from mission_tui.ipc import requests
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply, StripReply
-from mission_tui.ipc.requests import (
-    Act,
-    Adopt,
-    Apply,
-    Bench,
-    Check,
-    Clean,
-    Clone,
-    Compare,
-    Evaluate,
-    Export,
-    Film,
-    GetAdoptable,
-    GetDetails,
-    GetEnded,
-    GetHistory,
-    GetLog,
-    GetNamed,
-    GetSnapshot,
-    GetStrip,
-    GetTrash,
-    GetUpgrades,
-    GoTo,
-    Hello,
-    ImportCheckpoint,
-    ImportRun,
-    Label,
-    Launch,
-    Mark,
-    Note,
-    OperatorRequest,
-    Play,
-    Prune,
-    Quote,
-    Remove,
-    Rename,
-    Restore,
-    Resume,
-    Set,
-    Shutdown,
-    StopPlay,
-    Try,
-    Tune,
-    TuneFleet,
-    Undo,
-    Watch,
-)
 from mission_tui.ipc.server import Session
 from mission_tui.supervisor.host.clocks import unix_ahead
 from mission_tui.supervisor.host.tasks import tasks_at_work
 from mission_tui.supervisor.queries.adoptable import adoptable
 from mission_tui.supervisor.queries.details import details
-from mission_tui.supervisor.queries.history import Tracks, compare, history, strip_of
-from mission_tui.supervisor.queries.log import log
+from mission_tui.supervisor.queries.history import Tracks, compare, history, log, strip_of
 from mission_tui.supervisor.runs.catalog import named_views
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.requester import requested_by
@@ -88,18 +41,18 @@ PATIENCE_S = 1.25
 
 ATTENDED_S = 10.0
 Look = (
-    GetSnapshot
-    | GetEnded
-    | GetNamed
-    | GetDetails
-    | GetHistory
-    | GetStrip
-    | Compare
-    | GetLog
-    | GetTrash
-    | GetAdoptable
-    | GetUpgrades
-    | Quote
+    requests.GetSnapshot
+    | requests.GetEnded
+    | requests.GetNamed
+    | requests.GetDetails
+    | requests.GetHistory
+    | requests.GetStrip
+    | requests.Compare
+    | requests.GetLog
+    | requests.GetTrash
+    | requests.GetAdoptable
+    | requests.GetUpgrades
+    | requests.Quote
 )
 
 
@@ -123,7 +76,7 @@ class RequestDispatcher:
         """Whether a client watches, or asked something a moment ago."""
         return bool(self._watching) or time.monotonic() - self._asked_at < ATTENDED_S
 
-    async def answer(self, request: OperatorRequest, session: Session) -> None:
+    async def answer(self, request: requests.OperatorRequest, session: Session) -> None:
         """Say the answers to one request. Raises `MissionError`, which the server says as a refusal."""
         self._sessions.add(session)
         self._asked_at = time.monotonic()
@@ -135,7 +88,7 @@ class RequestDispatcher:
             # A pipe, a link or a hole where a run's file belongs, or a file that is closed to us.
             raise MissionError(f"{error.filename or self._core.root}: {error.strerror or error}") from error
 
-    async def _wait_for_fleet(self, request: OperatorRequest) -> None:
+    async def _wait_for_fleet(self, request: requests.OperatorRequest) -> None:
         """At the start: until every run is known, and no longer than a person waits without wondering.
 
         Whoever looks is shown then what is known, and how many directories are missing. Raises `MissionError` for who
@@ -144,7 +97,9 @@ class RequestDispatcher:
         core = self._core
         if core.reading.whole.is_set() or _names_known(core, request):
             return
-        looks = isinstance(request, Watch | GetSnapshot | GetEnded | GetTrash | Shutdown)
+        looks = isinstance(
+            request, requests.Watch | requests.GetSnapshot | requests.GetEnded | requests.GetTrash | requests.Shutdown
+        )
         with suppress(TimeoutError):
             await asyncio.wait_for(core.reading.whole.wait(), LOOK_PATIENCE_S if looks else PATIENCE_S)
         if not core.reading.whole.is_set() and not looks and not _names_known(core, request):
@@ -152,34 +107,34 @@ class RequestDispatcher:
             directories = "directory" if unread == 1 else "directories"
             raise MissionError(f"still reading {unread} run {directories} of {core.root}; ask again in a moment")
 
-    async def _carry_out(self, request: OperatorRequest, session: Session) -> None:
+    async def _carry_out(self, request: requests.OperatorRequest, session: Session) -> None:
         check_runs_are_ours(self._core, request)
         match request:
-            case Watch():
+            case requests.Watch():
                 self._watching.setdefault(session, {})[request.id] = 0
                 self._show(session)
                 self._core.prepare_launch()
-            case Evaluate():
+            case requests.Evaluate():
                 async with aclosing(evaluate(self._core, request)) as replies:
                     async for reply in replies:
                         if request.render is not None and session not in self._sessions:
                             return
                         session.send(reply)
-            case Play():
+            case requests.Play():
                 session.send(await self._players.play(request, session))
-            case StopPlay():
+            case requests.StopPlay():
                 session.send(self._players.stop(request, session))
-            case Check():
+            case requests.Check():
                 async with aclosing(check(self._core, request)) as steps:
                     async for step in steps:
                         session.send(step)
-            case Film():
+            case requests.Film():
                 await self._while_there(film(self._core, request), session)
-            case Bench():
+            case requests.Bench():
                 await self._while_there(bench(self._core, request), session)
-            case Tune():
+            case requests.Tune():
                 await self._while_there(tune(self._core, request), session)
-            case TuneFleet():
+            case requests.TuneFleet():
                 await self._while_there(tune_fleet(self._core, request), session)
             case _:
                 session.send(await self._reply(request))
@@ -220,7 +175,7 @@ class RequestDispatcher:
         self._core.store.observe_unread(self._core.reading.unread)
         return SnapshotReply(re=re, snapshot=self._core.store.snapshot(time.time()))
 
-    async def _ended(self, request: GetEnded) -> EndedReply:
+    async def _ended(self, request: requests.GetEnded) -> EndedReply:
         core = self._core
         for view in core.store.ended(request.offset, request.limit)[0]:
             core.fetch(view.id)
@@ -228,55 +183,64 @@ class RequestDispatcher:
         runs, total = core.store.ended(request.offset, request.limit)
         return EndedReply(re=request.id, runs=runs, total=total)
 
-    async def _reply(self, request: OperatorRequest) -> OperatorReply:
+    async def _reply(self, request: requests.OperatorRequest) -> OperatorReply:
         core = self._core
         match request:
-            case Act():
+            case requests.Act():
                 return await ACTS[request.verb](core, request)
-            case Launch():
+            case requests.Launch():
                 return await launch(core, request)
-            case Undo():
+            case requests.Undo():
                 return await undo(core, request)
-            case Resume():
+            case requests.Resume():
                 return await resume(core, request)
-            case Set():
+            case requests.Set():
                 return await set_(core, request)
-            case Clone():
+            case requests.Clone():
                 return await clone(core, request)
-            case Adopt():
+            case requests.Adopt():
                 return await adopt(core, request)
-            case Rename():
+            case requests.Rename():
                 return await rename(core, request)
-            case Note():
+            case requests.Note():
                 return await note(core, request)
-            case Label():
+            case requests.Label():
                 return await label(core, request)
-            case Mark():
+            case requests.Mark():
                 return await mark(core, request)
-            case Apply():
+            case requests.Apply():
                 return await apply(core, request)
-            case Try():
+            case requests.Try():
                 return await try_(core, request)
-            case Clean():
+            case requests.Clean():
                 return await clean(core, request)
-            case Remove():
+            case requests.Remove():
                 return await remove(core, request)
-            case Restore():
+            case requests.Restore():
                 return await restore(core, request)
-            case Prune():
+            case requests.Prune():
                 return await prune(core, request)
-            case Export():
+            case requests.Export():
                 return await export(core, request)
-            case ImportCheckpoint():
+            case requests.ImportCheckpoint():
                 return await import_checkpoint(core, request)
-            case ImportRun():
+            case requests.ImportRun():
                 return await import_run(core, request)
-            case Shutdown():
+            case requests.Shutdown():
                 return await shutdown(core, request)
-            case GoTo():
+            case requests.GoTo():
                 raise UsageError("the supervisor shows the present; `mission-tui replay` shows the past")
             case (
-                Hello() | Watch() | Evaluate() | Film() | Play() | StopPlay() | Check() | Bench() | Tune() | TuneFleet()
+                requests.Hello()
+                | requests.Watch()
+                | requests.Evaluate()
+                | requests.Film()
+                | requests.Play()
+                | requests.StopPlay()
+                | requests.Check()
+                | requests.Bench()
+                | requests.Tune()
+                | requests.TuneFleet()
             ):
                 raise ProtocolError(f"{type(request).__name__} has no single answer")
             case _:
@@ -286,42 +250,42 @@ class RequestDispatcher:
         """What changes nothing."""
         core = self._core
         match request:
-            case GetSnapshot():
+            case requests.GetSnapshot():
                 await core.machine.measure()
                 return self._snapshot(request.id)
-            case GetEnded():
+            case requests.GetEnded():
                 return await self._ended(request)
-            case GetNamed():
+            case requests.GetNamed():
                 return NamedReply(re=request.id, runs=named_views(core, request.refs))
-            case GetDetails():
+            case requests.GetDetails():
                 return await details(core, request)
-            case GetHistory():
+            case requests.GetHistory():
                 return await history(core, request)
-            case GetStrip():
+            case requests.GetStrip():
                 return await _strip(core, request)
-            case Compare():
+            case requests.Compare():
                 return await compare(core, request)
-            case GetLog():
+            case requests.GetLog():
                 return await log(core, request)
-            case GetTrash():
+            case requests.GetTrash():
                 return await in_trash(core, request)
-            case GetAdoptable():
+            case requests.GetAdoptable():
                 return await adoptable(core, core.seals, request)
-            case GetUpgrades():
+            case requests.GetUpgrades():
                 return await upgrades(core, request)
-            case Quote():
+            case requests.Quote():
                 return await quote(core, request)
             case _:
                 assert_never(request)
 
 
-def _names_known(core: Core, request: OperatorRequest) -> bool:
+def _names_known(core: Core, request: requests.OperatorRequest) -> bool:
     """Whether the request names runs, each by its full id, and all of them are known."""
     named = getattr(request, "runs", None) or getattr(request, "refs", None) or (getattr(request, "run", None),)
     return all(isinstance(ref, str) and ref in core.store for ref in named)
 
 
-async def _strip(core: Core, request: GetStrip) -> StripReply:
+async def _strip(core: Core, request: requests.GetStrip) -> StripReply:
     """The tracks between two moments, without runs that did nothing then. A GPU that is not here is only past."""
     gpu = core.machine.gpu
 

@@ -8,28 +8,11 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from mission_tui.fleet.events import processes
 from mission_tui.fleet.events.journal import RunPaused, RunResumed
-from mission_tui.fleet.events.processes import (
-    MOST_LATE,
-    EnvWorkers,
-    HeartbeatSeen,
-    LateWorker,
-    LinkSeen,
-    PhaseSeen,
-    WorkersSeen,
-)
 from mission_tui.fleet.history.run import not_taken
 from mission_tui.fleet.text import clean
-from mission_tui.ipc.telemetry_messages import (
-    CheckpointAnswered,
-    Heartbeat,
-    Order,
-    PhaseEntered,
-    RowsWritten,
-    TelemetryMessage,
-    TrainerDutyFailed,
-    TrainerHello,
-)
+from mission_tui.ipc import telemetry_messages
 from mission_tui.procfs import wait_channel
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.host.process_files import read_state
@@ -59,42 +42,43 @@ class TelemetryHandler:
         if not hmac.compare_digest(run.nonce.encode(), hello.nonce.encode()):
             return False
         run.connected(link)
-        self._core.apply(run.id, LinkSeen(connected=True))
+        self._core.apply(run.id, processes.LinkSeen(connected=True))
         show_pids(self._core, run)
         asked = self._core.store.run(run.id).journal.asked
         if asked & {"stop", "park"}:
             stop_gracefully(self._core, run)
         elif run.wants_pause:
-            link.send(Order("pause"))
+            link.send(telemetry_messages.Order("pause"))
         for event in not_taken(self._core.store.run(run.id)):
-            link.send(Order("set", number=event.seq, assignments=event.assignments))
+            link.send(telemetry_messages.Order("set", number=event.seq, assignments=event.assignments))
         react_to_due(self._core, run)
         keep_last_good(self._core, run)
         return True
 
-    def receive(self, link: OrderLink, message: TelemetryMessage) -> None:
+    def receive(self, link: OrderLink, message: telemetry_messages.TelemetryMessage) -> None:
         """Take in what an admitted trainer says. A run that has ended here has nothing more to say."""
         run = self._core.live.get(link.hello.run)
         if run is None or run.link is not link:
             return
         match message:
-            case PhaseEntered():
+            case telemetry_messages.PhaseEntered():
                 self._phase(run, message)
-            case Heartbeat(t=t, workers=workers, env_workers=env_workers):
+            case telemetry_messages.Heartbeat(t=t, workers=workers, env_workers=env_workers):
                 run.workers_seen(workers)
-                self._core.apply_quietly(run.id, HeartbeatSeen(t))
+                self._core.apply_quietly(run.id, processes.HeartbeatSeen(t))
                 self._core.apply_quietly(
-                    run.id, WorkersSeen(with_process_state(env_workers) if run.launcher.can.here else env_workers)
+                    run.id,
+                    processes.WorkersSeen(with_process_state(env_workers) if run.launcher.can.here else env_workers),
                 )
-            case RowsWritten(seq=seq):
+            case telemetry_messages.RowsWritten(seq=seq):
                 on_rows_written(self._core, run, seq)
-            case TrainerDutyFailed(duty=duty, why=why, number=number):
+            case telemetry_messages.TrainerDutyFailed(duty=duty, why=why, number=number):
                 record_duty_failure(self._core, run, duty, why, number)
-            case CheckpointAnswered():
+            case telemetry_messages.CheckpointAnswered():
                 # First the news: a client that gets this answer and asks for the run must see the checkpoint there.
                 read_news(self._core, run)
                 run.checkpoint_answered(message)
-            case TrainerHello():
+            case telemetry_messages.TrainerHello():
                 raise AssertionError("the server lets only one hello through")
 
     def disconnected(self, link: OrderLink) -> None:
@@ -102,11 +86,11 @@ class TelemetryHandler:
         run = self._core.live.get(link.hello.run)
         if run is not None and run.link is link:
             run.disconnected()
-            self._core.apply_quietly(run.id, WorkersSeen(None))
-            self._core.apply(run.id, LinkSeen(connected=False))
+            self._core.apply_quietly(run.id, processes.WorkersSeen(None))
+            self._core.apply(run.id, processes.LinkSeen(connected=False))
 
-    def _phase(self, run: LiveRun, said: PhaseEntered) -> None:
-        self._core.apply(run.id, PhaseSeen(said.phase, said.t))
+    def _phase(self, run: LiveRun, said: telemetry_messages.PhaseEntered) -> None:
+        self._core.apply(run.id, processes.PhaseSeen(said.phase, said.t))
         was_paused = self._core.store.run(run.id).journal.paused
         if said.phase == "paused" and not was_paused:
             read_news(self._core, run)
@@ -116,14 +100,14 @@ class TelemetryHandler:
             self._core.record_observed(run, lambda seq, t: RunResumed(seq, t, run.attempt))
 
 
-def with_process_state(said: EnvWorkers | None) -> EnvWorkers | None:
+def with_process_state(said: processes.EnvWorkers | None) -> processes.EnvWorkers | None:
     """`said`, with a look at each late process. Costs nothing where none is late."""
     if said is None or not said.late:
         return said
-    return structs.replace(said, late=tuple(map(_seen, said.late[:MOST_LATE])))
+    return structs.replace(said, late=tuple(map(_seen, said.late[: processes.MOST_LATE])))
 
 
-def _seen(late: LateWorker) -> LateWorker:
+def _seen(late: processes.LateWorker) -> processes.LateWorker:
     state = read_state(late.pid) or "Z"
     return structs.replace(late, state=state, waits_in=_place(late.pid) if state in "DS" else "")
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mission_tui.fleet.events.journal import (
-    ClockStepped,
-    CoRunningChanged,
-    FleetEvent,
-    RunFrozen,
-    RunPaused,
-    RunResumed,
-    RunThawed,
-)
+from mission_tui.fleet.events import journal
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord
 
 Break = Literal["pause", "unpause", "freeze", "thaw", "step", "stepped", "company", "evaluation"]
@@ -21,28 +13,28 @@ was set forward, which leaves a gap between two times that no process has lived 
 """
 
 
-def declared_breaks(fact: FleetEvent | MetricRecord) -> tuple[tuple[float, Break], ...]:
+def declared_breaks(fact: journal.FleetEvent | MetricRecord) -> tuple[tuple[float, Break], ...]:
     """The breaks that `fact` declares, each as of its time; mostly none.
 
     A clock that was set forward is time that never was: it began when the clock would have shown less.
     """
-    if isinstance(fact, ClockStepped):
+    if isinstance(fact, journal.ClockStepped):
         return ((fact.t - fact.by_s, "step"), (fact.t, "stepped")) if fact.by_s > 0.0 else ()
     cause = _break_of(fact)
     return () if cause is None else ((fact.t, cause),)
 
 
-def _break_of(fact: FleetEvent | MetricRecord) -> Break | None:
+def _break_of(fact: journal.FleetEvent | MetricRecord) -> Break | None:
     match fact:
-        case RunPaused():
+        case journal.RunPaused():
             return "pause"
-        case RunResumed():
+        case journal.RunResumed():
             return "unpause"
-        case RunFrozen():
+        case journal.RunFrozen():
             return "freeze"
-        case RunThawed():
+        case journal.RunThawed():
             return "thaw"
-        case CoRunningChanged():
+        case journal.CoRunningChanged():
             return "company"
         case EvaluationDone():
             return "evaluation"

@@ -11,27 +11,9 @@ from itertools import pairwise
 
 from msgspec import structs
 
+from mission_tui.fleet.events import journal
 from mission_tui.fleet.events.breaks import Break, declared_breaks
 from mission_tui.fleet.events.findings import GRAVITY, FailedDuty, Finding, FindingState, Severity, failed_again
-from mission_tui.fleet.events.journal import (
-    ENDING,
-    Asked,
-    AttemptEnded,
-    AttemptStarting,
-    ClockStepped,
-    DutyFailureSeen,
-    FindingMarked,
-    FleetEvent,
-    GoalReached,
-    HealthActed,
-    RestartDue,
-    RunFrozen,
-    SettingsAsked,
-    TrialBegun,
-    TrialClosed,
-    TrialJudged,
-    Verb,
-)
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.outcome import After, Failed, Outcome, RunState, Stopped
 from mission_tui.fleet.events.processes import Peak, Placement, RunFlag
@@ -60,7 +42,7 @@ class TrialState:
     t: float
     plan: TrialPlan
     verdict: TrialVerdict | None = None
-    closed: TrialClosed | None = None
+    closed: journal.TrialClosed | None = None
 
     @property
     def is_open(self) -> bool:
@@ -112,8 +94,8 @@ class JournalState:
     outcome: Outcome | None = None
     stepped_s: float = 0.0
     paused: bool = False
-    frozen: RunFrozen | None = None
-    restart: RestartDue | None = None
+    frozen: journal.RunFrozen | None = None
+    restart: journal.RestartDue | None = None
     restarts: int = 0
     short_attempts: int = 0
     rebooted: bool = False
@@ -122,7 +104,7 @@ class JournalState:
     auto_restarts: list[tuple[float, After]] = field(default_factory=list)
     gave_up: str = ""
     foreign: str = ""
-    asked: set[Verb] = field(default_factory=set)
+    asked: set[journal.Verb] = field(default_factory=set)
     flags: set[RunFlag] = field(default_factory=set)
     findings: dict[str, Finding] = field(default_factory=dict)
     acknowledged: dict[str, Severity] = field(default_factory=dict)
@@ -135,7 +117,7 @@ class JournalState:
     others: int = 0
     gains: list[MarginalGain] = field(default_factory=list)
     breaks: list[tuple[float, Break]] = field(default_factory=list)
-    sets: list[SettingsAsked] = field(default_factory=list)
+    sets: list[journal.SettingsAsked] = field(default_factory=list)
     changes: tuple[Change, ...] = ()
     labels: set[str] = field(default_factory=set)
     note: str = ""
@@ -145,7 +127,7 @@ class JournalState:
     peak: Peak | None = None
     duties: dict[str, FailedDuty] = field(default_factory=dict)
     failures: set[int] = field(default_factory=set)
-    goal: GoalReached | None = None
+    goal: journal.GoalReached | None = None
     moments: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=MOST_MOMENTS))
     trials: dict[int, TrialState] = field(default_factory=dict)
     branch_of: TrialBranch | None = None
@@ -168,12 +150,12 @@ class JournalState:
         elif known is None or known.state == "cleared" or GRAVITY[finding.severity] > GRAVITY[known.severity]:
             self.due.add(finding.id)
 
-    def declare(self, event: FleetEvent) -> None:
+    def declare(self, event: journal.FleetEvent) -> None:
         """Keep a break while the attempt lives: its judge is told, after a restart once more."""
         if self.outcome is None:
             self.breaks += declared_breaks(event)
 
-    def fail(self, event: DutyFailureSeen) -> None:
+    def fail(self, event: journal.DutyFailureSeen) -> None:
         """Take in that a duty failed."""
         self._count(event.duty, event.why, event.t)
         if event.number:
@@ -186,17 +168,17 @@ class JournalState:
         """Take in what the run's joining or leaving brought."""
         self.gains = [*self.gains[1 - PAYOFFS :], gain]
 
-    def try_out(self, event: TrialBegun | TrialJudged | TrialClosed) -> None:
+    def try_out(self, event: journal.TrialBegun | journal.TrialJudged | journal.TrialClosed) -> None:
         """Take in that a trial began, what it says, or what became of it."""
-        if isinstance(event, TrialBegun):
+        if isinstance(event, journal.TrialBegun):
             self.trials[event.plan.number] = TrialState(event.t, event.plan)
         elif (known := self.trials.get(event.number)) is not None:
-            if isinstance(event, TrialJudged):
+            if isinstance(event, journal.TrialJudged):
                 known.verdict = event.verdict
             else:
                 known.closed = None if event.how == "returned" else event
 
-    def mark(self, event: FindingMarked) -> None:
+    def mark(self, event: journal.FindingMarked) -> None:
         """Take in what a person thinks of a finding or a rule. Taking a mark back makes nothing due again."""
         if event.rule:
             (self.silenced.add if event.mark == "silenced" else self.silenced.discard)(event.rule)
@@ -212,7 +194,7 @@ class JournalState:
         return next((self.findings[id_] for id_, _, act in self.acted if act == "stop"), None)
 
     @property
-    def asked_or_stopped(self) -> set[Verb]:
+    def asked_or_stopped(self) -> set[journal.Verb]:
         """What was asked of the attempt; a stop is in it also where a finding gave the reason."""
         return {*self.asked, "stop"} if self.stopped_by is not None else set(self.asked)
 
@@ -229,10 +211,10 @@ class JournalState:
     @property
     def parked(self) -> bool:
         """Whether the run waits for a person: it saved and ended to make room, or was restarted often enough."""
-        made_room = isinstance(self.outcome, Stopped) and self.asked & ENDING == {"park"}
+        made_room = isinstance(self.outcome, Stopped) and self.asked & journal.ENDING == {"park"}
         return made_room or bool(self.gave_up)
 
-    def begin(self, event: AttemptStarting) -> None:
+    def begin(self, event: journal.AttemptStarting) -> None:
         """Another attempt: nothing that was said of the one before holds."""
         if (after := self.follows(event)) is not None:
             self.auto_restarts = [*self.auto_restarts[1 - AGAIN :], (event.t, after)]
@@ -248,7 +230,7 @@ class JournalState:
         self.flags.discard("keeperless")
         self.total_timesteps = event.total_timesteps or self.total_timesteps
 
-    def follows(self, event: AttemptStarting) -> After | None:
+    def follows(self, event: journal.AttemptStarting) -> After | None:
         """What the attempt that `event` is about to begin follows by itself; None when somebody asked for it."""
         if not event.restart and not event.reboots:
             return None
@@ -256,16 +238,16 @@ class JournalState:
             return self.restart.after
         return "reboot" if event.reboots > self.reboots else "failure"
 
-    def ask(self, event: Asked) -> None:
+    def ask(self, event: journal.Asked) -> None:
         """Take in what was asked. Ending a run that waits for its restart cancels the restart."""
         self.asked.add(event.verb)
         if event.verb == "resume":
             self.asked.discard("pause")
-        if event.verb in ENDING and self.restart is not None:
+        if event.verb in journal.ENDING and self.restart is not None:
             self.restart = None
             self.gave_up = "on request, while it waited for a restart" if event.verb == "park" else ""
 
-    def end(self, event: AttemptEnded) -> None:
+    def end(self, event: journal.AttemptEnded) -> None:
         """The attempt is over."""
         self.peak = event.peak or self.peak
         self.rebooted, self.was_held = event.rebooted, self.held
@@ -275,7 +257,7 @@ class JournalState:
         self.breaks = []
         self.flags.discard("keeperless")
 
-    def step_clock(self, event: ClockStepped) -> None:
+    def step_clock(self, event: journal.ClockStepped) -> None:
         """The clock was set: what began a minute ago began a minute ago, and what is due in one is due in one."""
         if self.outcome is None:
             self.stepped_s += event.by_s
@@ -284,7 +266,7 @@ class JournalState:
             self.restart = structs.replace(self.restart, due_t=self.restart.due_t + event.by_s)
         self.declare(event)
 
-    def act(self, event: HealthActed) -> None:
+    def act(self, event: journal.HealthActed) -> None:
         """Take in what was done about a finding at the severity that it has now."""
         if event.failed:
             self._count(event.failed, event.detail.removeprefix(f"{event.failed} "), event.t)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
+from mission_tui.fleet.events import processes
 from mission_tui.fleet.events.journal import (
     ENDING,
     Asked,
@@ -56,23 +57,6 @@ from mission_tui.fleet.events.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.events.outcome import Lost, Phase, RunState, outcome_word
-from mission_tui.fleet.events.processes import (
-    EnvWorkers,
-    FlagSeen,
-    ForeignSeen,
-    HeartbeatSeen,
-    LinkSeen,
-    Observation,
-    PhaseSeen,
-    Pids,
-    PidsSeen,
-    RunFlag,
-    SizeSeen,
-    Usage,
-    UsageSeen,
-    WaitSeen,
-    WorkersSeen,
-)
 from mission_tui.fleet.events.provenance import Origin, SettingChange, diff_of
 from mission_tui.fleet.history.journal_state import JournalState, StateIntervals
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, fold_record
@@ -82,7 +66,7 @@ from mission_tui.fleet.text import clean
 
 NOTE_CHARS = 400
 
-Fact = FleetEvent | MetricRecord | Observation
+Fact = FleetEvent | MetricRecord | processes.Observation
 MOST_DIFF_LINES = 16
 """Lines of a change that are shown: one for each setting that can be changed, and some."""
 
@@ -95,11 +79,11 @@ class ObservedState:
     phase: Phase | None = None
     phase_t: float | None = None
     heartbeat_t: float | None = None
-    pids: Pids = field(default_factory=Pids)
-    flags: frozenset[RunFlag] = frozenset()
+    pids: processes.Pids = field(default_factory=processes.Pids)
+    flags: frozenset[processes.RunFlag] = frozenset()
     waits: str = ""
-    usage: Usage | None = None
-    workers: EnvWorkers | None = None
+    usage: processes.Usage | None = None
+    workers: processes.EnvWorkers | None = None
 
 
 class RunHistory:
@@ -169,16 +153,16 @@ class RunHistory:
                 fold_record(self.metrics, fact)
                 return True
             case (
-                LinkSeen()
-                | PhaseSeen()
-                | HeartbeatSeen()
-                | PidsSeen()
-                | FlagSeen()
-                | ForeignSeen()
-                | SizeSeen()
-                | UsageSeen()
-                | WaitSeen()
-                | WorkersSeen()
+                processes.LinkSeen()
+                | processes.PhaseSeen()
+                | processes.HeartbeatSeen()
+                | processes.PidsSeen()
+                | processes.FlagSeen()
+                | processes.ForeignSeen()
+                | processes.SizeSeen()
+                | processes.UsageSeen()
+                | processes.WaitSeen()
+                | processes.WorkersSeen()
             ):
                 return self._apply_observation(fact)
             case _:
@@ -296,33 +280,37 @@ class RunHistory:
             case TrialBegun() | TrialJudged() | TrialClosed():
                 journal.try_out(event)
 
-    def _apply_observation(self, observation: Observation) -> bool:
-        if isinstance(observation, ForeignSeen):
+    def _apply_observation(self, observation: processes.Observation) -> bool:
+        if isinstance(observation, processes.ForeignSeen):
             return self._disown(observation.why)
         observed = self.observed
-        waits = isinstance(observation, WaitSeen) and self.journal.restart is not None
-        if self.journal.outcome is not None and not waits and not isinstance(observation, FlagSeen | SizeSeen):
+        waits = isinstance(observation, processes.WaitSeen) and self.journal.restart is not None
+        if (
+            self.journal.outcome is not None
+            and not waits
+            and not isinstance(observation, processes.FlagSeen | processes.SizeSeen)
+        ):
             return False
         match observation:
-            case LinkSeen(connected=connected):
+            case processes.LinkSeen(connected=connected):
                 changed, observed.connected = observed.connected != connected, connected
-            case PhaseSeen(phase=phase, t=t):
+            case processes.PhaseSeen(phase=phase, t=t):
                 changed = (observed.phase, observed.phase_t) != (phase, t)
                 observed.phase, observed.phase_t = phase, t
-            case HeartbeatSeen(t=t):
+            case processes.HeartbeatSeen(t=t):
                 changed, observed.heartbeat_t = observed.heartbeat_t != t, t
-            case PidsSeen(pids=pids):
+            case processes.PidsSeen(pids=pids):
                 changed, observed.pids = observed.pids != pids, pids
-            case FlagSeen(flag=flag, raised=raised):
+            case processes.FlagSeen(flag=flag, raised=raised):
                 flags = observed.flags | {flag} if raised else observed.flags - {flag}
                 changed, observed.flags = observed.flags != flags, flags
-            case UsageSeen(usage=usage):
+            case processes.UsageSeen(usage=usage):
                 changed, observed.usage = observed.usage != usage, usage
-            case WorkersSeen(workers=workers):
+            case processes.WorkersSeen(workers=workers):
                 changed, observed.workers = observed.workers != workers, workers
-            case WaitSeen(why=why):
+            case processes.WaitSeen(why=why):
                 changed, observed.waits = observed.waits != why, why
-            case SizeSeen(size_bytes=size_bytes):
+            case processes.SizeSeen(size_bytes=size_bytes):
                 changed, self.size_bytes = self.size_bytes != size_bytes, size_bytes
         return changed
 

@@ -8,16 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from mission_tui.fleet.resume.remedies import (
-    RESET_ADAM,
-    WARM_UP,
-    hold_steps,
-    keep_minibatch,
-    nearest_batch,
-    remedy_text,
-    scale_lr,
-    target_kl,
-)
+from mission_tui.fleet.resume import remedies
 from mission_tui.fleet.resume.sides import Ruling, Sides, factor
 from mission_tui.fleet.specs.sizes import nearby_divisors
 
@@ -60,7 +51,7 @@ def batch_size(sides: Sides) -> Ruling:
     )
     why = f"{ruling.why}; {truncated}" if ruling.why else truncated
     remedy = "; ".join(filter(None, (ruling.remedy, f"ppo.batch_size = {near} would divide it")))
-    return Ruling("warn", why, remedy, (*ruling.remedies, *nearest_batch(sides)))
+    return Ruling("warn", why, remedy, (*ruling.remedies, *remedies.nearest_batch(sides)))
 
 
 def n_epochs(sides: Sides) -> Ruling:
@@ -73,14 +64,14 @@ def n_epochs(sides: Sides) -> Ruling:
         "warn",
         f"{sides.steps_change}: later passes work on data the policy has left behind, so expect more KL and clipping",
         f"--set {sides.target_kl}",
-        (WARM_UP, target_kl(sides)),
+        (remedies.WARM_UP, remedies.target_kl(sides)),
     )
 
 
 def _other_chunks(sides: Sides) -> Ruling:
     was, now = sides.was.ppo.n_steps, sides.now.ppo.n_steps
     effect = "shorter chunks, more of each return is bootstrapped" if now < was else "longer chunks, less bootstrapping"
-    keep = (keep_minibatch(sides),) if sides.plan_now.batch_size != sides.plan_was.batch_size else ()
+    keep = (remedies.keep_minibatch(sides),) if sides.plan_now.batch_size != sides.plan_was.batch_size else ()
     return Ruling(
         "warn",
         f"low risk: the rollout stays at {sides.rollout_now:,} transitions with {sides.steps_change}, in chunks of "
@@ -93,7 +84,7 @@ def _other_chunks(sides: Sides) -> Ruling:
 def _larger(sides: Sides) -> Ruling:
     was, now = sides.plan_was, sides.plan_now
     grown = f"the rollout grows {factor(sides.rollout_now / sides.rollout_was)}"
-    offers = hold_steps(sides), target_kl(sides)
+    offers = remedies.hold_steps(sides), remedies.target_kl(sides)
     if now.gradient_steps <= was.gradient_steps:
         # Other epochs hold them: that is the remedy. Other minibatches do: the ruling on those warns of the moments.
         why = f"{grown}, with {sides.steps_change}; {_moments(sides)}"
@@ -102,12 +93,12 @@ def _larger(sides: Sides) -> Ruling:
         f"{sides.steps_change} because {grown}: each update takes the policy further from its data, so expect more KL "
         f"and clipping; {_moments(sides)}"
     )
-    return Ruling("warn", why, f"{remedy_text(offers[0])} ({offers[0].what})", offers)
+    return Ruling("warn", why, f"{remedies.remedy_text(offers[0])} ({offers[0].what})", offers)
 
 
 def _smaller(sides: Sides) -> Ruling:
     shrunk = f"the rollout shrinks from {sides.rollout_was:,} to {sides.rollout_now:,} transitions"
-    hold = hold_steps(sides)
+    hold = remedies.hold_steps(sides)
     if sides.plan_now.gradient_steps >= sides.plan_was.gradient_steps:
         why = f"{shrunk}, which are more correlated, with {sides.steps_change}; {_moments(sides)}"
         return (
@@ -118,7 +109,7 @@ def _smaller(sides: Sides) -> Ruling:
     return Ruling(
         "warn",
         f"low risk: {sides.steps_change}, because {shrunk}, which are more correlated; {_moments(sides)}",
-        remedy_text(hold),
+        remedies.remedy_text(hold),
         (hold,),
     )
 
@@ -141,8 +132,10 @@ def _batch_down(sides: Sides) -> Ruling:
         f"noisier gradients of {now:,}: steps are up to {factor(overshoot)} too large for {sides.moments_in_updates}; "
         f"{sides.steps_change}"
     )
-    slower, bound = scale_lr(sides), target_kl(sides)
-    return Ruling("warn", why, f"{slower.what}, and {remedy_text(bound)}", (slower, RESET_ADAM, bound))
+    slower, bound = remedies.scale_lr(sides), remedies.target_kl(sides)
+    return Ruling(
+        "warn", why, f"{slower.what}, and {remedies.remedy_text(bound)}", (slower, remedies.RESET_ADAM, bound)
+    )
 
 
 def _batch_up(sides: Sides) -> Ruling:
@@ -152,8 +145,8 @@ def _batch_up(sides: Sides) -> Ruling:
         f"{factor(math.sqrt(now / was))} too small for {sides.moments_in_updates}, and gradients lose noise that helps "
         f"exploration; {sides.steps_change}"
     )
-    keep = keep_minibatch(sides)
-    return Ruling("warn", why, f"keep the minibatch: {remedy_text(keep)}", (keep, RESET_ADAM))
+    keep = remedies.keep_minibatch(sides)
+    return Ruling("warn", why, f"keep the minibatch: {remedies.remedy_text(keep)}", (keep, remedies.RESET_ADAM))
 
 
 def _overshoot_risk(sides: Sides) -> str:

@@ -16,32 +16,7 @@ from typing import Any
 import msgspec
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.events.journal import (
-    Asked,
-    AttemptEnded,
-    AttemptStarting,
-    ClockStepped,
-    DutyDoneSeen,
-    DutyFailureSeen,
-    FindingChanged,
-    FindingMarked,
-    FleetEvent,
-    GoalReached,
-    HealthActed,
-    PriorityAsked,
-    RestartDue,
-    RunCreated,
-    RunFrozen,
-    RunLabelled,
-    RunNoted,
-    RunParked,
-    RunRenamed,
-    RunThawed,
-    SettingsAsked,
-    TrialBegun,
-    TrialClosed,
-    TrialJudged,
-)
+from mission_tui.fleet.events import journal
 from mission_tui.fleet.events.outcome import outcome_word
 from mission_tui.fleet.events.provenance import diff_of
 from mission_tui.fleet.history.run import NOTE_CHARS
@@ -86,7 +61,7 @@ def _read(run: RunDir, attempt: int) -> dict[str, Any]:
     except StorageError:
         # That none can be saved or read there is a finding; all else about the run is known without.
         manifests = []
-    events = read_all(run.events, FleetEvent)[0]
+    events = read_all(run.events, journal.FleetEvent)[0]
     return {
         "effective": _effective(run, attempt),
         "deeds": audit_log_of(events),
@@ -107,11 +82,11 @@ def _effective(run: RunDir, attempt: int) -> dict[str, Any]:
     return table
 
 
-def _attempts(events: Sequence[FleetEvent], timesteps: dict[str, int]) -> tuple[AttemptView, ...]:
+def _attempts(events: Sequence[journal.FleetEvent], timesteps: dict[str, int]) -> tuple[AttemptView, ...]:
     views: list[AttemptView] = []
     for event in events:
         match event:
-            case AttemptStarting():
+            case journal.AttemptStarting():
                 first = event.checkpoint is None
                 views.append(
                     AttemptView(
@@ -125,7 +100,7 @@ def _attempts(events: Sequence[FleetEvent], timesteps: dict[str, int]) -> tuple[
                         changes=event.changes,
                     )
                 )
-            case AttemptEnded() if views:
+            case journal.AttemptEnded() if views:
                 word, cause = outcome_word(event.outcome), clean(event.outcome.cause, 400)
                 views[-1] = msgspec.structs.replace(views[-1], ended_t=event.t, outcome=word, cause=cause)
     return tuple(views)
@@ -181,93 +156,97 @@ def _cleaned(value: Any) -> Any:
             return clean(str(value))
 
 
-def audit_log_of(events: Sequence[FleetEvent]) -> tuple[AuditEntry, ...]:
+def audit_log_of(events: Sequence[journal.FleetEvent]) -> tuple[AuditEntry, ...]:
     """The newest deeds."""
-    rules = {event.finding.id: event.finding.rule for event in events if isinstance(event, FindingChanged)}
+    rules = {event.finding.id: event.finding.rule for event in events if isinstance(event, journal.FindingChanged)}
     return tuple(deed for event in _by_people(events) for deed in _entries(event, rules))[-SHOWN:]
 
 
-def _by_people(events: Sequence[FleetEvent]) -> Iterator[FleetEvent]:
+def _by_people(events: Sequence[journal.FleetEvent]) -> Iterator[journal.FleetEvent]:
     """All but what was asked for by a rule: its next line tells that it was."""
     for event, following in pairwise((*events, None)):
-        by_rule = isinstance(event, Asked) and isinstance(following, HealthActed) and following.act == event.verb
+        by_rule = (
+            isinstance(event, journal.Asked)
+            and isinstance(following, journal.HealthActed)
+            and following.act == event.verb
+        )
         if event is not None and not by_rule:
             yield event
 
 
-def _entries(event: FleetEvent, rules: dict[str, str]) -> Iterator[AuditEntry]:
+def _entries(event: journal.FleetEvent, rules: dict[str, str]) -> Iterator[AuditEntry]:
     match event:
-        case RunCreated():
+        case journal.RunCreated():
             origin = event.origin.sentence if event.origin is not None else f"preset {event.preset}"
             after = f", to begin after {', '.join(event.after)}" if event.after else ""
             yield AuditEntry(t=event.t, what="launch", detail=clean(origin + after, NOTE_CHARS), by=event.asker)
-        case AttemptStarting() if event.attempt > 1:
+        case journal.AttemptStarting() if event.attempt > 1:
             yield _attempt(event)
-        case Asked():
+        case journal.Asked():
             yield AuditEntry(t=event.t, what=event.verb, by=event.asker)
-        case SettingsAsked():
+        case journal.SettingsAsked():
             yield AuditEntry(t=event.t, what="set", detail=", ".join(diff_of(event.changes)), by=event.asker)
-        case PriorityAsked():
+        case journal.PriorityAsked():
             yield AuditEntry(t=event.t, what="priority", detail=str(event.priority), by=event.asker)
-        case RunRenamed():
+        case journal.RunRenamed():
             yield AuditEntry(t=event.t, what="rename", detail=clean(event.name), by=event.asker)
-        case RunNoted():
+        case journal.RunNoted():
             yield AuditEntry(t=event.t, what="note", detail=clean(event.text, NOTE_CHARS), by=event.asker)
-        case RunLabelled():
+        case journal.RunLabelled():
             words = [*(f"+{label}" for label in event.added), *(f"-{label}" for label in event.removed)]
             yield AuditEntry(t=event.t, what="label", detail=clean(" ".join(words)), by=event.asker)
-        case TrialBegun():
+        case journal.TrialBegun():
             yield AuditEntry(t=event.t, what="try", detail=clean(event.plan.settings, NOTE_CHARS), by=event.asker)
-        case TrialJudged():
+        case journal.TrialJudged():
             number, says = event.number, event.verdict.says
             yield AuditEntry(t=event.t, what="tried", detail=clean(f"trial {number}: {says} {event.verdict.why}"))
-        case TrialClosed():
+        case journal.TrialClosed():
             detail = clean(f"trial {event.number}: {event.how} {event.branch}")
             yield AuditEntry(t=event.t, what="try", detail=detail, by=event.asker)
-        case FindingMarked():
+        case journal.FindingMarked():
             yield AuditEntry(t=event.t, what=event.mark, detail=clean(event.rule or event.finding), by=event.asker)
-        case HealthActed(act="applied"):
+        case journal.HealthActed(act="applied"):
             detail = clean(f"{event.finding} {event.detail}")
             yield AuditEntry(t=event.t, what="apply", detail=detail, by=event.asker)
-        case HealthActed(failed=name) if name:
+        case journal.HealthActed(failed=name) if name:
             yield AuditEntry(t=event.t, what="failed", detail=clean(event.detail, NOTE_CHARS))
-        case HealthActed():
+        case journal.HealthActed():
             rule = rules.get(event.finding, event.finding)
             yield AuditEntry(t=event.t, what=event.act, detail=clean(event.detail), by=clean(f"rule {rule}"))
         case _:
             yield from _unasked(event)
 
 
-def _unasked(event: FleetEvent) -> Iterator[AuditEntry]:
+def _unasked(event: journal.FleetEvent) -> Iterator[AuditEntry]:
     """What nobody asked for here, and how attempts ended: without it one does not understand what people did then."""
     match event:
-        case DutyFailureSeen():
+        case journal.DutyFailureSeen():
             yield AuditEntry(t=event.t, what="failed", detail=clean(f"{event.duty}: {event.why}", NOTE_CHARS))
-        case DutyDoneSeen():
+        case journal.DutyDoneSeen():
             yield AuditEntry(
                 t=event.t, what="done again", detail=clean(f"{event.duty}, after {event.times} failures", NOTE_CHARS)
             )
-        case RestartDue():
+        case journal.RestartDue():
             detail = f"{event.number} of {event.most} in a row, in {max(0.0, event.due_t - event.t):.0f} s"
             yield AuditEntry(t=event.t, what="restart due", detail=f"{detail}, after a {event.after}", by=_ITSELF)
-        case RunParked():
+        case journal.RunParked():
             yield AuditEntry(t=event.t, what="park", detail=clean(event.why), by=_ITSELF)
-        case ClockStepped():
+        case journal.ClockStepped():
             how = "forward" if event.by_s > 0.0 else "back"
             yield AuditEntry(t=event.t, what="clock set", detail=f"{abs(event.by_s):.0f} s {how}", by=_OUTSIDE)
-        case GoalReached():
+        case journal.GoalReached():
             detail = clean(f"{event.goal} with update {event.update:,}, at {event.timesteps:,} steps")
             yield AuditEntry(t=event.t, what="goal reached", detail=detail)
-        case RunFrozen(by="outside"):
+        case journal.RunFrozen(by="outside"):
             yield AuditEntry(t=event.t, what="freeze", by=_OUTSIDE)
-        case RunThawed(by="outside"):
+        case journal.RunThawed(by="outside"):
             yield AuditEntry(t=event.t, what="thaw", by=_OUTSIDE)
-        case AttemptEnded():
+        case journal.AttemptEnded():
             cause = f"{outcome_word(event.outcome)}: {event.outcome.cause}".removesuffix(": ")
             yield AuditEntry(t=event.t, what="ended", detail=clean(cause, NOTE_CHARS))
 
 
-def _attempt(event: AttemptStarting) -> AuditEntry:
+def _attempt(event: journal.AttemptStarting) -> AuditEntry:
     again = bool(event.restart or event.reboots)
     origin = f"attempt {event.attempt} from {event.checkpoint or 'scratch'}"
     detail = ", ".join((origin, *diff_of(event.changes)))

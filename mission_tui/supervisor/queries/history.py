@@ -1,19 +1,23 @@
-"""Answers about what went on: columns over updates of one run, runs beside each other, and the strip of the machine.
+"""Answers about what went on: columns over updates of one run, runs beside each other, the strip of the machine, and an
+attempt's output.
 
 Of an ended run the columns are read from its file when first asked for. The strip is what GPUs and processors did over
-the asked time, and in which phases the runs were.
+the asked time, and in which phases the runs were. Output is made harmless line by line.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 from msgspec import structs
 
+from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.headroom import gpu_for
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.history.run import setting_changes
@@ -21,14 +25,19 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.fleet.strips.strip import Cell, CellHistory, GpuTrack, Lane, Strip
-from mission_tui.ipc.replies import ComparisonReply, HistoryReply
-from mission_tui.ipc.requests import Compare, GetHistory, GetStrip
+from mission_tui.fleet.text import clean_line
+from mission_tui.ipc.replies import ComparisonReply, HistoryReply, LogReply
+from mission_tui.ipc.requests import Compare, GetHistory, GetLog, GetStrip
+from mission_tui.plain_files import open_plain
 from mission_tui.records.files.tail import read_all
 from mission_tui.supervisor.runs.catalog import RunCatalog, resolve_run
 
-log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 _HELD = ("paused", "frozen")
 """Without a phase a run is in the strip for these; who only waits is not."""
+
+MOST_BYTES = 1 << 18
+LINE_CHARACTERS = 2000
 
 
 async def history(
@@ -61,7 +70,7 @@ async def compare(core: RunCatalog, request: Compare) -> ComparisonReply:
     from mission_tui.records.runs.comparison_sides import compare_runs
 
     folders = [core.run_dir(resolve_run(core, ref)).path for ref in request.runs]
-    found = await asyncio.to_thread(compare_runs, folders, log.warning, RETURN, request.by, request.threshold)
+    found = await asyncio.to_thread(compare_runs, folders, _logger.warning, RETURN, request.by, request.threshold)
     return ComparisonReply(re=request.id, comparison=msgspec.to_builtins(found))
 
 
@@ -123,3 +132,47 @@ def _gpu(spec: Spec | None, visible: str | None, here: Sequence[str]) -> str:
     if spec is None:
         return ""
     return gpu_for(spec.run.device, spec.run.env.get("CUDA_VISIBLE_DEVICES", visible), here) or ""
+
+
+async def log(core: RunCatalog, request: GetLog) -> LogReply:
+    """Up to `limit` bytes from `offset`; the last ones without it, or when the file was cut and ends before it."""
+    run_id = resolve_run(core, request.run)
+    attempt = request.attempt if request.attempt is not None else core.store.run(run_id).journal.attempt
+    folder = core.run_dir(run_id).attempt(attempt)
+    if not folder.path.is_dir():
+        view = core.store.view(run_id)
+        raise UsageError(f"{view.name} has no attempt {attempt}; its newest is {view.attempt}")
+    limit = max(0, min(request.limit, MOST_BYTES))
+    raw, start, size = await asyncio.to_thread(_read, folder.output, request.offset, limit)
+    return LogReply(
+        re=request.id, run=run_id, attempt=attempt, text=_harmless(raw), start=start, end=start + len(raw), size=size
+    )
+
+
+def _read(path: Path, offset: int | None, limit: int) -> tuple[bytes, int, int]:
+    try:
+        with os.fdopen(open_plain(path)[0], "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            start = max(0, size - limit) if offset is None or offset > size or offset < 0 else offset
+            file.seek(start)
+            return _whole_characters(file.read(limit), start + limit < size), start, size
+    except FileNotFoundError:
+        return b"", 0, 0
+
+
+def _whole_characters(raw: bytes, more_follows: bool) -> bytes:
+    """`raw` without a UTF-8 character cut at its end: the next stretch begins with it."""
+    for back in range(1, 4 if more_follows else 0):
+        if len(raw) > back and raw[-back] >= 0xC0:
+            length = 2 if raw[-back] < 0xE0 else 3 if raw[-back] < 0xF0 else 4
+            return raw[:-back] if length > back else raw
+    return raw
+
+
+def _harmless(raw: bytes) -> str:
+    """The text with its line breaks and its blanks; everything else that could move a cursor is taken out."""
+    return "\n".join(_line(line) for line in raw.decode("utf-8", "replace").split("\n"))
+
+
+def _line(line: str) -> str:
+    return clean_line(line, LINE_CHARACTERS).rstrip()

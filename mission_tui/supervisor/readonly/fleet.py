@@ -32,18 +32,7 @@ from mission_tui.records.runs.layout import AttemptDir, RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.host.lease import holds
 from mission_tui.supervisor.host.machine import HostSampler
-from mission_tui.supervisor.runs.run_on_disk import (
-    LAST_BYTES,
-    SPARKLINE_BYTES,
-    RunOnDisk,
-    exit_facts,
-    newest_attempt,
-    read_specs,
-    reading_run,
-    show_end,
-    unreadable_facts,
-    why_unreadable,
-)
+from mission_tui.supervisor.runs import run_on_disk
 from mission_tui.supervisor.runs.taking_in import applying, finish, taking_in, taking_one
 
 GONE_S = 5.0
@@ -103,8 +92,8 @@ class ReadonlyFleet:
         """Know the whole of an ended run of which only the end was read."""
         if run_id in self.waiting:
             del self.waiting[run_id]
-            found = RunOnDisk(self.run_dir(run_id), [], {}, whole=False)
-            self._guard(found.dir, lambda: finish(self.loading(found, LAST_BYTES)))
+            found = run_on_disk.RunOnDisk(self.run_dir(run_id), [], {}, whole=False)
+            self._guard(found.dir, lambda: finish(self.loading(found, run_on_disk.LAST_BYTES)))
 
     def poll(self) -> None:
         """Read what is new. A runs root that cannot be listed any more stays as it was."""
@@ -162,7 +151,7 @@ class ReadonlyFleet:
         try:
             work()
         except Exception as error:  # noqa: BLE001 - whatever lies in a directory costs this one run
-            self.show_damaged(run, why_unreadable(error), error)
+            self.show_damaged(run, run_on_disk.why_unreadable(error), error)
 
     def _take(self, run: RunDir) -> None:
         finish(taking_one(self, run))
@@ -171,31 +160,31 @@ class ReadonlyFleet:
         """One more of the directories is known."""
         self.unread = max(0, self.unread - 1)
 
-    def adopting(self, found: RunOnDisk) -> Iterator[None]:
+    def adopting(self, found: run_on_disk.RunOnDisk) -> Iterator[None]:
         """A run that has not ended: its files are followed."""
         if found.unreadable or (not found.events and found.damage):
             self._unreadable(found.dir, found.unreadable or "; ".join(found.damage.values()))
         elif self._foreign(found):
-            yield from self.loading(found, SPARKLINE_BYTES)
+            yield from self.loading(found, run_on_disk.SPARKLINE_BYTES)
         else:
             run = found.dir
-            self.store.add_run(run.id, str(run.path), read_specs(found)[1])
+            self.store.add_run(run.id, str(run.path), run_on_disk.read_specs(found)[1])
             seen = _FollowedRun(run, Tail(run.events, FleetEvent), Tail(run.metrics, MetricRecord))
             self.live[run.id] = seen
             self._follow(seen)
 
-    def loading(self, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
+    def loading(self, found: run_on_disk.RunOnDisk, newest_bytes: int) -> Iterator[None]:
         """An ended run: its events and its last rows."""
-        found = found if found.whole else (yield from reading_run(found.dir))
+        found = found if found.whole else (yield from run_on_disk.reading_run(found.dir))
         if found.unreadable:
             self._unreadable(found.dir, found.unreadable)
             return
         run_id = found.dir.id
         self._changed_at[run_id] = _changed_at(found.dir)
-        self.store.add_run(run_id, str(found.dir.path), read_specs(found)[1])
+        self.store.add_run(run_id, str(found.dir.path), run_on_disk.read_specs(found)[1])
         yield from applying(self.store, run_id, found.events)
         try:
-            show_end(self.store, run_id, read_newest(found.dir.metrics, MetricRecord, newest_bytes))
+            run_on_disk.show_end(self.store, run_id, read_newest(found.dir.metrics, MetricRecord, newest_bytes))
         except OSError as error:
             found.damage[found.dir.metrics.name] = str(error)
         if found.damage:
@@ -208,17 +197,17 @@ class ReadonlyFleet:
         self._forget(run.id)
         self._unreadable(run, why)
 
-    def _foreign(self, found: RunOnDisk) -> str:
+    def _foreign(self, found: run_on_disk.RunOnDisk) -> str:
         """Why the run was not launched here; empty in another user's root, whose runs are all his."""
         if self._seals is None or not self._own:
             return ""
-        return self._seals.check(found.dir, newest_attempt(found)).foreign
+        return self._seals.check(found.dir, run_on_disk.newest_attempt(found)).foreign
 
     def _unreadable(self, run: RunDir, why: str) -> None:
         """A run of which only the name is known says why, as one that is lost."""
         self._changed_at[run.id] = _changed_at(run)
         self.store.add_run(run.id, str(run.path), None)
-        for fact in unreadable_facts(run, why):
+        for fact in run_on_disk.unreadable_facts(run, why):
             self.store.apply(run.id, fact)
 
     def _follow(self, seen: _FollowedRun) -> None:
@@ -289,7 +278,7 @@ class ReadonlyFleet:
         end = seen.end if seen.end is not None and seen.end.attempt == attempt else None
         by_exit = spec is not None and spec.run.command is not None
         asked = known.journal.asked_or_stopped
-        outcome = classify(end, exit_facts(ended), asked, known.metrics.checkpoint, by_exit=by_exit)
+        outcome = classify(end, run_on_disk.exit_facts(ended), asked, known.metrics.checkpoint, by_exit=by_exit)
         last_t = ended.ended_t if ended is not None else row.t if row is not None else time.time()
         seen.inferred = True
         self.store.apply(run_id, AttemptEnded(known.journal.seq + 1, last_t, attempt, outcome))

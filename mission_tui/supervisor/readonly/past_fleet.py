@@ -31,17 +31,7 @@ from mission_tui.records.files.tail import read_newest
 from mission_tui.records.runs.attempt import read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import trashed
-from mission_tui.supervisor.runs.run_on_disk import (
-    LAST_BYTES,
-    SPARKLINE_BYTES,
-    RunOnDisk,
-    read_fleet,
-    read_specs,
-    read_summary,
-    shown_rows,
-    unreadable_facts,
-    why_unreadable,
-)
+from mission_tui.supervisor.runs import run_on_disk
 
 ROWS = 2 * POINTS
 """So many rows of a run that was over are taken in: a step that meets two hundred more of them must stay quick."""
@@ -97,7 +87,7 @@ class PastFleet:
         over = sorted((past for past in runs if past.over_t <= moment), key=lambda past: past.over_t, reverse=True)
         for place, past in enumerate(over):
             if place < SNAPSHOT_ENDED:
-                self._guard(past, partial(self._show_end, past, SPARKLINE_BYTES))
+                self._guard(past, partial(self._show_end, past, run_on_disk.SPARKLINE_BYTES))
             elif past.shown != "shelf":
                 self._shelve(past)
         for past in runs:
@@ -128,7 +118,7 @@ class PastFleet:
         """Know the end of a run that had long been over."""
         past = self._runs.get(run_id)
         if past is not None and past.shown == "shelf":
-            self._guard(past, partial(self._show_end, past, LAST_BYTES))
+            self._guard(past, partial(self._show_end, past, run_on_disk.LAST_BYTES))
 
     def _guard(self, past: _PastRun, work: Callable[[], None]) -> None:
         """Do `work` on one run; whatever it raises makes that run a damaged row, and costs no other anything."""
@@ -136,7 +126,7 @@ class PastFleet:
             work()
         except Exception as error:  # noqa: BLE001 - whatever lies in a directory costs this one run
             self._begin(past, "damaged")
-            for fact in unreadable_facts(past.dir, why_unreadable(error)):
+            for fact in run_on_disk.unreadable_facts(past.dir, run_on_disk.why_unreadable(error)):
                 self.store.apply(past.id, fact)
 
     def _hide(self, past: _PastRun) -> None:
@@ -161,7 +151,7 @@ class PastFleet:
             self.store.apply(past.id, structs.replace(past.over, t=past.over_t))
         with suppress(OSError):
             newest = _newest(read_newest(past.dir.metrics, MetricRecord, newest_bytes))
-            self.store.apply_all(past.id, shown_rows(newest))
+            self.store.apply_all(past.id, run_on_disk.shown_rows(newest))
 
     def _show_life(self, past: _PastRun) -> None:
         """A run that was not over: everything up to the moment; from the start again when it was later before."""
@@ -191,7 +181,7 @@ class PastFleet:
             known = len(past.events)
             past.events += news
             if not known or any(isinstance(event, AttemptStarting | SettingsAsked) for event in news):
-                spec = read_specs(RunOnDisk(past.dir, past.events, {}))[1]
+                spec = run_on_disk.read_specs(run_on_disk.RunOnDisk(past.dir, past.events, {}))[1]
                 if spec is not None:
                     self.store.replace_spec(past.id, spec)
             for event in news:
@@ -237,7 +227,7 @@ def _newest(records: list[MetricRecord]) -> list[MetricRecord]:
 
 
 def _in_root(root: Path) -> Iterator[_PastRun]:
-    live, ended = read_fleet(root)
+    live, ended = run_on_disk.read_fleet(root)
     for found in (*live, *ended):
         past = _past_of(found.dir.id, found)
         if past is not None and not found.unreadable:
@@ -248,13 +238,13 @@ def _in_trash(root: Path) -> Iterator[_PastRun]:
     """Runs that were removed since, as long as they are kept: then they were there."""
     with suppress(MissionError):
         for item in trashed(root):
-            past = _past_of(item.run, read_summary(RunDir(item.path))) if item.checkpoint is None else None
+            past = _past_of(item.run, run_on_disk.read_summary(RunDir(item.path))) if item.checkpoint is None else None
             if past is not None:
                 past.gone_t = item.t
                 yield past
 
 
-def _past_of(run_id: str, found: RunOnDisk) -> _PastRun | None:
+def _past_of(run_id: str, found: run_on_disk.RunOnDisk) -> _PastRun | None:
     """The run, if its journal says when it was made."""
     made = next((event for event in found.events if isinstance(event, RunCreated)), None)
     if made is None:

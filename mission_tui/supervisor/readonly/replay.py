@@ -15,24 +15,12 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.errors import UsageError
+from mission_tui.ipc import requests
 from mission_tui.ipc.local_asyncio import asyncio
 from mission_tui.ipc.replies import AttemptView, DetailsReply, LogReply, OperatorReply, SnapshotReply, StripReply
-from mission_tui.ipc.requests import (
-    Compare,
-    GetDetails,
-    GetEnded,
-    GetHistory,
-    GetLog,
-    GetSnapshot,
-    GetStrip,
-    GoTo,
-    OperatorRequest,
-    Watch,
-)
 from mission_tui.ipc.server import Session, serve_link
 from mission_tui.supervisor.queries.details import details
-from mission_tui.supervisor.queries.history import history
-from mission_tui.supervisor.queries.log import log
+from mission_tui.supervisor.queries.history import history, log
 from mission_tui.supervisor.readonly.meters import PastMeters
 from mission_tui.supervisor.readonly.past_fleet import PastFleet
 from mission_tui.supervisor.readonly.server import ended_page, readable
@@ -50,17 +38,17 @@ class ReplayServer:
         self._turn = asyncio.Lock()
         self._watching: dict[Session, set[int]] = {}
 
-    async def answer(self, request: OperatorRequest, session: Session) -> None:
+    async def answer(self, request: requests.OperatorRequest, session: Session) -> None:
         """Say the answer to one request, one after the other. Raises `MissionError` for what is no question here."""
         async with self._turn:
             with readable(self._root):
                 runs = await self._opened()
-                if isinstance(request, Watch):
+                if isinstance(request, requests.Watch):
                     self._watching.setdefault(session, set()).add(request.id)
                     session.send(SnapshotReply(re=request.id, snapshot=runs.snapshot()))
                     return
                 session.send(await self._reply(runs, request))
-        if isinstance(request, GoTo):
+        if isinstance(request, requests.GoTo):
             for watcher, watches in self._watching.items():
                 for re in watches:
                     watcher.send(SnapshotReply(re=re, snapshot=runs.snapshot()))
@@ -79,31 +67,31 @@ class ReplayServer:
             self._runs = runs
         return self._runs
 
-    async def _reply(self, runs: PastFleet, request: OperatorRequest) -> OperatorReply:
+    async def _reply(self, runs: PastFleet, request: requests.OperatorRequest) -> OperatorReply:
         match request:
-            case GoTo():
+            case requests.GoTo():
                 await asyncio.to_thread(runs.seek, request.t)
                 return SnapshotReply(re=request.id, snapshot=runs.snapshot())
-            case GetSnapshot():
+            case requests.GetSnapshot():
                 return SnapshotReply(re=request.id, snapshot=runs.snapshot())
-            case GetDetails():
+            case requests.GetDetails():
                 return details_at(await details(runs, request), runs.moment)
-            case GetHistory():
+            case requests.GetHistory():
                 return await history(runs, request, runs.rows)
-            case GetStrip():
+            case requests.GetStrip():
                 assert self._instruments is not None
                 return StripReply(re=request.id, strip=self._instruments.strip(runs.store, request, runs.moment))
-            case GetEnded():
+            case requests.GetEnded():
                 return ended_page(runs, request)
-            case GetLog():
+            case requests.GetLog():
                 return await log_at(runs, request)
-            case Compare():
+            case requests.Compare():
                 raise UsageError("runs cannot be compared in a replay; H goes back to now, where they can")
             case _:
                 raise UsageError("this is a replay: nothing can be changed in it; q leaves it")
 
 
-async def log_at(runs: PastFleet, request: GetLog) -> LogReply:
+async def log_at(runs: PastFleet, request: requests.GetLog) -> LogReply:
     """The log of an attempt that was over by the moment. Raises `UsageError` for another."""
     journal = runs.store.run(resolve_run(runs, request.run)).journal
     attempt = journal.attempt if request.attempt is None else request.attempt

@@ -24,22 +24,9 @@ from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.consistency import cautions, default_threads
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.gpu_driver import has_gpu
+from mission_tui.ipc import requests
 from mission_tui.ipc.local_asyncio import asyncio
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, Quoted, SnapshotReply, StripReply
-from mission_tui.ipc.requests import (
-    Compare,
-    GetAdoptable,
-    GetDetails,
-    GetEnded,
-    GetHistory,
-    GetLog,
-    GetNamed,
-    GetSnapshot,
-    GetStrip,
-    OperatorRequest,
-    Quote,
-    Watch,
-)
 from mission_tui.ipc.roots import live_roots
 from mission_tui.ipc.server import Session, serve_link
 from mission_tui.plain_files import open_plain
@@ -47,8 +34,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.queries.adoptable import adoptable
 from mission_tui.supervisor.queries.details import details
-from mission_tui.supervisor.queries.history import compare, history, strip_of
-from mission_tui.supervisor.queries.log import log
+from mission_tui.supervisor.queries.history import compare, history, log, strip_of
 from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
 from mission_tui.supervisor.readonly.fleet import ReadonlyFleet
 from mission_tui.supervisor.readonly.meters import ReadonlyMeters
@@ -91,10 +77,10 @@ class ReadonlyServer:
             await asyncio.sleep(LOOK_S)
             self._runs.poll()
 
-    async def answer(self, request: OperatorRequest, session: Session) -> None:
+    async def answer(self, request: requests.OperatorRequest, session: Session) -> None:
         """Say the answer to one request. Raises `MissionError` for what is no question, or cannot be read."""
         await self._wait_for_runs(request)
-        if isinstance(request, Watch):
+        if isinstance(request, requests.Watch):
             watches = self._watching.setdefault(session, {})
             watches[request.id] = 0
             self._show(session, watches)
@@ -102,12 +88,12 @@ class ReadonlyServer:
         with readable(self._root):
             session.send(await self._reply(request))
 
-    async def _wait_for_runs(self, request: OperatorRequest) -> None:
+    async def _wait_for_runs(self, request: requests.OperatorRequest) -> None:
         """Until every run is known, or those that the request names; a snapshot waits no longer than a moment.
 
         It is not refused meanwhile: this process ends with its client, and the next one would begin anew.
         """
-        if isinstance(request, Watch | GetSnapshot | GetEnded):
+        if isinstance(request, requests.Watch | requests.GetSnapshot | requests.GetEnded):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ready.wait(), LOOK_PATIENCE_S)
             return
@@ -126,29 +112,29 @@ class ReadonlyServer:
         """The client hung up."""
         self._watching.pop(session, None)
 
-    async def _reply(self, request: OperatorRequest) -> OperatorReply:
+    async def _reply(self, request: requests.OperatorRequest) -> OperatorReply:
         runs = self._runs
         match request:
-            case GetSnapshot():
+            case requests.GetSnapshot():
                 return self._snapshot(request.id)
-            case GetDetails():
+            case requests.GetDetails():
                 return await details(runs, request)
-            case GetHistory():
+            case requests.GetHistory():
                 return await history(runs, request)
-            case GetStrip():
+            case requests.GetStrip():
                 tracks = await asyncio.to_thread(self._instruments.tracks)
                 return StripReply(re=request.id, strip=strip_of(tracks, runs.store, request, time.time()))
-            case GetLog():
+            case requests.GetLog():
                 return await log(runs, request)
-            case Compare():
+            case requests.Compare():
                 return await compare(runs, request)
-            case GetEnded():
+            case requests.GetEnded():
                 return ended_page(runs, request)
-            case GetNamed():
+            case requests.GetNamed():
                 return NamedReply(re=request.id, runs=_legible(named_views(runs, request.refs)))
-            case GetAdoptable():
+            case requests.GetAdoptable():
                 return await adoptable(runs, self._seals, request)
-            case Quote():
+            case requests.Quote():
                 return await asyncio.to_thread(quote_from_files, runs, request)
             case _:
                 raise UsageError(f"{self._root} is shown read-only, from its files: nothing can be changed there")
@@ -175,7 +161,7 @@ def _legible(views: tuple[RunView, ...]) -> tuple[RunView, ...]:
     return views
 
 
-def ended_page(runs: RunCatalog, request: GetEnded) -> EndedReply:
+def ended_page(runs: RunCatalog, request: requests.GetEnded) -> EndedReply:
     """A page of ended runs, each known as a whole."""
     for view in runs.store.ended(request.offset, request.limit)[0]:
         runs.fetch(view.id)
@@ -219,7 +205,7 @@ def main() -> int:
     return 0
 
 
-def quote_from_files(runs: ReadonlyFleet, request: Quote) -> Quoted:
+def quote_from_files(runs: ReadonlyFleet, request: requests.Quote) -> Quoted:
     """The costs of every item; it is not `decided` whether any of them would begin, or be refused."""
     peaks, driver = Peaks(), has_gpu()
     for run in _ended(runs):

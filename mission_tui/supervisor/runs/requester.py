@@ -15,18 +15,7 @@ from pathlib import Path, PurePath
 
 from msgspec import structs
 
-from mission_tui.fleet.events.journal import (
-    Asked,
-    FindingMarked,
-    FleetEvent,
-    PriorityAsked,
-    RunLabelled,
-    RunNoted,
-    RunRenamed,
-    SettingsAsked,
-    TrialBegun,
-    TrialClosed,
-)
+from mission_tui.fleet.events import journal
 from mission_tui.fleet.text import clean
 from mission_tui.procfs import read_stat
 
@@ -72,19 +61,19 @@ def requester() -> str:
     return known.word if known is not None else ""
 
 
-def signed(event: FleetEvent) -> FleetEvent:
+def signed(event: journal.FleetEvent) -> journal.FleetEvent:
     """`event` with who asked for it, if it is one of those that people ask for."""
     match event:
         case (
-            Asked()
-            | FindingMarked()
-            | PriorityAsked()
-            | RunLabelled()
-            | RunNoted()
-            | RunRenamed()
-            | SettingsAsked()
-            | TrialBegun()
-            | TrialClosed()
+            journal.Asked()
+            | journal.FindingMarked()
+            | journal.PriorityAsked()
+            | journal.RunLabelled()
+            | journal.RunNoted()
+            | journal.RunRenamed()
+            | journal.SettingsAsked()
+            | journal.TrialBegun()
+            | journal.TrialClosed()
         ):
             return structs.replace(event, asker=requester())
         case _:

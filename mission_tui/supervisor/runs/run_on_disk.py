@@ -17,23 +17,7 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.events.journal import (
-    AttemptEnded,
-    AttemptStarting,
-    CoRunningChanged,
-    DutyDoneSeen,
-    DutyFailureSeen,
-    FileDamaged,
-    FindingChanged,
-    FindingMarked,
-    FleetEvent,
-    GainMeasured,
-    HealthActed,
-    RunCreated,
-    RunLabelled,
-    RunNoted,
-    SettingsAsked,
-)
+from mission_tui.fleet.events import journal
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.events.outcome import Lost
 from mission_tui.fleet.events.processes import FlagSeen
@@ -64,16 +48,16 @@ JOURNAL_BYTES = 32 << 20
 _WHOSE = (os.geteuid(), 0)
 _RENAMED, _TRIED = b'{"kind":"renamed"', b'{"kind":"trial"'
 _AFTERWARDS = (
-    FindingChanged
-    | FindingMarked
-    | HealthActed
-    | CoRunningChanged
-    | GainMeasured
-    | DutyFailureSeen
-    | DutyDoneSeen
-    | FileDamaged
-    | RunNoted
-    | RunLabelled
+    journal.FindingChanged
+    | journal.FindingMarked
+    | journal.HealthActed
+    | journal.CoRunningChanged
+    | journal.GainMeasured
+    | journal.DutyFailureSeen
+    | journal.DutyDoneSeen
+    | journal.FileDamaged
+    | journal.RunNoted
+    | journal.RunLabelled
 )
 """What may follow the end of an attempt and leave the run ended."""
 SPARKLINE_BYTES = 64 << 10
@@ -90,7 +74,7 @@ class RunOnDisk:
     """
 
     dir: RunDir
-    events: list[FleetEvent]
+    events: list[journal.FleetEvent]
     damage: dict[str, str]
     whole: bool = True
     unreadable: str = ""
@@ -100,8 +84,8 @@ class RunOnDisk:
         """When its last attempt was over; None while it is not."""
         ended_t = None
         for event in self.events:
-            if isinstance(event, AttemptStarting | AttemptEnded):
-                ended_t = event.t if isinstance(event, AttemptEnded) else None
+            if isinstance(event, journal.AttemptStarting | journal.AttemptEnded):
+                ended_t = event.t if isinstance(event, journal.AttemptEnded) else None
         return ended_t
 
 
@@ -137,9 +121,9 @@ def read_run(run_dir: RunDir) -> RunOnDisk:
 
 def reading_run(run_dir: RunDir) -> Generator[None, None, RunOnDisk]:
     """As `read_run`, in steps of a few milliseconds each."""
-    tail = Tail(run_dir.events, FleetEvent, most=JOURNAL_BYTES)
+    tail = Tail(run_dir.events, journal.FleetEvent, most=JOURNAL_BYTES)
     tail.slice_bytes = SLICE_BYTES
-    events: list[FleetEvent] = []
+    events: list[journal.FleetEvent] = []
     try:
         events += tail.read()
         while tail.behind:
@@ -162,8 +146,8 @@ def unreadable_facts(run_dir: RunDir, why: str) -> tuple[Fact, ...]:
     """What is known of a run of which nothing can be known: that it is damaged, and why, as one that is lost."""
     made = created_by_name(run_dir, 1, 0.0)
     lost = Lost(f"it cannot be read from here: {clean(why, 300)}")
-    ended = AttemptEnded(3, made.t, 1, lost)
-    return made, AttemptStarting(2, made.t, 1), ended, FlagSeen("damaged", raised=True)
+    ended = journal.AttemptEnded(3, made.t, 1, lost)
+    return made, journal.AttemptStarting(2, made.t, 1), ended, FlagSeen("damaged", raised=True)
 
 
 def journal_bytes(run_dir: RunDir) -> int:
@@ -175,7 +159,7 @@ def journal_bytes(run_dir: RunDir) -> int:
 
 def newest_attempt(found: RunOnDisk) -> int:
     """The attempt that counts: the last one that its journal tells of, and the first one before there is any."""
-    return next((event.attempt for event in reversed(found.events) if isinstance(event, AttemptStarting)), 1)
+    return next((event.attempt for event in reversed(found.events) if isinstance(event, journal.AttemptStarting)), 1)
 
 
 def read_specs(found: RunOnDisk, sealed: Mapping[str, bytes] | None = None) -> tuple[Spec | None, Spec | None]:
@@ -185,7 +169,7 @@ def read_specs(found: RunOnDisk, sealed: Mapping[str, bytes] | None = None) -> t
     `sealed` is what was read of them when the run's seal was checked. What is wrong with them is added to the run's
     damage.
     """
-    attempt = max((event.attempt for event in found.events if isinstance(event, AttemptStarting)), default=0)
+    attempt = max((event.attempt for event in found.events if isinstance(event, journal.AttemptStarting)), default=0)
     begun, attempt, spec = attempt > 0, max(1, attempt), None
     try:
         spec = _sealed_spec(found.dir, attempt, sealed or {}) or read_attempt_spec(found.dir, attempt)
@@ -225,13 +209,13 @@ def shown_rows(records: list[MetricRecord]) -> Iterator[MetricRecord]:
             yield record
 
 
-def created_by_name(run_dir: RunDir, seq: int, _t: float) -> RunCreated:
+def created_by_name(run_dir: RunDir, seq: int, _t: float) -> journal.RunCreated:
     """What the lost first line said, as far as the directory's name tells."""
     try:
         made_t = time.mktime(time.strptime(run_dir.id[:15], "%Y%m%d-%H%M%S"))
     except ValueError:
         made_t = 0.0
-    return RunCreated(seq, made_t, name=run_dir.id[STAMP_CHARACTERS:], preset="")
+    return journal.RunCreated(seq, made_t, name=run_dir.id[STAMP_CHARACTERS:], preset="")
 
 
 def read_short_summary(run_dir: RunDir) -> RunOnDisk | None:
@@ -246,10 +230,10 @@ def read_short_summary(run_dir: RunDir) -> RunOnDisk | None:
         return None
     lines = raw.split(b"\n")[:-1]
     try:
-        made = decode_line(lines[0], FleetEvent)
+        made = decode_line(lines[0], journal.FleetEvent)
         for line in lines[: -LAST_LINES - 1 : -1]:
-            event = decode_line(line, FleetEvent)
-            if isinstance(event, AttemptEnded) and isinstance(made, RunCreated):
+            event = decode_line(line, journal.FleetEvent)
+            if isinstance(event, journal.AttemptEnded) and isinstance(made, journal.RunCreated):
                 return RunOnDisk(run_dir, [made, event], {}, whole=False)
             if not isinstance(event, _AFTERWARDS):
                 return None
@@ -261,7 +245,7 @@ def read_short_summary(run_dir: RunDir) -> RunOnDisk | None:
 def _as_set(spec: Spec | None, attempt: int, found: RunOnDisk) -> Spec | None:
     # Those of number 0 came while it waited; the first attempt's own spec has them already.
     numbers = (0, 1) if attempt == 1 else (attempt,)
-    sets = [event for event in found.events if isinstance(event, SettingsAsked) and event.attempt in numbers]
+    sets = [event for event in found.events if isinstance(event, journal.SettingsAsked) and event.attempt in numbers]
     if spec is None:
         return None
     try:

@@ -19,25 +19,7 @@ from mission_tui.fleet.events.journal import AttemptStarting, FleetEvent
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.ipc.requests import (
-    Act,
-    Apply,
-    Clone,
-    ContinuingRequest,
-    Evaluate,
-    Export,
-    Film,
-    Label,
-    Mark,
-    Note,
-    OperatorRequest,
-    Play,
-    Rename,
-    Resume,
-    Set,
-    Try,
-    Undo,
-)
+from mission_tui.ipc import requests
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import best_checkpoint, list_checkpoints, newest_undamaged
 from mission_tui.records.runs.layout import RunDir
@@ -59,7 +41,7 @@ def no_objection(_run: LiveRun) -> str | None:
     return None
 
 
-def check_runs_are_ours(core: Core, request: OperatorRequest) -> None:
+def check_runs_are_ours(core: Core, request: requests.OperatorRequest) -> None:
     """Raise `UsageError` for a request that would act on a run which is foreign, or whose specs were changed.
 
     Every request that names runs comes through here. Looking may be done at all of them, and removing: that starts
@@ -67,17 +49,25 @@ def check_runs_are_ours(core: Core, request: OperatorRequest) -> None:
     """
     starts = True
     match request:
-        case Act():
+        case requests.Act():
             refs, verb, starts = request.runs, str(request.verb), False
-        case Undo():
+        case requests.Undo():
             refs, verb, starts = request.runs, "undo", False
-        case Rename() | Note() | Label() | Mark():
+        case requests.Rename() | requests.Note() | requests.Label() | requests.Mark():
             refs, verb, starts = (request.run,), type(request).__name__.lower(), False
-        case Resume():
+        case requests.Resume():
             refs, verb = (request.run,), "branch" if request.branch else "resume"
-        case Try():
+        case requests.Try():
             refs, verb, starts = (request.run,), "try", request.do in ("begin", "take")
-        case Set() | Clone() | Apply() | Evaluate() | Export() | Film() | Play():
+        case (
+            requests.Set()
+            | requests.Clone()
+            | requests.Apply()
+            | requests.Evaluate()
+            | requests.Export()
+            | requests.Film()
+            | requests.Play()
+        ):
             refs, verb = (request.run,), type(request).__name__.lower()
         case _:
             return
@@ -299,7 +289,7 @@ def last_good(run: RunDir, finding: Finding) -> Manifest | None:
     return None
 
 
-def caller_for(core: Core, run_id: str, request: ContinuingRequest) -> Caller:
+def caller_for(core: Core, run_id: str, request: requests.ContinuingRequest) -> Caller:
     """The client that asks, where it says who it is; else who launched the newest attempt of `run_id`.
 
     Raises `UsageError` as `Variables.caller_of`.

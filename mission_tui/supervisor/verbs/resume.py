@@ -27,23 +27,13 @@ from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.launchers.caller import with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.order import attempt_order
+from mission_tui.supervisor.lifecycle import further_attempts
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
 from mission_tui.supervisor.lifecycle.first_attempts import (
     begin_first_attempt,
     new_run,
     rules_for,
     with_seed,
-)
-from mission_tui.supervisor.lifecycle.further_attempts import (
-    NextAttempt,
-    Plan,
-    damaged_changes,
-    plan_again,
-    plan_attempt,
-    room_for,
-    start_attempt,
-    verdict_first,
-    warned,
 )
 from mission_tui.supervisor.lifecycle.restarts import start_again
 from mission_tui.supervisor.runs.catalog import resolve_run
@@ -70,11 +60,11 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
         return _go_on(core, live, request)
     spec = core.store.run(run_id).spec
     if spec is not None and spec.run.command is not None:
-        return _carry_out(core, run_id, request, plan_again(core, run_id, spec, request))
+        return _carry_out(core, run_id, request, further_attempts.plan_again(core, run_id, spec, request))
     checkpoint, damaged = await asyncio.to_thread(_checkpoint, core.run_dir(run_id), request.checkpoint)
     if checkpoint is None:
         return _anew(core, run_id, request, damaged)
-    plan = await plan_attempt(core, run_id, request, checkpoint, request.assignments, damaged)
+    plan = await further_attempts.plan_attempt(core, run_id, request, checkpoint, request.assignments, damaged)
     return _carry_out(core, run_id, request, plan)
 
 
@@ -101,9 +91,9 @@ async def _stop_first(core: Core, live: LiveRun, request: Resume) -> Accepted | 
     if live.applying:
         raise UsageError(f"{name} is ending to go on already ({live.applying}); wait for that")
     plan = await _planned_from_newest(core, live.id, request)
-    plan = replace(plan, verdict=warned(plan.verdict, (_STOPS,)))
-    room = room_for(core, live.id, plan.now, live)
-    verdict = verdict_first(request, live.id, plan, room)
+    plan = replace(plan, verdict=further_attempts.warned(plan.verdict, (_STOPS,)))
+    room = further_attempts.room_for(core, live.id, plan.now, live)
+    verdict = further_attempts.verdict_first(request, live.id, plan, room)
     if verdict is not None:
         return verdict
     if core.live.get(live.id) is not live or not _trains(core, live):
@@ -118,12 +108,12 @@ async def _stop_first(core: Core, live: LiveRun, request: Resume) -> Accepted | 
     return Accepted(re=request.id, runs=(live.id,), notes=notes, warnings=room.warnings)
 
 
-async def _planned_from_newest(core: Core, run_id: str, request: Resume) -> Plan:
+async def _planned_from_newest(core: Core, run_id: str, request: Resume) -> further_attempts.Plan:
     checkpoint, damaged = await asyncio.to_thread(newest_intact, core.run_dir(run_id).checkpoints)
     if checkpoint is None:
         name = core.store.view(run_id).name
         raise MissionError(f"{name} has no checkpoint yet; `mission-tui checkpoint {name}` saves one")
-    return await plan_attempt(core, run_id, request, checkpoint, request.assignments, damaged)
+    return await further_attempts.plan_attempt(core, run_id, request, checkpoint, request.assignments, damaged)
 
 
 async def _go_on_once_ended(core: Core, live: LiveRun, request: Resume) -> None:
@@ -137,19 +127,19 @@ async def _go_on_once_ended(core: Core, live: LiveRun, request: Resume) -> None:
             plan = await _planned_from_newest(core, live.id, request)
             if core.store.run(live.id).journal.attempt != live.attempt:
                 raise UsageError("it was resumed meanwhile")
-            start_attempt(core, live.id, plan)
+            further_attempts.start_attempt(core, live.id, plan)
     except MissionError as error:
         core.fail_for(
             live.id, "resume", f"it was stopped and could not go on with {' '.join(request.assignments)}: {error}"
         )
 
 
-def _carry_out(core: Core, run_id: str, request: Resume, plan: NextAttempt) -> Accepted | VerdictReply:
-    room = room_for(core, run_id, plan.now)
-    verdict = verdict_first(request, run_id, plan, room)
+def _carry_out(core: Core, run_id: str, request: Resume, plan: further_attempts.NextAttempt) -> Accepted | VerdictReply:
+    room = further_attempts.room_for(core, run_id, plan.now)
+    verdict = further_attempts.verdict_first(request, run_id, plan, room)
     if verdict is not None:
         return verdict
-    start_attempt(core, run_id, plan)
+    further_attempts.start_attempt(core, run_id, plan)
     return Accepted(
         re=request.id,
         runs=(run_id,),
@@ -172,7 +162,7 @@ def _anew(core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckp
     if known.journal.restart is None or request.assignments or request.remedies or request.overrides:
         raise MissionError(f"cannot resume {known.journal.name}: it has no checkpoint to go on from; launch it again")
     if request.check_only:
-        not_now = "" if known.spec is None else room_for(core, run_id, known.spec).not_now
+        not_now = "" if known.spec is None else further_attempts.room_for(core, run_id, known.spec).not_now
         verdict = ResumeVerdict("safe")
         return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=False, not_now=not_now)
     start_again(core, run_id, caller_for(core, run_id, request), None)
@@ -235,8 +225,8 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
         checkpoint, damaged = await asyncio.to_thread(newest_intact, source.checkpoints)
     if checkpoint is None:
         raise MissionError(f"cannot branch from {core.store.view(run_id).name}: it has no checkpoint yet")
-    plan = await plan_attempt(core, run_id, request, checkpoint, request.assignments)
-    room = room_for(core, run_id, plan.now, own_name=False)
+    plan = await further_attempts.plan_attempt(core, run_id, request, checkpoint, request.assignments)
+    room = further_attempts.room_for(core, run_id, plan.now, own_name=False)
     if request.check_only:
         return VerdictReply(
             re=request.id,
@@ -253,13 +243,13 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
     note = (
         f"{core.store.view(made).name} begins with the weights of {core.store.view(run_id).name} at {checkpoint.name}"
     )
-    lost = tuple(change.why for change in damaged_changes(checkpoint, damaged))
+    lost = tuple(change.why for change in further_attempts.damaged_changes(checkpoint, damaged))
     passed_over = tuple(each.name for each in damaged)
     notes, warnings = (note, *lost, *room.warnings), (*lost, *room.warnings)
     return Accepted(re=request.id, runs=(made,), notes=notes, damaged=passed_over, warnings=warnings)
 
 
-async def _make_branch(core: Core, source_id: str, request: Resume, plan: Plan) -> str:
+async def _make_branch(core: Core, source_id: str, request: Resume, plan: further_attempts.Plan) -> str:
     """The new run, started."""
     source_name, source = core.store.view(source_id).name, core.run_dir(source_id)
     with new_run(core, request.name, f"{source_name[:24]}-branch") as (run, name):

@@ -2,7 +2,7 @@
 
 A stack of linear layers writes into memory it already has, forwards and backwards: autograd allocates every activation
 and every gradient anew, and beyond a few hundred rows that costs as much as computing them. The operations, and the
-layout of their operands, are those autograd would have chosen; a quick tower on a CPU replaces two of them by others
+layout of their operands, are those autograd would have chosen; a quick stack on a CPU replaces two of them by others
 that are right to the last bit or two.
 
 The heads are the operations of `torch.distributions` as SB3's policies use them, unchecked. Each sample draws the same

@@ -25,17 +25,7 @@ from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.ppo.optimizer import LrWarmup
 from mission_tui.trainer.spaces import described
-from mission_tui.trainer.state.model_state import (
-    Tensors,
-    capture_frames,
-    capture_normalizer,
-    copy_moments,
-    copy_parameters,
-    put_moments,
-    put_parameters,
-    restore_frames,
-    restore_normalizer,
-)
+from mission_tui.trainer.state import model_state
 from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env import savable
 
@@ -56,8 +46,8 @@ class Boundary:
     update: int
     timesteps: int
     trained_s: float
-    parameters: Tensors
-    moments: Tensors
+    parameters: model_state.Tensors
+    moments: model_state.Tensors
     state: Tree
 
     @property
@@ -78,9 +68,9 @@ def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundar
         "entropy": progress.entropy,
         "episodes": _window(model),
         "random": capture_random(model.device, model.action_space),
-        "normalizer": None if normalizer is None else capture_normalizer(normalizer),
+        "normalizer": None if normalizer is None else model_state.capture_normalizer(normalizer),
         "envs": None if base is None else base.get_state(),
-        "frames": None if base is None else capture_frames(model.env),
+        "frames": None if base is None else model_state.capture_frames(model.env),
         "last_obs": _copied(model._last_obs),
         "memory": model.memory(),
         "last_episode_starts": np.array(model._last_episode_starts),
@@ -91,8 +81,8 @@ def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundar
         update=progress.update,
         timesteps=model.num_timesteps,
         trained_s=progress.trained_s,
-        parameters=copy_parameters(model.policy),
-        moments=copy_moments(model.policy, model.policy.optimizer),
+        parameters=model_state.copy_parameters(model.policy),
+        moments=model_state.copy_moments(model.policy, model.policy.optimizer),
         state=state,
     )
 
@@ -103,9 +93,9 @@ def restore_learner(model: PPO, boundary: Boundary, terms: Terms = AS_IT_WAS) ->
     What `terms` leave behind begins anew, and a warm-up of theirs replaces the one that the boundary was taken in.
     Raises `CheckpointError` if the boundary is of another policy or of other observations.
     """
-    put_parameters(model.policy, boundary.parameters)
+    model_state.put_parameters(model.policy, boundary.parameters)
     if not terms.fresh_optimizer:
-        put_moments(model.policy, model.policy.optimizer, boundary.moments)
+        model_state.put_moments(model.policy, model.policy.optimizer, boundary.moments)
     state = boundary.state
     if not terms.fresh_normalizer:
         _restore_statistics(model, state)
@@ -126,7 +116,7 @@ def _restore_statistics(model: PPO, state: Tree) -> None:
     if (normalizer is None) != (state["normalizer"] is None):
         raise CheckpointError("env.normalize differs from the checkpoint's: its policy would see other inputs")
     if normalizer is not None:
-        restore_normalizer(normalizer, state["normalizer"], lanes=False)
+        model_state.restore_normalizer(normalizer, state["normalizer"], lanes=False)
 
 
 def restore_envs(model: PPO, boundary: Boundary) -> bool:
@@ -136,9 +126,9 @@ def restore_envs(model: PPO, boundary: Boundary) -> bool:
     if base is None or state["envs"] is None:
         return False
     base.set_state(state["envs"])
-    restore_frames(model.env, state.get("frames"))
+    model_state.restore_frames(model.env, state.get("frames"))
     if normalizer is not None and state["normalizer"] is not None:
-        restore_normalizer(normalizer, state["normalizer"], lanes=True)
+        model_state.restore_normalizer(normalizer, state["normalizer"], lanes=True)
     if (memory := state.get("memory")) is not None:
         model.remember(memory)
     model._last_obs = state["last_obs"]
