@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SIZES = (32, 256, 2048)
 DECISIONS = 40
 WARM_UP = 200
-TIMES_SINGLE, SWARM_RATE = 50.0, 18_000.0
+TIMES_SINGLE, SWARM_RATE = 50.0, 150_000.0
 
 
 def batched(config: str, lanes: int) -> Callable[[], float]:

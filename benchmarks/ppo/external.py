@@ -1,7 +1,7 @@
 """Peers that are programs of their own: each runs for some seconds when it is its turn and says its rate.
 
-The programs are the measuring sticks of `../shared/bench`, run by path; sbx needs the throw-away environment that
-`make peers` builds. What is not there is a row that says so.
+They are `benchmarks.peers.loops`; sbx needs the throw-away environment that `make peers` builds. What is not there is a
+row that says so.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from pathlib import Path
 from benchmarks.results import Row
 from benchmarks.rows import unmeasured
 
-__all__ = ["Program", "bare_torch", "sb3_program", "sbx"]
+__all__ = ["Program", "bare_torch", "peers"]
 
 ROOT = Path(__file__).resolve().parents[2]
-STICKS = Path(os.environ.get("BENCH_STICKS", ROOT.parent / "shared" / "bench"))
 PEERS = ROOT / ".venv-peers" / "bin" / "python"
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -31,7 +30,7 @@ LIMIT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A measuring stick with its arguments; `missing` says what of it is not here."""
+    """A loop with its arguments; `missing` says what of it is not here."""
 
     name: str
     words: tuple[str, ...]
@@ -41,7 +40,7 @@ class Program:
         """Median environment steps a second of PPO over about `seconds`, after the program's own warm-up."""
         done = subprocess.run(
             [*self.words, "--seconds", str(seconds)],
-            env={**os.environ, **ONE_THREAD},
+            env={**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT)},
             check=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -57,26 +56,21 @@ class Program:
 
 
 def bare_torch(n_envs: int, batch: int) -> Program:
-    """The bare torch loop on its own batched CartPole, with fused Adam: what SB3's numbers cost at the least."""
-    shape = ("--n-envs", str(n_envs), "--n-steps", "128", "--batch", str(batch), "--epochs", "4", "--fused")
-    return _stick("bare torch loop, batched", Path(sys.executable), "torch_ppo.py", shape)
+    """The bare torch loop on a batched CartPole, with fused Adam: what SB3's numbers cost at the least."""
+    return _program("bare torch loop, batched", Path(sys.executable), "bare", n_envs, batch)
 
 
-def sb3_program(vec: str, n_envs: int, batch: int) -> Program:
-    """SB3's PPO in a process of its own, on `vec` ("dummy" or "subproc")."""
-    shape = ("--vec", vec, "--n-envs", str(n_envs), "--n-steps", "128", "--batch", str(batch), "--epochs", "4")
-    return _stick(f"SB3 {vec}, own process", Path(sys.executable), "sb3_ppo.py", shape)
+def peers(n_envs: int, batch: int) -> list[Program]:
+    """What other people train with, as they train."""
+    here = Path(sys.executable)
+    return [
+        _program("sbx (JAX)", PEERS, "sbx", n_envs, batch),
+        _program("SB3 dummy, own process", here, "stock", n_envs, batch),
+        _program("CleanRL's loop", here, "cleanrl", n_envs, batch),
+        _program("PufferLib's loop", here, "pufferlib", n_envs, batch),
+    ]
 
 
-def sbx(n_envs: int) -> Program:
-    """sbx's PPO (JAX) on SB3's DummyVecEnv."""
-    return _stick("sbx (JAX)", PEERS, "peers.py", ("sbx", "--n-envs", str(n_envs)))
-
-
-def _stick(name: str, python: Path, file: str, words: tuple[str, ...]) -> Program:
-    missing = None
-    if not python.exists():
-        missing = "its environment is not there: make peers"
-    elif not (STICKS / file).exists():
-        missing = f"{file} is not there: BENCH_STICKS names its folder"
-    return Program(name, (str(python), str(STICKS / file), *words), missing)
+def _program(name: str, python: Path, shape: str, n_envs: int, batch: int) -> Program:
+    words = (str(python), "-m", "benchmarks.peers.loops", shape, "--n-envs", str(n_envs), "--batch", str(batch))
+    return Program(name, words, None if python.exists() else "its environment is not there: make peers")
