@@ -98,7 +98,8 @@ def _row(number: int, payoff: MarginalGain, gain: float) -> Row:
     peer = Spread.of([100.0 * gain])
     if payoff.gain is None or payoff.low is None or payoff.high is None:
         return Row(what, "%", None, goal, None, "by hand", peer, note=f"no gain was named: {payoff.verdict}")
-    ours = Spread(*(round(100.0 * share, 1) for share in (payoff.gain, payoff.low, payoff.high)))
+    median, low, high = (round(100.0 * share, 1) for share in (payoff.gain, payoff.low, payoff.high))
+    ours = Spread(median, low, high)
     return Row(what, "%", ours, goal, abs(payoff.gain - gain) <= WITHIN, "by hand", peer, note=payoff.verdict)
 
 

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.goals import LINES, Line, line_of
-from benchmarks.results import Row, Sheet, Spread, keep_sheets, kept_sheets, read_sheets
+from benchmarks.results import MEASURED, Row, Sheet, Spread, digest, keep_sheets, kept_sheets, read_sheets
+from benchmarks.rows import Verdict, verdict_of
 
-__all__ = ["main", "markdown"]
+__all__ = ["main", "markdown", "stale_sheets"]
 
 ROOT = Path(__file__).resolve().parents[1]
 QUIET_CORES = 0.25
@@ -39,13 +40,21 @@ def sorted_rows(sheets: Mapping[str, Sheet]) -> tuple[dict[Line, list[Row]], lis
     return answers, others
 
 
-def markdown(sheets: Mapping[str, Sheet]) -> str:
-    """The document."""
+def stale_sheets(sheets: Mapping[str, Sheet]) -> frozenset[str]:
+    """Those that are older than the code that they measured, or do not say which that was."""
+    return frozenset(
+        name for name, sheet in sheets.items() if name in MEASURED and sheet.code != digest(MEASURED[name])
+    )
+
+
+def markdown(sheets: Mapping[str, Sheet], stale: frozenset[str] = frozenset()) -> str:
+    """The document; the sheets of `stale` are said to be older than the code."""
     answers, others = sorted_rows(sheets)
     parts = [
         "# Performance",
         "Written by `python -m benchmarks.report` from what `make bench` measured; not by hand.",
         reading(answers, [row for _, row in others]),
+        *aged(sheets, stale),
         *disturbed(sheets),
         "## The goals",
         "\n".join([HEAD, *(text for line in LINES for text in line_texts(line, answers[line]))]),
@@ -55,7 +64,7 @@ def markdown(sheets: Mapping[str, Sheet]) -> str:
     notes = [
         f"- {row.what}{_beside(row)}: {row.note}"
         for row in _rows(answers, others)
-        if row.note and row.ours and row.met is not False
+        if row.note and row.ours and verdict_of(row) in (None, "met")
     ]
     if notes:
         parts += ["## Notes", "\n".join(notes)]
@@ -71,18 +80,41 @@ def _beside(row: Row) -> str:
     return f", against {row.against}" if row.against else ""
 
 
+def verdict_of_line(rows: Sequence[Row]) -> Verdict | None:
+    """One goal is met when all rows that judge it are; None where none does."""
+    found = {verdict for row in rows if (verdict := verdict_of(row)) is not None}
+    order: tuple[Verdict, ...] = ("missed", "too close to say", "met")
+    return next((verdict for verdict in order if verdict in found), None)
+
+
 def reading(answers: Mapping[Line, list[Row]], others: Sequence[Row]) -> str:
-    """What is met, what is missed and by how much, what was not measured and why."""
-    judged = [row for rows in (*answers.values(), others) for row in rows if row.met is not None]
-    missed = [row for row in judged if not row.met]
+    """What is met, what is missed and by how much, what is too close to say, what was not measured and why."""
+    lines = [verdict_of_line(rows) for rows in answers.values()]
+    judged = [row for rows in (*answers.values(), others) for row in rows]
+    own = [verdict for row in others if (verdict := verdict_of(row)) is not None]
     empty = [f"{line.what}: {line.absence.removeprefix('not measured: ')}" for line in LINES if not answers[line]]
     empty += [f"{row.what}{_beside(row)}: {_why(row)}" for rows in answers.values() for row in rows if _absent(row)]
-    text = [f"{len(judged) - len(missed)} of {len(judged)} measured goals are met."]
-    if missed:
-        text.append("Missed:\n" + "\n".join(f"- {_miss(row)}" for row in missed))
+    counts = (
+        f"{lines.count('met')} of {len(lines)} goals are met, {lines.count('missed')} missed in at least one row, "
+        f"{lines.count('too close to say')} too close to say, {lines.count(None)} not measured."
+    )
+    if own:
+        counts += f" Of {len(own)} further bounds of our own {own.count('met')} are met."
+    text = [counts]
+    for title, verdict in (("Missed", "missed"), ("Too close to say", "too close to say")):
+        if found := [row for row in judged if verdict_of(row) == verdict]:
+            text.append(f"{title}:\n" + "\n".join(f"- {_miss(row)}" for row in found))
     if empty:
         text.append("Not measured:\n" + "\n".join(f"- {sentence}" for sentence in empty))
     return "\n\n".join(text)
+
+
+def aged(sheets: Mapping[str, Sheet], stale: frozenset[str]) -> list[str]:
+    """A warning, if code has changed since it was measured."""
+    if not stale:
+        return []
+    said = ", ".join(f"{sheets[name].title} ({sheets[name].when[:10]})" for name in sorted(stale))
+    return [f"Older than the code that they measure, or from before that was kept: {said}."]
 
 
 def disturbed(sheets: Mapping[str, Sheet]) -> list[str]:
@@ -116,7 +148,8 @@ def line_texts(line: Line, rows: Sequence[Row]) -> list[str]:
 
 def row_text(row: Row) -> str:
     """One measured row."""
-    verdict = "" if row.met is None else "met" if row.met else "**MISSED**"
+    said = verdict_of(row)
+    verdict: str = "**MISSED**" if said == "missed" else said or ""
     if _absent(row):
         verdict = f"not measured: {_why(row)}"
     ratio = f"{row.ratio.median:.2f} x ({row.ratio.low:.2f} to {row.ratio.high:.2f})" if row.ratio else ""
@@ -149,15 +182,18 @@ def provenance(sheets: Mapping[str, Sheet]) -> list[str]:
         return []
     machines = list(dict.fromkeys(tuple(sheet.machine.items()) for sheet in sheets.values()))
     table = [
-        "| measured | command | when (UTC) | took | cores busy elsewhere before | load at the end | machine |",
-        "|---" * 7 + "|",
+        "| measured | command | commit | when (UTC) | took | cores busy elsewhere before | load at the end | machine |",
+        "|---" * 8 + "|",
     ]
     for sheet in sheets.values():
         elsewhere = "-" if sheet.elsewhere is None else f"{sheet.elsewhere:.2f}"
         number = str(machines.index(tuple(sheet.machine.items())) + 1)
         when = sheet.when.removesuffix("+00:00").replace("T", " ")
         took = f"{sheet.took_s / 60:.1f} min"
-        table.append(cells(sheet.title, f"`{sheet.command}`", when, took, elsewhere, f"{sheet.load:.1f}", number))
+        commit = sheet.commit or "-"
+        table.append(
+            cells(sheet.title, f"`{sheet.command}`", commit, when, took, elsewhere, f"{sheet.load:.1f}", number)
+        )
     described = [
         f"Machine {n}: " + ", ".join(f"{k} {v}" for k, v in facts) + "." for n, facts in enumerate(machines, 1)
     ]
@@ -175,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     new = read_sheets(asked.sheets)
     sheets = dict(sorted((kept_sheets(kept) | new).items()))
     asked.docs.mkdir(parents=True, exist_ok=True)
-    (asked.docs / "performance.md").write_text(markdown(sheets), encoding="utf-8")
+    (asked.docs / "performance.md").write_text(markdown(sheets, stale_sheets(sheets)), encoding="utf-8")
     keep_sheets(sheets, kept)
     print(f"{len(new)} sheets read from {asked.sheets}; {len(sheets)} in {asked.docs / 'performance.md'} and .json")
 

@@ -6,26 +6,31 @@ and keeps them in `docs/performance.json`. Nothing here judges except by a row's
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
 import platform
 import shlex
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "MEASURED",
     "Row",
     "Sheet",
     "Spread",
     "asked_as",
     "busy_elsewhere",
+    "digest",
     "facts_of_the_machine",
     "keep_sheets",
     "kept_sheets",
@@ -33,7 +38,33 @@ __all__ = [
     "write_sheet",
 ]
 
-SCHEMA = 2
+SCHEMA = 3
+CONFIDENCE = 0.93
+ROOT = Path(__file__).resolve().parents[1]
+_TRAINER = ("mission_tui/trainer/ppo", "mission_tui/trainer/native", "mission_tui/trainer/vec_env")
+_ENVS = ("mission_tui/envs", "mission_tui/trainer/vec_env")
+_SUPERVISOR = ("mission_tui/supervisor", "mission_tui/ipc", "mission_tui/fleet/views")
+MEASURED: dict[str, tuple[str, ...]] = {
+    "ppo": _TRAINER,
+    "precision": _TRAINER,
+    "mission": (*_TRAINER, "mission_tui/envs"),
+    "stepping": _ENVS,
+    "screen": ("mission_tui/tui",),
+    "startup": ("mission_tui/cli", "mission_tui/trainer/__main__.py"),
+    "cold_start": ("mission_tui/preloader", "mission_tui/keeper", "mission_tui/supervisor/launchers", *_TRAINER),
+    "supervisor": (*_SUPERVISOR, "mission_tui/fleet/health"),
+    "sampling": ("mission_tui/supervisor/gpu", "mission_tui/supervisor/watching"),
+    "cpu_shares": ("mission_tui/supervisor/watching", "mission_tui/supervisor/host"),
+    "joining": ("mission_tui/fleet/marginal_gain",),
+    "judging": ("mission_tui/fleet/health",),
+    "scaling": _SUPERVISOR,
+    "fleet.heavy": _TRAINER,
+    "fleet.beast": _TRAINER,
+    "fleet.overhead": ("mission_tui/trainer", "mission_tui/keeper"),
+    "reporting": ("mission_tui/hook.py", "mission_tui/report.py"),
+    "verdicts": ("mission_tui/fleet/bench",),
+}
+"""What each benchmark of a speed measures: when that has changed, its sheet is older than the code it speaks of."""
 BEGUN_S = time.monotonic()
 PACKAGES = ("torch", "stable-baselines3", "gymnasium", "numpy", "textual")
 
@@ -91,16 +122,37 @@ def _version(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The middle of several measurements, with the least and the most of them."""
+    """The middle of several measurements, with the least and the most of them.
+
+    `rounds` is how many there were, 0 where an older sheet does not say; `least` and `most` bound the median of all
+    rounds that there could have been, with a confidence of 93 % or more from five rounds on.
+    """
 
     median: float
     low: float
     high: float
+    rounds: int = 0
+    least: float | None = None
+    most: float | None = None
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         """The spread of `values`, of which there is at least one."""
-        return cls(statistics.median(values), min(values), max(values))
+        ordered, outside = sorted(values), _outside(len(values))
+        return cls(
+            statistics.median(values), ordered[0], ordered[-1], len(values), ordered[outside], ordered[-1 - outside]
+        )
+
+
+def _outside(rounds: int) -> int:
+    """How many of the smallest, and of the largest, lie outside an interval that holds the median at 93 %: by signs."""
+    below, outside = 0.0, 0
+    while outside < rounds // 2:
+        below += math.comb(rounds, outside) / 2**rounds
+        if 1 - 2 * below < CONFIDENCE:
+            break
+        outside += 1
+    return max(0, outside - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +174,20 @@ class Row:
     note: str = ""
 
 
+def commit_here() -> str:
+    """The commit that is checked out, with a `+` where files differ from it; empty outside of a repository."""
+    words = ("git", "-C", str(ROOT), "describe", "--always", "--abbrev=10", "--dirty=+", "--exclude=*")
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """The rows of one benchmark, with how, when and where they were measured.
 
     `load` is the one-minute load when it ended, its own included; `elsewhere` the cores that others kept busy before it
-    began, None where nobody looked; `took_s` how long the program ran.
+    began, None where nobody looked; `took_s` how long the program ran; `commit` what was checked out, and `code` a
+    digest of the files that were measured: both are empty in sheets from before they were kept.
     """
 
     title: str
@@ -138,11 +198,28 @@ class Sheet:
     machine: dict[str, str] = field(default_factory=facts_of_the_machine)
     elsewhere: float | None = None
     took_s: float = field(default_factory=lambda: time.monotonic() - BEGUN_S)
+    commit: str = field(default_factory=commit_here)
+    code: str = ""
+
+
+def digest(folders: Sequence[str]) -> str:
+    """Of the sources in these folders, or files, of the checkout."""
+    found = hashlib.sha256()
+    for folder in folders:
+        place = ROOT / folder
+        files = (
+            [place] if place.is_file() else sorted(each for each in place.rglob("*") if each.suffix in (".py", ".c"))
+        )
+        for each in files:
+            found.update(str(each.relative_to(ROOT)).encode() + b"\0" + each.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def write_sheet(sheet: Sheet, file: Path) -> None:
-    """Write the sheet as JSON, making its folder."""
+    """Write the sheet as JSON, making its folder, with a digest of what a benchmark of that name measures."""
     file.parent.mkdir(parents=True, exist_ok=True)
+    if not sheet.code and file.stem in MEASURED:
+        sheet = replace(sheet, code=digest(MEASURED[file.stem]))
     file.write_text(json.dumps(asdict(sheet), indent=1) + "\n", encoding="utf-8")
 
 
@@ -165,7 +242,7 @@ def kept_sheets(file: Path) -> dict[str, Sheet]:
 
 
 def _sheet(read: dict[str, Any]) -> Sheet:
-    return Sheet(**{**read, "rows": tuple(_row(row) for row in read["rows"])})
+    return Sheet(**{"commit": "", **read, "rows": tuple(_row(row) for row in read["rows"])})
 
 
 def _row(read: dict[str, Any]) -> Row:

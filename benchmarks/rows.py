@@ -1,16 +1,21 @@
 """Rows out of rounds: ours beside a peer's, ratios taken round by round, and whether the goal was met.
 
-A goal is judged by the median of the ratios (or of the figure itself, where there is no peer), never by one round.
+A goal is judged by where the median of the ratios (or of the figure itself, where there is no peer) can lie, never by
+one round: where that reaches to both sides of the goal, it is too close to say.
 """
 
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Sequence
+from typing import Literal
 
 from benchmarks.results import Row, Spread
 
-__all__ = ["best_of", "bounded", "compared", "unmeasured"]
+__all__ = ["Verdict", "best_of", "bounded", "compared", "unmeasured", "verdict_of"]
+
+Verdict = Literal["met", "missed", "too close to say"]
 
 
 def best_of(*series: Sequence[float]) -> list[float]:
@@ -72,3 +77,18 @@ def bounded(
 def unmeasured(what: str, goal: str, why: str, against: str = "") -> Row:
     """A row that says why there is nothing in it."""
     return Row(what, "", None, goal, None, against, note=f"not measured: {why}")
+
+
+def verdict_of(row: Row) -> Verdict | None:
+    """Whether the row's goal is met, by the interval of its median; None where it has none or nothing was measured."""
+    if row.met is None:
+        return None
+    by_median: Verdict = "met" if row.met else "missed"
+    spread, bound = row.ratio or row.ours, re.fullmatch(r"(<=|>=) ([\d,.]+)(?: [^,]*)?", row.goal)
+    if spread is None or bound is None:
+        return by_median
+    holds = operator.le if bound[1] == "<=" else operator.ge
+    least = spread.low if spread.least is None else spread.least
+    most = spread.high if spread.most is None else spread.most
+    within = {holds(edge, float(bound[2].replace(",", ""))) for edge in (least, spread.median, most)}
+    return by_median if len(within) == 1 else "too close to say"
