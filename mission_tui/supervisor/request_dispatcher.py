@@ -109,11 +109,12 @@ class RequestDispatcher:
 
     async def _carry_out(self, request: requests.OperatorRequest, session: Session) -> None:
         check_runs_are_ours(self._core, request)
+        if isinstance(request, requests.Watch) or (isinstance(request, requests.Quote) and session in self._watching):
+            self._core.prepare_launch()
         match request:
             case requests.Watch():
                 self._watching.setdefault(session, {})[request.id] = 0
                 self._show(session)
-                self._core.prepare_launch()
             case requests.Evaluate():
                 async with aclosing(evaluate(self._core, request)) as replies:
                     async for reply in replies:

@@ -49,12 +49,15 @@ class EngineJob:
 
 
 class Engine:
-    """Jobs by number. `down`: it answers nobody; `questions` counts how often it was asked about several at once."""
+    """Jobs by number. `down`: it answers nobody; `questions` counts how often it was asked about several at once,
+    `prepared` how often a launch seemed near.
+    """
 
     def __init__(self) -> None:
         self.jobs: dict[str, EngineJob] = {}
         self.questions: list[int] = []
         self.down = False
+        self.prepared = 0
 
     def job(self, run_id: str) -> EngineJob:
         """The newest job of a run."""
@@ -72,7 +75,8 @@ class ScriptedLauncher:
         self._known: dict[str, Sighting] = {}
 
     def prepare(self) -> None:
-        """An engine is as quick without."""
+        """An engine is as quick without, and counts how often it was asked."""
+        self.engine.prepared += 1
 
     def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
         if self.engine.down:

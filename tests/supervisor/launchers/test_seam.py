@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.specs import consistency
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.requests import Act, Launch
+from mission_tui.ipc.requests import Act, Launch, Quote, Watch
 from mission_tui.ipc.telemetry_messages import PhaseEntered
 from mission_tui.records.runs.attempt import read_handle
 from mission_tui.records.runs.layout import supervisor_dir
@@ -281,3 +282,28 @@ async def test_a_job_of_a_launcher_that_is_not_here_is_left_alone(field: Field) 
         assert "damaged" in view.flags
         assert "its launcher 'moon' is not known to this supervisor, which has local, scripted" in (view.cause or "")
     assert (field.root / run / "events.jsonl").read_bytes() == journal
+
+
+class Client:
+    """A session of which only what it was told counts."""
+
+    pid, closed = os.getpid(), False
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def send(self, reply: object) -> None:
+        self.told.append(reply)
+
+
+async def test_a_launch_is_prepared_when_somebody_who_watches_asks_what_it_costs(field: Field) -> None:
+    """Ten idle minutes later nothing may be loaded any more; the price of a launch without a screen loads nothing."""
+    async with field.supervisor() as supervisor:
+        dispatcher, watcher, script = RequestDispatcher(supervisor.core), Client(), Client()
+        price = Quote(id=2, items=(), cwd="/", python="/usr/bin/python3", environ={})
+        counts = []
+        for session, request in ((script, price), (watcher, Watch(id=1)), (watcher, price), (script, price)):
+            await dispatcher.answer(request, session)  # type: ignore[arg-type]
+            counts.append(field.engine.prepared)
+        assert counts == [0, 1, 2, 2]
+        assert len(script.told) == 2
