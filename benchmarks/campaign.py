@@ -87,6 +87,7 @@ def _digest(job: Job) -> str:
     # Where settings come from is none of them; and results from before it was a part of the spec are as good.
     del settings["profile"]
     del settings["run"]["goal"]  # it is looked at, and changes nothing
+    del settings["run"]["values"], settings["keep"]["limits"]["group_runs"]  # of commands, and when it begins
     del settings["run"]["preload"]  # a fork trains what a process that was started anew trains
     if settings["run"]["launcher"] == "local":
         del settings["run"]["launcher"]  # as it was before there were others

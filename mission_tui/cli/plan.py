@@ -7,6 +7,7 @@ Preset files are read and nothing is started: every word of a command is underst
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,12 +31,16 @@ if TYPE_CHECKING:
     Again = Callable[[tuple[Place, Mapping[str, dict[str, Any]]]], Spec]
 
 
+PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchWish:
     """The words of one `launch`; `command` are those after a bare `--`, None where there was none.
 
     They begin once the runs `after` have ended. `profile` is the host profile that lies over each preset: "auto", a
     path, or "none"; None leaves it to the preset. `group` is what several are listed under; None names one for them.
+    `at_once` of its runs may live at the same time.
     """
 
     presets: tuple[str, ...]
@@ -48,6 +53,7 @@ class LaunchWish:
     profile: str | None = None
     group: str | None = None
     priority: int | None = None
+    at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,8 @@ def planned(
         raise UsageError(
             "name a preset to launch (mission-tui presets lists them), give --preset FILE, or a command after --"
         )
-    words = launch_words(wish.assignments, seeds=wish.seeds, priority=wish.priority)
+    assignments = wish.assignments if wish.command is None else placed(wish.assignments, wish.command, wish.seeds)
+    words = launch_words(assignments, seeds=wish.seeds, priority=wish.priority, at_once=wish.at_once)
     loaded = _loaded(wish, preset_dirs)
     members = [member for preset in loaded for member in launched_by(preset, preset_dirs)]
     made = [
@@ -156,6 +163,35 @@ def _loaded(wish: LaunchWish, preset_dirs: Sequence[Path]) -> list[PresetFile]:
     if not wish.command:
         raise UsageError("there is no command after --; give one, such as -- python train.py")
     return [read_preset({"run": {"command": list(wish.command)}, "name": "command"}, Path("-- CMD"))]
+
+
+def placed(assignments: Sequence[str], command: Sequence[str], seeds: Sequence[int]) -> tuple[str, ...]:
+    """`assignments` with `lr=...`, which names no setting, as the value of the placeholder `{lr}` of `command`.
+
+    Raises `UsageError` for one that the command does not have, and for a command that wants a seed and gets none.
+    """
+    from mission_tui.fleet.specs.spec import Spec
+
+    found, wanted = [], dict.fromkeys(name for word in command for name in PLACEHOLDER.findall(word))
+    for word in assignments:
+        key, equals, _ = word.partition("=")
+        name = key.strip()
+        if not equals or "." in name or name in Spec.__struct_fields__:
+            found.append(word)
+        elif name == "seed":
+            raise UsageError("the seed has options of its own: --seed S, or --seeds N")
+        elif name in wanted:
+            found.append(f"run.values.{word.strip()}")
+        else:
+            there = ", ".join(f"{{{each}}}" for each in wanted) or "none"
+            raise UsageError(
+                f"--set {word}: the command has no {{{name}}} to put it in (it has {there}); a setting of the run is "
+                "named with its table, such as run.env.LR"
+            )
+    given = any(word.partition("=")[0].strip() == "run.seed" for word in assignments)
+    if "seed" in wanted and not seeds and not given:
+        raise UsageError("the command has {seed}: say which with --seed S, or how many with --seeds N")
+    return tuple(found)
 
 
 def with_profile(spec: Spec, asked: str, preset: str, folder: Path, again: Again) -> Spec:

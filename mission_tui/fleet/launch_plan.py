@@ -52,13 +52,15 @@ def plan_launch(
     after: tuple[str, ...] = (),
     product: str = "",
 ) -> tuple[LaunchItem, ...]:
-    """One run for each of `specs`, `copies` times, in their order.
+    """One run for each of `specs`, `copies` times: all of the first seed, then those of the next one, so that a sweep
+    that is stopped half-way has whole seeds.
 
     Several runs of one `name` are numbered, and they have a group: `group`, or one that is named for them, or else for
     the preset or set `title`; `tag` tells it from that of another launch. `product` says what is multiplied, as
     `product_words` does. Raises `UsageError` for too many runs and for names that cannot be used.
     """
-    runs = [spec for spec in specs for _ in range(copies)]
+    seeds = list(dict.fromkeys(spec.run.seed for spec in specs))
+    runs = [spec for spec in sorted(specs, key=lambda it: seeds.index(it.run.seed)) for _ in range(copies)]
     if len(runs) > RUNS_AT_ONCE:
         raise UsageError(
             f"this would launch {len(runs)} runs at once ({product}), and {RUNS_AT_ONCE} is the most: give fewer "
@@ -78,13 +80,21 @@ def plan_launch(
 
 
 def launch_words(
-    assignments: Sequence[str], *, seeds: Sequence[int] = (), device: str | None = None, priority: int | None = None
+    assignments: Sequence[str],
+    *,
+    seeds: Sequence[int] = (),
+    device: str | None = None,
+    priority: int | None = None,
+    at_once: int | None = None,
 ) -> tuple[str, ...]:
-    """`assignments` and, behind them, the `--set` words for what has an option or a field of its own."""
+    """`assignments` and, behind them, the `--set` words for what has an option or a field of its own; `at_once` are the
+    runs of the launch that may live at the same time.
+    """
     fields = {
         "run.seed": ",".join(map(str, seeds)) if seeds else None,
         "run.device": device,
         "keep.limits.priority": priority,
+        "keep.limits.group_runs": at_once,
     }
     return (*assignments, *(f"{key}={value}" for key, value in fields.items() if value is not None))
 

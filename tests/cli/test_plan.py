@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.cli.tables.plan import plan_facts, show_scaling
 from mission_tui.errors import PresetError, UsageError
+from mission_tui.fleet.compare.differing import cohort_key
+from mission_tui.fleet.specs.spec import command_words
 
 TINY = """
 description = "tiny"
@@ -39,14 +42,45 @@ def test_one_word_is_one_run_without_group_or_name(presets: tuple[Path, ...]) ->
 
 
 def test_every_combination_becomes_a_run(presets: tuple[Path, ...]) -> None:
-    """Presets, comma-separated values, seeds and copies multiply, in the order of the words."""
+    """Presets, comma-separated values, seeds and copies multiply: all of the first seed, then those of the next."""
     wish = LaunchWish(("tiny", "small"), copies=2, assignments=("ppo.gamma=0.9,0.99",), seeds=(1, 2, 3))
     items = planned(wish, presets).items
     assert len(items) == 2 * 2 * 2 * 3
     assert {(it.spec.preset, it.spec.ppo.gamma, it.spec.run.seed) for it in items} == {
         (preset, gamma, seed) for preset in ("tiny", "small") for gamma in (0.9, 0.99) for seed in (1, 2, 3)
     }
-    assert [it.spec.preset for it in items] == ["tiny"] * 12 + ["small"] * 12
+    assert [it.spec.run.seed for it in items] == [1] * 8 + [2] * 8 + [3] * 8
+    assert [it.spec.preset for it in items[:8]] == ["tiny"] * 4 + ["small"] * 4
+
+
+def test_what_is_set_takes_its_place_in_a_command() -> None:
+    """`{lr}` and `{seed}`; other braces are the command's own, and settings of the run are still settings."""
+    command = ("python", "train.py", "--lr", "{lr}", "--out=runs/{lr}-{seed}", "{x}", "${HOME}")
+    wish = LaunchWish((), command=command, assignments=("lr=1e-3,0.0030", "run.env.A=1", "x=a b"), seeds=(1, 2))
+    items = planned(replace(wish, at_once=2), ()).items
+    assert [command_words(it.spec.run)[3:] for it in items] == [
+        (lr, f"--out=runs/{lr}-{seed}", "a b", "${HOME}") for seed in (1, 2) for lr in ("1e-3", "0.0030")
+    ]
+    assert all(it.spec.run.env == {"A": "1"} and it.spec.keep.limits.group_runs == 2 for it in items)
+    assert {cohort_key(it.spec) for it in items} == {cohort_key(it.spec) for it in items[:2]}
+    assert len({cohort_key(it.spec) for it in items}) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "seeds", "sentence"),
+    [
+        (("lrr=1",), (1,), r"the command has no \{lrr\} to put it in \(it has \{lr\}, \{seed\}\)"),
+        (("lr=1",), (), r"the command has \{seed\}: say which with --seed S"),
+        (("lr=1", "seed=4"), (), "the seed has options of its own"),
+    ],
+)
+def test_a_placeholder_that_cannot_be_filled_is_named(
+    words: tuple[str, ...], seeds: tuple[int, ...], sentence: str
+) -> None:
+    """Nothing is launched with braces in its words by mistake."""
+    wish = LaunchWish((), command=("python", "train.py", "{lr}", "{seed}"), assignments=words, seeds=seeds)
+    with pytest.raises(UsageError, match=sentence):
+        planned(wish, ())
 
 
 def test_several_runs_of_one_launch_share_one_group(presets: tuple[Path, ...]) -> None:
@@ -117,8 +151,8 @@ def test_the_plan_shows_what_differs(presets: tuple[Path, ...]) -> None:
     facts = plan_facts(planned(LaunchWish(("tiny",), name="nets", assignments=words, seeds=(1, 2)), presets).items)
     assert [(run["name"], run["settings"], run["seed"]) for run in facts["runs"]] == [
         ("nets-1", {"ppo.net_arch": [64, 64]}, 1),
-        ("nets-2", {"ppo.net_arch": [64, 64]}, 2),
-        ("nets-3", {"ppo.net_arch": [32]}, 1),
+        ("nets-2", {"ppo.net_arch": [32]}, 1),
+        ("nets-3", {"ppo.net_arch": [64, 64]}, 2),
         ("nets-4", {"ppo.net_arch": [32]}, 2),
     ]
     assert facts["group"].startswith("nets-")

@@ -47,6 +47,9 @@ SEED_LIMIT = 2**32 - 1
 @set_option
 @click.option("--seed", "seed", multiple=True, type=click.IntRange(0, SEED_LIMIT), help="Seed; given twice, two runs.")
 @click.option("--seeds", type=click.IntRange(1, 64), metavar="N", help="N runs, seeds counting up from --seed (or 1).")
+@click.option(
+    "-j", "at_once", type=click.IntRange(1, 4096), metavar="N", help="At most N of these runs at once; the others wait."
+)
 @click.option("--dry-run", "dry", is_flag=True, help="Only show what would be launched.")
 @click.option(
     "--priority",
@@ -70,6 +73,7 @@ def launch_command(
     assignments: tuple[str, ...],
     seed: tuple[int, ...],
     seeds: int | None,
+    at_once: int | None,
     dry: bool,
     priority: int | None,
     after: tuple[str, ...],
@@ -82,7 +86,9 @@ def launch_command(
     many, own_command = _seeds(seed, seeds), command_words()
     if hook:
         own_command = hooked(own_command)
-    wish = LaunchWish((*presets, *files), copies, name, assignments, many, own_command, after, profile, group, priority)
+    wish = LaunchWish(
+        (*presets, *files), copies, name, assignments, many, own_command, after, profile, group, priority, at_once
+    )
     plan = planned(wish, session.preset_dirs, session.health(), session.profile_dir)
     items = plan.items
     say_origins(plan.foreign)

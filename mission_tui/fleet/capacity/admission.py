@@ -241,8 +241,9 @@ def _cores_wanted(specs: Sequence[Spec], cores: int, live: Sequence[Spec], elsew
     others += [f"{len(elsewhere)} of them at other runs roots"] if elsewhere else []
     beside = f", {' and '.join(others)}," if others else ""
     unhurried = max(1, runs * cores // wanted)
+    waiting = f"; launch -j {unhurried} lets the others wait" if len(specs) > unhurried else ""
     sentence = (
         f"{runs} runs{beside} need {wanted} cores and you have {cores}: each runs at about {cores / wanted:.0%} speed, "
-        f"{unhurried} would run at full speed{remedy}"
+        f"{unhurried} would run at full speed{remedy}{waiting}"
     )
     return [sentence]

@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from mission_tui.fleet.compare.results import Side
 from mission_tui.fleet.events.provenance import Provenance
-from mission_tui.fleet.specs.spec import Spec, schedule_words
+from mission_tui.fleet.specs.spec import LimitsKeep, Spec, schedule_words
 from mission_tui.fleet.text import clean
 
 _WORDS_ONLY = ("preset", "description")
 _SEED = "run.seed"
+_LIMITS = "keep.limits."
 RULES = "rules"
 """The row that says by which rules a MissionGym run plays, by the first characters of their digest."""
 _CHOSEN = ("env.vec", "env.n_workers", "ppo.batch_size", "ppo.n_epochs", "run.device", "run.threads")
@@ -29,14 +30,17 @@ class Row(Struct, frozen=True):
 
 
 def cohort_key(spec: Spec, rules: str = "") -> bytes:
-    """Equal for runs that differ in nothing but the seed, and in words that name them."""
-    run = msgspec.structs.replace(spec.run, seed=None)
-    return msgspec.json.encode((rules, msgspec.structs.replace(spec, run=run, preset="", description="")))
+    """Equal for runs that differ in nothing but the seed, in words that name them, and in what lets them begin."""
+    run, keep = msgspec.structs.replace(spec.run, seed=None), msgspec.structs.replace(spec.keep, limits=LimitsKeep())
+    return msgspec.json.encode((rules, msgspec.structs.replace(spec, run=run, keep=keep, preset="", description="")))
 
 
 def differing_settings(sides: Sequence[Side]) -> tuple[Row, ...]:
-    """A row per setting that is not the same in all, the seed left out: it is no setting, and stands with each run."""
-    return tuple(row for row in _rows([_settings(side) for side in sides]) if row.name != _SEED)
+    """A row per setting that is not the same in all. The seed is none, it stands with each run; and neither is what a
+    run waits for before it begins.
+    """
+    rows = _rows([_settings(side) for side in sides])
+    return tuple(row for row in rows if row.name != _SEED and not row.name.startswith(_LIMITS))
 
 
 def changed_settings(was: Spec, now: Spec) -> tuple[Row, ...]:

@@ -115,6 +115,7 @@ RULES: Mapping[str, Rule] = {
     "run.callbacks": always(
         "note", "other callbacks are called from here on; one of the same class in the same place goes on counting"
     ),
+    "run.values": always("refuse", "they fill a command, and this run is a training"),
     "run.resume_command": always("refuse", "it resumes a command, and this run is a training"),
     "run.command": always("refuse", "a command cannot go on from a checkpoint of the trainer", rulings.NEW_RUN),
 }

@@ -225,6 +225,9 @@ def _program_complaints(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
     elif spec.run.resume_command is not None:
         said = "run.resume_command goes on with what run.command began, which is missing; give both, or neither"
         yield ("run.resume_command", "run.command"), said
+    elif spec.run.values:
+        said = "run.values are put into a run.command, which is missing"
+        yield ("run.values", "run.command"), said
     elif spec.run.follow is not None:
         said = "run.follow reads the logs of a run.command, which is missing; the trainer writes its own rows"
         yield ("run.follow", "run.command"), said

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from mission_tui.fleet.specs.secrecy import is_secret
-from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Part, PpoSpec, RunSpec, Spec, part_words
+from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Part, PpoSpec, RunSpec, Spec, command_words, part_words
 from mission_tui.fleet.text import spelled_out
 
 CodeKind = Literal[
@@ -44,6 +44,7 @@ CODE_KEYS: Mapping[str, str] = {
     "ppo.policy_kwargs": "`module:Class` is imported and made",
     "run.command": "a program",
     "run.resume_command": "a program",
+    "run.values": "words of that program's",
     "run.python": "the interpreter that everything runs in",
     "run.cwd": "the folder that relative names are of",
     "run.env": "variables such as PYTHONPATH and LD_PRELOAD decide what is loaded",
@@ -71,7 +72,13 @@ HARMLESS_KEYS = frozenset(
         *("keep.checkpoint.every_s", "keep.checkpoint.every_steps", "keep.checkpoint.last"),
         *("keep.restart.most", "keep.restart.wait_s", "keep.restart.also", "keep.on_reboot", "keep.health.profile"),
         *("keep.limits.disk_free", "keep.limits.ram_free", "keep.limits.vram_free", "keep.limits.cores_free"),
-        *("keep.limits.runs", "keep.limits.runs_per_gpu", "keep.limits.priority", "keep.limits.marginal_gain"),
+        *(
+            "keep.limits.runs",
+            "keep.limits.runs_per_gpu",
+            "keep.limits.group_runs",
+            "keep.limits.priority",
+            "keep.limits.marginal_gain",
+        ),
         "keep.limits.queue",
         *("evaluate.every", "evaluate.episodes", "evaluate.deterministic", "evaluate.share"),
     }
@@ -101,9 +108,9 @@ def own_code(spec: Spec) -> tuple[OwnCode, ...]:
     run = spec.run
     found: list[OwnCode] = []
     if run.command is not None:
-        found.append(OwnCode("command", "run.command", shlex.join(run.command)))
+        found.append(OwnCode("command", "run.command", shlex.join(command_words(run))))
     if run.resume_command is not None:
-        found.append(OwnCode("resume command", "run.resume_command", shlex.join(run.resume_command)))
+        found.append(OwnCode("resume command", "run.resume_command", shlex.join(command_words(run, 2))))
     found += [*_places(run), *_of_env(spec.env), *_of_policy(spec.ppo)]
     found += [OwnCode("callback", "run.callbacks", _part(part)) for part in run.callbacks]
     if spec.keep.health.on_event is not None:

@@ -6,6 +6,7 @@ auto-scaling may fill only what nobody wrote. `n_steps` is per environment; the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -149,10 +150,11 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long, how seeded and on what part of the machine. Exactly one of `total_timesteps` and `duration_s`.
 
     With `command` that program is run instead of the trainer, and neither needs to be known; `resume_command` is what
-    goes on from where it was. `python`, `cwd`, `env`, `env_file` and `pythonpath` say whose Python it is; what is not
-    written is the launching client's. Values of `env` are on record, those in `env_file` never are. `grace_s` lies
-    between SIGTERM and SIGKILL. `follow` names logs of a command that does not report, such as "logs/*". `callbacks`
-    are of SB3's kind and called in order. `launcher` says by what it is carried out, one of `LAUNCHERS`. `goal` is
+    goes on from where it was. In both `{lr}` stands for the entry `lr` of `values`, and `{seed}` for `seed`. `python`,
+    `cwd`, `env`, `env_file` and `pythonpath` say whose Python it is; what is not written is the launching client's.
+    Values of `env` are on record, those in `env_file` never are. `grace_s` lies between SIGTERM and SIGKILL. `follow`
+    names logs of a command that does not report, such as "logs/*". `callbacks` are of SB3's kind and called in order.
+    `launcher` says by what it is carried out, one of `LAUNCHERS`. `goal` is
     what it is to reach, a mean return or "success 80%", in place of the environment's own reward threshold.
     Without `preload` its processes are started anew, never forked off one that has loaded the libraries already.
     """
@@ -170,6 +172,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     grace_s: AboveZero = 30.0
     command: tuple[str, ...] | None = None
     resume_command: tuple[str, ...] | None = None
+    values: dict[str, str] = field(default_factory=dict)
     python: str | None = None
     cwd: str | None = None
     env: dict[str, str] = field(default_factory=dict)
@@ -180,6 +183,24 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     launcher: str = LAUNCHERS[0]
     goal: float | Annotated[str, Meta(max_length=60)] | None = None
     preload: bool = True
+
+
+def command_key(run: RunSpec, attempt: int) -> str:
+    """Which field has the command of attempt number `attempt`."""
+    return "resume_command" if attempt > 1 and run.resume_command is not None else "command"
+
+
+def command_words(run: RunSpec, attempt: int = 1) -> tuple[str, ...]:
+    """The words of attempt number `attempt` of a command, its values and its seed in place of `{name}`; none without.
+
+    Braces around anything else are the command's own.
+    """
+    words: tuple[str, ...] = getattr(run, command_key(run, attempt)) or ()
+    values = run.values | ({} if run.seed is None else {"seed": str(run.seed)})
+    if not values:
+        return words
+    places = re.compile("|".join(re.escape(f"{{{name}}}") for name in values))
+    return tuple(places.sub(lambda found: values[found[0][1:-1]], word) for word in words)
 
 
 class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -209,9 +230,10 @@ class LimitsKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What must be left of the machine for the run to begin, beyond what it needs; until then it is queued.
 
     `disk_free` bytes on the disk of the runs root; `ram_free`, and `vram_free` of its GPU, of what no run was promised;
-    `cores_free` that no run keeps busy. `runs` may live, and `runs_per_gpu` on its GPU, counting it. `priority` is its
-    place in the queue, a step for an hour of waiting. With `marginal_gain`, a share, it waits too while the last run to
-    join brought less, or nobody knows yet. Without `queue` it is refused instead where it does not fit now.
+    `cores_free` that no run keeps busy. `runs` may live, `runs_per_gpu` on its GPU and `group_runs` of its group,
+    counting it. `priority` is its place in the queue, a step for an hour of waiting. With `marginal_gain`, a share, it
+    waits too while the last run to join brought less, or nobody knows yet. Without `queue` it is refused instead where
+    it does not fit now.
     """
 
     disk_free: Annotated[int, Meta(ge=0, le=10**18)] = 0
@@ -220,6 +242,7 @@ class LimitsKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cores_free: Annotated[int, Meta(ge=0, le=4096)] = 0
     runs: Annotated[int, Meta(ge=1, le=4096)] | None = None
     runs_per_gpu: Annotated[int, Meta(ge=1, le=4096)] | None = None
+    group_runs: Annotated[int, Meta(ge=1, le=4096)] | None = None
     priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
     marginal_gain: Share | None = None
     queue: bool = True

@@ -31,7 +31,7 @@ from mission_tui.fleet.history.forecast import Pace, enough_for_trend, pace_of, 
 from mission_tui.fleet.history.journal_state import JournalState, TrialState
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts, evaluated
 from mission_tui.fleet.history.run import RunHistory, setting_changes
-from mission_tui.fleet.specs.spec import MISSION_GYM, Spec
+from mission_tui.fleet.specs.spec import MISSION_GYM, Spec, command_words
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import (
     SERIES,
@@ -253,7 +253,7 @@ def _description(spec: Spec | None) -> str:
     """What the preset says of itself; of a command that says nothing, the command."""
     if spec is None:
         return ""
-    return clean(spec.description or shlex.join(spec.run.command or ()))
+    return clean(spec.description or shlex.join(command_words(spec.run)))
 
 
 def _restart(due: RestartDue | None) -> Restart | None:

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.process_limits import ProcessLimits
-from mission_tui.fleet.specs.spec import RunSpec, Spec
+from mission_tui.fleet.specs.spec import RunSpec, Spec, command_key, command_words
 from mission_tui.ipc.requests import FromClient
 from mission_tui.records.files.given_files import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
@@ -157,9 +157,8 @@ def with_spec_env(spec: Spec, caller: Caller) -> Caller:
 
 def program(run: RunSpec, home: Caller, attempt: int) -> tuple[str, ...]:
     """The words that attempt number `attempt` starts, the program as a path. Raises `PresetError` if there is none."""
-    key = "resume_command" if attempt > 1 and run.resume_command is not None else "command"
-    words: tuple[str, ...] | None = getattr(run, key)
-    assert words is not None
+    key = command_key(run, attempt)
+    words = command_words(run, attempt)
     path = _found(words[0], home)
     if path is not None:
         return (path, *words[1:])

@@ -20,7 +20,7 @@ from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.preset import change
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import Spec, command_words
 from mission_tui.records.files.atomic import storing, write_atomic
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.spec_file import spec_document
@@ -97,7 +97,10 @@ def as_set(core: Core, run: LiveRun, order: LaunchOrder) -> LaunchOrder:
     env = order.env | trainer_environ(spec)
     if spec.run.command is not None and spec.run.seed is not None:
         env["MISSION_TUI_SEED"] = str(spec.run.seed)
-    order = structs.replace(order, env=env, grace_s=spec.run.grace_s)
+    argv = order.argv
+    if spec.run.command is not None:
+        argv = (argv[0], *command_words(spec.run, order.attempt)[1:])
+    order = structs.replace(order, argv=argv, env=env, grace_s=spec.run.grace_s)
     own = run.dir.attempt(order.attempt).spec
     document = spec_document(spec)
     with storing(own, "replace"):

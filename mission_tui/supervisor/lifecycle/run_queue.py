@@ -34,6 +34,7 @@ from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.restart_rules import due_restarts
 
 HELD = "waits until nobody holds its lease: a process that is not known here has it"
+_NAMED = 3
 JUST_BEGUN_S = 10.0
 """One that began so lately was not looked at yet."""
 
@@ -133,6 +134,8 @@ def _queued(core: Core, run_id: str, spec: Spec, visible: str | None, now: float
     held = waits_for_others(core, journal.after) if journal.attempt == 0 else ""
     if not held and not core.is_free(run_id):
         held = HELD
+    if not held and spec.keep.limits.group_runs is not None and journal.attempt == 0:
+        held = group_shortage(core, run_id, spec.keep.limits.group_runs)
     if not held and gain is not None and core.launcher_for(spec).can.here:
         held = gain_shortage(core, gain, now) or ""
     if not held and journal.branch_of is not None and core.launcher_for(spec).can.here:
@@ -172,6 +175,19 @@ def _end(run_id: str, run: RunHistory | None) -> str:
         return f"{run_id} was removed"
     kind = f" ({outcome.kind})" if isinstance(outcome, Failed) else ""
     return f"{run.journal.name} {outcome_word(outcome)}{kind}"
+
+
+def group_shortage(core: Core, run_id: str, most: int) -> str:
+    """Why a run does not begin beside those of its group, of which `most` may live; empty when it may."""
+    group = core.store.run(run_id).journal.group
+    others = [core.store.run(it) for it in core.live if it != run_id]
+    live = [it for it in others if group and it.journal.group == group and it.journal.attempt]
+    if len(live) < most:
+        return ""
+    names = ", ".join(it.journal.name for it in live[:_NAMED])
+    names += f" and {len(live) - _NAMED} more" if len(live) > _NAMED else ""
+    allowed = f"keep.limits.group_runs (launch -j) allows {most} of {group} at once"
+    return f"waits for the end of a run of its group: {names} {'is' if len(live) == 1 else 'are'} live, and {allowed}"
 
 
 def gain_shortage(core: Core, limit: float, now: float) -> str | None:

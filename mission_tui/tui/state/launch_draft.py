@@ -14,7 +14,7 @@ from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.assignment import factors
 from mission_tui.fleet.specs.completion import doubtful_env
 from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
-from mission_tui.fleet.specs.spec import LARGEST_SEED, LaunchItem, Schedule, Spec, rollout_size
+from mission_tui.fleet.specs.spec import LARGEST_SEED, LaunchItem, Schedule, Spec, command_words, rollout_size
 from mission_tui.ipc.replies import Quoted
 from mission_tui.present import numbers
 from mission_tui.present.numbers import all_at_once, differing_words
@@ -84,7 +84,7 @@ def meaning(items: Sequence[LaunchItem], settings: Sequence[str] = (), copies: i
     """The numbers that decide a run, for the first of `items`, after what differs between several."""
     spec, first = items[0].spec, _heading(items, settings, copies)
     if spec.run.command is not None:
-        return [f"{first}  {shlex.join(spec.run.command)}", "a command: its exit code says how it ended"]
+        return [f"{first}  {shlex.join(command_words(spec.run))}", "a command: its exit code says how it ended"]
     plan = plan_batch(spec)
     rollout = rollout_size(spec)
     shape = f"{spec.env.n_envs} x {spec.ppo.n_steps:,} = {rollout:,}"

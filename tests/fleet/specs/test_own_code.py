@@ -105,6 +105,10 @@ NAMED: dict[str, tuple[dict[str, dict[str, Any]], OwnCode]] = {
         {"run": {"command": ["a"], "resume_command": ["b", "--again"]}},
         OwnCode("resume command", "run.resume_command", "b --again"),
     ),
+    "run.values": (
+        {"run": {"command": ["a", "--lr={lr}", "{seed}", "{x}"], "values": {"lr": "$(touch x)"}, "seed": 3}},
+        OwnCode("command", "run.command", "a '--lr=$(touch x)' 3 '{x}'"),
+    ),
     "run.python": ({"run": {"python": "./python"}}, OwnCode("python", "run.python", "./python")),
     "run.cwd": ({"run": {"cwd": "elsewhere"}}, OwnCode("folder", "run.cwd", "elsewhere")),
     "run.env": ({"run": {"env": {"LD_PRELOAD": "./x.so"}}}, OwnCode("variable", "run.env", "LD_PRELOAD=./x.so")),

@@ -58,6 +58,28 @@ def begun(lab: RunsRoot) -> list[str]:
     return [view.name for view in sorted(views, key=lambda view: view.started_t or 0.0)]
 
 
+def test_a_launch_that_takes_turns_waits_for_its_own_group_alone(idle_sim: SimulatedLab, limits: Path) -> None:
+    """`-j 2`: two of five at once, the others name those that they wait for; a run of another launch goes ahead."""
+    limits.write_text("")
+    wanted = spec(total_timesteps=64 * 4, group_runs=2)
+    ask = _launch_of(5, idle_sim, wanted, 0)
+    items = tuple(structs.replace(it, group="lr-ab12", name=f"lr-{n}") for n, it in enumerate(ask.items, 1))
+    reply = idle_sim.ask(lambda id_: structs.replace(ask, id=id_, items=items))
+    assert isinstance(reply, Launched)
+    runs = [view.id for view in reply.runs]
+    assert [view.state for view in reply.runs] == ["starting"] * 2 + ["queued"] * 3
+    (said,) = {view.cause or "" for view in reply.runs[2:]}
+    assert said.startswith("waits for the end of a run of its group: lr-1, lr-2 are live, and keep.limits.group_runs")
+    (other,) = idle_sim.launch(spec=spec(total_timesteps=64), name="other")
+    assert idle_sim.view(other).state != "queued"
+    for run in runs:
+        idle_sim.wait(run, lambda view: view.state == "ended")
+    assert begun(idle_sim)[0:2] == ["lr-1", "lr-2"]
+    started, ended = ([getattr(idle_sim.view(run), name) or 0.0 for run in runs] for name in ("started_t", "ended_t"))
+    for at in started:
+        assert sum(begin <= at < end for begin, end in zip(started, ended, strict=True)) <= 2
+
+
 def test_a_launch_of_many_starts_what_fits_and_drains(idle_sim: SimulatedLab, limits: Path) -> None:
     """Two at once by the user's limits, the others with the reason in their row; all train to the end by themselves."""
     limits.write_text("runs = 2\n")
