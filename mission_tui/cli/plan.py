@@ -87,7 +87,7 @@ def planned(
     the folder `profiles`; None is the user's.
     Raises `UsageError` for unknown presets, names and counts, `PresetError` for presets and settings.
     """
-    from mission_tui.fleet.launch_plan import launch_words, plan_launch, product_words
+    from mission_tui.fleet.launch_plan import launch_words, plan_launch, product_words, run_labels
     from mission_tui.fleet.specs.assignment import expand, factors
     from mission_tui.records.preset_files import launched_by
 
@@ -113,6 +113,7 @@ def planned(
         copies=wish.copies,
         after=wish.after,
         product=product_words(len(members), factors(words), wish.copies),
+        labels=run_labels(words) * len(members),
     )
     return Planned(items, _foreign([*loaded, *members], made, preset_dirs) if wish.command is None else ())
 

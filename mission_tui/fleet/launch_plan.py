@@ -9,11 +9,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from mission_tui.errors import UsageError
+from mission_tui.fleet.specs.assignment import expand, factors
 from mission_tui.fleet.specs.spec import LARGEST_SEED, LaunchItem, Spec
 
 RUNS_AT_ONCE = 64
 """The most runs that one launch may make."""
 LONGEST_NAME = 64
+_UNUSABLE = re.compile(r"[^A-Za-z0-9._]+")
+_SHORT = {"run.seed": "s", "ppo.learning_rate": "lr"}
 NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
 
 
@@ -51,16 +54,19 @@ def plan_launch(
     copies: int = 1,
     after: tuple[str, ...] = (),
     product: str = "",
+    labels: Sequence[str] = (),
 ) -> tuple[LaunchItem, ...]:
     """One run for each of `specs`, `copies` times: all of the first seed, then those of the next one, so that a sweep
     that is stopped half-way has whole seeds.
 
     Several runs of one `name` are numbered, and they have a group: `group`, or one that is named for them, or else for
-    the preset or set `title`; `tag` tells it from that of another launch. `product` says what is multiplied, as
-    `product_words` does. Raises `UsageError` for too many runs and for names that cannot be used.
+    the preset or set `title`; `tag` tells it from that of another launch. Without a `name` they are called by `labels`,
+    one for each of `specs`, as `run_labels` makes them. `product` says what is multiplied, as `product_words` does.
+    Raises `UsageError` for too many runs and for names that cannot be used.
     """
     seeds = list(dict.fromkeys(spec.run.seed for spec in specs))
-    runs = [spec for spec in sorted(specs, key=lambda it: seeds.index(it.run.seed)) for _ in range(copies)]
+    order = sorted(range(len(specs)), key=lambda at: seeds.index(specs[at].run.seed))
+    runs = [specs[at] for at in order for _ in range(copies)]
     if len(runs) > RUNS_AT_ONCE:
         raise UsageError(
             f"this would launch {len(runs)} runs at once ({product}), and {RUNS_AT_ONCE} is the most: give fewer "
@@ -69,14 +75,43 @@ def plan_launch(
     several = len(runs) > 1
     if several and group is None:
         group = f"{(name or title)[: LONGEST_NAME - 1 - len(tag)]}-{tag}"
+    names: Sequence[str | None] = [name]
+    if several and name is not None:
+        names = [f"{name}-{number}" for number in range(1, len(runs) + 1)]
+    elif several:
+        called = bool(labels) and copies == 1
+        names = _called([it.preset for it in runs], tag, [labels[at] for at in order]) if called else [None] * len(runs)
     items = tuple(
-        LaunchItem(
-            spec=spec, name=f"{name}-{number}" if several and name is not None else name, group=group, after=after
-        )
-        for number, spec in enumerate(runs, 1)
+        LaunchItem(spec=spec, name=called, group=group, after=after) for spec, called in zip(runs, names, strict=True)
     )
     check_names(items)
     return items
+
+
+def _called(presets: Sequence[str], tag: str, labels: Sequence[str]) -> list[str | None]:
+    """`cartpole-3f9a-lr0.003-s2`; none at all where one would be too long, or the same as another."""
+    stems = (_UNUSABLE.sub("-", preset.rpartition(":")[2]).strip("-._") for preset in presets)
+    names = [f"{stem}-{tag}-{label}" for stem, label in zip(stems, labels, strict=True)]
+    usable = all(labels) and len(set(names)) == len(names) and all(NAME.fullmatch(each) for each in names)
+    return [each if usable else None for each in names]
+
+
+def run_labels(assignments: Sequence[str]) -> list[str]:
+    """What is not the same in all runs of `assignments`, in the order of `expand`: `lr0.003-s2`; empty for one run.
+
+    Raises `UsageError` as `expand` does.
+    """
+    varied = factors(assignments)
+    return [
+        "-".join(
+            f"{_SHORT.get(key, key.rpartition('.')[2])}{_UNUSABLE.sub('-', each.value.text).strip('-')}"
+            if each.value is not None
+            else f"{_SHORT.get(key, key.rpartition('.')[2])}-none"
+            for each in run
+            if (key := each.key) in varied
+        )
+        for run in expand(assignments)
+    ]
 
 
 def launch_words(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.launch_plan import (
@@ -15,6 +16,7 @@ from mission_tui.fleet.launch_plan import (
     plan_launch,
     product_words,
     repeat_seed,
+    run_labels,
 )
 from mission_tui.fleet.specs.spec import LARGEST_SEED, LaunchItem, Spec
 
@@ -37,6 +39,22 @@ def test_one_run_has_no_group_and_several_share_one() -> None:
     unnamed = plan_launch([SPEC], title="trio", tag="ab12", copies=2)
     assert [(it.name, it.group) for it in unnamed] == [(None, "trio-ab12")] * 2
     assert plan_launch([SPEC], title="trio", tag="ab12", group="sweep-1")[0].group == "sweep-1"
+
+
+def test_runs_of_a_sweep_are_called_by_what_varies() -> None:
+    """With the tag of their launch, so that two launches are told apart; whole seeds first. Not if one would not do."""
+    words = ("ppo.learning_rate=1e-3,3e-3", "ppo.gamma=0.9", "run.seed=1,2", "ppo.net_arch=[64,64],none")
+    labels = run_labels(words)
+    assert labels[:3] == ["lr1e-3-s1-net_arch64-64", "lr1e-3-s1-net_arch-none", "lr1e-3-s2-net_arch64-64"]
+    assert run_labels(("ppo.gamma=0.9",)) == [""]
+    specs = [structs.replace(SPEC, run=structs.replace(SPEC.run, seed=seed)) for _ in "ab" for seed in (1, 2)]
+    two = run_labels(("lr=1e-3,3e-3", "run.seed=1,2"))
+    items = plan_launch(specs, title="tiny", tag="ab12", labels=two)
+    assert [it.name for it in items] == [f"tiny-ab12-lr{lr}-s{seed}" for seed in (1, 2) for lr in ("1e-3", "3e-3")]
+    assert [it.spec.run.seed for it in items] == [1, 1, 2, 2]
+    for useless in (["x" * 60] * 4, ["a", "a", "b", "c"], [""] * 4):
+        assert {it.name for it in plan_launch(specs, title="tiny", tag="ab12", labels=useless)} == {None}
+    assert plan_launch(specs, title="tiny", tag="ab12", name="mine", labels=two)[0].name == "mine-1"
 
 
 def test_a_group_that_is_named_for_its_runs_can_always_be_used() -> None:

@@ -69,12 +69,15 @@ def compare_command(
     Runs that differ in nothing but the seed stand together: median, interquartile range, n, least and greatest, from
     three seeds on with a 95 % interval of the mean. Settings are ranked at the budget that all runs have reached.
     """
-    from mission_tui.fleet.compare import RETURN, compare, drawing_of
+    from mission_tui.fleet.compare import RETURN, compare, drawing_of, in_cohorts
     from mission_tui.records.runs.comparison_sides import read_sides
 
     metrics = tuple(dict.fromkeys(metrics)) or (RETURN,)
     _check_options(metrics, figure)
-    sides = read_sides(_folders(session, runs), print_error, metrics)
+    folders = _folders(session, runs)
+    sides = read_sides(folders, print_error, metrics)
+    if len(folders) > len(runs):  # a group's name says nothing of the order of its runs
+        sides = {metric: in_cohorts(its) for metric, its in sides.items()}
     found = compare(sides[metrics[0]], metrics[0], by, threshold)
     if figure is not None:
         from mission_tui.cli.tables.comparison_figure import write_figure

@@ -230,6 +230,8 @@ def _memory(alone: Sequence[Assessment], needed: int, free: int) -> str:
 
 
 def _cores_wanted(specs: Sequence[Spec], cores: int, live: Sequence[Spec], elsewhere: Sequence[Claim]) -> list[str]:
+    turns = [spec.keep.limits.group_runs for spec in specs]
+    specs = specs[: max(it or len(specs) for it in turns)] if turns else specs
     runs = len(specs) + len(live) + len(elsewhere)
     wanted = sum(busy_cores(spec, cores) for spec in (*specs, *live))
     wanted += sum(min(cores, claim.cores) for claim in elsewhere)

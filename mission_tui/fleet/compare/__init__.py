@@ -10,6 +10,7 @@ from mission_tui.fleet.compare.comparison import (
     Drawing,
     compare,
     drawing_of,
+    in_cohorts,
     letter,
 )
 from mission_tui.fleet.compare.differing import Row, setting_words, value_word
@@ -37,6 +38,7 @@ __all__ = [
     "Trace",
     "compare",
     "drawing_of",
+    "in_cohorts",
     "letter",
     "setting_words",
     "trace_of",

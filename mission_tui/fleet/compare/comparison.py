@@ -197,6 +197,11 @@ def compare(
     )
 
 
+def in_cohorts(sides: Sequence[Side]) -> list[Side]:
+    """`sides` with the seeds of one setting beside each other, each setting where its first one was."""
+    return [sides[at] for members in _grouped(sides) for at in members]
+
+
 def _grouped(sides: Sequence[Side]) -> list[list[int]]:
     """Places of the runs of each cohort, in order of the first of each."""
     groups: dict[bytes, list[int]] = {}

@@ -28,7 +28,7 @@ class SeedGroup(Struct, frozen=True):
     @property
     def name(self) -> str:
         """What the names of its members begin with, else their preset."""
-        stem = _common([view.name for view in self.members]).rstrip("-_.")
+        stem = _common([view.name for view in self.members]).removesuffix("-s").rstrip("-_.")
         return stem or self.members[0].preset
 
     @property

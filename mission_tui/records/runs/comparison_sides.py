@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, trace_of
+from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, in_cohorts, trace_of
 from mission_tui.fleet.events.findings import Severity, stories
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
@@ -30,11 +30,12 @@ _RULES_CHARS = 12
 def compare_runs(
     folders: Sequence[Path], say: Say, metric: str = RETURN, by: Axis = "step", threshold: float | None = None
 ) -> Comparison:
-    """The comparison of the runs in `folders`, each once; `say` hears of damage in their files.
+    """The comparison of the runs in `folders`, each once, seeds of one setting beside each other; `say` hears of damage
+    in their files.
 
     Raises `UsageError` for runs that cannot be compared, `MissionError` for one whose spec cannot be read.
     """
-    return compare(read_sides(folders, say, (metric,))[metric], metric, by, threshold)
+    return compare(in_cohorts(read_sides(folders, say, (metric,))[metric]), metric, by, threshold)
 
 
 def read_sides(folders: Sequence[Path], say: Say, metrics: Sequence[str]) -> dict[str, list[Side]]:

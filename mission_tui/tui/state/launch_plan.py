@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
-from mission_tui.fleet.launch_plan import plan_launch, product_words
+from mission_tui.fleet.launch_plan import plan_launch, product_words, run_labels
 from mission_tui.fleet.specs.assignment import factors
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.tui.state.presets import PresetChoice, Resolve, members
@@ -33,4 +33,5 @@ async def plan(
         copies=copies,
         after=after,
         product=product_words(len(made), factors(assignments), copies),
+        labels=run_labels(assignments) * len(made),
     )
