@@ -66,6 +66,23 @@ def test_a_report_is_files_that_can_be_sent_on(quick: Shell, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_metrics_of_a_group_are_one_table(quick: Shell) -> None:
+    """Whose row it is, with which seed and settings; several runs are no document, and no table of twenty rows."""
+    runs = over(quick, "--set", "ppo.gamma=0.9,0.99", "--seeds", "2")
+    group = str(quick.view(runs[0])["group"])
+    rows = list(csv.DictReader(quick("metrics", group, "--csv").stdout.splitlines()))
+    assert list(rows[0])[:6] == ["run", "name", "seed", "ppo.gamma", "update", "attempt"]
+    assert list(dict.fromkeys((row["run"], row["seed"], row["ppo.gamma"]) for row in rows)) == [
+        (run, seed, gamma)
+        for run, seed, gamma in zip(runs, ("1", "1", "2", "2"), ("0.9", "0.99", "0.9", "0.99"), strict=True)
+    ]
+    assert all(row["rollout/ep_rew_mean"] for row in rows if row["update"] == "5")
+    assert rows[0]["name"].endswith("-gamma0.9-s1")
+    refused = quick("metrics", group)
+    assert (refused.returncode, "these are 4 runs: name one, or give --csv" in refused.stderr) == (2, True)
+
+
+@pytest.mark.slow
 def test_mistakes_are_named_and_change_nothing(quick: Shell) -> None:
     """One line that says what to write instead, and exit code 2."""
     over(quick, "--name", "first")

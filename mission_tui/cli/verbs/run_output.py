@@ -9,19 +9,20 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.options import json_option, run_argument
+from mission_tui.cli.options import json_option, run_argument, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import CsvRows, print_error, write
 from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
+    from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.replies import LogReply
 
 FOLLOW_S = 0.3
@@ -107,18 +108,27 @@ def _whole_lines(chunks: Iterator[str]) -> Iterator[str]:
 
 
 @click.command("metrics")
-@run_argument()
+@runs_argument(required=True)
 @click.option("--csv", "as_csv", is_flag=True, help="Every update as CSV, a column per metric.")
 @json_option
 @pass_session
-def metrics_command(session: Session, run: str, as_csv: bool, as_json: bool) -> None:
-    """Print the metrics of a run's updates."""
-    from mission_tui.cli.follow_runs import view_of
+def metrics_command(session: Session, runs: tuple[str, ...], as_csv: bool, as_json: bool) -> None:
+    """Print the metrics of a run's updates.
+
+    --csv takes several runs, or a group's name: then each row has its run, seed, and the settings that differ.
+    """
+    from mission_tui.cli.follow_runs import views_of
 
     if as_csv and as_json:
         raise UsageError("give --json or --csv, not both")
     with session.connect() as connection:
-        view = view_of(connection, run)
+        views = views_of(connection, runs)
+    if len(views) > 1:
+        if not as_csv:
+            raise UsageError(f"these are {len(views)} runs: name one, or give --csv, which puts them into one table")
+        _write_csv_of_many(views)
+        return
+    (view,) = views
     kept, rewound = _records(Path(view.run_dir))
     if as_json:
         import msgspec
@@ -155,14 +165,42 @@ def _updates(records: list[MetricRecord]) -> list[UpdateDone]:
 
 
 def _write_csv(updates: list[UpdateDone]) -> None:
+    _write_rows((), [((), updates)])
+
+
+def _write_csv_of_many(views: Sequence[RunView]) -> None:
+    """One table of all of them: first whose row it is, with what setting and seed."""
+    from mission_tui.cli.tables.table import inert
+    from mission_tui.fleet.compare.differing import differing_settings, value_word
+    from mission_tui.fleet.events.metrics import RETURN
+    from mission_tui.records.runs.comparison_sides import read_sides
+
+    folders = [Path(view.run_dir) for view in views]
+    sides = read_sides(folders, lambda _: None, (RETURN,))[RETURN]  # what is damaged is said by `_records`
+    settings = differing_settings(sides)
+    whose = [
+        (
+            *(view.id, inert(view.name), side.spec.run.seed),
+            *("" if row.values[at] is None else inert(value_word(row.values[at])) for row in settings),
+        )
+        for at, (view, side) in enumerate(zip(views, sides, strict=True))
+    ]
+    updates = [_updates(_records(folder)[0]) for folder in folders]
+    heads = ("run", "name", "seed", *(inert(row.name) for row in settings))
+    _write_rows(heads, list(zip(whose, updates, strict=True)))
+
+
+def _write_rows(heads: Sequence[str], runs: Sequence[tuple[Sequence[object], list[UpdateDone]]]) -> None:
     from mission_tui.cli.tables.table import inert
     from mission_tui.fleet.text import clean_line
 
-    tags = sorted({tag for it in updates for tag in it.metrics})
+    tags = sorted({tag for _, updates in runs for it in updates for tag in it.metrics})
     rows = CsvRows()
-    rows.add([*COLUMNS, *(inert(clean_line(tag)) for tag in tags)])
-    for it in updates:
-        rows.add([*(getattr(it, column) for column in COLUMNS), *(it.metrics.get(tag, "") for tag in tags)])
+    rows.add([*heads, *COLUMNS, *(inert(clean_line(tag)) for tag in tags)])
+    for whose, updates in runs:
+        for it in updates:
+            own = (getattr(it, column) for column in COLUMNS)
+            rows.add([*whose, *own, *(it.metrics.get(tag, "") for tag in tags)])
 
 
 def _write_table(updates: list[UpdateDone]) -> None:
