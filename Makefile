@@ -8,6 +8,9 @@ BENCH_ENV := $(VENV)/.benchmarking
 FILMING := $(VENV)/.filming
 EXTRAS := $(VENV)/.extras
 PEERS := .venv-peers
+GPU_ENV := .venv-gpu
+GPU_PARTS := right,fast,seen,broken
+GPU_NEEDS := textual rich stable-baselines3 sb3-contrib gymnasium nvidia-ml-py psutil msgspec tomli-w safetensors click
 # The light ones first; `learning` and `verdicts` take long and are asked for by name. Each leaves a sheet, so that
 # `make bench` may be done in parts: `make bench-ppo bench-report`.
 BENCHMARKS := judging mission scaling startup cold_start stepping ppo precision supervisor sampling cpu_shares joining screen \
@@ -17,7 +20,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour film night
+.PHONY: calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour film night gpu
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -118,6 +121,18 @@ presets-measured: $(REPORTING)  ## the presets on their mission, as far as they 
 faults: $(INSTALLED)  ## the long fault campaign; writes its figures into docs/faults.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults.campaign --only "$(ONLY)" --seed $(or $(SEED),1) \
 	  --seconds $(or $(SECONDS),inf) --scale $(or $(SCALE),1)
+
+# PYTHON=... has a CUDA build of torch, which is used as it is; what else is lacking is put beside it, from the folder
+# WHEELS where there is no network. PARTS=right,fast.heavy  SECONDS=300 (for each part)  OUT=folder for the sheets
+gpu:  ## the campaign on a real card, in parts that go on where they were left; without one it says what it would measure
+	@$(PYTHON) -m venv --without-pip $(GPU_ENV) && mkdir -p build
+	@$(PYTHON) -c 'import sys; print(*[p for p in sys.path if p.endswith("-packages")], "$(CURDIR)", sep="\n")' \
+	  > "$$($(GPU_ENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/beside.pth"
+	@grep -vE '^(torch|numpy)==' constraints.txt > build/constraints-gpu.txt
+	-@$(PYTHON) -m pip --python $(GPU_ENV)/bin/python install --quiet --disable-pip-version-check \
+	  $(if $(WHEELS),--no-index --find-links "$(WHEELS)",-c build/constraints-gpu.txt) $(GPU_NEEDS)
+	@OMP_NUM_THREADS=1 $(GPU_ENV)/bin/python -m benchmarks.gpu --parts "$(or $(PARTS),$(GPU_PARTS))" \
+	  --seconds $(or $(SECONDS),480) --folder "$(or $(OUT),build/gpu)"
 
 tour: $(INSTALLED)  ## docs/tour.md: a picture of every screen, taken of a real fleet; a few minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tour $(if $(ONLY),--only "$(ONLY)")

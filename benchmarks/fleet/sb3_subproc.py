@@ -96,6 +96,7 @@ def main() -> None:
     parser.add_argument("--name", required=True)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--threads", type=int, help="torch's threads; left out, they are torch's own choice")
+    parser.add_argument("--device", default="cpu")
     asked = parser.parse_args()
     if asked.threads is not None:
         th.set_num_threads(asked.threads)
@@ -108,7 +109,7 @@ def main() -> None:
         vec_env_cls=SubprocVecEnv,
         vec_env_kwargs={"start_method": "fork"},
     )
-    model = PPO(env=vec, seed=1, device="cpu", **arguments)
+    model = PPO(env=vec, seed=1, device=asked.device, **arguments)
     model.set_logger(Logger(None, []))
     (asked.folder / f"{asked.name}.ready").touch()
     while not (asked.folder / "go").exists():

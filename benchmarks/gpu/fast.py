@@ -1,0 +1,259 @@
+"""How fast trainings are on the card, launched as anybody would, beside stock SB3 on the same card."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import torch as th
+
+from benchmarks.fleet.lab import ROOT, Lab, opened, until
+from benchmarks.fleet.shapes import as_options, spec_of
+from benchmarks.gpu.items import NEVER_EVALUATED, Bench
+from benchmarks.results import Row
+from benchmarks.rows import bounded, compared, unmeasured
+from mission_tui.fleet.events.metrics import UpdateDone
+from mission_tui.fleet.events.outcome import OVER
+
+FIRST_S = 150.0
+"""Until every run of a side has two updates."""
+_RUNS = 4
+
+
+def trained(
+    lab: Lab, preset: str, words: Sequence[str], runs: int, seconds: float, environ: Sequence[str] = ()
+) -> list[list[UpdateDone]]:
+    """The updates of `runs` runs after each one's first, of the seconds in which all of them were at work.
+
+    Raises `RuntimeError` with the cause where one of them failed.
+    """
+    ids = lab.launch(preset, "-n", str(runs), *as_options(words), *environ)
+    try:
+        until(lambda: _under_way(lab, ids), FIRST_S, f"two updates of each of {runs} runs of {preset}", 0.2)
+        time.sleep(seconds)
+        return [lab.updates(run)[1:] for run in ids]
+    finally:
+        lab.kill(*ids)
+
+
+def _under_way(lab: Lab, ids: Sequence[str]) -> bool:
+    views = lab.views()
+    failed = [views[run] for run in ids if views[run].state in OVER]
+    if failed:
+        raise RuntimeError(f"{failed[0].name} ended: {failed[0].outcome}, {failed[0].cause}")
+    return all(len(lab.updates(run)) >= 3 for run in ids)
+
+
+def rate(rows: Sequence[UpdateDone], transitions: int) -> float:
+    """Steps per second of one run."""
+    return transitions * len(rows) / sum(row.rollout_s + row.update_s for row in rows)
+
+
+def split(rows: Sequence[UpdateDone]) -> str:
+    """Where its time goes."""
+    rollout, update = sum(row.rollout_s for row in rows), sum(row.update_s for row in rows)
+    return f"{update / (rollout + update):.0%} of the time in updates"
+
+
+def _subproc(preset: str, bench: Bench, words: Sequence[str]) -> float:
+    """Steps per second of stock SB3's script on the same device."""
+    with tempfile.TemporaryDirectory(prefix="sb3-") as name:
+        folder = Path(name)
+        argv = [sys.executable, "-m", "benchmarks.fleet.sb3_subproc", preset, *words]
+        argv += ["--folder", name, "--name", "0", "--seconds", str(bench.seconds), "--device", bench.device]
+        process = subprocess.Popen(argv, cwd=ROOT, start_new_session=True)
+        try:
+            (folder / "go").touch()
+            answer = folder / "0.json"
+            until(lambda: answer.exists() or process.poll() is not None, FIRST_S, "stock SB3's answer", 0.2)
+            return float(json.loads(answer.read_text())["steps_per_s"])
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _preset(preset: str, bench: Bench, at_once: float | None = None) -> list[Row]:
+    words = bench.shape
+    spec = spec_of(preset, words)
+    transitions = spec.env.n_envs * spec.ppo.n_steps
+    rows: list[Row] = []
+    with opened() as lab:
+        alone = trained(lab, preset, words, 1, bench.seconds)[0]
+        one = [rate(alone, transitions)]
+        note = f"split: {split(alone)}" if preset == "heavy" else split(alone)
+        single = (*words, "run.engine=stock", *(("env.vec=inline",) if spec.env.vec != "native" else ()))
+        peers: list[tuple[str, Callable[[], list[float]]]] = [
+            (
+                "SB3's engine, one process, same device",
+                lambda: [rate(trained(lab, preset, single, 1, bench.seconds)[0], transitions)],
+            )
+        ]
+        if spec.env.vec != "native":
+            peers.append(("stock SB3, SubprocVecEnv, same device", lambda: [_subproc(preset, bench, words)]))
+        for against, measure in peers:
+            what = f"`{preset}`, one run, steps/s"
+            try:
+                rows.append(compared(what, "steps/s", one, against, measure(), None, note))
+            except (RuntimeError, TimeoutError, OSError) as error:
+                rows.append(bounded(what, "steps/s", one, note=f"{note}; {against}: {error}"))
+        what = f"`{preset}`, four at once against one alone, summed steps/s"
+        try:
+            four = trained(lab, preset, words, _RUNS, bench.seconds)
+        except (RuntimeError, TimeoutError) as error:
+            rows.append(unmeasured(what, "", str(error)))
+        else:
+            summed = [sum(rate(each, transitions) for each in four)]
+            rows.append(compared(what, "steps/s", summed, "one, alone", one, at_once))
+        ours_s = statistics.fmean(row.update_s for row in alone)
+        if preset == "beast":
+            rows.append(_stock_update(lab, single, ours_s, bench))
+    return rows
+
+
+def _stock_update(lab: Lab, words: Sequence[str], ours_s: float, bench: Bench) -> Row:
+    what = "update phase, `beast` shape"
+    try:
+        theirs = statistics.fmean(row.update_s for row in trained(lab, "beast", words, 1, bench.seconds)[0])
+    except (RuntimeError, TimeoutError) as error:
+        return unmeasured(what, ">= 3 x", str(error))
+    return compared(what, "updates/s", [1 / ours_s], "SB3's engine, same device", [1 / theirs], 3.0)
+
+
+def fast(bench: Bench) -> list[Row]:
+    """16 x 256 transitions, 512-512."""
+    return _preset("fast", bench)
+
+
+def heavy(bench: Bench) -> list[Row]:
+    """32 x 256 transitions, 1024-512-256."""
+    return _preset("heavy", bench, 2.5)
+
+
+def beast(bench: Bench) -> list[Row]:
+    """64 x 512 transitions, 1024-512-512-256."""
+    return _preset("beast", bench)
+
+
+def swarm(bench: Bench) -> list[Row]:
+    """2,048 environments that are stepped at once."""
+    return _preset("swarm", bench)
+
+
+def small_nets(bench: Bench) -> list[Row]:
+    """Where a CPU is faster, and the sentence that says so."""
+    from mission_tui.trainer.building.model import faster_device
+
+    words = (
+        "env.n_envs=16",
+        "env.vec=inline",
+        NEVER_EVALUATED,
+        *(("ppo.n_steps=32", "ppo.batch_size=64") if bench.small else ()),
+    )
+    spec = spec_of("cartpole", words)
+    transitions = spec.env.n_envs * spec.ppo.n_steps
+    found, update_s = [], []
+    with opened() as lab:
+        for device in ("cpu", bench.device):
+            rows = trained(lab, "cartpole", (*words, f"run.device={device}"), 1, bench.seconds)[0]
+            found.append(rate(rows, transitions))
+            update_s.append(statistics.fmean(row.rollout_s + row.update_s for row in rows))
+    _, sentence = faster_device(*update_s)
+    return [
+        compared("16 x CartPole, steps/s on the CPU", "steps/s", found[:1], bench.device, found[1:], None, sentence)
+    ]
+
+
+def update(bench: Bench) -> list[Row]:
+    """Gradient steps of a `heavy` and a `beast` net alone, in ways that could be tried for the update."""
+    rows = []
+    shapes = {"heavy": ([1024, 512, 256], 4096), "beast": ([1024, 512, 512, 256], 8192)}
+    if bench.small:
+        shapes = {"tiny": ([8], 32)}
+    for name, (layers, batch) in shapes.items():
+        eager = _step_ms(_net(layers, bench.device), batch, bench)
+        rows.append(bounded(f"`{name}` net, eager step", "ms", [eager]))
+        ways: dict[str, Callable[[], float]] = {
+            "torch.compile": partial(_compiled_ms, layers, batch, bench),
+            "CUDA graph": partial(_graph_ms, layers, batch, bench),
+        }
+        for way, measure in ways.items():
+            what = f"`{name}` net, {way}, steps/s against eager"
+            try:
+                rows.append(compared(what, "steps/s", [1000 / measure()], "eager", [1000 / eager], None))
+            except Exception as error:  # noqa: BLE001 - compilers and drivers refuse in many ways
+                rows.append(unmeasured(what, "", " ".join(str(error).split())[:200]))
+    return rows
+
+
+def _net(layers: Sequence[int], device: str) -> th.nn.Sequential:
+    sizes, parts = [32, *layers], list[th.nn.Module]()
+    for size, following in pairwise(sizes):
+        parts += [th.nn.Linear(size, following), th.nn.Tanh()]
+    return th.nn.Sequential(*parts, th.nn.Linear(sizes[-1], 8)).to(device)
+
+
+def _stepping(net: th.nn.Module, batch: int, device: str) -> Callable[[], None]:
+    observations, wanted = th.randn(batch, 32, device=device), th.randn(batch, 8, device=device)
+    fused = device.startswith("cuda")
+    optimizer = th.optim.Adam(net.parameters(), lr=1e-4, capturable=fused)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=False)
+        th.nn.functional.mse_loss(net(observations), wanted).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    return step
+
+
+def _timed_ms(step: Callable[[], object], bench: Bench) -> float:
+    times = 3 if bench.small else 100
+    for _ in range(3):
+        step()
+    _wait(bench)
+    begun = time.perf_counter()
+    for _ in range(times):
+        step()
+    _wait(bench)
+    return (time.perf_counter() - begun) / times * 1000
+
+
+def _wait(bench: Bench) -> None:
+    if bench.on_cuda:
+        th.cuda.synchronize()
+
+
+def _step_ms(net: th.nn.Module, batch: int, bench: Bench) -> float:
+    return _timed_ms(_stepping(net, batch, bench.device), bench)
+
+
+def _compiled_ms(layers: Sequence[int], batch: int, bench: Bench) -> float:
+    net = _net(layers, bench.device)
+    net.compile()
+    return _step_ms(net, batch, bench)
+
+
+def _graph_ms(layers: Sequence[int], batch: int, bench: Bench) -> float:
+    """The same step, captured once. Raises `RuntimeError` without a card."""
+    if not bench.on_cuda:
+        raise RuntimeError("CUDA graphs exist on CUDA only")
+    step = _stepping(_net(layers, bench.device), batch, bench.device)
+    aside = th.cuda.Stream()  # type: ignore[no-untyped-call]
+    aside.wait_stream(th.cuda.current_stream())
+    with th.cuda.stream(aside):
+        for _ in range(3):
+            step()
+    th.cuda.current_stream().wait_stream(aside)
+    graph = th.cuda.CUDAGraph()
+    with th.cuda.graph(graph):
+        step()
+    return _timed_ms(graph.replay, bench)

@@ -1,0 +1,120 @@
+"""What the campaign measures, first things first, and one item of it carried out in a process of its own.
+
+A device assert poisons its process, and a driver may hang: so each item is `python -m benchmarks.gpu.items NAME`, which
+writes a sheet. What goes wrong in it becomes a row that says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PARTS = {
+    "right": "both engines learn on the card what they learn on a CPU, and what they leave opens elsewhere",
+    "fast": "how fast, against stock SB3 on the same card, and where a CPU is faster",
+    "seen": "whether the meters tell the truth: bursts, shares, memory, power; several runs on one card",
+    "broken": "no memory, a device assert, a kill in a kernel, a hidden driver, odd CUDA_VISIBLE_DEVICES",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One measurement: `part`.`name` is a function of `benchmarks.gpu.PART`; `most_s` is when it is given up."""
+
+    part: str
+    name: str
+    most_s: int
+    what: str
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.part}.{self.name}"
+
+
+ITEMS = (
+    Item("right", "numbers", 240, "parameters after 3 updates against the CPU, both engines, every kind of policy"),
+    Item("right", "checkpoints", 120, "a checkpoint of one device goes on on the other; how exact a resume is on CUDA"),
+    Item("right", "modes", 180, "bf16, TF32 and compile: how far from float32 after 3 updates"),
+    Item("right", "export", 90, "an export opens in stock SB3 where CUDA is hidden"),
+    Item("fast", "small_nets", 120, "16 x CartPole on the CPU and on the card, and the sentence for the user"),
+    Item("fast", "heavy", 180, "`heavy` alone, four at once, SB3 beside it; the goal is 2.5 x summed steps/s of four"),
+    Item("fast", "beast", 240, "the same of `beast`; the goal is 3 x of stock SB3's update"),
+    Item("fast", "update", 150, "the update alone: eager, torch.compile, a CUDA graph; ms per gradient step"),
+    Item("fast", "fast", 150, "the same of `fast`"),
+    Item("fast", "swarm", 120, "the same of `swarm`, whose environments are stepped at once"),
+    Item("seen", "load", 90, "the busy gauge and the share of a process under a kernel load that is known"),
+    Item("seen", "runs", 150, "memory, power and joules per million steps of one run, and of two on one card"),
+    Item("seen", "mps", 180, "four runs with and without NVIDIA's Multi-Process Service"),
+    Item("broken", "kill", 60, "kill -9 in the middle of a kernel: seconds until the memory is free; the goal is 2"),
+    Item("broken", "memory", 120, "a real out-of-memory ends a run with a sentence that says so"),
+    Item("broken", "device_assert", 60, "a device assert is called what it is"),
+    Item("broken", "visible", 120, "CUDA_VISIBLE_DEVICES empty, wrong, a UUID, a MIG name"),
+    Item("broken", "hidden", 60, "the driver's library hidden: `doctor` and the meters say it"),
+)
+
+
+NEVER_EVALUATED = "evaluate.every=1_000_000_000"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where it is measured; a `small` one only tries the code, with tiny nets."""
+
+    device: str
+    small: bool
+
+    @property
+    def on_cuda(self) -> bool:
+        return self.device.startswith("cuda")
+
+    @property
+    def shape(self) -> tuple[str, ...]:
+        """`--set` words for every training."""
+        on = (f"run.device={self.device}", NEVER_EVALUATED)
+        tiny = ("env.n_envs=2", "ppo.n_steps=32", "ppo.batch_size=32", "ppo.n_epochs=1", "ppo.net_arch=[8]")
+        return (*on, *tiny, "run.auto_scale=false") if self.small else on
+
+    @property
+    def seconds(self) -> float:
+        """How long each side of a comparison trains."""
+        return 0.5 if self.small else 15.0
+
+
+def item_of(name: str) -> Item:
+    """Raises `ValueError` for none."""
+    for item in ITEMS:
+        if item.full_name == name:
+            return item
+    raise ValueError(f"'{name}' is no item; there are: {', '.join(each.full_name for each in ITEMS)}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out one item and write its sheet; 0 also where rows say that something failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--json", type=Path, required=True)
+    asked = parser.parse_args(arguments)
+    from benchmarks.results import Row, Sheet, asked_as, write_sheet
+    from benchmarks.rows import unmeasured
+
+    item = item_of(asked.name)
+    measure: Callable[[Bench], list[Row]] = getattr(importlib.import_module(f"benchmarks.gpu.{item.part}"), item.name)
+    try:
+        rows = measure(Bench(asked.device, asked.small))
+    except Exception as error:  # noqa: BLE001 - the edge of the process: what went wrong is a result
+        traceback.print_exc()
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:400]
+        rows = [unmeasured(item.what, "", said)]
+    write_sheet(Sheet(item.full_name, asked_as("benchmarks.gpu.items"), tuple(rows)), asked.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""`make gpu` where there is no card: the plan, and every item's code on a CPU, so that the first card finds no typo."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu import __main__ as campaign
+from benchmarks.gpu.items import ITEMS, PARTS, Item
+from benchmarks.gpu.page import page
+from benchmarks.results import Row, Sheet, write_sheet
+from tests.nvml import ONE, build, needs_gcc
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+REFUSED_ON_A_CPU = {
+    "CUDA graphs exist on CUDA only",
+    "a CPU's memory is not filled for a trial",
+    "the driver tells no process's share",
+}
+
+
+def test_without_a_card_it_says_what_it_would_measure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every item by its name, why nothing was measured in one sentence, success, and nothing written."""
+    monkeypatch.setattr(campaign, "no_card", lambda: "torch 2.13.0 sees no CUDA device here, so nothing was measured")
+    assert campaign.main(["--folder", str(tmp_path / "none")]) == 0
+    said = capsys.readouterr().out
+    assert all(item.what in said for item in ITEMS)
+    assert said.endswith("\ntorch 2.13.0 sees no CUDA device here, so nothing was measured.\n")
+    assert not (tmp_path / "none").exists()
+
+
+def test_each_item_is_a_function_of_its_part() -> None:
+    """Names are unique, and none takes longer than a part may."""
+    assert len({item.full_name for item in ITEMS}) == len(ITEMS)
+    for item in ITEMS:
+        assert item.part in PARTS
+        source = campaign.ROOT / "benchmarks" / "gpu" / f"{item.part}.py"
+        assert f"\ndef {item.name}(bench: Bench) -> list[Row]:" in source.read_text(encoding="utf-8")
+        assert item.most_s <= 240
+
+
+def test_it_goes_on_where_it_was_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What has a sheet is not measured again, what finds too little time is left, and both are said."""
+    begun: list[str] = []
+
+    def carry_out(item: Item, _device: str, file: Path, within_s: float, *, small: bool) -> str:
+        assert (small, within_s <= 60) == (True, True)
+        begun.append(item.full_name)
+        write_sheet(Sheet(item.full_name, "", (Row(item.what, "s", None, "", None),)), file)
+        return "done"
+
+    monkeypatch.setattr(campaign, "carry_out", carry_out)
+    words = ["--device", "cpu", "--small", "--folder", str(tmp_path), "--seconds", "60"]
+    assert campaign.main([*words, "--parts", "broken.kill"]) == 0
+    assert campaign.main([*words, "--parts", "broken"]) == 0
+    assert begun == [item.full_name for item in ITEMS if item.part == "broken"]
+    assert campaign.main([*words[:-1], "1", "--parts", "seen"]) == 0
+    assert "left: seen.load, seen.runs, seen.mps; the same command goes on" in capsys.readouterr().out
+
+
+def test_the_page_says_that_nothing_was_measured() -> None:
+    """Until a card was there, `docs/gpu.md` is the page of no sheets; a rehearsal is called one."""
+    written = (DOCS / "gpu.md").read_text(encoding="utf-8")
+    if "Nothing was measured yet" in written:
+        assert written == page(Path("/nonexistent"))
+    assert "none of these figures is of a card" in page(Path("/nonexistent"), "cpu")
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@needs_gcc
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("item", [pytest.param(item, id=item.full_name) for item in ITEMS])
+def test_every_items_code_runs_on_a_cpu(item: Item, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tiny nets, a stand-in for NVML and one for MPS: rows come, and none says that something went wrong."""
+    if item.full_name in ("fast.fast", "fast.heavy"):
+        pytest.skip("the code of fast.beast and fast.swarm")
+    (tmp_path / "nvml").mkdir()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(build(tmp_path / "nvml")))
+    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "machine"))
+    (tmp_path / "machine").write_text(ONE)
+    control = tmp_path / "bin" / "nvidia-cuda-mps-control"
+    control.parent.mkdir()
+    control.write_text("#!/bin/sh\nexit 0\n")
+    control.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{control.parent}:{os.environ['PATH']}")
+    sheet = tmp_path / "sheet.json"
+    how = campaign.carry_out(item, "cpu", sheet, 230, small=True)
+    assert sheet.exists(), how
+    rows = json.loads(sheet.read_text())["rows"]
+    assert rows
+    for row in rows:
+        if row["ours"] is None:
+            assert row["note"].removeprefix("not measured: ") in REFUSED_ON_A_CPU, row
