@@ -11,7 +11,7 @@ import gymnasium
 import psutil
 from stable_baselines3.common.monitor import Monitor
 
-from mission_tui.envs.env_recipe import EnvRecipe
+from mission_tui.envs.channel import EnvRecipe
 from mission_tui.trainer.vec_env import InlineVecEnv, WorkersVecEnv
 
 __all__ = ["ACTIONS", "Subject", "brought_up", "inline", "play", "workers"]

@@ -9,7 +9,7 @@ are what may be asked of it meanwhile.
 `ppo` is PPO with its signals, in two forms with the same numbers.
 `callbacks` are called as SB3 calls them; what they have counted is kept.
 `vec_env` has the environments that are stepped.
-`env_ids`, `named_classes` and `spaces` find and judge what a preset names, without torch.
+`named_parts` and `spaces` find and judge what a preset names, without torch.
 `failures`, `process`, `running_time`, `tree` and the like are what every process of this room may need.
 
 Exports nothing, so that an env worker or a preflight that imports a module of this room pulls in no torch.

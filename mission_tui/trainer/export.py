@@ -23,7 +23,7 @@ from mission_tui.fleet.specs.spec import Algo, Spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.named_classes import check_contrib
+from mission_tui.trainer.named_parts import check_contrib
 from mission_tui.trainer.process import Say, answer, lower_priority
 from mission_tui.trainer.spaces import described_space
 from mission_tui.trainer.state.boundary import Boundary

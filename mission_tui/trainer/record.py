@@ -44,8 +44,8 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest
-from mission_tui.trainer.env_ids import Registration
 from mission_tui.trainer.failures import Failure, complain
+from mission_tui.trainer.named_parts import Registration
 from mission_tui.trainer.periodic_evaluation import Due, Played
 
 CheckpointReason = Literal["time", "steps", "asked", "stop", "end", "finding"]

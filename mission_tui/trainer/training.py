@@ -22,10 +22,10 @@ from mission_tui.trainer.building.callbacks import build_callbacks
 from mission_tui.trainer.building.effective import effective_toml, loaded_modules, versions
 from mission_tui.trainer.building.model import build_ppo, choose_device, engine_options, use_tf32
 from mission_tui.trainer.callbacks import Callbacks
-from mission_tui.trainer.env_ids import registration_of
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.learn import Training
 from mission_tui.trainer.live_settings import LiveSettings
+from mission_tui.trainer.named_parts import registration_of
 from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.periodic_evaluation import Evaluating
 from mission_tui.trainer.ppo import PPO, FastPPO

@@ -17,8 +17,7 @@ from gymnasium import spaces
 from stable_baselines3.common import monitor as sb3
 
 from mission_tui.envs import save_env_state
-from mission_tui.envs.channel import DONE, STEP, Channel, Raised, frame
-from mission_tui.envs.env_recipe import EnvRecipe, Monitor
+from mission_tui.envs.channel import DONE, STEP, Channel, EnvRecipe, Monitor, Raised, frame
 from mission_tui.envs.shared_memory import Layout, SharedArrays, anonymous_memory
 
 ROOT = Path(__file__).parents[2]

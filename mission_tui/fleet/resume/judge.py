@@ -16,7 +16,7 @@ from typing import Any, get_args
 from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.resume import rollout, rulings
+from mission_tui.fleet.resume import rulings
 from mission_tui.fleet.resume.remedies import (
     BRANCH,
     RESET_ADAM,
@@ -51,7 +51,7 @@ _OTHER_TASK = "another task: observations and rewards mean something else there"
 
 RULES: Mapping[str, Rule] = {
     "env.id": always("refuse", _OTHER_TASK, rulings.NEW_RUN, BRANCH, override=True),
-    "env.n_envs": rollout.n_envs,
+    "env.n_envs": rulings.n_envs,
     "env.vec": rulings.NOT_EXACT,
     "env.n_workers": always("safe", "each environment keeps its state and its seed, whichever process steps it"),
     "env.kwargs": _OTHER_RETURNS,
@@ -64,9 +64,9 @@ RULES: Mapping[str, Rule] = {
         "refuse", "another algorithm needs another network and another environment", rulings.NEW_RUN, BRANCH
     ),
     "ppo.policy": _SHAPES,
-    "ppo.n_steps": rollout.n_steps,
-    "ppo.batch_size": rollout.batch_size,
-    "ppo.n_epochs": rollout.n_epochs,
+    "ppo.n_steps": rulings.n_steps,
+    "ppo.batch_size": rulings.batch_size,
+    "ppo.n_epochs": rulings.n_epochs,
     "ppo.learning_rate": rulings.learning_rate,
     "ppo.gamma": rulings.gamma,
     "ppo.gae_lambda": rulings.gae_lambda,

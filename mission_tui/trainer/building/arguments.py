@@ -17,7 +17,7 @@ from mission_tui.errors import PresetError, nearest
 from mission_tui.fleet.specs.algorithm import POLICIES
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import PpoSpec, Schedule, Spec
-from mission_tui.trainer.named_classes import check_kwargs, find_named
+from mission_tui.trainer.named_parts import check_kwargs, find_named
 
 _SAME_NAME = (
     "n_steps",

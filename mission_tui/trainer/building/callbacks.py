@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
 from mission_tui.fleet.specs.spec import EnvSpec, Part, Spec, parse_part
 from mission_tui.trainer.callbacks import Callbacks, Named
-from mission_tui.trainer.named_classes import check_kwargs, find_named, parameters_of
+from mission_tui.trainer.named_parts import check_kwargs, find_named, parameters_of
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
 _EVAL_ENV = "eval_env"

@@ -26,7 +26,7 @@ import mission_tui
 from mission_tui.fleet.events.provenance import LoadedModule, LoadedModules, sources_of
 from mission_tui.fleet.specs.sizes import plan_batch, scaling_of
 from mission_tui.fleet.specs.spec import Algo, Spec
-from mission_tui.trainer.named_classes import CONTRIB
+from mission_tui.trainer.named_parts import CONTRIB
 from mission_tui.trainer.native.library import instruction_set
 from mission_tui.trainer.ppo import PPO, FastPPO
 from mission_tui.trainer.spaces import short

@@ -20,7 +20,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.spec import Algo, Engine, Spec
-from mission_tui.trainer.named_classes import check_contrib
+from mission_tui.trainer.named_parts import check_contrib
 from mission_tui.trainer.ppo import PPO, FastPPO
 
 ENGINES: dict[Engine, type[PPO]] = {"fast": FastPPO, "stock": PPO}

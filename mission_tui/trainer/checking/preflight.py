@@ -15,8 +15,7 @@ import msgspec
 
 from mission_tui.errors import MissionError, PresetError, raised_by
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Spec
-from mission_tui.trainer.env_ids import gym_id, make_env, native_refusal
-from mission_tui.trainer.named_classes import check_contrib, import_named
+from mission_tui.trainer.named_parts import check_contrib, gym_id, import_named, make_env, native_refusal
 from mission_tui.trainer.process import Say, answer, asked_spec
 
 _KNOWN = {

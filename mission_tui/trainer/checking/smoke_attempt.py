@@ -29,7 +29,7 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train
-from mission_tui.trainer.env_ids import make_env, native_refusal
+from mission_tui.trainer.named_parts import make_env, native_refusal
 from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.process import Say, children
 from mission_tui.trainer.record import Record

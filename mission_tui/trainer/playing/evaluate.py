@@ -35,7 +35,7 @@ from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.spec_file import attempt_spec_file, read_attempt_spec
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_scratch
-from mission_tui.trainer.env_ids import mission_rules
+from mission_tui.trainer.named_parts import mission_rules
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
 from mission_tui.trainer.spaces import short

@@ -30,7 +30,7 @@ from mission_tui.errors import CheckpointError, MissionError, raised_by
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec
 from mission_tui.fleet.text import clean
 from mission_tui.run_module import module_words
-from mission_tui.trainer.env_ids import env_kwargs, find_env, make_env, making
+from mission_tui.trainer.named_parts import env_kwargs, find_env, make_env, making
 from mission_tui.trainer.state.proof_subjects import BatchedSubject, GeneratorPosition, SingleSubject
 from mission_tui.trainer.tree import read_tree, write_tree
 

@@ -17,12 +17,12 @@ import msgspec
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 
-from mission_tui.envs.env_recipe import EnvRecipe
+from mission_tui.envs.channel import EnvRecipe
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events.processes import EnvWorkers
 from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec, parse_part
 from mission_tui.forks import leave_fork
-from mission_tui.trainer.env_ids import env_kwargs, find_env, gym_id, make_env, making, native_refusal
+from mission_tui.trainer.named_parts import env_kwargs, find_env, gym_id, make_env, making, native_refusal
 from mission_tui.trainer.spaces import stack_refusal
 from mission_tui.trainer.vec_env.in_process import InlineVecEnv, NativeVecEnv
 from mission_tui.trainer.vec_env.vec_choice import Choice, VecKind, choose, keep

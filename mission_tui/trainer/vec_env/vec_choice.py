@@ -24,8 +24,8 @@ from mission_tui.errors import raised_by
 from mission_tui.fleet.specs.sizes import divisors, nearby_divisors
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.forks import leave_fork
-from mission_tui.trainer.env_ids import native_refusal
 from mission_tui.trainer.failures import EnvError
+from mission_tui.trainer.named_parts import native_refusal
 
 VecKind = Literal["native", "inline", "workers"]
 

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from mission_tui.envs.channel import CALL, FORM, STEP, Assignment, Raised, frame
-from mission_tui.envs.env_recipe import EnvRecipe
+from mission_tui.envs.channel import CALL, FORM, STEP, Assignment, EnvRecipe, Raised, frame
 from mission_tui.envs.lanes import FINAL, LaneQuery, LaneStep
 from mission_tui.envs.shared_memory import ActionForm, Layout, SharedArrays, anonymous_memory
 from mission_tui.errors import CheckpointError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mission_tui.fleet.specs.spec import EnvSpec
-from mission_tui.trainer.env_ids import Registration, registration_of
+from mission_tui.trainer.named_parts import Registration, registration_of
 from tests.trainer.harness import PROBES, new_run, run_attempt, spec_with
 
 

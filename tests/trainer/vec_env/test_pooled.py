@@ -17,7 +17,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from mission_tui.errors import PresetError
-from mission_tui.trainer.env_ids import gym_id, native_refusal
+from mission_tui.trainer.named_parts import gym_id, native_refusal
 from mission_tui.trainer.vec_env import BuiltEnvs, NativeVecEnv, WorkersVecEnv, build_vec_env, savable
 from tests.trainer.harness import new_run, run_attempt, spec_with, stop_in
 from tests.trainer.lanes import lived_alike

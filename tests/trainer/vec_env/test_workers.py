@@ -19,7 +19,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecCheckNan, VecEnv, V
 import mission_tui.envs  # noqa: F401 - registers MissionGym
 import tests.trainer.masked_envs
 import tests.trainer.worker_envs  # noqa: F401 - registers its own
-from mission_tui.envs.env_recipe import EnvRecipe
+from mission_tui.envs.channel import EnvRecipe
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.vec_env import InlineVecEnv, WorkersVecEnv, savable

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import pytest
 
-from mission_tui.envs.env_recipe import EnvRecipe
+from mission_tui.envs.channel import EnvRecipe
 from mission_tui.errors import PresetError
 from mission_tui.trainer.failures import EnvError, classify
 from mission_tui.trainer.vec_env import WorkersVecEnv, build_vec_env

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 STEPPING = """
 import sys
 import gymnasium, numpy as np
-from mission_tui.envs.env_recipe import EnvRecipe
+from mission_tui.envs.channel import EnvRecipe
 from mission_tui.trainer.vec_env import WorkersVecEnv
 import tests.trainer.worker_envs
 

@@ -1,12 +1,17 @@
-"""Which environment an `env.id` means, and what its registration says of the task: the return that counts as solved,
-where an episode is cut. Every way of not finding it is one sentence; what is not known is None.
+"""What a preset names: the environment that an `env.id` means, and the modules and classes behind its other keys,
+imported, found, and looked at before they are called as it says.
 
-Gymnasium is imported inside the functions, so that a preflight that has the id in its table stays fast.
+What a registration says of the task (the return that counts as solved, where an episode is cut) is asked here too.
+Every way of not finding it is one sentence; what is not known is None. Gymnasium is imported inside the functions, so
+that a preflight answers without torch, and one that has the id in its table stays fast.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import inspect
+import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import MissionError, PresetError, install_words, nearest, raised_by
 from mission_tui.fleet.specs.env_ids import PLAIN_PACKAGES, package_of, today
-from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, parse_part
-from mission_tui.trainer.named_classes import check_kwargs, find_named, import_named
+from mission_tui.fleet.specs.spec import MISSION_GYM, Algo, EnvSpec, parse_part
 
 if TYPE_CHECKING:
     import gymnasium
@@ -25,9 +29,90 @@ if TYPE_CHECKING:
     from mission_tui.envs.mission import Rules
 
 
+_EXTRA_MODULES = {"ale_py": "envs", "cv2": "envs", "Box2D": "envs", "mujoco": "envs", "pygame": "envs"}
+
 _POOL = "envpool"
 _GONE = "_raise_mujoco_py_error"
 """What Gymnasium registers in place of MuJoCo's v2 and v3, which it has given away: making one raises."""
+
+
+_EXTRA_MODULES |= {"sb3_contrib": "contrib"}
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+CONTRIB = "sb3-contrib"
+
+
+def find_named(name: str, key: str) -> Any:
+    """What ``package.module:Name`` means; `key` is the preset's key that says so. Raises `PresetError`."""
+    module_name, _, attribute = name.partition(":")
+    if not attribute:
+        raise PresetError(f"{key} = '{name}' must look like 'package.module:Name'")
+    module = import_named(module_name, key)
+    if not hasattr(module, attribute):
+        raise PresetError(f"{key}: module '{module_name}' has no '{attribute}'{nearest(attribute, dir(module))}")
+    return getattr(module, attribute)
+
+
+def import_named(module: str, key: str) -> Any:
+    """The module that the preset's `key` names. Raises `PresetError`."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        top = module.partition(".")[0]
+        missing = top if importlib.util.find_spec(top) is None else ""
+        if missing in PLAIN_PACKAGES:
+            raise PresetError(f"{key}: module '{module}' is not installed; pip install {missing}") from error
+        extra = _EXTRA_MODULES.get(missing)
+        if extra is None:
+            raise PresetError(f"{key}: module '{module}' cannot be imported: {error}{_near(module, error)}") from error
+        said = f"{key}: module '{module}' needs the `{extra}` extra; {install_words(extra)}"
+        raise PresetError(said) from error
+    except Exception as error:  # importing runs foreign code, which may raise anything
+        raise PresetError(f"{key}: module '{module}' cannot be imported: {error}{_near(module, error)}") from error
+
+
+def _near(module: str, error: Exception) -> str:
+    """The nearest module that is here, where none of that name is."""
+    top = module.partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or error.name != top:
+        return ""
+    return nearest(top, (found.name for found in pkgutil.iter_modules()))
+
+
+def check_kwargs(target: Callable[..., Any], kwargs: Mapping[str, Any], key: str, *, given: int = 0) -> None:
+    """Raise `PresetError`, naming the nearest valid key below `key`, unless `target` takes `kwargs` besides `given`
+    positional arguments. What has no readable signature, or takes any name, is left to be called.
+    """
+    parameters = parameters_of(target)
+    if parameters is None:
+        return
+    named = [it for it in parameters[given:] if it.kind in _NAMED]
+    names = [it.name for it in named]
+    open_ended = any(it.kind is inspect.Parameter.VAR_KEYWORD for it in parameters)
+    for name in kwargs:
+        if name not in names and not open_ended:
+            hint = nearest(name, names) or (f"; valid here: {', '.join(names)}" if names else "; it takes none")
+            raise PresetError(f"unknown key {key}.{name[:60]}{hint}")
+    for it in named:
+        if it.default is inspect.Parameter.empty and it.name not in kwargs:
+            raise PresetError(f"{key}.{it.name} is missing: {_called(target)} cannot be made without it")
+
+
+def parameters_of(target: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """What `target` is called with; None where that cannot be read."""
+    try:
+        return list(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
+def _called(target: Callable[..., Any]) -> str:
+    return getattr(target, "__name__", str(target))
+
+
+def check_contrib(algo: Algo) -> None:
+    """Raise `PresetError`, with what to install, if `algo` needs sb3-contrib and that is not here."""
+    if algo != "ppo" and importlib.util.find_spec("sb3_contrib") is None:
+        raise PresetError(f"ppo.algo = '{algo}' needs the `contrib` extra; {install_words('contrib')}")
 
 
 def gym_id(env_id: str) -> str:
