@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -54,6 +55,18 @@ def read_stat(pid: int) -> Stat | None:
 def process_ids() -> list[int]:
     """The number of every process that may be seen, ascending."""
     return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - half the price
+
+
+def own_processes() -> Iterator[Stat]:
+    """Every process of this user that may be looked at, also zombies."""
+    uid = os.getuid()
+    for pid in process_ids():
+        try:
+            stat = read_stat(pid) if Path(f"/proc/{pid}").stat().st_uid == uid else None
+        except OSError:
+            continue
+        if stat is not None:
+            yield stat
 
 
 def wait_channel(pid: int) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Literal
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.views.snapshot import StaleRun
 from mission_tui.process_name import short_name
-from mission_tui.procfs import Stat, boot_id, process_ids, read_stat
+from mission_tui.procfs import Stat, boot_id, own_processes, read_stat
 from mission_tui.records.runs.attempt import Identity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.identity import Process, open_process
@@ -51,7 +51,7 @@ class Leftover:
 
 def find_leftovers(root: Path, is_spared: Callable[[str, int], bool]) -> list[Leftover]:
     """Marked processes of runs below `root` for whose run and attempt `is_spared` is false, by pid."""
-    stats = dict(_processes())
+    stats = {stat.pid: stat for stat in own_processes() if stat.state != "Z"}
     found = []
     for pid, stat in sorted(stats.items()):
         marker = marker_of(pid)
@@ -84,18 +84,6 @@ def _is(process: Process, leftover: Leftover) -> bool:
     same = stat is not None and stat.start_time == leftover.start_time
     marked = marker is not None and marker["MISSION_TUI_RUN"] == leftover.run
     return same and marked and process.alive()
-
-
-def _processes() -> Iterator[tuple[int, Stat]]:
-    """Every process of this user that is not a zombie."""
-    uid = os.getuid()
-    for pid in process_ids():
-        try:
-            stat = read_stat(pid) if Path(f"/proc/{pid}").stat().st_uid == uid else None
-        except OSError:
-            continue
-        if stat is not None and stat.state != "Z":
-            yield stat.pid, stat
 
 
 def _nonce(run: RunDir, attempt: int) -> str | None:

@@ -20,7 +20,7 @@ from msgspec import structs
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.metrics import UpdateDone, mean_value, spoken
-from mission_tui.procfs import Stat, boot_id, process_ids, read_stat
+from mission_tui.procfs import Stat, boot_id, own_processes
 from mission_tui.records.logs.event_files import event_rows
 from mission_tui.records.logs.log import LogError, TableRow
 from mission_tui.records.logs.sb3_files import Ended, read_csv, read_json, read_monitors, sample_of
@@ -196,7 +196,7 @@ class OwnFiles:
 
     def _writers(self) -> tuple[set[str], set[str]]:
         """The paths that the run's processes have open for writing, and those that others of this user have."""
-        stats = dict(_processes())
+        stats = {stat.pid: stat for stat in own_processes()}
         own = self._processes(stats)
         ours: set[str] = set()
         others: set[str] = set()
@@ -238,18 +238,6 @@ def _line_of(pid: int, stats: Mapping[int, Stat]) -> Iterator[int]:
         if pid not in stats:
             return
         pid = stats[pid].parent
-
-
-def _processes() -> Iterator[tuple[int, Stat]]:
-    """Those of this user."""
-    uid = os.getuid()
-    for pid in process_ids():
-        try:
-            stat = read_stat(pid) if Path(f"/proc/{pid}").stat().st_uid == uid else None
-        except OSError:
-            continue
-        if stat is not None:
-            yield pid, stat
 
 
 def _written_by(pid: int) -> Iterator[str]:

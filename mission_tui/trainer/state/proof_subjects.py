@@ -23,7 +23,29 @@ _GYMNASIUMS = ("spec", "metadata", "render_mode", "observation_space", "action_s
 _CLOCKS = ("time", "clock", "fps", "duration", "elapsed_s", "seconds", "wall", "latency", "took", "_ms")
 
 
-class SingleSubject:
+class _Subject:
+    """What single and batched environments are asked in the same way."""
+
+    _env: Any
+
+    def attributes(self) -> dict[str, Any]:
+        """What the environment itself remembers, as plain values by name."""
+        return _remembered(self._env.unwrapped)
+
+    def move(self, name: str, by: int) -> bool:
+        """Add `by` to a number that it remembers; false where that cannot be done."""
+        base = self._env.unwrapped
+        if name not in vars(base):
+            return False
+        setattr(base, name, getattr(base, name) + by)
+        return True
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._env.close()
+
+
+class SingleSubject(_Subject):
     """One environment, whose episodes begin anew as a vectorised one has them begin."""
 
     def __init__(self, env: Any) -> None:
@@ -65,48 +87,32 @@ class SingleSubject:
     def restore(self, state: Any) -> None:
         restore_env_state(self._env, state)
 
-    def attributes(self) -> dict[str, Any]:
-        """What the environment itself remembers, as plain values by name."""
-        return _remembered(self._env.unwrapped)
 
-    def move(self, name: str, by: int) -> bool:
-        """Add `by` to a number that it remembers; false where that cannot be done."""
-        base = self._env.unwrapped
-        if name not in vars(base):
-            return False
-        setattr(base, name, getattr(base, name) + by)
-        return True
-
-    def close(self) -> None:
-        with suppress(Exception):
-            self._env.close()
-
-
-class BatchedSubject:
+class BatchedSubject(_Subject):
     """A batched environment, which begins the episodes of its lanes anew by itself."""
 
     def __init__(self, envs: Any) -> None:
-        self._envs = envs
+        self._env = envs
         self._actions = deepcopy(envs.single_action_space)
 
     @property
     def saves(self) -> bool:
-        return isinstance(self._envs, StatefulEnv)
+        return isinstance(self._env, StatefulEnv)
 
     @property
     def tested(self) -> bool:
-        return tested_class(self._envs.unwrapped)
+        return tested_class(self._env.unwrapped)
 
     def reset(self, seed: int | None) -> dict[str, Any]:
-        observations, _ = self._envs.reset(seed=seed)
+        observations, _ = self._env.reset(seed=seed)
         return {"first observations": deepcopy(observations)}
 
     def choose(self, chooser: np.random.Generator) -> Any:
-        masks = getattr(self._envs, MASKS)() if hasattr(self._envs, MASKS) else [None] * self._envs.num_envs
+        masks = getattr(self._env, MASKS)() if hasattr(self._env, MASKS) else [None] * self._env.num_envs
         return np.stack([_choice(self._actions, chooser, mask) for mask in masks])
 
     def step(self, actions: Any) -> tuple[dict[str, Any], bool]:
-        observations, rewards, terminated, truncated, _ = self._envs.step(actions.copy())
+        observations, rewards, terminated, truncated, _ = self._env.step(actions.copy())
         seen = {
             "observations": deepcopy(observations),
             "rewards": np.array(rewards),
@@ -116,24 +122,10 @@ class BatchedSubject:
         return seen, bool(np.any(terminated | truncated))
 
     def save(self) -> Any:
-        return self._envs.get_state()
+        return self._env.get_state()
 
     def restore(self, state: Any) -> None:
-        self._envs.set_state(state)
-
-    def attributes(self) -> dict[str, Any]:
-        return _remembered(self._envs.unwrapped)
-
-    def move(self, name: str, by: int) -> bool:
-        base = self._envs.unwrapped
-        if name not in vars(base):
-            return False
-        setattr(base, name, getattr(base, name) + by)
-        return True
-
-    def close(self) -> None:
-        with suppress(Exception):
-            self._envs.close()
+        self._env.set_state(state)
 
 
 @dataclass(frozen=True, slots=True)
