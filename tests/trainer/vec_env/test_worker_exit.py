@@ -138,5 +138,6 @@ def test_somebody_who_talks_without_end_is_heard_and_not_kept(
     assert len(words.of(heard)) <= 8192
     words.close()
     words.close()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    # Fewer where something of an earlier test was collected meanwhile.
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
     assert len(capfd.readouterr().err) == 160 * (1 << 16) + 7
