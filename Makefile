@@ -13,7 +13,7 @@ GPU_PARTS := right,fast,seen,broken
 GPU_NEEDS := textual rich stable-baselines3 sb3-contrib gymnasium nvidia-ml-py psutil msgspec tomli-w safetensors click
 # The light ones first; `learning` and `verdicts` take long and are asked for by name. Each leaves a sheet, so that
 # `make bench` may be done in parts: `make bench-ppo bench-report`.
-BENCHMARKS := judging mission scaling startup cold_start stepping ppo precision supervisor sampling cpu_shares joining screen \
+BENCHMARKS := judging mission scaling startup cold_start stepping ppo round_parts precision supervisor sampling cpu_shares joining screen \
   reporting fleet.overhead fleet.heavy fleet.beast modes
 # One torch thread each: the tests start trainers of their own. More than half of their time they wait, so four keep two cores busy.
 WORKERS := 4

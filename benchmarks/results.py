@@ -47,6 +47,7 @@ _SUPERVISOR = ("mission_tui/supervisor", "mission_tui/ipc", "mission_tui/fleet/v
 MEASURED: dict[str, tuple[str, ...]] = {
     "ppo": _TRAINER,
     "precision": _TRAINER,
+    "round_parts": (*_TRAINER, "mission_tui/envs"),
     "mission": (*_TRAINER, "mission_tui/envs"),
     "stepping": _ENVS,
     "screen": ("mission_tui/tui",),
