@@ -1,5 +1,5 @@
-"""Where the time of a round goes: what the policy, the environments and the rest of a rollout take, and of an update its
-minibatches, their passes and the optimizer.
+"""Where the time of a round goes: what the policy, the environments and the rest of a rollout take, and of an update
+its minibatches, their passes and the optimizer.
 
 Each part's calls are timed from outside in the trainer's own process, on one thread; the timing itself costs about a
 microsecond a call. Seconds are of the wall clock, so that environments in processes of their own count too.
