@@ -14,11 +14,11 @@ Say = Callable[[float | None], str]
 
 
 def standing(it: Ranked, say: Say) -> str:
-    """Whether a setting is behind the best: `behind by 35 to 49`, `no verdict: -3 to 12`, `no interval`."""
+    """Whether a setting is behind the best: `behind by 35 to 49`, `no verdict: -3 to 12`, `12 lower, no interval`."""
     if it.place == 1 or it.behind is None:
         return DASH
     if it.behind_interval is None:
-        return "no interval"
+        return f"{say(it.behind)} lower, no interval"
     ends = " to ".join(map(say, it.behind_interval))
     return f"behind by {ends}" if it.is_behind else f"no verdict: {ends}"
 

@@ -127,8 +127,10 @@ def _no_calmer_than_most(estimates: Sequence[Estimate | None]) -> list[Estimate 
 
 
 def probability_of_improvement(values: Sequence[float], against: Sequence[float]) -> float | None:
-    """The share of pairs in which one of `values` is above one of `against`, ties by half (Mann and Whitney's U)."""
-    if not values or not against:
+    """The share of pairs in which one of `values` is above one of `against`, ties by half (Mann and Whitney's U); None
+    below `LEAST_VALUES` of either.
+    """
+    if min(len(values), len(against)) < LEAST_VALUES:
         return None
     above = sum((one > other) + 0.5 * (one == other) for one in values for other in against)
     return above / (len(values) * len(against))

@@ -99,9 +99,9 @@ def test_the_interquartile_mean_leaves_out_whole_quarters() -> None:
 
 
 def test_ties_are_half_an_improvement() -> None:
-    """Of four pairs two are above and one is even."""
-    assert probability_of_improvement([2.0, 3.0], [1.0, 3.0]) == 0.625
-    assert probability_of_improvement([], [1.0]) is None
+    """Of nine pairs four are above and one is even; two seeds of a side are too few to say."""
+    assert probability_of_improvement([2.0, 3.0, 4.0], [1.0, 3.0, 5.0]) == pytest.approx(4.5 / 9)
+    assert probability_of_improvement([2.0, 3.0], [1.0, 3.0, 5.0]) is None
 
 
 def test_no_order_of_seeds_changes_a_figure() -> None:
