@@ -16,6 +16,7 @@ RUNS_AT_ONCE = 64
 """The most runs that one launch may make."""
 LONGEST_NAME = 64
 _UNUSABLE = re.compile(r"[^A-Za-z0-9._]+")
+_ONLY_SEED = re.compile(r"s\d+")
 _SHORT = {"run.seed": "s", "ppo.learning_rate": "lr"}
 NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
 
@@ -89,9 +90,12 @@ def plan_launch(
 
 
 def _called(presets: Sequence[str], tag: str, labels: Sequence[str]) -> list[str | None]:
-    """`cartpole-3f9a-lr0.003-s2`; none at all where one would be too long, or the same as another."""
-    stems = (_UNUSABLE.sub("-", preset.rpartition(":")[2]).strip("-._") for preset in presets)
-    names = [f"{stem}-{tag}-{label}" for stem, label in zip(stems, labels, strict=True)]
+    """`lr0.003-s2-3f9a`, short enough for the list on a small terminal; with the preset, `cartpole-3f9a-s2`, where only
+    seeds vary or there are several presets. None at all where one would be too long, or the same as another.
+    """
+    stems = [_UNUSABLE.sub("-", preset.rpartition(":")[2]).strip("-._") for preset in presets]
+    bare = len(set(presets)) == 1 and not all(_ONLY_SEED.fullmatch(label) for label in labels)
+    names = [f"{label}-{tag}" if bare else f"{stem}-{tag}-{label}" for stem, label in zip(stems, labels, strict=True)]
     usable = all(labels) and len(set(names)) == len(names) and all(NAME.fullmatch(each) for each in names)
     return [each if usable else None for each in names]
 

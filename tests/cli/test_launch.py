@@ -83,7 +83,7 @@ def test_a_sweep_is_said_before_it_starts(quick: Shell) -> None:
     planned = quick.json(*sweep, "--dry-run")
     assert [run["settings"]["ppo.learning_rate"] for run in planned["runs"]] == [1e-4, 3e-4, 1e-4, 3e-4]
     assert [run["seed"] for run in planned["runs"]] == [1, 1, 2, 2]
-    assert [run["name"].partition("-lr")[2] for run in planned["runs"]] == ["1e-4-s1", "3e-4-s1", "1e-4-s2", "3e-4-s2"]
+    assert [run["name"][:9] for run in planned["runs"]] == ["lr1e-4-s1", "lr3e-4-s1", "lr1e-4-s2", "lr3e-4-s2"]
     assert planned["asked"] == "files"
     assert all(run["cost"]["ram_bytes"] > 0 and run["cost"]["begins"] is None for run in planned["runs"])
 

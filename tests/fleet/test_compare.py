@@ -284,6 +284,16 @@ def test_settings_are_compared_one_by_one_and_as_they_took_effect() -> None:
     assert any("the same return may not mean the same" in note for note in found.notes)
 
 
+def test_a_run_that_has_not_begun_has_chosen_nothing_else() -> None:
+    """What a queued run's trainer will choose is not known, and is no setting that differs; another wish is one."""
+    begun, queued = side("a", [1.0, 2.0], effective={"run": {"device": "cpu"}}), side("b", [], spec_of(2))
+    assert [row.name for row in compared(begun, queued).settings] == []
+    gpu = structs.replace(SPEC, run=structs.replace(SPEC.run, device="cuda"))
+    assert [row.name for row in compared(begun, side("c", [], gpu)).settings] == ["run.device"]
+    other = side("d", [1.0, 2.0], effective={"run": {"device": "cuda"}})
+    assert [row.name for row in compared(begun, other, queued).settings] == ["run.device"]
+
+
 def test_other_tasks_cannot_be_compared_by_return() -> None:
     """And it is said before anything else."""
     other = structs.replace(SPEC, env=structs.replace(SPEC.env, id="Acrobot-v1"))

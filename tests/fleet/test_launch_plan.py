@@ -50,8 +50,12 @@ def test_runs_of_a_sweep_are_called_by_what_varies() -> None:
     specs = [structs.replace(SPEC, run=structs.replace(SPEC.run, seed=seed)) for _ in "ab" for seed in (1, 2)]
     two = run_labels(("lr=1e-3,3e-3", "run.seed=1,2"))
     items = plan_launch(specs, title="tiny", tag="ab12", labels=two)
-    assert [it.name for it in items] == [f"tiny-ab12-lr{lr}-s{seed}" for seed in (1, 2) for lr in ("1e-3", "3e-3")]
+    assert [it.name for it in items] == [f"lr{lr}-s{seed}-ab12" for seed in (1, 2) for lr in ("1e-3", "3e-3")]
     assert [it.spec.run.seed for it in items] == [1, 1, 2, 2]
+    seeds = plan_launch(specs[:2], title="tiny", tag="ab12", labels=run_labels(("run.seed=1,2",)))
+    assert [it.name for it in seeds] == ["tiny-ab12-s1", "tiny-ab12-s2"]
+    both = [structs.replace(spec, preset=preset) for preset, spec in zip("ab", specs, strict=False)]
+    assert plan_launch(both, title="x", tag="ab12", labels=["lr1", "lr2"])[1].name == "b-ab12-lr2"
     for useless in (["x" * 60] * 4, ["a", "a", "b", "c"], [""] * 4):
         assert {it.name for it in plan_launch(specs, title="tiny", tag="ab12", labels=useless)} == {None}
     assert plan_launch(specs, title="tiny", tag="ab12", name="mine", labels=two)[0].name == "mine-1"

@@ -40,7 +40,23 @@ def differing_settings(sides: Sequence[Side]) -> tuple[Row, ...]:
     run waits for before it begins.
     """
     rows = _rows([_settings(side) for side in sides])
-    return tuple(row for row in rows if row.name != _SEED and not row.name.startswith(_LIMITS))
+    unsaid = _unsaid([_written(side.spec) for side in sides], sides)
+    return tuple(row for row in rows if row.name not in (_SEED, *unsaid) and not row.name.startswith(_LIMITS))
+
+
+def _unsaid(written: Sequence[Mapping[str, Any]], sides: Sequence[Side]) -> set[str]:
+    """What the trainer chooses, where all ask for the same and those that have said their choice chose alike: a run
+    that waits in the queue has not chosen otherwise.
+    """
+    found = set()
+    for name in _CHOSEN:
+        table, _, key = name.partition(".")
+        chosen = [side.effective.get(table, {}).get(key) for side in sides]
+        known = [value for value in chosen if value is not None]
+        alike = all(it.get(name) == written[0].get(name) for it in written)
+        if alike and len(known) < len(chosen) and all(value == known[0] for value in known):
+            found.add(name)
+    return found
 
 
 def changed_settings(was: Spec, now: Spec) -> tuple[Row, ...]:

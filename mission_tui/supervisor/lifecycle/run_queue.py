@@ -187,7 +187,7 @@ def group_shortage(core: Core, run_id: str, most: int) -> str:
     names = ", ".join(it.journal.name for it in live[:_NAMED])
     names += f" and {len(live) - _NAMED} more" if len(live) > _NAMED else ""
     allowed = f"keep.limits.group_runs (launch -j) allows {most} of {group} at once"
-    return f"waits for the end of a run of its group: {names} {'is' if len(live) == 1 else 'are'} live, and {allowed}"
+    return f"waits for its group: {names} {'is' if len(live) == 1 else 'are'} live, and {allowed}"
 
 
 def gain_shortage(core: Core, limit: float, now: float) -> str | None:

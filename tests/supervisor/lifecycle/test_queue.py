@@ -69,7 +69,7 @@ def test_a_launch_that_takes_turns_waits_for_its_own_group_alone(idle_sim: Simul
     runs = [view.id for view in reply.runs]
     assert [view.state for view in reply.runs] == ["starting"] * 2 + ["queued"] * 3
     (said,) = {view.cause or "" for view in reply.runs[2:]}
-    assert said.startswith("waits for the end of a run of its group: lr-1, lr-2 are live, and keep.limits.group_runs")
+    assert said.startswith("waits for its group: lr-1, lr-2 are live, and keep.limits.group_runs")
     (other,) = idle_sim.launch(spec=spec(total_timesteps=64), name="other")
     assert idle_sim.view(other).state != "queued"
     for run in runs:
