@@ -78,6 +78,10 @@ def test_metrics_of_a_group_are_one_table(quick: Shell) -> None:
     ]
     assert all(row["rollout/ep_rew_mean"] for row in rows if row["update"] == "5")
     assert rows[0]["name"].startswith("gamma0.9-s1-")
+    assert len(quick.json("label", group, "+swept")["runs"]) == 4
+    assert {tuple(quick.view(run)["labels"]) for run in runs} == {("swept",)}
+    refused = quick("set", group, "ppo.n_epochs=2")
+    assert (refused.returncode, "none of the 4 runs" in refused.stderr) == (2, True)
     refused = quick("metrics", group)
     assert (refused.returncode, "these are 4 runs: name one, or give --csv" in refused.stderr) == (2, True)
 

@@ -110,3 +110,18 @@ def test_remedies_and_branches_are_named_on_the_command_line(quick: Shell) -> No
     resumed = quick("resume", run, "--set", "ppo.n_epochs=50", "--remedy", "warm-up")
     assert (resumed.returncode, resumed.stdout) == (0, f"{run}\n"), resumed.stderr
     assert "answered by warm-up" in resumed.stderr
+
+
+@pytest.mark.slow
+def test_a_group_takes_turns_and_is_set_as_one(quick: Shell) -> None:
+    """`-j 1` holds back all but one; what they wait for is set for those that wait, other settings for all or none."""
+    runs = quick.launch("tiny", "--seeds", "3", "-j", "1", "--group", "turns")
+    quick.advancing(runs[0])
+    assert [quick.view(run)["state"] == "queued" for run in runs] == [False, True, True]
+    refused = quick("set", "turns", "ppo.n_steps=32")
+    assert (refused.returncode, "'ppo.n_steps' cannot be changed while a run trains" in refused.stderr) == (2, True)
+    assert quick("set", "turns", "ppo.ent_coef=0.02").stdout.split() == runs
+    assert quick("set", "turns", "keep.limits.group_runs=2").stdout.split() == runs[1:]
+    until(lambda: quick.view(runs[1])["state"] == "running", 20, "two train at once")
+    assert quick.view(runs[2])["state"] == "queued"
+    assert quick("kill", "turns").stdout.split() == runs

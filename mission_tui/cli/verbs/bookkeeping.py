@@ -45,11 +45,13 @@ def note_command(session: Session, run: str, text: tuple[str, ...], as_json: boo
 @json_option
 @pass_session
 def label_command(session: Session, run: str, words: tuple[str, ...], as_json: bool) -> None:
-    """Label a run (+LABEL), or take labels off (-LABEL).
+    """Label a run (+LABEL), or take labels off (-LABEL); the name of a group stands for all of its runs.
 
     \b
     mission-tui label @last +paper -draft
     """
+    from mission_tui.cli.follow_runs import views_of
+    from mission_tui.ipc.replies import Accepted
     from mission_tui.ipc.requests import Label
 
     for word in words:
@@ -58,7 +60,12 @@ def label_command(session: Session, run: str, words: tuple[str, ...], as_json: b
     add = tuple(word[1:] for word in words if word[0] == "+")
     remove = tuple(word[1:] for word in words if word[0] == "-")
     with session.connect() as connection:
-        print_accepted(connection.ask(lambda id_: Label(id=id_, run=run, add=add, remove=remove)), as_json)
+        replies = [
+            connection.ask(lambda id_, one=view.id: Label(id=id_, run=one, add=add, remove=remove))  # type: ignore[misc]
+            for view in views_of(connection, (run,))
+        ]
+    runs, notes = (tuple(it for reply in replies for it in getattr(reply, name)) for name in ("runs", "notes"))
+    print_accepted(Accepted(re=replies[0].re, runs=runs, notes=notes), as_json)
 
 
 @click.command("rename")

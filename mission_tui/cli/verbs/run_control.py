@@ -23,6 +23,7 @@ from mission_tui.cli.options import (
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
 from mission_tui.errors import EX_FAILED, UsageError
+from mission_tui.fleet.events.outcome import OVER
 
 if TYPE_CHECKING:
     from mission_tui.fleet.commands import Command
@@ -116,17 +117,39 @@ def set_command(session: Session, run: str, assignments: tuple[str, ...], accept
     While it trains: learning rate, clip range, ent_coef, vf_coef, target_kl, n_epochs, max_grad_norm, batch_size
     and total_timesteps. If that would do harm, nothing is changed (exit 2), and a verdict lists what and why.
     While it waits: all but what the launch settled, such as its program, folder and environment.
+    The name of a group stands for those of its runs that have not ended (of keep.limits: that wait): all are changed,
+    or none.
 
     \b
     mission-tui set @last ppo.learning_rate=1e-4
     mission-tui set heavy-3f9a ppo.clip_range=0.1 ppo.target_kl=0.01 --accept
     mission-tui set waiting keep.limits.runs=8
     """
+    from mission_tui.cli.follow_runs import views_of
+    from mission_tui.ipc.replies import VerdictReply
     from mission_tui.ipc.requests import Set
 
+    def asked(one: str, *, check_only: bool = False) -> Accepted | VerdictReply:
+        return connection.ask(
+            lambda id_: Set(id=id_, run=one, assignments=assignments, accept=accept, check_only=check_only)
+        )
+
     with session.connect() as connection:
-        answer = connection.ask(lambda id_: Set(id=id_, run=run, assignments=assignments, accept=accept))
-    return report_answers([answer], as_json, "set")
+        views = views_of(connection, (run,))
+        # What a run waits for says nothing to those that train.
+        waiting = all(word.startswith("keep.limits.") for word in assignments)
+        going = [view.id for view in views if (view.state == "queued" if waiting else view.state not in OVER)]
+        if len(views) < 2:
+            answers = [asked(run)]
+        elif not going:
+            said = "waits for its turn any more" if waiting else "goes on: all have ended"
+            raise UsageError(f"none of the {len(views)} runs of {run} {said}, so there is nothing to set")
+        else:
+            checked = [asked(one, check_only=True) for one in going]
+            refused = ("refuse",) if accept else ("refuse", "warn")
+            harmful = [it for it in checked if isinstance(it, VerdictReply) and it.verdict.grade in refused]
+            answers = [*harmful] or [asked(one) for one in going]
+    return report_answers(answers, as_json, "set")
 
 
 @click.command("checkpoint")
