@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNNING := $(VENV)/.running
 INSTALLED := $(VENV)/.installed
 REPORTING := $(VENV)/.reporting
 BENCH_ENV := $(VENV)/.benchmarking
+TESTING := ,test
 FILMING := $(VENV)/.filming
 EXTRAS := $(VENV)/.extras
 PEERS := .venv-peers
@@ -25,7 +27,8 @@ PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
-run: $(INSTALLED)  ## open the screen
+# SYSTEM=1 takes what PYTHON has installed: its CUDA build of torch, for one.
+run: $(RUNNING)  ## open the screen
 	@$(BIN)/mission-tui
 
 # Where every test ran and a few that wait for real processes failed, those are tried once more, alone: tests/retrying.py
@@ -148,13 +151,27 @@ night: $(INSTALLED)  ## a whole night: twenty dropped lines, a full disk, an upg
 	MISSION_TUI_NIGHT=20 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/e2e/test_night.py \
 	  tests/supervisor/test_env_failures.py
 
+# $(1): what is installed besides what running needs; $(2): words for pip
+define install
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+  echo "mission-tui needs Python 3.11 or newer, and '$(PYTHON)' is not: try 'make $(MAKECMDGOALS) PYTHON=python3.11'" >&2; exit 2; }
+@$(PYTHON) -c 'import sys, sysconfig; sys.exit(sys.platform != "linux" or "musl" in str(sysconfig.get_config_var("SOABI")))' || { \
+  echo "mission-tui needs Linux with glibc, as torch's packages do: on macOS, Windows or Alpine run it in a Debian container, in WSL2 or on another machine" >&2; exit 2; }
+$(PYTHON) -m venv $(if $(SYSTEM),--system-site-packages) $(VENV)
+$(if $(SYSTEM),@grep -vE '^(torch|numpy)==' constraints.txt > $(VENV)/constraints.txt)
+$(BIN)/python -m pip install $(2) --disable-pip-version-check --no-compile $(if $(SYSTEM),-c $(VENV)/constraints.txt,-c constraints.txt) -e '.[tensorboard,notify,contrib,serve$(1)]'
+@# Bytecode, which pip makes on one core, on all; templates that are no Python stay as they are.
+@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+@touch $(RUNNING)
+endef
+
+$(RUNNING): pyproject.toml constraints.txt
+	@echo "setting up $(VENV), once: about 1.2 GB, most of it torch (several GB with CUDA); a minute, or longer on a slow line"
+	$(call install,,--progress-bar on)
+	@echo "set up: $$(du -sh $(VENV) | cut -f1) in $(VENV)"
+
 $(INSTALLED): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "mission-tui needs Python 3.11 or newer, and '$(PYTHON)' is not: try 'make $(MAKECMDGOALS) PYTHON=python3.11'" >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[tensorboard,notify,contrib,serve,test]'
-	@# Bytecode, which pip makes on one core, on all; templates that are no Python stay as they are.
-	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+	$(call install,$(TESTING),--quiet)
 	@touch $@
 
 $(REPORTING): $(INSTALLED)

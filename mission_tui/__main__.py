@@ -21,6 +21,11 @@ if _LATER:
 _COMPLETING = "_MISSION_TUI_COMPLETE"
 """Set by a shell that asks click for completions; the call itself has no words then."""
 
+_UNAVAILABLE = 69
+_LINUX_ALONE = (
+    "mission-tui runs on Linux, and this is {}: it reads /proc and holds processes by pidfds. Run it on Linux, "
+    "in WSL2 or in a Linux container; its screen comes over SSH, or with `mission-tui serve` into a browser"
+)
 _LOADED_OBJECTS = 100_000
 """More than any verb loads, which is no garbage: before that many there is nothing to collect."""
 
@@ -34,6 +39,9 @@ def _say_traceback(kind: type[BaseException], error: BaseException, trace: Trace
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    if sys.platform != "linux":
+        print(_LINUX_ALONE.format(sys.platform), file=sys.stderr)  # noqa: T201 - nothing of ours is loaded yet
+        sys.exit(_UNAVAILABLE)
     sys.excepthook = _say_traceback
     if len(sys.argv) == 1 and _COMPLETING not in os.environ:
         gc.disable()  # what is loaded is no garbage; the screen's door says for how long

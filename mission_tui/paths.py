@@ -7,6 +7,7 @@ Standard library only. Nothing here creates a directory.
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -127,10 +128,32 @@ def profile_dir(environ: Mapping[str, str]) -> Path:
 
 
 def _state_dir(environ: Mapping[str, str]) -> Path:
-    state = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".local" / "state")
+    state = environ.get("XDG_STATE_HOME") or str(home_dir(environ) / ".local" / "state")
     return Path(state) / "mission-tui"
 
 
 def _config_dir(environ: Mapping[str, str]) -> Path:
-    config = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".config")
+    config = environ.get("XDG_CONFIG_HOME") or str(home_dir(environ) / ".config")
     return Path(config) / "mission-tui"
+
+
+def home_dir(environ: Mapping[str, str]) -> Path:
+    """The user's home; by the user database where HOME is unset, or is one that this user may not enter (`sudo -u`)."""
+    home = environ.get("HOME")
+    if home and _enterable(home):
+        return Path(home)
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:  # a user id without a name, as containers have
+        return Path(home or "/")
+
+
+def _enterable(folder: str) -> bool:
+    """Whether it is this user's to enter, or is not there."""
+    try:
+        Path(folder, ".").stat()
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return os.access(folder, os.X_OK)

@@ -22,7 +22,7 @@ import msgspec
 from mission_tui.cli.session import Session
 from mission_tui.cli.terminal_output import exit_code_of
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.paths import preferences_path, socket_dir
+from mission_tui.paths import home_dir, preferences_path, socket_dir
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset_file import PresetFile
@@ -243,7 +243,7 @@ class LastSeen:
         ground = supervisor_dir(root) if supervisor_dir(root).exists() else root
         if ours and (os.access(ground, os.W_OK) or not ground.exists()):
             return cls(supervisor_dir(root) / "last-seen")
-        state = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".local" / "state")
+        state = environ.get("XDG_STATE_HOME") or str(home_dir(environ) / ".local" / "state")
         return cls(Path(state) / "mission-tui" / f"last-seen-{socket_dir(root).name}")
 
     def read(self) -> float | None:

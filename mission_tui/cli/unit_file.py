@@ -13,7 +13,7 @@ from pathlib import Path
 from mission_tui.errors import UsageError
 from mission_tui.fleet.specs.secrecy import is_secret
 from mission_tui.ipc.start import SUPERVISOR
-from mission_tui.paths import socket_dir
+from mission_tui.paths import home_dir, socket_dir
 
 LINGER = Path("/var/lib/systemd/linger")
 MARK = "# mission-tui service for the runs root "
@@ -61,7 +61,7 @@ class UnitFile:
     @classmethod
     def of(cls, root: Path, environ: Mapping[str, str]) -> UnitFile:
         """The unit of a runs root, where systemd looks for this user's."""
-        config = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".config")
+        config = environ.get("XDG_CONFIG_HOME") or str(home_dir(environ) / ".config")
         return cls(Path(config) / "systemd" / "user", root)
 
     @property

@@ -73,3 +73,13 @@ def test_the_installed_command_and_the_module_are_the_same() -> None:
     code = "import sys; from mission_tui.__main__ import main; sys.argv = ['mission-tui', 'nosuch']; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_a_system_that_is_not_linux_is_refused_in_a_sentence(platform: str) -> None:
+    """Before anything of ours is loaded, with what to do instead."""
+    code = f"import sys; sys.platform = {platform!r}; from mission_tui.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (69, "")
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(f"mission-tui runs on Linux, and this is {platform}: ")

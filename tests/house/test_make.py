@@ -24,7 +24,7 @@ def test_make_run_without_a_terminal_says_what_to_do_instead(tmp_path: Path) -> 
     command.chmod(0o755)
     # -o: the environment this test runs in is complete, so the one of the checkout is not made here.
     done = subprocess.run(
-        ["make", "-o", ".venv/.installed", "run", f"BIN={tmp_path}"],
+        ["make", "-o", ".venv/.running", "run", f"BIN={tmp_path}"],
         cwd=ROOT,
         env={**os.environ, "MISSION_TUI_RUNS": str(tmp_path / "runs")},
         stdin=subprocess.DEVNULL,
@@ -93,3 +93,43 @@ def test_constraints_pin_what_this_environment_has() -> None:
     other = {name: found[normal(name)] for name, pin in pins.items() if found.get(normal(name), pin) != pin}
     assert other == {}
     assert {"torch", "textual", "stable-baselines3", "pytest"} <= set(pins)
+
+
+def _would_do(*words: str) -> str:
+    environ = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    done = subprocess.run(["make", "-n", *words], cwd=ROOT, env=environ, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_make_run_installs_what_running_needs_and_says_how_much(tmp_path: Path) -> None:
+    """No test extra, with pip's progress, and the size beforehand; `make test` adds the tests' packages."""
+    venv = f"VENV={tmp_path / 'env'}"
+    running, testing = _would_do("run", venv), _would_do("fast", venv)
+    assert "-e '.[tensorboard,notify,contrib,serve]'" in running
+    assert "about 1.2 GB, most of it torch" in running
+    assert "--progress-bar on" in running
+    assert "-e '.[tensorboard,notify,contrib,serve,test]'" in testing
+
+
+def test_make_run_can_take_the_torch_that_is_there(tmp_path: Path) -> None:
+    """With SYSTEM=1 the environment sees what PYTHON has, and torch is not pinned, so a CUDA build of it stays."""
+    taken = _would_do("run", "SYSTEM=1", f"VENV={tmp_path / 'env'}")
+    assert "-m venv --system-site-packages" in taken
+    (pattern,) = re.findall(r"grep -vE '([^']*)' constraints.txt", taken)
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    dropped = {pin.partition("==")[0] for pin in pins if re.match(pattern, pin)}
+    assert dropped == {"torch", "numpy"}
+    assert "--no-compile -c constraints.txt -e" in _would_do("run", f"VENV={tmp_path / 'env'}")
+
+
+def test_a_system_that_cannot_is_refused_before_anything_is_installed(tmp_path: Path) -> None:
+    """A Python of musl, or of macOS: one sentence, and where it works."""
+    musl = tmp_path / "python3"
+    musl.write_text('#!/bin/sh\ncase "$2" in *musl*) exit 1;; *) exit 0;; esac\n')
+    musl.chmod(0o755)
+    done = subprocess.run(
+        ["make", "run", f"VENV={tmp_path / 'env'}", f"PYTHON={musl}"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "needs Linux with glibc" in done.stderr
+    assert not (tmp_path / "env").exists()
