@@ -35,56 +35,6 @@ CodeKind = Literal[
     "apprise",
 ]
 
-CODE_KEYS: Mapping[str, str] = {
-    "env.id": "`module:id` imports the module",
-    "env.kwargs": "a value may be `module:Name`, which the environment may import",
-    "env.wrappers": "classes that are imported and made",
-    "env.imports": "modules that are imported",
-    "ppo.policy": "`module:Class` is imported and made",
-    "ppo.policy_kwargs": "`module:Class` is imported and made",
-    "run.command": "a program",
-    "run.resume_command": "a program",
-    "run.values": "words of that program's",
-    "run.python": "the interpreter that everything runs in",
-    "run.cwd": "the folder that relative names are of",
-    "run.env": "variables such as PYTHONPATH and LD_PRELOAD decide what is loaded",
-    "run.env_file": "variables too",
-    "run.pythonpath": "in front of every other folder of modules",
-    "run.callbacks": "classes that are imported and made",
-    "keep.health.on_event": "a command of the shell",
-    "keep.health.apprise": "sends messages through apprise",
-}
-"""Every key of a spec that can have something run, imported, set or sent, and how."""
-
-HARMLESS_KEYS = frozenset(
-    {
-        *("preset", "description", "profile"),
-        *("env.n_envs", "env.vec", "env.n_workers", "env.frame_stack", "env.normalize"),
-        "env.config",  # a folder of rules, which are read as TOML and copied
-        *("ppo.n_steps", "ppo.batch_size", "ppo.n_epochs", "ppo.learning_rate", "ppo.gamma", "ppo.gae_lambda"),
-        *("ppo.clip_range", "ppo.clip_range_vf", "ppo.normalize_advantage", "ppo.ent_coef", "ppo.vf_coef"),
-        *("ppo.max_grad_norm", "ppo.use_sde", "ppo.sde_sample_freq", "ppo.target_kl", "ppo.stats_window_size"),
-        *("ppo.net_arch", "ppo.algo"),
-        *("run.total_timesteps", "run.duration_s", "run.seed", "run.device", "run.threads", "run.auto_scale"),
-        *("run.engine", "run.precision", "run.compile", "run.tf32", "run.grace_s", "run.launcher", "run.goal"),
-        "run.preload",
-        "run.follow",  # logs that are read as text, numbers and TensorBoard's records
-        *("keep.checkpoint.every_s", "keep.checkpoint.every_steps", "keep.checkpoint.last"),
-        *("keep.restart.most", "keep.restart.wait_s", "keep.restart.also", "keep.on_reboot", "keep.health.profile"),
-        *("keep.limits.disk_free", "keep.limits.ram_free", "keep.limits.vram_free", "keep.limits.cores_free"),
-        *(
-            "keep.limits.runs",
-            "keep.limits.runs_per_gpu",
-            "keep.limits.group_runs",
-            "keep.limits.priority",
-            "keep.limits.marginal_gain",
-        ),
-        "keep.limits.queue",
-        *("evaluate.every", "evaluate.episodes", "evaluate.deterministic", "evaluate.share"),
-    }
-)
-"""Every other key, but those of the health rules' own tables: numbers and words that are only compared or shown."""
-
 _SHIPPED = frozenset({"mission_tui.envs.atari:AtariWrapper", "mission_tui.envs.hidden_velocity:HiddenVelocity"})
 """Classes of ours that presets are meant to name; any other name in the package is no part that was made for it."""
 _POOL = "envpool"
