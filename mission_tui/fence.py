@@ -7,7 +7,6 @@ checkpoint gets its name, and before any other write once ten seconds have passe
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -37,6 +36,8 @@ class Fence:
         """The attempt that is named instead of this one, if one is. What cannot be read now is asked again later."""
         self._next = _now() + FENCE_S
         with suppress(OSError, ValueError, RecursionError, AttributeError):
+            import json  # every command loads the name of the file, few ask
+
             named = json.loads(read_plain(self._path, _MOST_BYTES))
             attempt, token = named.get("attempt"), named.get("token")
             if isinstance(attempt, int) and attempt >= self._attempt:
@@ -74,6 +75,8 @@ def describe_overtaken(attempt: int, newer: int) -> str:
 
 def fence_document(attempt: int, token: str) -> bytes:
     """The contents of `fence` once `attempt` is about to begin."""
+    import json
+
     return json.dumps({"attempt": attempt, "token": token}).encode() + b"\n"
 
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from mission_tui.fleet.capacity.cost import Cost, Pace
 from mission_tui.fleet.events.metrics import Metric, number
 from mission_tui.fleet.statistics.quartiles import Quartiles
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.capacity.cost import Cost, Pace
 
 DASH = "-"
 

@@ -1,32 +1,23 @@
 """`mission-tui judge`: what the health rules say of any PPO log: our runs, SB3's CSV and JSON, TensorBoard event files.
 
 Nothing is started and nothing is written: the same rules that watch live runs read the file from its first row.
-Settings and limits are those of the log's own run, else of the log and of the command line.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import structs
 
 from mission_tui.cli.options import complete_presets, json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, Styled, print_error, write
 from mission_tui.errors import UsageError
-from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.metrics import MetricRecord
-from mission_tui.fleet.health import HealthJudge, Settings, settings_of
-from mission_tui.fleet.health.replay import replay
-from mission_tui.fleet.specs.health_file import HealthFile, profile_for, profile_of, with_file_above, with_files_below
-from mission_tui.fleet.specs.spec import Schedule, Spec
-from mission_tui.fleet.specs.thresholds import HealthKeep, RuleLimits
-from mission_tui.records.logs.log import LogError, TrainingLog, by_row, other_algorithm
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.events.findings import Finding
+    from mission_tui.records.logs.log import TrainingLog
 
 POSITIVE = click.FloatRange(min=0.0, min_open=True)
 COUNT = click.IntRange(min=1)
@@ -69,6 +60,7 @@ def judge_command(
     A FILE is a run directory, metrics.jsonl, SB3's progress.csv or progress.json, or a TensorBoard event file; a folder
     stands for the log in it.
     """
+    from mission_tui.cli.judge_settings import JudgeSettings, judge_log
     from mission_tui.cli.tables.documents import finding_facts, write_document
 
     judge_settings = JudgeSettings.of(
@@ -94,6 +86,7 @@ def judge_command(
 
 def _read(path: Path) -> TrainingLog:
     """The log at `path`; what of it could not be used is said."""
+    from mission_tui.records.logs.log import LogError
     from mission_tui.records.logs.read import read_log
 
     try:
@@ -113,6 +106,7 @@ def _read(path: Path) -> TrainingLog:
 
 
 def _algorithm(log: TrainingLog) -> str:
+    from mission_tui.records.logs.log import other_algorithm
 
     other = None if log.specs else other_algorithm(log.updates_done)
     return "PPO" if other is None else other[0]
@@ -134,152 +128,3 @@ def _print(log: TrainingLog, settings: str, findings: tuple[Finding, ...]) -> No
             if words:
                 write(f"    {title}{clean(words, 1000)}")
     write()
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeSettings:
-    """What the command line says of the logs. `said` has the names of `Settings`; `files` are the usual limits, nearest
-    first, and `health` lies over all of them.
-    """
-
-    spec: Spec | None = None
-    said: Mapping[str, Any] = field(default_factory=dict)
-    files: tuple[HealthFile, ...] = ()
-    health: HealthFile | None = None
-
-    @classmethod
-    def of(
-        cls, session: Session, preset: str | None, spec_file: Path | None, health: Path | None, said: Mapping[str, Any]
-    ) -> JudgeSettings:
-        """What the options mean. Raises `UsageError` and `PresetError`."""
-        from mission_tui.records.preset_files import load_health_file
-        from mission_tui.records.runs.spec_file import read_spec
-
-        if preset is not None and spec_file is not None:
-            raise UsageError("give --preset or --spec, not both")
-        files = session.health()
-        spec = read_spec(spec_file) if spec_file is not None else None
-        if preset is not None:
-            spec = _preset(session, preset, files)
-        return cls(spec, said, files, load_health_file(health) if health is not None else None)
-
-
-OF_ANY = ("hang", "nan")
-"""Rules that read what every training has: its clock, and numbers that have to be finite."""
-OF_RETURNS = ("drawdown", "plateau")
-"""Rules that read returns alone. They count rows: of a log that writes one every few episodes, so many are left."""
-MOST_ROWS = 500
-
-
-def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tuple[Finding, ...]]:
-    """The settings that `log` was judged by, in words, and every finding, oldest first.
-
-    A log of another algorithm than PPO is judged only by the rules that fit it, and the words say so.
-
-    Raises `UsageError` when the command line sets what the run itself records, or settings of another rollout size.
-    """
-    if log.specs:
-        if judge_settings.spec is not None or judge_settings.said:
-            raise UsageError(
-                f"{log.path}: is a run of mission-tui with its own settings: leave out --preset, --spec and the like"
-            )
-        specs = {attempt: _limited(spec, judge_settings) for attempt, spec in log.specs.items()}
-        newest = settings_of(specs[max(specs)])
-        return _words(newest), replay(specs, log.records, log.events, log.died)
-    log = by_row(log)
-    settings = _settings(log, judge_settings)
-    limits = _limits(settings, judge_settings)
-    other = other_algorithm(log.updates_done)
-    if other is None:
-        return f"{_words(settings)}{_rows_in_words(log)}", _judged(settings, limits, log.records)
-    settings = replace(settings, rollout=None, n_epochs=None)
-    every, rows = max(1, math.ceil(log.updates / MOST_ROWS)), log.updates_done
-    numbered = (structs.replace(row, update=place) for place, row in enumerate(rows[every - 1 :: every], 1))
-    found = (*_judged(settings, _only(limits, OF_ANY), rows), *_judged(settings, _only(limits, OF_RETURNS), numbered))
-    words = (
-        f"a log of {other[0]} or its kin and not of PPO ({other[1]}): judged by {', '.join(OF_ANY + OF_RETURNS)} alone"
-    )
-    return f"{words}{f'; the last two count one row in {every}' if every > 1 else ''}", found
-
-
-def _judged(settings: Settings, limits: HealthKeep, records: Iterable[MetricRecord]) -> tuple[Finding, ...]:
-    judge, found = HealthJudge(settings, limits), dict[str, Finding]()
-    for record in records:
-        found |= {finding.id: finding for finding in judge.feed(record)}
-    return tuple((found | {finding.id: finding for finding in judge.findings}).values())
-
-
-def _only(limits: HealthKeep, rules: Sequence[str]) -> HealthKeep:
-    """`limits` with every rule off but `rules`."""
-    off = {
-        name: structs.replace(rule, act="off")
-        for name in limits.__struct_fields__
-        if isinstance(rule := getattr(limits, name), RuleLimits) and name.replace("_", "-") not in rules
-    }
-    return structs.replace(limits, **off)
-
-
-def _rows_in_words(log: TrainingLog) -> str:
-    """That rows tell of several updates each, and are counted in their stead."""
-    if log.log_interval == 1:
-        return ""
-    many = "several updates, and does not say how many" if log.log_interval is None else f"{log.log_interval} updates"
-    return f"; each row tells of {many}: rows are what is counted below"
-
-
-def _preset(session: Session, name: str, files: tuple[HealthFile, ...]) -> Spec:
-    from mission_tui.fleet.specs.preset import resolve
-    from mission_tui.records.preset_files import base_of, load_preset
-
-    preset = load_preset(name, session.preset_dirs)
-    return resolve(preset, lambda base: base_of(preset, base, session.preset_dirs), (), files)
-
-
-def _limited(spec: Spec, judge_settings: JudgeSettings) -> Spec:
-    """`spec` with the limits to judge it by: its own; for one that no launch resolved, the usual ones under them."""
-    profile, keep = profile_of(spec), spec.keep.health
-    if keep.profile == "auto":
-        keep = with_files_below(keep, judge_settings.files, profile)
-    if judge_settings.health is not None:
-        keep = with_file_above(keep, judge_settings.health, profile)
-    return structs.replace(spec, keep=structs.replace(spec.keep, health=keep))
-
-
-def _settings(log: TrainingLog, judge_settings: JudgeSettings) -> Settings:
-    """The log's own words, under those of the preset, under those of the options."""
-    settings = log.settings
-    if judge_settings.spec is not None:
-        spec = settings_of(judge_settings.spec, settings.total_timesteps)
-        if settings.rollout is not None and settings.rollout != spec.rollout:
-            raise UsageError(
-                f"{log.path}: has {settings.rollout:,} steps per update, but '{judge_settings.spec.preset}' has "
-                f"{spec.rollout:,}: it was not trained with that preset"
-            )
-        settings = spec
-    settings = replace(settings, **judge_settings.said)
-    if settings.rollout is None or settings.batch_size is None or settings.n_epochs is None:
-        return settings
-    return replace(settings, gradient_steps=math.ceil(settings.rollout / settings.batch_size) * settings.n_epochs)
-
-
-def _limits(settings: Settings, judge_settings: JudgeSettings) -> HealthKeep:
-    if judge_settings.spec is not None:
-        return _limited(judge_settings.spec, judge_settings).keep.health
-    profile = profile_for(settings.rollout, settings.clip_range)
-    keep = with_files_below(HealthKeep(), judge_settings.files, profile)
-    return keep if judge_settings.health is None else with_file_above(keep, judge_settings.health, profile)
-
-
-def _words(settings: Settings) -> str:
-    rate = settings.learning_rate
-    settings_words = (
-        ("steps", f"{settings.total_timesteps:,}" if settings.total_timesteps else None),
-        ("rollout", f"{settings.rollout:,}" if settings.rollout else None),
-        ("batch size", settings.batch_size),
-        ("epochs", settings.n_epochs),
-        ("learning rate", f"{rate.start:g} to {rate.end:g}" if isinstance(rate, Schedule) else rate),
-        ("clip range", settings.clip_range),
-    )
-    known = ", ".join(f"{name} {value}" for name, value in settings_words if value is not None)
-    unknown = ", ".join(name for name, value in settings_words if value is None)
-    return f"{known}{f'; not known: {unknown}' if unknown else ''}"
