@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import DamagedError
-from mission_tui.records.runs.code_files import check_rules, rules_of, write_rules
+from mission_tui.records.runs.code_files import check_rules, rules_identity, rules_of, write_rules
 from mission_tui.records.runs.layout import RunDir
 
 RULES = {"rules.toml": b'winning = ["captured"]\n', "world.toml": b"width_m = 60\n"}
@@ -28,6 +28,18 @@ def test_kept_rules_pass_and_changed_ones_are_named(tmp_path: Path) -> None:
     (folder / "SHA256SUMS").write_text("nonsense\n")
     with pytest.raises(DamagedError, match="SHA256SUMS is damaged"):
         check_rules(folder)
+
+
+def test_the_same_rules_have_one_identity(tmp_path: Path) -> None:
+    """With and without digests beside them; other rules have another, and no rules none."""
+    write_rules(tmp_path / "new", RULES)
+    (tmp_path / "old").mkdir()
+    for name, content in reversed(RULES.items()):
+        (tmp_path / "old" / name).write_bytes(content)
+    write_rules(tmp_path / "other", RULES | {"world.toml": b"width_m = 61\n"})
+    new, old, other, none = (rules_identity(tmp_path / name) for name in ("new", "old", "other", "none"))
+    assert new == old != other
+    assert (len(new), none) == (64, "")
 
 
 def test_a_run_without_rules_has_nothing_to_check(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def differing_settings(sides: Sequence[Side]) -> tuple[Row, ...]:
     run waits for before it begins.
     """
     rows = _rows([_settings(side) for side in sides])
-    unsaid = _unsaid([_written(side.spec) for side in sides], sides)
+    unsaid = _unsaid([written_settings(side.spec) for side in sides], sides)
     return tuple(row for row in rows if row.name not in (_SEED, *unsaid) and not row.name.startswith(_LIMITS))
 
 
@@ -61,7 +61,7 @@ def _unsaid(written: Sequence[Mapping[str, Any]], sides: Sequence[Side]) -> set[
 
 def changed_settings(was: Spec, now: Spec) -> tuple[Row, ...]:
     """A row per setting that is not the same in both, as they are written; a seed is one of them."""
-    return _rows([_written(was), _written(now)])
+    return _rows([written_settings(was), written_settings(now)])
 
 
 def differing_provenance(sides: Sequence[Side]) -> tuple[Row, ...]:
@@ -110,7 +110,7 @@ def _rows(tables: Sequence[Mapping[str, Any]]) -> tuple[Row, ...]:
 
 def _settings(side: Side) -> dict[str, Any]:
     """Every setting, with what the trainer chose."""
-    flat = _written(side.spec)
+    flat = written_settings(side.spec)
     if side.rules:
         flat[RULES] = side.rules
     for name in _CHOSEN:
@@ -121,7 +121,7 @@ def _settings(side: Side) -> dict[str, Any]:
     return flat
 
 
-def _written(spec: Spec) -> dict[str, Any]:
+def written_settings(spec: Spec) -> dict[str, Any]:
     """Every setting by its dotted name, a table's entries each on their own; what is None is left out."""
     flat: dict[str, Any] = {}
     tables = msgspec.to_builtins(spec)

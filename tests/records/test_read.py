@@ -1,0 +1,78 @@
+"""`mission_tui.read`: runs as data for notebooks, from the files alone."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+import mission_tui.read as mt
+from mission_tui.errors import UsageError
+
+RECORDED = Path(__file__).parents[1] / "fixtures" / "fleet-0.1.0" / "runs"
+
+
+def test_a_group_is_read_with_its_settings_and_updates() -> None:
+    """Names, seeds, outcomes and settings of each run; its updates with every metric as a number."""
+    sweep = mt.runs(RECORDED, group="sweep")
+    assert [(run.name, run.seed, run.outcome) for run in sweep] == [
+        ("tiny-1b35", 1, "finished"),
+        ("tiny-20c6", 1, "finished"),
+        ("second", 2, "finished"),
+        ("tiny-f1f5", 2, "finished"),
+    ]
+    assert [run.settings["ppo.learning_rate"] for run in sweep] == [0.001, 0.003, 0.003, 0.001]
+    last = sweep[0].updates()[-1]
+    assert (last["update"], last["timesteps"], last["rollout/ep_rew_mean"]) == (20, 5120, 28.27)
+    assert {run.group for run in mt.runs(RECORDED)} == {"sweep", None}
+
+
+def test_columns_are_equally_long_and_say_what_differs() -> None:
+    """What differs has a column, what does not has none; a value that is not there is None."""
+    found = mt.columns(mt.runs(RECORDED, group="sweep"))
+    assert list(found)[:6] == ["run", "name", "group", "seed", "ppo.learning_rate", "update"]
+    assert {len(column) for column in found.values()} == {80}
+    assert set(zip(found["seed"], found["ppo.learning_rate"], strict=True)) == {
+        (1, 0.001),
+        (1, 0.003),
+        (2, 0.001),
+        (2, 0.003),
+    }
+    two = [run for run in mt.runs(RECORDED) if run.name in ("wild", "second")]
+    wild, second = structs.replace(two[0], settings={"ppo.net_arch": (64, 64)}), structs.replace(two[1], settings={})
+    assert set(mt.columns([wild, second])["ppo.net_arch"]) == {"64-64", None}
+    assert mt.columns([])["run"] == []
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    """A folder, and a group with the nearest one."""
+    with pytest.raises(UsageError, match="there is no folder"):
+        mt.runs(tmp_path / "nothing")
+    with pytest.raises(UsageError, match=r"is in a group 'swep'; did you mean 'sweep'\?"):
+        mt.runs(RECORDED, group="swep")
+
+
+def test_a_run_that_cannot_be_read_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    """The others are there, and nothing in the folder has changed."""
+    root = tmp_path / "runs"
+    shutil.copytree(RECORDED, root)
+    broken = next(root.glob("*-wild-*"))
+    (broken / "spec.toml").write_text("[")
+    for spec in broken.glob("attempts/*/spec.toml"):
+        spec.write_text("[")
+    before = sorted((path, path.stat().st_mtime_ns) for path in root.rglob("*"))
+    with pytest.warns(UserWarning, match="wild-99c3 is left out"):
+        names = [run.name for run in mt.runs(root)]
+    assert (len(names), "wild" in names) == (9, False)
+    assert sorted((path, path.stat().st_mtime_ns) for path in root.rglob("*")) == before
+
+
+def test_reading_loads_nothing_heavy() -> None:
+    """A notebook gets neither torch nor a screen with it, and no array library that it has not chosen."""
+    words = f"import sys, mission_tui.read as mt; mt.columns(mt.runs({str(RECORDED)!r})); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", words], capture_output=True, text=True, check=True)
+    assert not {"torch", "textual", "numpy", "click", "rich", "gymnasium"} & set(done.stdout.split())
