@@ -149,9 +149,14 @@ async def test_a_sign_of_life_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> 
             drawn.append(view.name)
             return body
 
+        ended = stage.client.snapshot.runs[len(LIVE) :]
+        taking = [structs.replace(run, usage=Usage(9.0, 1, 1, 1)) for run in LIVE]
+        await stage.arrive(a_fleet((*taking, *ended), revision=2))
+        painted.clear()
         monkeypatch.setattr(pane_grid, "framed", framed)
+        # What it takes is drawn every two seconds, and the clock stands still.
         lives = [structs.replace(run, heartbeat_t=1.0, phase_t=2.0, usage=Usage(7.0, 1, 1, 1)) for run in LIVE]
-        await stage.arrive(a_fleet((*lives, *stage.client.snapshot.runs[len(LIVE) :]), revision=2))
+        await stage.arrive(a_fleet((*lives, *ended), revision=3))
         assert drawn == []
         assert [widget for widget, _ in painted if widget in ("panes", "runs")] == []
 

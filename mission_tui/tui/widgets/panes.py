@@ -6,6 +6,7 @@ state, on the frame, change far more often.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from msgspec import Struct, structs
@@ -20,7 +21,7 @@ from mission_tui.present import numbers
 from mission_tui.present.run_state import goal_words, share_done, state_word, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import key_metrics
-from mission_tui.tui.drawing.sparkline import bar
+from mission_tui.tui.drawing.sparkline import bar, spark
 from mission_tui.tui.drawing.strips import Part, clause, fit, fit_name, join, line, literal
 from mission_tui.tui.plot.course import pane_chart
 from mission_tui.tui.state import run_status
@@ -32,6 +33,8 @@ _LEAST_WIDTH = 48
 PANE_HEIGHT = 7
 _AXIS, _CHART_ROWS = 6, 2
 LENGTH = "rollout/ep_len_mean"
+_USE_EVERY_S, _USE_CELLS = 2.0, 12
+"""Each cell of a sparkline of what a run takes is as long as the supervisor takes between two looks."""
 
 
 def columns_for(width: int, many: int) -> int:
@@ -41,11 +44,39 @@ def columns_for(width: int, many: int) -> int:
     return max(1, -(-many // rows))
 
 
+class OwnUse:
+    """What one run took of late, percent of a core and of a GPU; `words` say it on the frame of its pane."""
+
+    def __init__(self) -> None:
+        self._looked_at = float("-inf")
+        self._cpu: deque[float] = deque(maxlen=_USE_CELLS)
+        self._gpu: deque[float] = deque(maxlen=_USE_CELLS)
+        self.words: tuple[str, ...] = ()
+
+    def look(self, view: RunView, now: float) -> None:
+        """Take in what it takes at `now`, if the last look is over."""
+        if view.usage is None:
+            self.words = ()
+            return
+        if now - self._looked_at < _USE_EVERY_S:
+            return
+        self._looked_at = now
+        self._cpu.append(view.usage.cpu_percent)
+        self.words = (self._drawn("CPU", self._cpu, max(100.0, *self._cpu)),)
+        if view.usage.gpu_percent is not None:
+            self._gpu.append(view.usage.gpu_percent)
+            self.words += (self._drawn("GPU", self._gpu, 100.0),)
+
+    @staticmethod
+    def _drawn(what: str, values: Sequence[float], most: float) -> str:
+        return f"{what} {numbers.in_unit(values[-1], '%')} {spark(values, min(len(values), _USE_CELLS), 0, most)}"
+
+
 class _Pane(Struct, frozen=True):
-    """A pane as it was drawn last: `view` looked so, as the marks in `how` and the width say."""
+    """A pane as it was drawn last: `view` looked so, as the marks in `how`, the width and what it takes say."""
 
     view: RunView
-    how: tuple[int, bool, bool]
+    how: tuple[int, bool, bool, tuple[str, ...]]
     body: list[Strip]
     strips: list[Strip]
 
@@ -72,10 +103,14 @@ class PaneGrid(Lines):
         self._top = 0
         self._panes: dict[str, _Pane] = {}
         self._rows: dict[int, _Row] = {}
+        self._uses: dict[str, OwnUse] = {}
 
     def update(self, runs: Sequence[RunView], *, now: float, chosen: int | None, marked: frozenset[str]) -> None:
         """Draw `runs`; `chosen` is an index into them or None."""
         self._runs, self._now, self._chosen, self._marked = runs, now, chosen, marked
+        self._uses = {run.id: self._uses.get(run.id) or OwnUse() for run in runs}
+        for run in runs:
+            self._uses[run.id].look(run, now)
         self.redraw()
 
     def redraw(self) -> None:
@@ -116,7 +151,8 @@ class PaneGrid(Lines):
 
     def _pane(self, at: int, width: int) -> _Pane:
         run = self._runs[at]
-        view, how = row_fingerprint(run), (width, at == self._chosen, run.id in self._marked)
+        use = self._uses[run.id].words
+        view, how = row_fingerprint(run), (width, at == self._chosen, run.id in self._marked, use)
         kept = self._panes.get(run.id)
         if kept is None or kept.how[0] != width:
             kept, body = None, inside(view, width, self._now)
@@ -127,7 +163,7 @@ class PaneGrid(Lines):
         else:
             same = structs.replace(kept.view, phase=view.phase) == view
             body = kept.body if same else inside(view, width, self._now)
-        strips = framed(view, body, width, chosen=how[1], marked=how[2])
+        strips = framed(view, body, width, chosen=how[1], marked=how[2], use=use)
         if kept is not None:
             strips = [old if old == new else new for old, new in zip(kept.strips, strips, strict=True)]
         return _Pane(view, how, body, strips)
@@ -168,15 +204,28 @@ def inside(view: RunView, width: int, now: float) -> list[Strip]:
     return [line(parts, width) for parts in rows]
 
 
-def framed(view: RunView, body: Sequence[Strip], width: int, *, chosen: bool, marked: bool) -> list[Strip]:
-    """`body` as the pane of `view`: `PANE_HEIGHT` strips of `width` cells."""
+def framed(
+    view: RunView, body: Sequence[Strip], width: int, *, chosen: bool, marked: bool, use: Sequence[str] = ()
+) -> list[Strip]:
+    """`body` as the pane of `view`: `PANE_HEIGHT` strips of `width` cells; what it takes stands on the frame."""
     frame = colours.KEY if chosen else colours.LINE
     left, right = line([("│ ", frame)], 2), line([(" │", frame)], 2)
     return [
         _top(view, width, frame, chosen=chosen, marked=marked),
         *(join((left, strip, right)) for strip in body),
-        line([("└" + "─" * (width - 2) + "┘", frame)], width),
+        _bottom(use, width, frame),
     ]
+
+
+def _bottom(use: Sequence[str], width: int, frame: Style) -> Strip:
+    parts: list[Part] = [("└", frame)]
+    room = width - 2
+    for words in use:
+        if cell_len(words) + 4 > room:
+            break
+        parts += [("─ ", frame), (words, colours.QUIET), (" ", frame)]
+        room -= cell_len(words) + 3
+    return line([*parts, ("─" * room + "┘", frame)], width)
 
 
 def _top(view: RunView, width: int, frame: Style, *, chosen: bool, marked: bool) -> Strip:
