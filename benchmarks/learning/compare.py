@@ -100,7 +100,7 @@ def _inside(own: list[float], band: list[float]) -> bool:
 
 
 def _interval(trainings: Sequence[Learned]) -> tuple[float, float]:
-    """95 % of the mean over seeds, by bootstrap; with fewer than three seeds their least and greatest."""
+    """95 % of the mean over seeds; with fewer than three seeds, or all alike, their least and greatest."""
     spread = spread_of([statistics.fmean(training.returns) for training in trainings])
     assert spread is not None
     return spread.interval or (spread.low, spread.high)
