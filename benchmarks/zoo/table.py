@@ -40,7 +40,7 @@ most probable actions as the zoo did, on observations normalized as in its train
 
 *Published* is one agent of the zoo, played for 150,000 steps; its ± is the standard deviation over those episodes. The
 zoo calls its table no quantitative benchmark, because each row is one run. *Ours* is the mean of the seeds' means; its
-± is the standard deviation over the seeds, and the interval is a bootstrap over them. *At least* is the published mean
+± is the standard deviation over the seeds, and the interval is Student's over them. *At least* is the published mean
 less the larger of its ± and one percent: the mean over all five seeds has to reach it, so a seed that learned nothing
 counts in full.
 
