@@ -15,7 +15,15 @@ from pathlib import Path
 
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE
 from mission_tui.fence import Fence, describe_overtaken
-from mission_tui.keeper.child import Order, OvertakenError, StartError, read_order, start_trainer, take_lease
+from mission_tui.keeper.child import (
+    Order,
+    OvertakenError,
+    StartError,
+    engine_variables,
+    read_order,
+    start_trainer,
+    take_lease,
+)
 from mission_tui.keeper.files import (
     Output,
     exit_record,
@@ -27,19 +35,25 @@ from mission_tui.keeper.files import (
 )
 from mission_tui.keeper.ladder import Ladder, block_signals
 from mission_tui.keeper.proc import become_subreaper, oom_kills
+from mission_tui.plain_files import open_to_lock
 from mission_tui.process_name import call_process
 from mission_tui.procfs import read_stat, wait_channel
 
 
 def main(start: Callable[[Order, int, int], int] = start_trainer) -> int:
-    """Keep the attempt named on the command line; the exit code is 0, 75 if it may not start now, 1 if it cannot.
+    """Keep the attempt named on the command line; the exit code is 0, 75 if it may not start now, or is to go on in
+    another job, 1 if it cannot.
+
+    A third word is there where an engine started this process: beginnings of the names of variables that it set for
+    its job, between commas, which the trainer is given too.
 
     `start` is how its trainer is started.
     """
     run_dir, attempt = Path(sys.argv[1]).absolute(), int(sys.argv[2])
     folder = run_dir / "attempts" / str(attempt)
+    passed = sys.argv[3] if len(sys.argv) > 3 else None
     call_process("keeper", run_dir.name, str(run_dir), str(attempt), brief="keep")
-    if (folder / "identity.json").exists():
+    if (folder / "identity.json").exists() or (folder / "exit.json").exists():
         return EX_RESUMABLE
     block_signals()
     with suppress(PermissionError):
@@ -50,7 +64,12 @@ def main(start: Callable[[Order, int, int], int] = start_trainer) -> int:
         fence = Fence(run_dir, attempt, order.nonce)
         if (newer := fence.overtaken_by()) is not None:
             raise OvertakenError(describe_overtaken(attempt, newer))
-        lease = take_lease(run_dir / "lease")
+        if passed is None:
+            lease = take_lease(run_dir / "lease")
+        else:
+            # On a node no lock is relied on: that of a node which is gone may be kept for minutes. The fence decides.
+            lease = open_to_lock(run_dir / "lease")
+            order = order._replace(env={**order.env, **engine_variables(os.environ, passed)})
         output = Output(folder / "output.log", order.output_cap_bytes)
         # What goes wrong in the keeper itself belongs where the trainer's last words are.
         os.dup2(output.descriptor, 2)
@@ -110,7 +129,7 @@ def _supervise_trainer(run_dir: Path, attempt: int, order: Order, output: Output
         last_output=output.tail().decode("utf-8", "replace"),
     )
     written = write_with_retries(folder / "exit.json", record)
-    if overtaken or fence.overtaken_by() is not None:
+    if overtaken or ladder.asked == "limit" or fence.overtaken_by() is not None:
         return EX_RESUMABLE
     return 0 if written and not start_error else EX_FAILED
 

@@ -145,6 +145,11 @@ def _secrets_on_stdin() -> dict[str, str]:
     return dict(json.loads(raw)) if raw else {}
 
 
+def engine_variables(environ: Mapping[str, str], beginnings: str) -> dict[str, str]:
+    """Those of `environ` whose names begin with one of `beginnings`: which GPUs a job was given, among others."""
+    return {name: value for name, value in environ.items() if name.startswith(tuple(beginnings.split(",")))}
+
+
 def take_lease(path: Path) -> int:
     """The descriptor of the locked lease file. Raises `LeaseHeldError` if another attempt has it, else `StartError`."""
     try:

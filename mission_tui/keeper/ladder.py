@@ -16,7 +16,7 @@ from typing import Literal
 from mission_tui.keeper.proc import descendants, send
 from mission_tui.procfs import Stat
 
-SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGQUIT)
+SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1)
 TICK_S = 0.5
 SWEEP_TICK_S = 0.05
 SAVE_LOOK_S = 2.0
@@ -47,7 +47,7 @@ class Ladder:
         """`saved_bytes` is how much of an unfinished checkpoint is on disk: while that moves, a save is not cut off."""
         self.status: int | None = None
         self.peak_rss_bytes: int | None = None
-        self.asked: Literal["term", "quit"] | None = None
+        self.asked: Literal["term", "quit", "limit"] | None = None
         self.escalated = False
         self.swept: list[int] = []
         self.left: list[Stat] = []
@@ -59,22 +59,26 @@ class Ladder:
         self._deadline = self._last_deadline = float("inf")
 
     def watch(self, each_tick: Callable[[], None]) -> None:
-        """Return when the trainer has ended, or when even SIGKILL did not end it. Obeys TERM and QUIT meanwhile."""
+        """Return when the trainer has ended, or when even SIGKILL did not end it. Obeys TERM and QUIT meanwhile,
+        and USR1, by which an engine warns of a time limit.
+        """
         while self._has_children() and self.status is None:
             arrived = signal.sigtimedwait(SIGNALS, TICK_S)
             if arrived is not None and arrived.si_signo == signal.SIGTERM:
                 self.ask()
+            elif arrived is not None and arrived.si_signo == signal.SIGUSR1:
+                self.ask("limit")
             elif arrived is not None and arrived.si_signo == signal.SIGQUIT:
                 self.kill()
             elif time.monotonic() > self._deadline and not self._next_rung():
                 return
             each_tick()
 
-    def ask(self) -> None:
+    def ask(self, why: Literal["term", "limit"] = "term") -> None:
         """Let the trainer save and end: TERM to it alone, because its env workers would die of one in mid-save."""
         if self.asked is not None:
             return
-        self.asked = "term"
+        self.asked = why
         self._deadline = time.monotonic() + self._grace_s
         self._last_deadline = time.monotonic() + SAVE_GRACES * self._grace_s
         send(self._trainer, signal.SIGTERM)

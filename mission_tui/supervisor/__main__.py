@@ -59,7 +59,13 @@ def _local(root: Path) -> LocalLauncher:
     return LocalLauncher(Keepers(preloaders))
 
 
-LAUNCHERS: Mapping[str, Callable[[Path], Launcher]] = {"local": _local}
+def _slurm(_root: Path) -> Launcher:
+    from mission_tui.supervisor.launchers.slurm import SlurmLauncher
+
+    return SlurmLauncher()
+
+
+LAUNCHERS: Mapping[str, Callable[[Path], Launcher]] = {"local": _local, "slurm": _slurm}
 """By the word that `run.launcher` has for each; nobody else makes one."""
 
 SLICE_S = 0.015

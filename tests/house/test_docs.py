@@ -20,6 +20,7 @@ from mission_tui.fleet.specs.spec import (
     PpoSpec,
     RestartKeep,
     RunSpec,
+    SlurmSpec,
 )
 from mission_tui.tui.actions import ACTIONS, key_label
 
@@ -248,6 +249,7 @@ def keys_of(table: type[msgspec.Struct]) -> dict[str, str]:
         ("keep.restart", RestartKeep),
         ("keep.limits", LimitsKeep),
         ("evaluate", EvaluateSpec),
+        ("slurm", SlurmSpec),
     ],
 )
 def test_the_preset_reference_has_every_key_with_its_default(title: str, table: type[msgspec.Struct]) -> None:

@@ -104,7 +104,7 @@ def crowded(snapshot: FleetSnapshot) -> Iterator[str]:
 
 def _remark(view: RunView, now: float) -> str:
     if view.restart is not None:
-        if view.restart.after == "reboot":
+        if view.restart.after != "failure":
             return f"resumes by itself ({view.restart.number} of {view.restart.most}): {view.cause}"
         left = duration(max(0.0, view.restart.due_t - now))
         return f"restarts in {left} ({view.restart.number} of {view.restart.most}): {view.cause}"
@@ -123,7 +123,8 @@ def _remark(view: RunView, now: float) -> str:
     if view.outcome == "finished" and view.total_timesteps and (share_done(view) or 0.0) < 1.0:
         # A callback ended it early: the remark says why it stopped at, say, 30 %.
         return view.cause or ""
-    held = view.cause if view.held is not None or view.state == "queued" else ""
+    # One that starts waits in the queue of its engine.
+    held = view.cause if view.held is not None or view.state in ("queued", "starting") else ""
     gpu = f"GPU{view.placed.number}" if view.placed is not None and view.state not in OVER else ""
     return "; ".join(word for word in (flags, gpu, held, *asking[:1], *failed[:2]) if word)
 

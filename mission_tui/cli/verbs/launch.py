@@ -59,6 +59,7 @@ SEED_LIMIT = 2**32 - 1
 )
 @click.option("--after", "after", multiple=True, metavar="RUN", help="Begin once RUN has ended, however it ends.")
 @click.option("--profile", metavar="auto|none|FILE", help="Tuned settings of this machine (docs/tuning.md).")
+@click.option("--launcher", metavar="NAME", help="What carries it out: local, or slurm (docs/clusters.md).")
 @click.option("--hook", "hook", is_flag=True, help="Have the SB3 script after -- reported, in any environment.")
 @click.option("--wait", "wait", is_flag=True, help="Stay until the runs have ended; Ctrl-C leaves them running.")
 @json_option
@@ -78,6 +79,7 @@ def launch_command(
     priority: int | None,
     after: tuple[str, ...],
     profile: str | None,
+    launcher: str | None,
     hook: bool,
     wait: bool,
     as_json: bool,
@@ -86,6 +88,8 @@ def launch_command(
     many, own_command = _seeds(seed, seeds), command_words()
     if hook:
         own_command = hooked(own_command)
+    if launcher is not None:
+        assignments = (*assignments, f"run.launcher={launcher}")
     wish = LaunchWish(
         (*presets, *files), copies, name, assignments, many, own_command, after, profile, group, priority, at_once
     )

@@ -198,6 +198,7 @@ class KeeperLost(Struct, frozen=True, tag="keeper_lost", tag_field="kind"):
 
 class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind", omit_defaults=True):
     """The attempt is over and classified; the run has ended. `rebooted`: because the machine was restarted.
+    `interrupted`: why its engine ended it, where it may go on in another job.
 
     `peak` is what its processes held at most, of one that trained.
     """
@@ -208,6 +209,7 @@ class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind", omit_defa
     outcome: Outcome
     rebooted: bool = False
     peak: Peak | None = None
+    interrupted: str = ""
 
 
 class RestartDue(Struct, frozen=True, tag="restart_due", tag_field="kind", omit_defaults=True):

@@ -13,8 +13,14 @@ ALIVE: frozenset[RunState] = frozenset({"starting", "running", "paused", "frozen
 OVER: frozenset[RunState] = frozenset({"parked", "ended"})
 """No process, and none to come unless somebody resumes it."""
 
-After = Literal["failure", "reboot"]
+After = Literal["failure", "reboot", "interruption"]
 """What an attempt that begins by itself follows."""
+
+AFTER_WORDS: dict[After, str] = {
+    "failure": "a failure",
+    "reboot": "a reboot",
+    "interruption": "the end of its job",
+}
 
 Phase = Literal["starting", "rollout", "update", "saving", "paused", "ending"]
 PHASES: tuple[Phase, ...] = get_args(Phase)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.events.outcome import After
+from mission_tui.fleet.events.outcome import AFTER_WORDS, After
 from mission_tui.fleet.ranges import Bytes, Count, UnixTime
 from mission_tui.fleet.resume.verdict import Change, Grade, ResumeVerdict
 from mission_tui.fleet.specs.spec import Spec, parse_part
@@ -53,8 +53,8 @@ class Origin(Struct, frozen=True, omit_defaults=True):
             return f"branch of a trial: goes on from {self.name} at {self.checkpoint}; {changed}"
         if self.kind == "cloned":
             return f"cloned from {self.name}; {changed}"
-        by_itself = {None: "", "failure": " by itself after a failure", "reboot": " by itself after a reboot"}
-        return f"resumed{by_itself[self.after]} from {self.checkpoint}; {changed}"
+        by_itself = "" if self.after is None else f" by itself after {AFTER_WORDS[self.after]}"
+        return f"resumed{by_itself} from {self.checkpoint}; {changed}"
 
 
 def diff_of(changes: Iterable[Change]) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ class ExitFacts:
 
     code: int | None = None
     signal: int | None = None
-    asked: Literal["term", "quit"] | None = None
+    asked: Literal["term", "quit", "limit"] | None = None
     escalated: bool = False
     oom_killed: bool = False
     start_error: str | None = None
@@ -122,6 +122,8 @@ def _unasked(facts: ExitFacts, asked: Collection[Verb]) -> str:
     """
     if ENDING & set(asked):
         return ""
+    if facts.asked == "limit":
+        return "saved and ended before the time limit of its job"
     # The keeper counts what it was sent itself; a trainer that stops all the same was sent its signal directly.
     who = "trainer" if facts.asked is None else "keeper"
     return f"terminated by a signal from outside ({'SIGQUIT' if facts.asked == 'quit' else 'SIGTERM'} to its {who})"

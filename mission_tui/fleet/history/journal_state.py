@@ -99,6 +99,7 @@ class JournalState:
     restarts: int = 0
     short_attempts: int = 0
     rebooted: bool = False
+    interrupted: str = ""
     reboots: int = 0
     was_held: bool = False
     auto_restarts: list[tuple[float, After]] = field(default_factory=list)
@@ -221,7 +222,7 @@ class JournalState:
         self.attempt, self.started_t, self.stepped_s = event.attempt, event.t, 0.0
         self.ended_t, self.outcome, self.paused, self.frozen = None, None, False, None
         self.restart, self.restarts, self.gave_up = None, event.restart, ""
-        self.reboots, self.rebooted, self.was_held = event.reboots, False, False
+        self.reboots, self.rebooted, self.was_held, self.interrupted = event.reboots, False, False, ""
         self.placed = event.placed
         self.short_attempts = self.short_attempts if event.restart else 0
         for said in (self.asked, self.due, self.acted, self.duties, self.failures):
@@ -250,7 +251,7 @@ class JournalState:
     def end(self, event: journal.AttemptEnded) -> None:
         """The attempt is over."""
         self.peak = event.peak or self.peak
-        self.rebooted, self.was_held = event.rebooted, self.held
+        self.rebooted, self.was_held, self.interrupted = event.rebooted, self.held, event.interrupted
         self.ended_t, self.outcome, self.paused, self.frozen = event.t, event.outcome, False, None
         young = isinstance(event.outcome, Failed) and event.t - (self.started_t or 0.0) < YOUNG_S
         self.short_attempts = self.short_attempts + 1 if young else 0

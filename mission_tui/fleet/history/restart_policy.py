@@ -101,3 +101,15 @@ def after_reboot(journal: JournalState, lived_s: float) -> StartAgain | GiveUp |
     if done >= REBOOTS:
         return GiveUp(f"the machine was restarted {done + 1} times in a row before the run had trained for an hour")
     return StartAgain(done + 1, 0.0)
+
+
+def after_interruption(journal: JournalState, *, advanced: bool) -> StartAgain | GiveUp | None:
+    """What follows an attempt that its engine ended, at a time limit or with its node; None for nothing, or once
+    decided. As often as it takes while each attempt has `advanced`.
+    """
+    if not journal.interrupted or journal.restart is not None or journal.gave_up or journal.asked & ENDING:
+        return None
+    done = 0 if advanced else journal.reboots
+    if done >= REBOOTS:
+        return GiveUp(f"{done + 1} attempts in a row ended before their first update, last: {journal.interrupted}")
+    return StartAgain(done + 1, 0.0)

@@ -33,7 +33,7 @@ from mission_tui.fleet.specs.consistency import LARGEST_ROLLOUT, violations
 from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.schema import TABLES
 from mission_tui.fleet.specs.sizes import BatchPlan, nearby_divisors, plan_batch
-from mission_tui.fleet.specs.spec import Part, Schedule, Spec, part_words, rollout_size
+from mission_tui.fleet.specs.spec import Part, Schedule, SlurmSpec, Spec, part_words, rollout_size
 from mission_tui.fleet.text import clean
 
 _GRAVITY: tuple[Grade, ...] = get_args(Grade)
@@ -109,6 +109,10 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("evaluate.every", "evaluate.episodes", "evaluate.deterministic", "evaluate.share"), _KEPT),
     "run.grace_s": _KEPT,
     "run.launcher": always("note", "it goes on elsewhere; what it trains with stays"),
+    **{
+        f"slurm.{name}": always("safe", "changes where the next job runs, not what is learned")
+        for name in SlurmSpec.__struct_fields__
+    },
     "run.follow": _KEPT,
     "run.goal": always("note", "it is held against another goal; what it learns stays"),
     "run.preload": always("safe", "changes how its processes are started, not what is learned"),

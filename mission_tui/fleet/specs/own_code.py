@@ -33,6 +33,7 @@ CodeKind = Literal[
     "callback",
     "on_event",
     "apprise",
+    "sbatch",
 ]
 
 _SHIPPED = frozenset({"mission_tui.envs.atari:AtariWrapper", "mission_tui.envs.hidden_velocity:HiddenVelocity"})
@@ -67,6 +68,7 @@ def own_code(spec: Spec) -> tuple[OwnCode, ...]:
         found.append(OwnCode("on_event", "keep.health.on_event", spec.keep.health.on_event))
     if spec.keep.health.apprise:
         found.append(OwnCode("apprise", "keep.health.apprise", "sends to what your apprise configuration names"))
+    found += [OwnCode("sbatch", "slurm.extra", word) for word in spec.slurm.extra]
     return tuple(OwnCode(code.kind, code.key, spelled_out(code.value)) for code in found)
 
 

@@ -25,7 +25,7 @@ from mission_tui.fleet.specs.health_file import HealthFile, layers_below, profil
 from mission_tui.fleet.specs.preset_file import PresetFile
 from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import TABLES, Place, field_of, fit, fit_table, merges, unknown_key
-from mission_tui.fleet.specs.spec import LIVE_KEYS, EnvSpec, Spec
+from mission_tui.fleet.specs.spec import LIVE_KEYS, EnvSpec, SlurmSpec, Spec
 
 Machine = tuple[Place, Mapping[str, Mapping[str, object]]]
 """The tables of a host profile that hold here, and where they stand."""
@@ -105,9 +105,13 @@ def _with_words(spec: Spec, assignments: Sequence[str]) -> Layers:
 def as_tables(spec: Spec) -> dict[str, Any]:
     """`spec` as plain TOML data; fields that are None (nobody wrote them) are absent.
 
+    What nobody asked of Slurm is absent too.
+
     Of a command only what it obeys is there: settings of a trainer that does not run would be a lie.
     """
     tables: dict[str, Any] = msgspec.to_builtins(spec)
+    if spec.slurm == SlurmSpec():
+        del tables["slurm"]
     if spec.run.command is not None:
         del tables["env"], tables["ppo"], tables["evaluate"]
         tables["run"] = {name: value for name, value in tables["run"].items() if name not in TRAINERS_OWN}

@@ -61,7 +61,7 @@ assert isinstance(_SPEC, inspect.StructType)
 TABLES: Mapping[str, inspect.StructType] = {
     field.name: field.type for field in _SPEC.fields if isinstance(field.type, inspect.StructType)
 }
-"""The tables of a preset by name: `env`, `ppo`, `run`, `keep`, `evaluate`."""
+"""The tables of a preset by name: `env`, `ppo`, `run`, `keep`, `evaluate`, `slurm`."""
 
 
 def field_of(table: str, name: str, place: Place) -> inspect.Field:

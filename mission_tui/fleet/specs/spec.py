@@ -1,4 +1,4 @@
-"""The typed form of a preset and of a run's `spec.toml`: five tables, SB3's own argument names, unknown keys refused.
+"""The typed form of a preset and of a run's `spec.toml`: tables in SB3's own argument names, unknown keys refused.
 
 A field that is `None` was not written by the user; "wrote the default" and "did not write" stay different, because
 auto-scaling may fill only what nobody wrote. `n_steps` is per environment; the rollout buffer is `n_envs * n_steps`.
@@ -27,7 +27,7 @@ LIVE_KEYS = (
 )
 
 
-LAUNCHERS = ("local",)
+LAUNCHERS = ("local", "slurm")
 """Where runs can be carried out, as `run.launcher` names it; the supervisor has one of each."""
 
 LARGEST_SEED = 2**32 - 1
@@ -270,6 +270,29 @@ class EvaluateSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     share: Share | None = 0.02
 
 
+Word = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class SlurmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an attempt asks of Slurm where `run.launcher` is "slurm", in the words of `sbatch`; None asks for nothing.
+
+    `cpus` is reckoned from threads and env workers where it is None. `extra` are further words for `sbatch`. `warn_s`
+    before the time limit the run saves and ends; with `requeue` it goes on in another job then, and after a lost node.
+    """
+
+    partition: Word | None = None
+    account: Word | None = None
+    qos: Word | None = None
+    gres: Word | None = None
+    constraint: Word | None = None
+    time: Word | None = None
+    mem: Word | None = None
+    cpus: Positive | None = None
+    extra: tuple[Word, ...] = ()
+    warn_s: Annotated[int, Meta(ge=1, le=86_400)] = 120
+    requeue: bool = True
+
+
 class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything needed to train one run, resolved: `spec.toml` of a run directory is exactly this.
 
@@ -282,6 +305,7 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run: RunSpec = RunSpec()
     keep: KeepSpec = KeepSpec()
     evaluate: EvaluateSpec = EvaluateSpec()
+    slurm: SlurmSpec = SlurmSpec()
     description: str = ""
     profile: str | None = None
 

@@ -54,14 +54,15 @@ class ExitRecord(Struct, frozen=True, kw_only=True):
     """How the attempt ended, as its keeper saw it; `docs/run-directory.md` explains every field.
 
     Exactly one of `code`, `signal` and `start_error` is set, or none when the trainer could not be ended (it is then in
-    `left`). `escalated`: a graceful end ran out of time and SIGKILL followed.
+    `left`). `asked` is "limit" where its engine warned of a time limit. `escalated`: a graceful end ran out of time and
+    SIGKILL followed.
     """
 
     attempt: Count
     ended_t: UnixTime
     code: Whole | None = None
     signal: Whole | None = None
-    asked: Literal["term", "quit"] | None = None
+    asked: Literal["term", "quit", "limit"] | None = None
     escalated: bool = False
     swept: tuple[Pid, ...] = ()
     left: tuple[LeftProcess, ...] = ()

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from mission_tui.fleet.capacity.machine import KEEPER_BYTES
 from mission_tui.fleet.events.journal import ENDING, AttemptEnded
-from mission_tui.fleet.events.outcome import Lost, Outcome, Stopped
+from mission_tui.fleet.events.outcome import Failed, Finished, Lost, Outcome, Stopped
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS, classify, never_begun
 from mission_tui.fleet.history.restart_policy import ended_by_reboot
@@ -45,7 +45,7 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -
         full = f"the disk of {core.root} is full: free some space there" if core.reserve.needed else ""
         facts, stopped = exit_facts(ended, full), known.journal.asked_or_stopped
         outcome = classify(run.end, facts, stopped, checkpoint, rebooted=seen.rebooted, by_exit=by_exit)
-    if isinstance(outcome, Lost) and seen.why:
+    if seen.why and (isinstance(outcome, Lost) or (isinstance(outcome, Failed) and ended is None)):
         outcome = structs.replace(outcome, cause=clean(seen.why, CAUSE_CHARACTERS))
     by = known.journal.stopped_by
     rebooted = seen.rebooted and by is None and not asked & ENDING and _went_down(outcome, ended)
@@ -64,7 +64,8 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -
         outcome = structs.replace(outcome, cause=f"{outcome.cause}; even SIGKILL does not end {hanging}")
         flag_unkillable(core, run.id, ended)
     attempt = run.attempt
-    abandon(core, run, outcome, rebooted=rebooted, peak=_peak(core, run, ended))
+    interrupted = "" if by is not None or asked & ENDING else _interrupted(outcome, ended, seen)
+    abandon(core, run, outcome, rebooted=rebooted, peak=_peak(core, run, ended), interrupted=interrupted)
     if ended is None and here and asked & ENDING:
         sweep(core, run, attempt)
 
@@ -82,16 +83,33 @@ def _peak(runs: Runs, run: LiveRun, ended: ExitRecord | None) -> Peak | None:
     return Peak(rss, run.peak_vram_bytes) if rss else None
 
 
+def _interrupted(outcome: Outcome, ended: ExitRecord | None, seen: Sighting) -> str:
+    """Why its engine ended an attempt that would have gone on; empty where it ended by itself."""
+    if isinstance(outcome, Finished) or (isinstance(outcome, Failed) and ended is not None):
+        return ""
+    return "the time limit of its job" if ended is not None and ended.asked == "limit" else seen.interrupted
+
+
 def _went_down(outcome: Outcome, ended: ExitRecord | None) -> bool:
     """Whether the machine's going down ended an attempt of an earlier boot."""
     terminated = ended is not None and (ended.asked == "term" or ended.signal == signal.SIGTERM)
     return ended_by_reboot(outcome, seen=ended is not None, terminated=terminated)
 
 
-def abandon(core: Core, run: LiveRun, outcome: Outcome, *, rebooted: bool = False, peak: Peak | None = None) -> None:
+def abandon(
+    core: Core,
+    run: LiveRun,
+    outcome: Outcome,
+    *,
+    rebooted: bool = False,
+    peak: Peak | None = None,
+    interrupted: str = "",
+) -> None:
     """End the run here with `outcome`: journal it and let everything go that is held for it."""
     log.info("%s: attempt %d ended: %s", run.id, run.attempt, outcome.cause)
-    over = core.record_observed(run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome, rebooted, peak))
+    over = core.record_observed(
+        run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome, rebooted, peak, interrupted)
+    )
     if peak is not None and run.spec is not None:
         core.machine.peaks.add(run.spec, peak, over.t)
     decide_restart(core, run.id)

@@ -129,7 +129,7 @@ def _variables(core: Core, run_id: str) -> str:
 
 def _row(runs: Runs, run_id: str, due: RestartDue) -> Row:
     journal = runs.store.run(run_id).journal
-    return Row(journal.restarts, due.number) if due.after == "reboot" else Row(due.number, journal.reboots)
+    return Row(journal.restarts, due.number) if due.after != "failure" else Row(due.number, journal.reboots)
 
 
 def start_again(

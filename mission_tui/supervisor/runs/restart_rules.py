@@ -11,8 +11,17 @@ from typing import assert_never
 
 from mission_tui.fleet.events.journal import Asked, FleetEvent, RestartDue, RunParked, Verb
 from mission_tui.fleet.events.outcome import After
-from mission_tui.fleet.history.restart_policy import REBOOTS, GiveUp, StartAgain, after_reboot, next_step
+from mission_tui.fleet.history.journal_state import JournalState
+from mission_tui.fleet.history.restart_policy import (
+    REBOOTS,
+    GiveUp,
+    StartAgain,
+    after_interruption,
+    after_reboot,
+    next_step,
+)
 from mission_tui.fleet.history.run import RunHistory
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.procfs import boot_id
 from mission_tui.supervisor.host import clocks
 from mission_tui.supervisor.runs.registry import Runs
@@ -27,10 +36,8 @@ def decide_restart(runs: Runs, run_id: str) -> None:
     journal, spec = run.journal, run.spec
     if spec is None:
         return
-    by_reboot = journal.rebooted and spec.keep.on_reboot == "resume"
-    after: After = "reboot" if by_reboot else "failure"
-    most = REBOOTS if by_reboot else spec.keep.restart.most
-    match step := after_reboot(journal, _lived_s(run)) if by_reboot else next_step(journal, spec.keep.restart):
+    after, most, step = _next(run, journal, spec)
+    match step:
         case StartAgain():
             runs.record_observed_of(run_id, partial(_due, journal.attempt, most, step, after))
         case GiveUp(why):
@@ -39,6 +46,14 @@ def decide_restart(runs: Runs, run_id: str) -> None:
             return
         case _:
             assert_never(step)
+
+
+def _next(run: RunHistory, journal: JournalState, spec: Spec) -> tuple[After, int, StartAgain | GiveUp | None]:
+    if journal.interrupted and spec.slurm.requeue:
+        return "interruption", REBOOTS, after_interruption(journal, advanced=_lived_s(run) > 0.0)
+    if journal.rebooted and spec.keep.on_reboot == "resume":
+        return "reboot", REBOOTS, after_reboot(journal, _lived_s(run))
+    return "failure", spec.keep.restart.most, next_step(journal, spec.keep.restart)
 
 
 def due_restarts(runs: Runs, now: float) -> list[str]:

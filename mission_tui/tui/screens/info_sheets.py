@@ -172,6 +172,7 @@ class AwayScreen(Sheet[None]):
         now = self._away.until_t
         said = [(t, "restarted by itself after a failure") for t in it.restarts]
         said += [(t, "resumed by itself after a reboot") for t in it.reboots]
+        said += [(t, "went on by itself in another job") for t in it.other_jobs]
         for finding in it.findings:
             over = "" if finding.state == "open" else " (over)"
             said.append((finding.first_t, f"{finding.severity}: {finding.sentence}{over}"))

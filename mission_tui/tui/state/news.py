@@ -93,6 +93,7 @@ class Happening(Struct, frozen=True):
     ended_t: float | None
     restarts: tuple[float, ...]
     reboots: tuple[float, ...]
+    other_jobs: tuple[float, ...]
     findings: tuple[Finding, ...]
 
 
@@ -129,6 +130,8 @@ class Away(Struct, frozen=True):
             yield f"{restarts} restart{_s(restarts)}"
         if reboots := sum(len(it.reboots) for it in self.happenings):
             yield f"{reboots} resumed after a reboot"
+        if other_jobs := sum(len(it.other_jobs) for it in self.happenings):
+            yield f"{other_jobs} went on in another job"
         if findings := [finding for it in self.happenings for finding in it.findings]:
             still = sum(finding.state == "open" for finding in findings)
             over_by_now = "" if still == len(findings) else f" ({still} open)" if still else " (over)"
@@ -145,7 +148,9 @@ def while_away(snapshot: FleetSnapshot, since_t: float | None, until_t: float) -
     if since_t is None:
         return None
     found = [_happening(view, snapshot.t, since_t, until_t) for view in snapshot.runs]
-    told = tuple(it for it in found if it.ended_t is not None or it.restarts or it.reboots or it.findings)
+    told = tuple(
+        it for it in found if it.ended_t is not None or it.restarts or it.reboots or it.other_jobs or it.findings
+    )
     over = [it for it in found if it.view.state in OVER]
     unseen = snapshot.ended_total > len(over) and all(it.ended_t is not None for it in over)
     return Away(since_t, until_t, told, more=unseen) if told else None
@@ -163,6 +168,7 @@ def _happening(view: RunView, now: float, since_t: float, until_t: float) -> Hap
         ended_t=view.ended_t if view.state in OVER and within(view.ended_t) else None,
         restarts=began("failure"),
         reboots=began("reboot"),
+        other_jobs=began("interruption"),
         findings=tuple(
             finding
             for finding in stories(view.findings)

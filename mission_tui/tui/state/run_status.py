@@ -162,7 +162,7 @@ def headline(view: RunView, now: float) -> str:
     """How an ended run ended and what can be done; what the run is about while it lives."""
     if view.restart is not None:
         place = f"({view.restart.number} of {view.restart.most})"
-        if view.restart.after == "reboot":
+        if view.restart.after != "failure":
             return f"{view.cause}; resumes by itself {place}: s cancels it"
         if view.restart.due_t <= now:
             return f"{view.cause}; its restart {place} is due: s cancels it"

@@ -13,7 +13,7 @@ from mission_tui.fleet.specs.own_code import OwnCode, own_code, own_code_words
 from mission_tui.fleet.specs.preset import as_tables, from_tables, resolve
 from mission_tui.fleet.specs.preset_file import read_preset
 from mission_tui.fleet.specs.schema import members
-from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, SlurmSpec, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep, RuleLimits
 from mission_tui.paths import shipped_presets
 from mission_tui.records.preset_files import find_presets
@@ -36,6 +36,7 @@ CODE_KEYS: Mapping[str, str] = {
     "run.callbacks": "classes that are imported and made",
     "keep.health.on_event": "a command of the shell",
     "keep.health.apprise": "sends messages through apprise",
+    "slurm.extra": "words for sbatch, some of which name programs and files",
 }
 """Every key of a spec that can have something run, imported, set or sent, and how."""
 
@@ -51,6 +52,9 @@ HARMLESS_KEYS = frozenset(
         *("run.total_timesteps", "run.duration_s", "run.seed", "run.device", "run.threads", "run.auto_scale"),
         *("run.engine", "run.precision", "run.compile", "run.tf32", "run.grace_s", "run.launcher", "run.goal"),
         "run.preload",
+        # One argument of sbatch each, and never a word of their own.
+        *("slurm.partition", "slurm.account", "slurm.qos", "slurm.gres", "slurm.constraint", "slurm.time", "slurm.mem"),
+        *("slurm.cpus", "slurm.warn_s", "slurm.requeue"),
         "run.follow",  # logs that are read as text, numbers and TensorBoard's records
         *("keep.checkpoint.every_s", "keep.checkpoint.every_steps", "keep.checkpoint.last"),
         *("keep.restart.most", "keep.restart.wait_s", "keep.restart.also", "keep.on_reboot", "keep.health.profile"),
@@ -128,6 +132,9 @@ def test_harmless_keys_that_hold_free_words_are_few_and_known() -> None:
     """Numbers, switches and words from a list cannot name anything; what else is harmless is so for a reason."""
     free = {key for key, field in keys(Spec) if any(holds_text(kind) for kind in members(field.type))}
     program_words = {"run.device", "run.follow", "run.launcher", "run.goal"}
+    program_words |= {
+        f"slurm.{name}" for name in SlurmSpec.__struct_fields__ if name not in ("cpus", "warn_s", "requeue", "extra")
+    }
     assert free & HARMLESS_KEYS == {"preset", "description", "profile", "env.config", *program_words}
 
 
@@ -173,6 +180,7 @@ NAMED: dict[str, tuple[dict[str, dict[str, Any]], OwnCode]] = {
         {"keep": {"health": {"apprise": True}}},
         OwnCode("apprise", "keep.health.apprise", "sends to what your apprise configuration names"),
     ),
+    "slurm.extra": ({"slurm": {"extra": ["--prolog=./x"]}}, OwnCode("sbatch", "slurm.extra", "--prolog=./x")),
 }
 
 

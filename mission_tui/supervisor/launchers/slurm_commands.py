@@ -1,0 +1,233 @@
+"""What is said to Slurm, and what its commands answer: words for `sbatch`, jobs out of `squeue --json`.
+
+Every call is bounded in time and its output checked: `squeue` of Slurm 22.05 exits with 0 and an empty list of jobs
+where no controller answers, and only its `errors` say so.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.capacity.machine import busy_cores
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.text import clean
+from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.layout import RunDir
+
+CALL_S = 20.0
+"""How long a command may take; a controller under load takes seconds."""
+
+PASSED = "SLURM_,CUDA_VISIBLE_DEVICES,ROCR_VISIBLE_DEVICES,ZE_AFFINITY_MASK,GPU_DEVICE_ORDINAL"
+"""What Slurm sets for a job and its trainer has to know: beginnings of names."""
+
+SLURM_LOG = "slurm.log"
+SECRETS = "MISSION_TUI_SECRETS"
+MOST_SECRET_BYTES = 100_000
+"""The kernel takes 128 KiB in one variable."""
+
+_KEPT = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+    "XDG_STATE_HOME",
+)
+_WORD_CHARACTERS = 300
+_MANY_CORES = 4096
+_WAITING = frozenset(
+    {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+)
+_RUNNING = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"})
+INTERRUPTED = {
+    "NODE_FAIL": "node {node} was lost",
+    "BOOT_FAIL": "node {node} did not come up",
+    "PREEMPTED": "it made room for another job",
+    "TIMEOUT": "the time limit of its job was reached",
+}
+"""The ends after which a run may go on in another job."""
+
+
+class SlurmError(MissionError):
+    """A command of Slurm failed; `sent` tells whether it may have been carried out all the same."""
+
+    def __init__(self, message: str, *, sent: bool = False) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class SlurmJob(Struct, frozen=True, kw_only=True):
+    """A job as `squeue` has it: `state` decides, `reason` is why it waits, `start_t` when it may begin."""
+
+    number: str
+    name: str
+    folder: str
+    state: str
+    reason: str = ""
+    node: str = ""
+    start_t: float = 0.0
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has not begun."""
+        return self.state in _WAITING
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has begun and is not over; a state that is not known here is taken for that."""
+        return not self.waits and (self.state in _RUNNING or self.state not in _OVER)
+
+    @property
+    def interrupted(self) -> str:
+        """Why Slurm ended it, where it may go on in another job."""
+        said = INTERRUPTED.get(self.state, "")
+        return said.format(node=self.node or "its") if said else ""
+
+
+_OVER = frozenset({"COMPLETED", "FAILED", "CANCELLED", "DEADLINE", "OUT_OF_MEMORY", "REVOKED", *INTERRUPTED})
+
+
+def job_name(run: RunDir, attempt: int) -> str:
+    """What an attempt is called in Slurm; with its folder that is known again without any number."""
+    return f"{run.id}.{attempt}"
+
+
+def why_it_waits(job: SlurmJob) -> str:
+    """As a person reads it: ``waits: Resources, starts about 14:20``."""
+    reason = clean(job.reason, 80)
+    said = "waits for Slurm" if reason in ("", "None") else f"waits: {reason}"
+    # A time that has passed is of a plan that did not come true.
+    if job.start_t <= time.time():
+        return said
+    here, there = time.localtime(), time.localtime(job.start_t)
+    day = "" if here.tm_yday == there.tm_yday else time.strftime("%a ", there)
+    return f"{said}, starts about {day}{time.strftime('%H:%M', there)}"
+
+
+def sbatch_words(run: RunDir, order: LaunchOrder, spec: Spec) -> list[str]:
+    """The words of the submission; the script comes on standard input."""
+    asked = spec.slurm
+    log = str(run.attempt(order.attempt).path / SLURM_LOG).replace("%", "%%")
+    cpus = asked.cpus or busy_cores(spec, _MANY_CORES)
+    words = [
+        *("sbatch", "--parsable", "--no-requeue", f"--job-name={job_name(run, order.attempt)}"),
+        *(f"--chdir={run.path}", f"--output={log}", "--open-mode=append", "--nodes=1", "--ntasks=1"),
+        *(f"--cpus-per-task={cpus}", f"--signal=B:USR1@{asked.warn_s}"),
+    ]
+    given = ("partition", "account", "qos", "gres", "constraint", "time", "mem")
+    words += [f"--{name}={value}" for name in given if (value := getattr(asked, name)) is not None]
+    return [*words, *asked.extra]
+
+
+def script(run: RunDir, order: LaunchOrder) -> str:
+    """What the node does: it becomes the attempt's keeper, which reads what is withheld from its standard input."""
+    keeper = [sys.executable, "-P", "-m", "mission_tui.keeper", str(run.path), str(order.attempt), PASSED]
+    return f'#!/bin/bash\nexec {shlex.join(keeper)} <<<"${SECRETS}"\n'
+
+
+def job_environ(order: LaunchOrder, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the submission: what finds Slurm and Python, and in one variable the values that no file of
+    ours may have. Raises `MissionError` where that is too long.
+    """
+    secrets = msgspec.json.encode({name: order.env[name] for name in order.withheld if name in order.env}).decode()
+    if len(secrets) > MOST_SECRET_BYTES:
+        raise MissionError(
+            f"the variables that are not written down have {len(secrets):,} bytes, and a job takes "
+            f"{MOST_SECRET_BYTES:,}: launch from a shell with fewer variables"
+        )
+    kept = {
+        name: value for name, value in environ.items() if name in _KEPT or name.startswith(("SLURM_CONF", "SBATCH_"))
+    }
+    return {**kept, SECRETS: secrets}
+
+
+def call(words: Sequence[str], said: str = "", environ: Mapping[str, str] | None = None) -> str:
+    """What a command of Slurm answers. Blocks, `CALL_S` at most. Raises `SlurmError` with its own words."""
+    if shutil.which(words[0]) is None:
+        raise SlurmError(f"there is no {words[0]} on the PATH of the supervisor; start it where Slurm is installed")
+    try:
+        done = subprocess.run(
+            list(words),
+            input=said.encode(),
+            capture_output=True,
+            env=dict(os.environ if environ is None else environ),
+            timeout=CALL_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SlurmError(f"{words[0]} did not answer within {CALL_S:g} s", sent=True) from error
+    except OSError as error:
+        raise SlurmError(f"{words[0]} could not be called: {error}") from error
+    if done.returncode != 0:
+        why = _complaint(done.stderr.decode("utf-8", "replace"), words[0])
+        raise SlurmError(why or f"{words[0]} ended with exit code {done.returncode}", sent="timed out" in why.lower())
+    return done.stdout.decode("utf-8", "replace")
+
+
+def submitted_number(answer: str) -> str:
+    """The number of the job in what `sbatch --parsable` answers. Raises `SlurmError` for anything else."""
+    lines = answer.strip().splitlines()
+    number = lines[-1].partition(";")[0].strip() if lines else ""
+    if not number.isascii() or not number.isdigit():
+        raise SlurmError(f"sbatch answered {clean(answer, 80)!r}, where the number of a job belongs", sent=True)
+    return number
+
+
+def read_jobs(answer: str) -> dict[tuple[str, str], SlurmJob]:
+    """The jobs in what `squeue --json` answers, by name and folder, the newest of each. Raises `SlurmError`."""
+    try:
+        document = msgspec.json.decode(answer.encode())
+        errors = document.get("errors") or []
+        jobs = [_job(entry) for entry in document["jobs"]]
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise SlurmError(f"squeue --json answered what is no list of jobs: {clean(str(error), 120)}") from error
+    if errors:
+        said = errors[0].get("description") if isinstance(errors[0], dict) else errors[0]
+        raise SlurmError(f"squeue got no list of jobs: {clean(str(said), _WORD_CHARACTERS)}")
+    found: dict[tuple[str, str], SlurmJob] = {}
+    for job in sorted(jobs, key=lambda job: int(job.number)):
+        found[job.name, job.folder] = job
+    return found
+
+
+def _job(entry: Mapping[str, Any]) -> SlurmJob:
+    """Numbers are plain in old versions, and tables of `set` and `number` since 23.02; states one word, or a list."""
+    states = entry["job_state"]
+    state = states if isinstance(states, str) else next(iter(states), "")
+    return SlurmJob(
+        number=str(int(entry["job_id"])),
+        name=str(entry["name"]),
+        folder=str(entry.get("current_working_directory") or ""),
+        state=str(state),
+        reason=str(entry.get("state_reason") or ""),
+        node=str(entry.get("nodes") or entry.get("batch_host") or ""),
+        start_t=_number(entry.get("start_time")),
+    )
+
+
+def _number(value: object) -> float:
+    if isinstance(value, Mapping):
+        value = value.get("number") if value.get("set", True) else 0
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _complaint(stderr: str, command: str) -> str:
+    """The last thing that went wrong, in one line; the last line of Slurm says what came of it, the one before why."""
+    lines = [line.removeprefix(f"{command}: ").removeprefix("error: ") for line in stderr.splitlines() if line.strip()]
+    return clean("; ".join(lines[-2:]), _WORD_CHARACTERS)

@@ -1,0 +1,175 @@
+"""Runs on a real Slurm of two nodes: launched, reached, ended, adopted, and gone on with elsewhere."""
+
+from __future__ import annotations
+
+import psutil
+import pytest
+from msgspec import structs
+
+from mission_tui.fleet.events.journal import AttemptEnded, FleetEvent
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
+from mission_tui.fleet.specs.spec import CheckpointKeep, SlurmSpec, Spec
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Act, Resume
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.attempt import read_exit, read_handle, read_identity
+from mission_tui.records.runs.checkpoint import list_checkpoints
+from tests.slurm.cluster import Cluster
+from tests.supervisor.conftest import Lab, living, stub_spec
+
+pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(90)]
+
+
+def slurm_spec(**words: object) -> Spec:
+    """The stub's spec, carried out by Slurm."""
+    spec = stub_spec()
+    return structs.replace(
+        spec,
+        run=structs.replace(spec.run, launcher="slurm"),
+        slurm=SlurmSpec(**words),  # type: ignore[arg-type]
+    )
+
+
+def test_a_run_is_reached_on_its_node_and_ends_as_at_home(slurm_lab: Lab) -> None:
+    """Every order by file, the number of its job on record, and a stop that saves."""
+    (run,) = slurm_lab.launch(spec=slurm_spec())
+    slurm_lab.running(run)
+    handle = read_handle(slurm_lab.dir(run).attempt(1).handle)
+    assert handle is not None
+    assert (handle.launcher, handle.id.isdigit()) == ("slurm", True)
+    slurm_lab.act("pause", run)
+    slurm_lab.wait(run, lambda view: view.state == "paused")
+    saved = slurm_lab.ask(lambda id_: Act(id=id_, verb="checkpoint", runs=(run,), wait_s=10.0))
+    assert isinstance(saved, Accepted)
+    slurm_lab.ask(lambda id_: Resume(id=id_, run=run))
+    slurm_lab.wait(run, lambda view: view.state == "running")
+    slurm_lab.act("stop", run)
+    ended = slurm_lab.ended(run)
+    assert (ended.outcome, ended.last_checkpoint is not None) == ("stopped", True)
+
+
+def test_a_bad_partition_is_one_sentence_and_leaves_no_job(slurm_lab: Lab, cluster: Cluster) -> None:
+    """What sbatch says is what the run says."""
+    (run,) = slurm_lab.launch(spec=slurm_spec(partition="nowhere"))
+    ended = slurm_lab.ended(run)
+    assert (ended.outcome, ended.kind) == ("failed", "start")
+    assert "Slurm did not start it: " in (ended.cause or "")
+    assert "nvalid partition" in (ended.cause or "")
+    assert run not in cluster.ask("squeue", "-h", "-o", "%j")
+
+
+def test_who_waits_says_for_what_and_leaves_the_queue_when_asked(slurm_lab: Lab, cluster: Cluster) -> None:
+    """A third job of whole nodes waits for resources; a stop takes it from the queue, and it never began."""
+    first = slurm_lab.launch(2, spec=slurm_spec(cpus=2, time="10"))
+    for run in first:
+        slurm_lab.running(run)
+    (third,) = slurm_lab.launch(spec=slurm_spec(cpus=2))
+    slurm_lab.wait(
+        third, lambda view: (view.cause or "").startswith(("waits: Resources, starts about ", "waits: Priority"))
+    )
+    slurm_lab.act("stop", third)
+    assert "before it had begun" in (slurm_lab.ended(third).cause or "")
+    slurm_lab.act("kill", *first)
+    for run in first:
+        assert slurm_lab.ended(run).outcome == "killed"
+    jobs = [process for process in slurm_lab.processes() if process != slurm_lab.supervisor]
+    assert [process.cmdline() for process in jobs if "keeper" in " ".join(process.cmdline())] == []
+    assert cluster.ask("squeue", "-h", "-t", "R,PD", "-o", "%j") == ""
+
+
+def test_the_next_supervisor_adopts_every_job(slurm_lab: Lab) -> None:
+    """One trains on, one has ended meanwhile; no row is lost and none is doubled."""
+    stays, ends = slurm_lab.launch(spec=slurm_spec()) + slurm_lab.launch(spec=slurm_spec(), STUB_ENDS_AT="150")
+    slurm_lab.running(stays)
+    slurm_lab.running(ends)
+    slurm_lab.kill_supervisor()
+    slurm_lab.until(slurm_lab.dir(ends).attempt(1).exit.exists)
+    slurm_lab.start()
+    slurm_lab.wait(stays, lambda view: view.state == "running" and view.connected)
+    assert slurm_lab.ended(ends).outcome == "finished"
+    slurm_lab.act("stop", stays)
+    assert slurm_lab.ended(stays).outcome == "stopped"
+    rows, damage = read_all(slurm_lab.dir(stays).metrics, MetricRecord)
+    assert damage == []
+    assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
+    assert {row.attempt for row in rows} == {1}
+
+
+@pytest.mark.timeout(150)
+def test_a_run_goes_on_exactly_after_its_time_limit(slurm_lab: Lab) -> None:
+    """Slurm warns ahead of the limit: the run saves, its job ends with 75, and attempt 2 goes on in another job."""
+    slurm_lab.kill_supervisor()
+    slurm_lab.start(MISSION_TUI_TRAINER="mission_tui.trainer")
+    (run,) = slurm_lab.launch(spec=slurm_spec(time="1", warn_s=50))
+    # Slurm may warn up to a minute too early: an attempt that had no time for an update is followed as well.
+    started = slurm_lab.until(lambda: [row for row in starts_of(slurm_lab, run) if row.from_update > 0], 80)
+    assert started[0].attempt > 1
+    assert started[0].exact
+    ended = read_exit(slurm_lab.dir(run).attempt(1).exit)
+    assert ended is not None
+    assert ended.asked == "limit"
+    slurm_lab.act("kill", run)
+    slurm_lab.ended(run)
+
+
+@pytest.mark.timeout(200)
+def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(slurm_lab: Lab, cluster: Cluster) -> None:
+    """Its slurmd and step are killed, its trainer is not: attempt 2 goes on exactly on the other node, and attempt 1
+    ends itself at the fence.
+    """
+    slurm_lab.kill_supervisor()
+    slurm_lab.start(MISSION_TUI_TRAINER="mission_tui.trainer")
+    spec = slurm_spec(cpus=2)
+    keep = structs.replace(spec.keep, checkpoint=CheckpointKeep(every_steps=6400, last=1000))
+    (run,) = slurm_lab.launch(spec=structs.replace(spec, keep=keep))
+    slurm_lab.wait(run, lambda view: view.last_checkpoint is not None, 60)
+    node = cluster.ask("squeue", "-h", "-n", f"{run}.1", "-o", "%N").strip()
+    identity = read_identity(slurm_lab.dir(run).attempt(1).identity)
+    assert identity is not None
+    orphan = psutil.Process(identity.trainer.pid)
+    cluster.stop(node)
+    cluster.kill_steps(f"{run}.1")
+    try:
+        slurm_lab.wait(run, lambda view: view.attempt == 2 and view.state == "running", 60)
+        slurm_lab.until(lambda: [row for row in starts_of(slurm_lab, run) if row.attempt == 2], 30)
+        slurm_lab.until(lambda: not living([orphan]), 30)
+        rows = read_all(slurm_lab.dir(run).metrics, MetricRecord)[0]
+        begun = next(index for index, row in enumerate(rows) if row.attempt == 2)
+        assert started_exactly(rows[begun])
+        later = [manifest for manifest in list_checkpoints(slurm_lab.dir(run).checkpoints) if manifest.attempt == 2]
+        slurm_lab.until(lambda: later or list_checkpoints(slurm_lab.dir(run).checkpoints)[-1].attempt == 2, 30)
+        assert "node" in " ".join(str(event) for event in events_of(slurm_lab, run) if isinstance(event, AttemptEnded))
+        slurm_lab.act("kill", run)
+        slurm_lab.ended(run)
+    finally:
+        cluster.start_node(node)
+        cluster.wait_idle()
+
+
+def test_without_a_controller_a_launch_is_one_sentence(slurm_lab: Lab, cluster: Cluster) -> None:
+    """Nothing is left behind: no job once the controller is back, and the run says why it did not begin."""
+    cluster.stop("slurmctld")
+    try:
+        (run,) = slurm_lab.launch(spec=slurm_spec())
+        ended = slurm_lab.ended(run)
+        assert (ended.outcome, ended.kind) == ("failed", "start")
+        assert "Unable to contact slurm controller" in (ended.cause or "")
+    finally:
+        cluster.start_controller()
+        cluster.wait_idle()
+    assert run not in cluster.ask("squeue", "-h", "-o", "%j")
+
+
+def starts_of(lab: Lab, run: str) -> list[TrainingStarted]:
+    """The start records of the run."""
+    return [row for row in read_all(lab.dir(run).metrics, MetricRecord)[0] if isinstance(row, TrainingStarted)]
+
+
+def started_exactly(row: object) -> bool:
+    """Whether it is a start that goes on exactly."""
+    return isinstance(row, TrainingStarted) and row.exact
+
+
+def events_of(lab: Lab, run: str) -> list[FleetEvent]:
+    """The run's journal."""
+    return read_all(lab.dir(run).events, FleetEvent)[0]

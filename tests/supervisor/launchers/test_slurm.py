@@ -1,0 +1,221 @@
+"""What Slurm is told and what is made of its answers, without any: every version's words, and every failure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.specs.spec import SlurmSpec
+from mission_tui.records.runs.attempt import LaunchOrder, read_exit, read_handle
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.supervisor.launchers import Job, slurm
+from mission_tui.supervisor.launchers.slurm import SlurmLauncher
+from mission_tui.supervisor.launchers.slurm_commands import (
+    SlurmError,
+    SlurmJob,
+    job_environ,
+    read_jobs,
+    sbatch_words,
+    script,
+    submitted_number,
+    why_it_waits,
+)
+from tests.supervisor.conftest import stub_spec
+
+Answer = Callable[[Sequence[str]], str]
+
+
+def entry(number: int = 7, state: object = "PENDING", **more: object) -> dict[str, object]:
+    """A job as Slurm 22.05 has it."""
+    return {"job_id": number, "name": "r.1", "current_working_directory": "/r", "job_state": state} | more
+
+
+def listed(*entries: dict[str, object], errors: Sequence[object] = ()) -> str:
+    """What `squeue --json` prints."""
+    return msgspec.json.encode({"jobs": entries, "errors": errors, "meta": {}}).decode()
+
+
+def test_words_of_old_and_new_versions_are_read_alike() -> None:
+    """States are a word or a list of them, numbers plain or tables; of several jobs of a name the newest counts."""
+    old = entry(7, "PENDING", state_reason="Resources", start_time=100)
+    new = entry(8, ["RUNNING"], nodes="n1", start_time={"set": True, "infinite": False, "number": 200})
+    unset = entry(6, ["COMPLETED"], start_time={"set": False, "number": 0})
+    assert read_jobs(listed(old))["r.1", "/r"] == SlurmJob(
+        number="7", name="r.1", folder="/r", state="PENDING", reason="Resources", start_t=100.0
+    )
+    (job,) = read_jobs(listed(new, unset, old)).values()
+    assert (job.number, job.node, job.start_t, job.runs, job.waits) == ("8", "n1", 200.0, True, False)
+
+
+def test_an_empty_list_with_errors_is_no_list() -> None:
+    """Without a controller squeue ends with 0 and no jobs: nobody's run has ended for that."""
+    with pytest.raises(SlurmError, match="squeue got no list of jobs: Failed while looking for jobs"):
+        read_jobs(listed(errors=[{"description": "Failed while looking for jobs"}]))
+    for odd in ("", "{", "[]", "null", '{"jobs":[1]}', '{"jobs":[{"job_id":"x"}]}', "[" * 100_000):
+        with pytest.raises(SlurmError, match="no list of jobs"):
+            read_jobs(odd)
+
+
+@pytest.mark.parametrize("answer", ["", "\n", "Submitted batch job 7", "7 8", "-1", "٣"])
+def test_only_a_number_is_a_number(answer: str) -> None:
+    """Whatever else sbatch answers may have been a submission: it is looked for."""
+    assert submitted_number("warning from a plugin\n7;cluster\n") == "7"
+    with pytest.raises(SlurmError) as caught:
+        submitted_number(answer)
+    assert caught.value.sent
+
+
+def test_why_it_waits_is_a_sentence_with_a_time_that_is_to_come() -> None:
+    """A plan of Slurm's that has passed is not repeated, and what it prints can move no cursor."""
+    job = SlurmJob(number="7", name="r.1", folder="/r", state="PENDING", reason="Resources")
+    at = time.time() + 60
+    assert why_it_waits(job) == "waits: Resources"
+    when = time.strftime("%H:%M", time.localtime(at))
+    assert why_it_waits(structs.replace(job, start_t=at)).endswith(when)
+    assert why_it_waits(structs.replace(job, start_t=1.0)) == "waits: Resources"
+    assert why_it_waits(structs.replace(job, reason="None")) == "waits for Slurm"
+    assert "\x1b" not in why_it_waits(structs.replace(job, reason="\x1b[2J"))
+
+
+def ordered(tmp_path: Path, **words: object) -> tuple[RunDir, LaunchOrder]:
+    """A run directory with a spec for Slurm, and its order."""
+    run = RunDir(tmp_path / "20261121-000000-a %j-0000")
+    run.attempt(1).path.mkdir(parents=True)
+    spec = stub_spec()
+    write_spec(run.spec, structs.replace(spec, slurm=SlurmSpec(**words)))  # type: ignore[arg-type]
+    env = {"PATH": "/bin", "TOKEN": "very secret"}
+    return run, LaunchOrder(run=run.id, attempt=1, argv=("x",), cwd="/", env=env, nonce="n", withheld=("TOKEN",))
+
+
+def test_what_is_asked_is_said_in_sbatchs_own_options(tmp_path: Path) -> None:
+    """Each key is one word, further ones come last, and a name with a percent sign is no pattern."""
+    run, order = ordered(tmp_path)
+    spec = structs.replace(
+        stub_spec(), slurm=SlurmSpec(partition="gpu", gres="gpu:1", time="4:00:00", cpus=3, extra=("--nice=100",))
+    )
+    words = sbatch_words(run, order, spec)
+    assert {"--partition=gpu", "--gres=gpu:1", "--time=4:00:00", "--cpus-per-task=3", "--no-requeue"} <= set(words)
+    assert words[-1] == "--nice=100"
+    assert "--signal=B:USR1@120" in words
+    assert next(word for word in words if word.startswith("--output=")).count("%%j") == 1
+
+
+def test_a_secret_is_in_the_jobs_environment_and_nowhere_else(tmp_path: Path) -> None:
+    """Neither the script nor the words have it, and nothing else of the supervisor's environment goes along."""
+    run, order = ordered(tmp_path)
+    environ = job_environ(order, {"PATH": "/bin", "AWS_KEY": "mine", "SBATCH_ACCOUNT": "lab"})
+    assert environ == {"PATH": "/bin", "SBATCH_ACCOUNT": "lab", "MISSION_TUI_SECRETS": '{"TOKEN":"very secret"}'}
+    assert "very" not in script(run, order)
+    assert not any("very" in word for word in sbatch_words(run, order, stub_spec()))
+    long = structs.replace(order, env={"TOKEN": "x" * 200_000})
+    with pytest.raises(MissionError, match="launch from a shell with fewer variables"):
+        job_environ(long, {})
+
+
+class Answers:
+    """In the place of the commands: what each one answers, and what was called."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.called: list[str] = []
+        self.sbatch: Answer = lambda _: "7\n"
+        self.squeue: Answer = lambda _: listed()
+        monkeypatch.setattr(slurm, "call", self.call)
+        monkeypatch.setattr(slurm, "SOON_POLL_S", 0.0)
+
+    def call(self, words: Sequence[str], *_: object) -> str:
+        self.called.append(words[0])
+        if words[0] == "sbatch":
+            return self.sbatch(words)
+        return self.squeue(words) if words[0] == "squeue" else ""
+
+
+def lost(_: Sequence[str]) -> str:
+    """The command was carried out, perhaps, and did not say so."""
+    raise SlurmError("sbatch did not answer within 20 s", sent=True)
+
+
+async def test_a_submission_without_an_answer_is_looked_for_before_it_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found in the list it is the run's job, and it is submitted once; where no list has it, the run says why."""
+    answers = Answers(monkeypatch)
+    answers.sbatch = lost
+    for found in (True, False):
+        run, order = ordered(tmp_path / str(found))
+        job = entry(9, "PENDING", name=f"{run.id}.1", current_working_directory=str(run.path))
+        answers.squeue = lambda _, job=job, found=found: listed(job) if found else listed()  # type: ignore[misc]
+        answers.called.clear()
+        launcher = SlurmLauncher()
+        handle = launcher.submit(run, order)
+        for _ in range(3):
+            await launcher.refresh([Job(run, 1, "n", handle)])
+        assert answers.called.count("sbatch") == 1
+        seen, ended = launcher.look(Job(run, 1, "n", handle)), read_exit(run.attempt(1).exit)
+        if found:
+            assert (seen.stage, ended) == ("queued", None)
+            written = read_handle(run.attempt(1).handle)
+            assert written is not None
+            assert written.id == "9"
+        else:
+            assert seen.stage == "gone"
+            assert ended is not None
+            assert "did not answer within 20 s" in (ended.start_error or "")
+
+
+async def test_a_job_without_a_number_on_record_is_found_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The supervisor died between the submission and its record: the next one submits nothing anew, unless no list has
+    it twice.
+    """
+    answers = Answers(monkeypatch)
+    run, _ = ordered(tmp_path)
+    handle = SlurmLauncher().submit(run, ordered(tmp_path / "other")[1])
+    job = Job(run, 1, "n", handle)
+    running = entry(9, "RUNNING", name=f"{run.id}.1", current_working_directory=str(run.path), nodes="n2")
+    answers.squeue = lambda _: listed(running)
+    launcher = SlurmLauncher()
+    assert launcher.look(job).stage == "unseen"
+    assert launcher.is_coming(job)
+    await launcher.refresh([job])
+    assert (launcher.look(job).stage, launcher.look(job).node) == ("starting", "n2")
+    answers.squeue = lambda _: listed()
+    anew = SlurmLauncher()
+    assert anew.look(job).stage == "unseen"
+    for _ in range(2):
+        assert anew.is_coming(job)
+        await anew.refresh([job])
+    assert not anew.is_coming(job)
+    assert "sbatch" not in answers.called
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ("NODE_FAIL", "node n1 was lost"),
+        ("PREEMPTED", "it made room"),
+        ("TIMEOUT", "the time limit"),
+        ("CANCELLED", ""),
+    ],
+)
+async def test_what_slurm_ended_may_go_on_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, why: str
+) -> None:
+    """A lost node, preemption and a time limit do; what somebody cancelled does not."""
+    answers = Answers(monkeypatch)
+    run, order = ordered(tmp_path)
+    launcher = SlurmLauncher()
+    job = Job(run, 1, "n", launcher.submit(run, order))
+    entry_now = entry(7, state, name=f"{run.id}.1", current_working_directory=str(run.path), nodes="n1")
+    answers.squeue = lambda _: listed(entry_now)
+    await launcher.refresh([job])
+    seen = launcher.look(job)
+    assert seen.stage == "gone"
+    assert seen.interrupted.startswith(why) if why else not seen.interrupted
