@@ -28,6 +28,20 @@ def answer(stage: Stage, *sides: Side) -> None:
     stage.client.answers[Compare] = respond
 
 
+async def test_one_run_of_a_sweep_is_compared_with_all_of_it() -> None:
+    """Its settings against their results, best first, without marking each."""
+    swept = [a_run(f"lr-{at}", group="rates", seed=1) for at in range(3)]
+    alone = a_run("alone")
+    async with staged(a_fleet((alone, *swept))) as stage:
+        sides = (a_side(view, 1, 2.0 + at, gamma=0.9 + at / 100) for at, view in enumerate(swept))
+        answer(stage, *sides)
+        await stage.press("end", "c")
+        await stage.until(lambda: isinstance(stage.screen, CompareScreen))
+        (request,) = stage.client.asked_for(Compare)
+        assert sorted(request.runs) == sorted(view.id for view in swept)
+        await stage.shows("best first")
+
+
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 async def test_marked_runs_are_shown_beside_each_other(size: tuple[int, int]) -> None:
     """A curve with a letter each, results, what differs, and what to mind; Escape goes back."""

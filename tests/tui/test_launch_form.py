@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import pytest
 from msgspec import structs
 from textual.events import Key
@@ -439,3 +442,23 @@ async def test_the_list_says_what_enter_starts_and_letters_search() -> None:
         await stage.press("up")
         await stage.shows("Enter starts beast as below  Tab fills in first  letters search")
         assert not stage.client.asked_for(Launch)
+
+
+async def test_before_the_presets_are_read_the_form_says_so() -> None:
+    """And lists them once they are there; that there are none would be wrong."""
+    async with staged() as stage:
+        gate, context = threading.Event(), stage.app.app_context
+        load, context.presets = context.load_presets, ()
+
+        def wait() -> Any:
+            assert gate.wait(20.0)
+            return load()
+
+        context.load_presets = wait
+        try:
+            await stage.press("n")
+            await stage.shows("the presets are not read yet")
+        finally:
+            gate.set()
+        await stage.until(lambda: "not read yet" not in stage.text(), "read")
+        await stage.shows(">demo")

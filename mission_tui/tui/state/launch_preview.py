@@ -43,6 +43,7 @@ class _Plan:
 
 
 UseRuns = Callable[[tuple[LaunchItem, ...]], object]
+_NO_PRESET, _NOT_READ = "there is no preset that can be used", "the presets are not read yet: one moment"
 
 
 class LaunchPreview:
@@ -161,7 +162,7 @@ class LaunchPreview:
         try:
             settings, copies = words(draft), draft.runs_of_each
             if preset is None:
-                return _Plan((), settings, copies, "there is no preset that can be used")
+                return _Plan((), settings, copies, _NO_PRESET if self._app_context.presets else _NOT_READ)
             items = await plan(
                 self._app_context.resolve,
                 preset,

@@ -38,6 +38,8 @@ async def compare(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 
     if len(runs) == 1:
         known = app_context.snapshot.runs if app_context.snapshot else ()
+        runs = _sweep_of(runs[0], known)
+    if len(runs) == 1:
         before = [view for view in known if _age(view) < _age(runs[0])]
         if not before:
             app_context.toast("nothing to compare it with: Space marks runs, c compares the marked ones")
@@ -48,6 +50,12 @@ async def compare(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         return
     # The others are compared with the first, which is the oldest.
     app_context.open(CompareScreen(app_context, tuple(sorted(runs, key=_age))))
+
+
+def _sweep_of(view: RunView, known: tuple[RunView, ...]) -> tuple[RunView, ...]:
+    """All runs of its launch, by seeds or settings; itself if it was launched alone."""
+    together = tuple(other for other in known if view.group and other.group == view.group)
+    return together if len(together) > 1 else (view,)
 
 
 def _age(view: RunView) -> tuple[float, str]:
