@@ -265,7 +265,7 @@ CATALOGUE: tuple[Command, ...] = (
     ),
     Command(
         "compare",
-        "marked runs beside each other; one alone with those of its launch, or with the run before it",
+        "marked runs beside each other; one alone with its launch, or the run before it",
         ("c",),
         "compare",
         needs="marked",
