@@ -22,8 +22,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from mission_tui.errors import MissionError, PresetError, install_words
-from mission_tui.fleet.views import played_frame
 from mission_tui.fleet.views.played_frame import Canvas
+from mission_tui.fleet.views.played_frame import picture as harmless_picture
 
 Pixels = NDArray[np.uint8]
 """(height, width, 3)."""
@@ -96,7 +96,7 @@ class Lettering:
         decoder = AnsiDecoder()
         lines: list[str] = []
         colours: list[list[Pair]] = []
-        for decoded in map(decoder.decode_line, played_frame.picture(text, _COLOURED).split("\n")):
+        for decoded in map(decoder.decode_line, harmless_picture(text, _COLOURED).split("\n")):
             pairs = [(_INK, _PAPER)] * len(decoded.plain)
             for span in decoded.spans:
                 pairs[span.start : span.end] = [_colours(span.style)] * (span.end - span.start)
