@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mission_tui.paths import socket_dir
 from tests.e2e.terminal import Terminal
 from tests.other_user import NOBODY, as_nobody, needs_another_user, shared_folder
 from tests.shell import Shell, opened
@@ -78,7 +79,7 @@ def test_another_user_sees_runs_logs_metrics_and_findings(colleague: Shell) -> N
     assert look(colleague, "wait", closed).returncode == 1
     assert colleague.view(shown)["state"] == "running"
     assert not [path for path in files(colleague.root) if path.lstat().st_uid == NOBODY]
-    assert not Path(f"/tmp/mission-tui-{NOBODY}").exists()
+    assert not (Path(f"/tmp/mission-tui-{NOBODY}") / socket_dir(colleague.root).name).exists()
 
 
 @needs_another_user
