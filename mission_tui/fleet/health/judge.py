@@ -38,7 +38,7 @@ from mission_tui.fleet.health.after_change import AfterChange, changed_by, chang
 from mission_tui.fleet.health.checkpoint_age import CheckpointAge
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.not_finite import NotFinite
-from mission_tui.fleet.health.phrases import for_strangers
+from mission_tui.fleet.health.phrases import for_strangers, without_tables
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext, row_of
 from mission_tui.fleet.health.rules import RULES
@@ -390,7 +390,9 @@ class HealthJudge:
         if severity != "info":
             words = usual_first(rule.id, words, self._settings, self._row)
         if not self._settings.ours:
-            return replace(words, advice=for_strangers(words.advice, words.advice_set, self._settings), advice_set=())
+            advice = for_strangers(without_tables(words.advice), words.advice_set, self._settings)
+            said = {"sentence": without_tables(words.sentence), "cause": without_tables(words.cause)}
+            return replace(words, **said, advice=advice, advice_set=())
         cause = self._incidents.get(part_of)
         if cause is not None and cause.undo:
             return replace(words, advice=cause.advice, advice_set=cause.advice_set, undo=cause.undo)

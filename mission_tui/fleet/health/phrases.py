@@ -6,6 +6,7 @@ settings are not ours to set.
 from __future__ import annotations
 
 import math
+import re
 
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
@@ -96,6 +97,15 @@ OTHER_NAMES = {
     "vf_coef": ("value_coef",),
 }
 """What else scripts call SB3's settings: CleanRL's flags, and the usual short ones."""
+IN_SCRIPTS = {"env.normalize": "VecNormalize(norm_obs=False, norm_reward=True) around the environments"}
+"""Assignments that no script has a setting for, by how they begin."""
+_TABLE = re.compile(r"\b(?:ppo|env)\.(?=[a-z])")
+_SCHEDULE = re.compile(r"start = ([^,]+), end = ([^,]+)")
+
+
+def without_tables(text: str) -> str:
+    """`text` with settings called as scripts call them: `gamma` and not ``ppo.gamma``."""
+    return _TABLE.sub("", text)
 
 
 def for_strangers(advice: str, assignments: tuple[str, ...], settings: Settings) -> str:
@@ -109,10 +119,13 @@ def for_strangers(advice: str, assignments: tuple[str, ...], settings: Settings)
         name = key.rpartition(".")[2]
         flag = _flag_of(settings.command, (name, *OTHER_NAMES.get(name, ())))
         plain = value.lstrip("-").replace(".", "", 1).replace("e-", "", 1).isdigit()
+        known = next((words for start, words in IN_SCRIPTS.items() if assignment.startswith(start)), "")
         if flag and plain:
             flags.append(f"{flag} {value}")
+        elif schedule := _SCHEDULE.search(value):
+            rest.append(f"{name} from {schedule[1]} to {schedule[2]}")
         else:
-            rest.append(f"{name} {value}" if plain else name)
+            rest.append(known or (f"{name} {value}" if plain else name))
     said = [f"run it with {' '.join(flags)}"] if flags else []
     said += [f"in your script: {', '.join(rest)}"] if rest else []
     return f"{advice} ({'; '.join(said)})"
