@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mission_tui.errors import EX_CONFIG, EX_FAILED, MissionError, PresetError, raised_by
+from mission_tui.fleet.events.outcome import NO_GPU_MEMORY, NO_MEMORY
 
 FailureKind = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "unknown"]
 
-_OOM_SIGNS = ("CUDA out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+_OOM_SIGNS = (*NO_GPU_MEMORY, *NO_MEMORY)
 _LOST_SIGNS = ("GPU is lost", "fallen off the bus", "device unavailable", "no CUDA-capable device")
 _CAUSE_LIMIT = 400
 

@@ -40,6 +40,10 @@ RETENTION = "retention"
 WHY_CHARACTERS = 300
 
 
+OUT_OF_MEMORY = "out-of-memory"
+"""The rule that says how an attempt ended: its finding is over with the next attempt."""
+
+
 class Finding(Struct, frozen=True, omit_defaults=True):
     """One incident of one rule. `advice` is a sentence; `advice_set` the exact `--set` assignments it proposes.
 

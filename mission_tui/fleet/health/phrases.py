@@ -131,6 +131,15 @@ def for_strangers(advice: str, assignments: tuple[str, ...], settings: Settings)
     return f"{advice} ({'; '.join(said)})"
 
 
+def flag_value(command: tuple[str, ...], names: tuple[str, ...]) -> str:
+    """What follows the flag of `command` that sets one of `names`; "" where it has none."""
+    flag = _flag_of(command, names)
+    for word, after in zip(command, (*command[1:], ""), strict=True):
+        if flag and word.partition("=")[0] == flag:
+            return word.partition("=")[2] if "=" in word else after
+    return ""
+
+
 def _flag_of(command: tuple[str, ...], names: tuple[str, ...]) -> str:
     """The flag of `command` that sets one of `names`; "" where it has none."""
     for word in command:

@@ -23,12 +23,14 @@ from mission_tui.fleet.events.journal import (
     RunThawed,
 )
 from mission_tui.fleet.events.metrics import MetricRecord
-from mission_tui.fleet.health import thread_contention
+from mission_tui.fleet.health import out_of_memory, thread_contention
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.judge import HealthJudge, judge_of
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
 
+IN_THE_JOURNAL_ALONE = (thread_contention.ID, out_of_memory.ID)
+"""Rules that no row shows."""
 _OF_AN_ATTEMPT = RunPaused | RunResumed | RunFrozen | RunThawed | ClockStepped
 
 
@@ -100,7 +102,7 @@ def _sorted(records: Iterable[MetricRecord], events: Iterable[FleetEvent]) -> di
             if event.finding.rule == Hang.id and event.finding.state != "cleared":
                 # Until then and not until it was journaled: who caught up on a silence says so long after it.
                 now.lived_t = max(now.lived_t, math.nextafter(event.finding.first_t or event.t, math.inf))
-            elif event.finding.rule == thread_contention.ID:
+            elif event.finding.rule in IN_THE_JOURNAL_ALONE:
                 # Another attempt closes those of the one before it.
                 attempts.get(event.finding.attempt, now).seen[event.finding.id] = event.finding
         elif not isinstance(event, _OF_AN_ATTEMPT) or event.attempt == number:

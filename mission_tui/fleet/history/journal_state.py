@@ -13,7 +13,15 @@ from msgspec import structs
 
 from mission_tui.fleet.events import journal
 from mission_tui.fleet.events.breaks import Break, declared_breaks
-from mission_tui.fleet.events.findings import GRAVITY, FailedDuty, Finding, FindingState, Severity, failed_again
+from mission_tui.fleet.events.findings import (
+    GRAVITY,
+    OUT_OF_MEMORY,
+    FailedDuty,
+    Finding,
+    FindingState,
+    Severity,
+    failed_again,
+)
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.outcome import After, Failed, Outcome, RunState, Stopped
 from mission_tui.fleet.events.processes import Peak, Placement, RunFlag
@@ -229,6 +237,9 @@ class JournalState:
             said.clear()
         self.others, self.breaks, self.sets, self.changes = 0, [], [], event.changes
         self.flags.discard("keeperless")
+        for found in self.findings.values():
+            if found.rule == OUT_OF_MEMORY and found.state == "open":
+                self.findings[found.id] = structs.replace(found, state="cleared")
         self.total_timesteps = event.total_timesteps or self.total_timesteps
 
     def follows(self, event: journal.AttemptStarting) -> After | None:

@@ -294,6 +294,10 @@ class ThreadContentionLimits(RuleLimits, frozen=True, kw_only=True):
     window: Count = 8
 
 
+class OutOfMemoryLimits(RuleLimits, frozen=True, kw_only=True):
+    """It is told when an attempt has ended, and nothing can be done to it any more: `off` alone changes anything."""
+
+
 class PlateauLimits(RuleLimits, frozen=True, kw_only=True):
     """No better return within `updates` updates; information only."""
 
@@ -364,6 +368,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     plateau: PlateauLimits = PlateauLimits()
     resume_probe: ResumeProbeLimits = ResumeProbeLimits()
     thread_contention: ThreadContentionLimits = ThreadContentionLimits()
+    out_of_memory: OutOfMemoryLimits = OutOfMemoryLimits()
 
 
 class HealthKeep(Limits, frozen=True, kw_only=True, rename=_written):

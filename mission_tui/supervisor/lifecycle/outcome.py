@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import signal
+import time
 
 from msgspec import structs
 
 from mission_tui.fleet.capacity.machine import KEEPER_BYTES
-from mission_tui.fleet.events.journal import ENDING, AttemptEnded
+from mission_tui.fleet.events.journal import ENDING, AttemptEnded, FindingChanged
 from mission_tui.fleet.events.outcome import Failed, Finished, Lost, Outcome, Stopped
 from mission_tui.fleet.events.processes import Peak
+from mission_tui.fleet.health import acts, out_of_memory
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS, classify, never_begun
 from mission_tui.fleet.history.restart_policy import ended_by_reboot
 from mission_tui.fleet.text import clean
@@ -63,11 +65,30 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -
     if ended is not None and here and (hanging := who_hangs(ended)):
         outcome = structs.replace(outcome, cause=f"{outcome.cause}; even SIGKILL does not end {hanging}")
         flag_unkillable(core, run.id, ended)
-    attempt = run.attempt
+    attempt, peak = run.attempt, _peak(core, run, ended)
     interrupted = "" if by is not None or asked & ENDING else _interrupted(outcome, ended, seen)
-    abandon(core, run, outcome, rebooted=rebooted, peak=_peak(core, run, ended), interrupted=interrupted)
+    _find_out_of_memory(core, run, outcome, ended)
+    abandon(core, run, outcome, rebooted=rebooted, peak=peak, interrupted=interrupted)
     if ended is None and here and asked & ENDING:
         sweep(core, run, attempt)
+
+
+def _find_out_of_memory(core: Core, run: LiveRun, outcome: Outcome, ended: ExitRecord | None) -> None:
+    """Journal what would need less memory, where the want of it ended the attempt. That it ended is told by itself."""
+    if run.spec is None or acts(run.spec.keep.health, out_of_memory.ID) == "off":
+        return
+    row, t = core.store.run(run.id).metrics.row, time.time() if ended is None else ended.ended_t
+    found = out_of_memory.out_of_memory(
+        run.spec,
+        outcome,
+        exit_facts(ended),
+        attempt=run.attempt,
+        update=0 if row is None else row.update,
+        t=t,
+        held_bytes=run.peak_rss_bytes,
+    )
+    if found is not None:
+        core.record_observed(run, lambda seq, at: FindingChanged(seq, at, found))
 
 
 def _peak(runs: Runs, run: LiveRun, ended: ExitRecord | None) -> Peak | None:

@@ -30,6 +30,7 @@ _SHORT_RULES: Mapping[str, str] = {
     "reward-oscillation": "swings",
     "throughput": "slow",
     "thread-contention": "threads",
+    "out-of-memory": "memory",
     "nan": "NaN",
 }
 _RANK = {"critical": 0, "warning": 1, "info": 2}

@@ -1,4 +1,4 @@
-"""What every rule says of a command, whose settings `--set` does not reach: its own flags, or what to do in its script."""
+"""What every rule says of a command, whose settings `--set` does not reach: its own flags, or words for its script."""
 
 from __future__ import annotations
 

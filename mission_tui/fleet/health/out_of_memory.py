@@ -1,0 +1,121 @@
+"""`out-of-memory`: an attempt that ended for lack of memory, and the settings that need less of it.
+
+No row shows it. The trainer says so itself where torch or Python raised; of one that the kernel ended its keeper knows,
+and of a command the last lines that it wrote. What is advised keeps what an update learns from as it is: as many
+transitions and as many gradient steps.
+"""
+
+from __future__ import annotations
+
+from mission_tui.fleet.events.findings import OUT_OF_MEMORY as ID
+from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.outcome import NO_GPU_MEMORY, NO_MEMORY, Failed, Outcome
+from mission_tui.fleet.health.phrases import flag_value, for_strangers, rounded
+from mission_tui.fleet.health.settings import settings_of
+from mission_tui.fleet.history.classify import ExitFacts
+from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.text import clean
+
+__all__ = ["ID", "out_of_memory"]
+
+SMALL_BATCH = 64
+"""A minibatch that is smaller still saves next to nothing beside the network itself."""
+GIB = 2.0**30
+SENTENCE_CHARACTERS = 300
+
+Advice = tuple[str, tuple[str, ...]]
+
+
+def out_of_memory(
+    spec: Spec, outcome: Outcome, facts: ExitFacts | None, *, attempt: int, update: int, t: float, held_bytes: int = 0
+) -> Finding | None:
+    """The finding about an attempt that ended so at unix time `t` after `update` updates; None of any other end.
+
+    `held_bytes` is the most memory that it was seen to hold, 0 where nobody looked.
+    """
+    if not isinstance(outcome, Failed):
+        return None
+    said = _said(outcome, facts)
+    if said is None:
+        return None
+    on_gpu = any(sign in said for sign in NO_GPU_MEMORY)
+    command = spec.run.command is not None
+    if command:
+        advice, assignments = for_strangers(*_of_command(spec, on_gpu=on_gpu), settings_of(spec)), ()
+    else:
+        advice, assignments = _on_gpu(spec) if on_gpu else _on_machine(spec)
+    held = (
+        f"; it held {rounded(held_bytes / GIB)} GiB at most when it was looked at" if held_bytes and not on_gpu else ""
+    )
+    return Finding(
+        id=f"{ID}-{attempt}-{update}",
+        rule=ID,
+        severity="critical",
+        first_update=update,
+        last_update=update,
+        sentence=f"it ran out of memory on the {'GPU' if on_gpu else 'machine'}: {said}{held}",
+        cause=_needs(spec, on_gpu=on_gpu),
+        advice=advice,
+        advice_set=assignments,
+        first_t=t,
+        last_t=t,
+    )
+
+
+def _said(outcome: Failed, facts: ExitFacts | None) -> str | None:
+    """The words about the lack of memory; None where there are none."""
+    if outcome.kind == "oom":
+        return clean(outcome.cause, SENTENCE_CHARACTERS)
+    if facts is None:
+        return None
+    if facts.oom_killed:
+        return "the kernel ended it"
+    if not facts.code:
+        return None
+    signs = (*NO_GPU_MEMORY, *NO_MEMORY)
+    lines = reversed(facts.last_output.splitlines())
+    return next((clean(line, SENTENCE_CHARACTERS) for line in lines if any(sign in line for sign in signs)), None)
+
+
+def _needs(spec: Spec, *, on_gpu: bool) -> str:
+    if spec.run.command is not None:
+        return "what it needs is decided in its script, and other programs may have held the rest"
+    if on_gpu:
+        return f"an update works on minibatches of {plan_batch(spec).batch_size:,} transitions at a time"
+    return f"{spec.env.n_envs:,} environments and {spec.env.n_envs * spec.ppo.n_steps:,} transitions a rollout are held"
+
+
+def _on_gpu(spec: Spec) -> Advice:
+    plan = plan_batch(spec)
+    half = plan.batch_size // 2
+    if half < SMALL_BATCH or plan.batch_size % 2:
+        return "train it on the CPU, or when nothing else is on this GPU", ("run.device=cpu",)
+    epochs = max(1, plan.n_epochs // 2)
+    return (
+        "resume it with minibatches half as large, gone through half as often",
+        (f"ppo.batch_size={half}", f"ppo.n_epochs={epochs}"),
+    )
+
+
+def _on_machine(spec: Spec) -> Advice:
+    n_envs, n_steps = spec.env.n_envs, spec.ppo.n_steps
+    fewer = n_envs // 2
+    if fewer == 0:
+        return "run it when less else runs here; it has one environment, which is all that it holds", ()
+    assignments = (f"env.n_envs={fewer}", f"ppo.n_steps={n_envs * n_steps // fewer}")
+    if spec.env.n_workers is not None and fewer % spec.env.n_workers:
+        workers = next(it for it in range(min(fewer, spec.env.n_workers), 0, -1) if fewer % it == 0)
+        assignments = (*assignments, f"env.n_workers={workers}")
+    return "resume it with half the environments, each stepped twice as long", assignments
+
+
+def _of_command(spec: Spec, *, on_gpu: bool) -> Advice:
+    """By its own flag, halved, where it was started with one; else in words."""
+    names = ("batch_size", "minibatch_size") if on_gpu else ("num_envs", "n_envs", "buffer_size")
+    for name in names:
+        value = flag_value(spec.run.command or (), (name,))
+        if value.isdigit() and int(value) > 1:
+            return f"halve what it holds at a time, which was {value}", (f"{name}={int(value) // 2}",)
+    what = "use half the minibatch, or the CPU" if on_gpu else "use half the environments, or a smaller buffer"
+    return f"in your script: {what}", ()
