@@ -48,7 +48,8 @@ class Event:
 class Case:
     """One run. `sick_from` is None where the whole run is healthy; `rules` are the right answers for a sick one.
 
-    `sick_from` is when something was done to the run, `harm_from` when its harm was there to be seen.
+    `sick_from` is when something was done to the run, `harm_from` when its harm was there to be seen. `onset` is when
+    something was done, harmful or not.
     """
 
     name: str
@@ -59,6 +60,8 @@ class Case:
     records: tuple[MetricRecord, ...]
     settings: Settings
     half: Half = "tuning"
+    task: str = ""
+    onset: int | None = None
     resumed: Mapping[int, Settings] = field(default_factory=dict)
     sick_from: int | None = None
     harm_from: int | None = None
@@ -182,6 +185,8 @@ def _constructed_case(label: TraceLabel) -> Case:
         records=trace.records,
         settings=settings_of(trace.spec),
         half=label.half,
+        task=label.name.removeprefix(f"{label.construction}-").rpartition("-s")[0],
+        onset=label.onset_update,
         resumed={attempt: settings_of(spec) for attempt, spec in trace.resumed.items()},
         sick_from=label.onset_update or 0 if sick else None,
         harm_from=label.harm_update if sick else None,

@@ -6,7 +6,7 @@ come in two halves that never meet: one for tuning rules, one for scoring them (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,14 +33,21 @@ from benchmarks.health.tasks import (
     CORRIDOR,
     DOCKING,
     FROZEN_LAKE,
+    HARBOUR_MISSION,
+    HEATING,
     INVENTORY,
     LOCKS,
     MISSION,
     MOUNTAIN_CAR,
+    NOISY_ACROBOT,
     NOISY_CARTPOLE,
+    NOISY_POINTING,
     PENDULUM,
     PENDULUM_SDE,
     POINTING,
+    PRICING,
+    QUEUE,
+    REACHING,
     SEALED_MISSION,
     SLIPPERY,
     TAXI,
@@ -119,8 +126,13 @@ TWINS = (
             CATCH,
             DOCKING,
             INVENTORY,
+            QUEUE,
+            REACHING,
+            NOISY_ACROBOT,
         )
     ),
+    *(Construction("healthy", task, few=3) for task in (PRICING, HEATING, NOISY_POINTING)),
+    Construction("healthy", HARBOUR_MISSION, few=2),
 )
 
 _VARIANTS = (
@@ -305,14 +317,16 @@ SOON = 20
 
 
 def _worlds_turn(
-    name: str, tasks: tuple[Task, ...], act: Callable[[Any], None], **rest: Any
+    name: str, tasks: tuple[Task, ...], act: Callable[[Any], None], few: int = 2, **rest: Any
 ) -> tuple[Construction, ...]:
-    return tuple(_once(name, task, act, harm=(fell_behind,), few=2, **rest) for task in tasks)
+    return tuple(_once(name, task, act, harm=(fell_behind,), few=few, **rest) for task in tasks)
 
 
-def _settings(name: str, tasks: tuple[Task, ...], rules: tuple[str, ...], **ppo: Any) -> tuple[Construction, ...]:
+def _settings(
+    name: str, tasks: tuple[Task, ...], rules: tuple[str, ...], few: int = 2, **ppo: Any
+) -> tuple[Construction, ...]:
     harm = (never_learned, fell_behind)
-    return tuple(Construction(name, task, onset=1, harm=harm, rules=rules, ppo=ppo, few=2) for task in tasks)
+    return tuple(Construction(name, task, onset=1, harm=harm, rules=rules, ppo=ppo, few=few) for task in tasks)
 
 
 _SCORING = (
@@ -444,6 +458,43 @@ _MOVED = (
     *_settings("vf-0", (FROZEN_LAKE,), VALUES, vf_coef=0.0),
 )
 
+_WIDE_ACTIONS = ("drawdown", "policy-std", "actions-at-bound")
+
+
+def _noisy(
+    discrete: tuple[Task, ...], continuous: tuple[Task, ...], signed: tuple[Task, ...]
+) -> Iterator[Construction]:
+    """The same for both halves; rewards change their sign only where something else says how an episode went."""
+    tasks = (*discrete, *continuous)
+    yield from (Construction("annealed", task, ppo=_DECAY, few=2) for task in tasks)
+    yield from (Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=2) for task in discrete)
+    yield from (Construction("sde", task, ppo=_GSDE, few=2) for task in continuous)
+    yield from _settings("gamma-0", tasks, MYOPIC, few=1, gamma=0.0)
+    yield from _settings("vf-0", tasks, VALUES, few=1, vf_coef=0.0)
+    yield from _worlds_turn("lr-0", tasks, tamper.set_ppo(0.0), few=1, onset=10, rules=("policy-frozen",))
+    yield from _worlds_turn("lr-300", tasks, tamper.set_ppo(300.0), few=1, rules=_TOO_LARGE)
+    yield from _worlds_turn("ent-1", continuous, tamper.set_ppo(ent_coef=1.0), rules=_WIDE_ACTIONS)
+    yield from _worlds_turn("reward-sign", signed, tamper.rewards_times(-1.0), few=1, rules=LOST)
+
+
+_LATE = (
+    *_noisy((PRICING, NOISY_POINTING), (HEATING,), (NOISY_POINTING,)),
+    *_noisy((QUEUE, NOISY_ACROBOT), (REACHING,), (NOISY_ACROBOT,)),
+    *_worlds_turn("swapped", (QUEUE, NOISY_ACROBOT), tamper.swaps_actions, few=1, rules=WORLD),
+    *_worlds_turn("half-blind", (QUEUE, REACHING), tamper.hides_observations, few=1, rules=WORLD),
+    *_worlds_turn("liars", (NOISY_ACROBOT,), tamper.liars, few=1, rules=LOST),
+    _once("nan-reward", QUEUE, tamper.nan_rewards, 60, harm=(turned_nan,), rules=("nan",), few=2),
+    _once("worker-hang", QUEUE, tamper.hangs(150.0), 80, harm=(hung,), rules=("hang",), updates=95, few=2),
+    _once(
+        "hacked",
+        HARBOUR_MISSION,
+        tamper.survival_bonus(0.2),
+        harm=(lived_at_the_cap,),
+        rules=("outcomes", "stall"),
+        few=2,
+    ),
+)
+
 CONSTRUCTIONS: tuple[Construction, ...] = (
     *TWINS,
     *_UPDATE_TOO_LARGE,
@@ -459,4 +510,5 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_KNOWN_TROUBLES,
     *_NEW_TASKS,
     *_MOVED,
+    *_LATE,
 )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.health.cases import Case, Incident
+from benchmarks.health.halves import STATED
 
 __all__ = [
     "TOLD",
@@ -23,6 +24,7 @@ __all__ = [
     "found",
     "healthy_updates",
     "is_true",
+    "only_states",
     "precision",
     "score",
     "sought",
@@ -106,6 +108,11 @@ def is_true(case: Case, incident: Incident) -> bool:
     return any(_meets(incident, event.onset, event.end, slack) for event in case.events)
 
 
+def only_states(case: Case, incident: Incident) -> bool:
+    """Whether a false incident is no error: it says of a harmless change nothing but what was done (`STATED`)."""
+    return case.onset is not None and incident.rule in STATED.get(case.kind, ()) and incident.first >= case.onset
+
+
 def healthy_updates(case: Case) -> int:
     """Updates in which nothing was wrong: all of a healthy run, a sick one's part before the onset."""
     if case.sick_from is None:
@@ -113,18 +120,19 @@ def healthy_updates(case: Case) -> int:
     return sum(1 for row in case.rows if row.update < case.sick_from)
 
 
-def false_rate(scored: Sequence[Scored], levels: Sequence[str], rules: Sequence[str] = ()) -> Rate:
-    """The rate of false incidents of `levels` (and of `rules` only, if any are named)."""
-    runs = [
-        (
-            sum(
-                incident.level in levels and (not rules or incident.rule in rules) and not is_true(one.case, incident)
-                for incident in one.alarms
-            ),
-            healthy_updates(one.case),
-        )
-        for one in scored
-    ]
+def false_rate(
+    scored: Sequence[Scored], levels: Sequence[str], rules: Sequence[str] = (), *, stated_too: bool = True
+) -> Rate:
+    """The rate of false incidents of `levels` (and of `rules` only, if any are named).
+
+    Without `stated_too`, those are left out that only state what was done.
+    """
+
+    def counts(case: Case, incident: Incident) -> bool:
+        wanted = incident.level in levels and (not rules or incident.rule in rules)
+        return wanted and not is_true(case, incident) and (stated_too or not only_states(case, incident))
+
+    runs = [(sum(counts(one.case, it) for it in one.alarms), healthy_updates(one.case)) for one in scored]
     runs = [(count, updates) for count, updates in runs if updates or count]
     dice = random.Random(0)
     resampled = sorted(_per_1000(dice.choices(runs, k=len(runs))) for _ in range(RESAMPLES)) if runs else [0.0]

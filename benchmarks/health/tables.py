@@ -17,6 +17,7 @@ from benchmarks.health.scoring import (
     found,
     healthy_updates,
     is_true,
+    only_states,
     precision,
     score,
     sought,
@@ -61,15 +62,16 @@ def goals(sources: dict[str, Sequence[Scored]]) -> str:
     for name, scored in sources.items():
         for level, most in MOST_FALSE.items():
             rate = false_rate(scored, (level,)).per_1000
+            lenient = false_rate(scored, (level,), stated_too=False).per_1000
             what = f"false {level}s per 1,000 healthy updates"
-            rows.append([name, what, f"at most {most:g}", f"{rate:.3f}", _met(rate <= most)])
+            rows.append([name, what, f"at most {most:g}", f"{rate:.3f}", f"{lenient:.3f}", _met(rate <= most)])
         every = total(scored)
         recall, delay = every.recall or 0.0, every.delay
         out = f"{recall:.2f} ({every.hits} of {every.positives})"
-        rows.append([name, "sick runs found", f"at least {LEAST_FOUND:g}", out, _met(recall >= LEAST_FOUND)])
+        rows.append([name, "sick runs found", f"at least {LEAST_FOUND:g}", out, "", _met(recall >= LEAST_FOUND)])
         soon = delay is not None and delay <= MOST_LATE
-        rows.append([name, "median delay in updates", f"at most {MOST_LATE}", _number(delay), _met(soon)])
-    return table(("judged", "what", "goal", "came out", ""), rows)
+        rows.append([name, "median delay in updates", f"at most {MOST_LATE}", _number(delay), "", _met(soon)])
+    return table(("judged", "what", "goal", "came out", "facts left out", ""), rows)
 
 
 def _met(met: bool) -> str:
@@ -124,12 +126,16 @@ def false_ones(scored: Sequence[Scored]) -> str:
     return table(
         ("run", "false incident", "updates"),
         [
-            [one.case.name, f"{it.rule} {it.level}", f"{it.first}-{it.last}"]
+            [one.case.name, f"{it.rule} {it.level}" + _stated(one.case, it), f"{it.first}-{it.last}"]
             for one in scored
             for it in one.alarms
             if not is_true(one.case, it)
         ],
     )
+
+
+def _stated(case: Case, incident: Incident) -> str:
+    return " (states what was done)" if only_states(case, incident) else ""
 
 
 def recalls(scored: Sequence[Scored]) -> str:

@@ -23,14 +23,21 @@ __all__ = [
     "CORRIDOR",
     "DOCKING",
     "FROZEN_LAKE",
+    "HARBOUR_MISSION",
+    "HEATING",
     "INVENTORY",
     "LOCKS",
     "MISSION",
     "MOUNTAIN_CAR",
+    "NOISY_ACROBOT",
     "NOISY_CARTPOLE",
+    "NOISY_POINTING",
     "PENDULUM",
     "PENDULUM_SDE",
     "POINTING",
+    "PRICING",
+    "QUEUE",
+    "REACHING",
     "SEALED_MISSION",
     "SLIPPERY",
     "TAXI",
@@ -38,7 +45,7 @@ __all__ = [
     "Task",
 ]
 
-WORLDS = "benchmarks.health.worlds"
+WORLDS, NOISY = "benchmarks.health.worlds", "benchmarks.health.noisy_worlds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +143,15 @@ SEALED_MISSION = _mission(
     rewards={"shaping": "one_way", "step_cost": 0.0},
 )
 
+HARBOUR_MISSION = _mission(
+    "harbour-mission",
+    world=_WORLD
+    | {
+        "zone": {"centre_m": [70, 45], "radius_m": 12, "jitter_m": 3},
+        "obstacles": [{"low_m": [45, 70], "high_m": [50, 110]}],
+    },
+)
+
 POINTING = Task(
     "pointing",
     EnvSpec(id=f"{WORLDS}:Pointing-v0", n_envs=16, vec="inline"),
@@ -229,4 +245,40 @@ INVENTORY = Task(
     EnvSpec(id=f"{WORLDS}:Inventory-v0", n_envs=16, vec="inline"),
     PpoSpec(n_steps=50, batch_size=200, n_epochs=4, learning_rate=1e-3, gamma=0.97),
     _returns,
+)
+PRICING = Task(
+    "pricing",
+    EnvSpec(id=f"{NOISY}:Pricing-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=40, batch_size=160, n_epochs=4, learning_rate=1e-3),
+    _returns,
+)
+HEATING = Task(
+    "heating",
+    EnvSpec(id=f"{NOISY}:Heating-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=30, batch_size=120, n_epochs=6, learning_rate=1e-3, gamma=0.95),
+    _returns,
+)
+NOISY_POINTING = Task(
+    "noisy-pointing",
+    EnvSpec(id=f"{NOISY}:NoisyPointing-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=1e-3),
+    _hits,
+)
+QUEUE = Task(
+    "queue",
+    EnvSpec(id=f"{NOISY}:Queue-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=50, batch_size=200, n_epochs=5, learning_rate=1e-3, gamma=0.97),
+    _returns,
+)
+REACHING = Task(
+    "reaching",
+    EnvSpec(id=f"{NOISY}:Reaching-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=40, batch_size=160, n_epochs=6, learning_rate=8e-4, gamma=0.95),
+    _returns,
+)
+NOISY_ACROBOT = Task(
+    "noisy-acrobot",
+    EnvSpec(id=f"{NOISY}:NoisyAcrobot-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=1e-3, gae_lambda=0.94),
+    _quickness,
 )

@@ -74,8 +74,9 @@ class ValueHorizon:
         self._largest_loss, self._most = max(self._largest_loss, loss), max(self._most, mean / self.length)
         if not math.isnan(explained):
             self._looks.append((loss, mean / self.length, explained))
-        # SB3 says nan where all returns are the same, and some huge negative number where they are but for rounding.
-        same = (math.isnan(explained) or explained < ABSURD) and mean != self._return
+        # SB3 says nan where all targets are the same, and some huge negative number where they are but for rounding. Of
+        # targets that hold the value of a next state no two are alike, whatever the return does; rounding needs more.
+        same = math.isnan(explained) or (explained < ABSURD and mean != self._return)
         self._same.update(over=same, calm=not same)
         self._return = mean
 

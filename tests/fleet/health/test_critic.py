@@ -94,3 +94,11 @@ def test_values_that_miss_by_one_reward_only_look_no_step_ahead() -> None:
     lines = flat(length=20.0, level=0.03, loss=0.0016, ev=0.3)
     assert [severity for _, severity in said(lines).changes] == ["warning"]
     assert said(flat(length=20.0, level=0.03, loss=0.02, ev=0.0)).changes == []
+
+
+def test_targets_that_are_all_alike_hold_no_next_value() -> None:
+    """SB3's nan, also while the mean return stays where it is: with any horizon no two targets are the same."""
+    still = flat(level=0.0, ev=math.nan)
+    assert [severity for _, severity in said(still).changes][:1] == ["warning"]
+    assert "seem to look no step ahead" in said(still).words[0].sentence
+    assert said(flat(level=0.0, length=2.0, ev=math.nan)).changes == []

@@ -67,6 +67,13 @@ def test_an_explosion_is_a_warning_even_while_the_return_rises() -> None:
     assert seen.words[0].sentence.endswith("and they were much smaller before")
 
 
+def test_large_raw_rewards_are_no_trouble_while_the_policy_moves() -> None:
+    """1,000 caps from the start on are what such rewards make; what they may cost is seen in the steps."""
+    assert [severity for _, severity in norms([500.0] * 100, approx_kl=0.001).changes] == ["info"]
+    assert [severity for _, severity in norms([500.0] * 100, approx_kl=1e-5).changes] == ["warning"]
+    assert [severity for _, severity in norms([1.0] * 60 + [500.0] * 40, approx_kl=0.01).changes] == ["critical"]
+
+
 def test_it_is_over_below_half_the_level() -> None:
     """Twenty calm medians, or a return that does well again."""
     risen = [1.0] * 60 + [6.0] * 30

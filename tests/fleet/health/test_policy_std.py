@@ -60,14 +60,39 @@ def test_a_level_is_left_a_quarter_beyond_it() -> None:
 
 
 def test_a_solved_task_may_have_a_narrow_policy_but_not_a_wide_one() -> None:
-    """Known solved takes back the narrow side, and makes the wide one a warning."""
+    """Known solved takes back the narrow side, and makes the wide one information, as a return near its best does."""
     solved = Settings(reward_threshold=10.0)
     lines = [row(n, {"policy/std_min_ratio": 0.01, "ret": 20.0}) for n in range(1, 20)]
     assert judged(PolicyStd, lines, solved).changes == []
     assert judged(PolicyStd, lines).changes != []
     wide = [row(n, {"policy/std_min_ratio": 6.0, "policy/std_max_ratio": 6.0, "ret": 20.0}) for n in range(1, 20)]
-    assert judged(PolicyStd, wide, solved).changes == [(5, "warning")]
+    assert judged(PolicyStd, wide, solved).changes == [(5, "info")]
     assert judged(PolicyStd, wide).changes == [(5, "critical")]
+
+
+def test_wide_actions_are_trouble_once_the_return_falls() -> None:
+    """While it rises, or stays near its best, they are cut off at their bounds and do as well."""
+
+    def widened(returns: list[float]) -> list[tuple[int, Severity | None]]:
+        lines = [
+            row(n, {"policy/std_min_ratio": 1.0, "policy/std_max_ratio": 3.0 if n > 40 else 1.0, "ret": ret})
+            for n, ret in enumerate(returns, start=1)
+        ]
+        return judged(PolicyStd, lines).changes
+
+    rising = [float(n) for n in range(60)]
+    assert widened(rising) == [(45, "info")]
+    assert widened(rising + [60.0 - 2.0 * n for n in range(25)])[:2] == [(45, "info"), (67, "warning")]
+
+
+def test_a_narrow_component_is_told_before_a_wide_one_that_does_no_harm() -> None:
+    """The worse of the two sides is what is said."""
+    lines = [
+        row(n, {"policy/std_min_ratio": 0.05 if n > 40 else 1.0, "policy/std_max_ratio": 3.0, "ret": float(n)})
+        for n in range(1, 60)
+    ]
+    seen = judged(PolicyStd, lines)
+    assert (seen.changes[-1], seen.words[-1].signal) == ((45, "warning"), "policy/std_min_ratio")
 
 
 def test_sb3s_own_deviation_is_relative_to_its_first() -> None:

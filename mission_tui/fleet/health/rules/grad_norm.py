@@ -1,8 +1,8 @@
 """`grad-norm`: gradients that the cap cuts to a small part of what they were, update after update.
 
-Adam forgives a constant scale, and healthy runs with raw rewards live far above the cap; what it costs is the policy's
-share of a gradient that the value loss dominates. So it is trouble only while the run does not do well, and up to 100 x
-the cap only when it has risen: without that, 2 of 30 healthy CartPole trainings at 12 x were warned of.
+Adam forgives a constant scale, and healthy runs with large raw rewards live at 1,000 x the cap; what it costs is the
+policy's share of a gradient that the value loss dominates. So it is trouble only while the run does not do well, and
+only when it has risen, or when that share is gone: beyond 100 x the cap with updates that hardly move the policy.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from mission_tui.fleet.health.phrases import (
 )
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
+from mission_tui.fleet.health.trust_region import u_of
 
 TAG = "train/grad_norm"
 TAGS = (TAG, "train/grad_norm_max", "train/grad_clipped_share", "train/value_loss", "rollout/ep_rew_mean")
@@ -45,6 +46,7 @@ class GradNorm(Rule):
         self._rows: deque[Row] = deque(maxlen=EVIDENCE)
         self._high = Hysteresis(1, limits.updates)
         self._times = 0.0
+        self._us: deque[float] = deque(maxlen=limits.updates)
         self._exploded = False
         self._severity: Severity | None = None
         self._success = Success(context, limits.best_share)
@@ -52,8 +54,9 @@ class GradNorm(Rule):
     def judge(self, row: Row) -> Severity | None:
         """Median of 20 updates above 10 x `max_grad_norm` and 3 x the run's own while the return is poor: warning.
 
-        Above 100 x it need not have risen; above 100 x and 10 x the run's own it is critical, and a warning whatever
-        the return does, since rewards that jump take the return with them.
+        Above 100 x it need not have risen where the policy hardly moves, and is information where it does; above 100 x
+        and 10 x the run's own it is critical, and a warning whatever the return does, since rewards that jump take the
+        return with them.
         """
         norm, limits = row.metrics.get(TAG), self._limits
         if norm is None and not self._rows:
@@ -63,6 +66,9 @@ class GradNorm(Rule):
             self._rows.append(row)
             self._norms.append(norm)
             self._usual.add(norm)
+            u = u_of(row, self.context.settings)
+            if u is not None:
+                self._us.append(u)
             if len(self._norms) == limits.updates:
                 self._times = statistics.median(self._norms) / self._cap
                 self._high.update(over=self._times > limits.warning, calm=self._times < limits.warning / 2.0)
@@ -74,9 +80,16 @@ class GradNorm(Rule):
         elif self._times > limits.warning and self.context.returns.warm:
             if self._exploded and poor:
                 self._severity = "critical"
-            elif self._exploded or far or risen > limits.warning_rise:
-                self._severity = self._severity or "warning"
+            elif self._exploded or (far and self._stands_still) or risen > limits.warning_rise:
+                self._severity = "critical" if self._severity == "critical" else "warning"
+            elif far:
+                self._severity = self._severity or "info"
         return self._severity
+
+    @property
+    def _stands_still(self) -> bool:
+        """Whether updates hardly move the policy, or nobody says how far they do."""
+        return not self._us or statistics.median(self._us) < self.context.limits.policy_frozen.u
 
     def explain(self, severity: Severity) -> Explanation:
         """Tells the scale of rewards from an update that is worked too hard."""

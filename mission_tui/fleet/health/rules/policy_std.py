@@ -13,7 +13,7 @@ from typing import Literal
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
-from mission_tui.fleet.health.doing_well import Success
+from mission_tui.fleet.health.doing_well import CEILING_SHARE, Success
 from mission_tui.fleet.health.phrases import (
     halved_learning_rate,
     learning_rate_of,
@@ -34,6 +34,7 @@ HIGH_PRESSURE = 16.0
 LEAST_COEF = 0.001
 
 Side = Literal["narrow", "wide"]
+_GRAVITY: dict[Severity | None, int] = {None: 0, "info": 1, "warning": 2, "critical": 3}
 
 
 class PolicyStd(Rule):
@@ -49,6 +50,7 @@ class PolicyStd(Rule):
             Hysteresis(limits.updates, limits.updates) for _ in range(4)
         )
         self._success = Success(context)
+        self._unharmed = Success(context, CEILING_SHARE)
         self._first_std = self._first_entropy = 0.0
         self._tag = LEAST
         self._side: Side = "narrow"
@@ -57,17 +59,19 @@ class PolicyStd(Rule):
         """Warning below 0.1 or above 2 x the start, critical below 0.02 or above 5 x, for 5 updates.
 
         Of a task that is solved, or whose return holds still at its best, a narrow policy is the solution. A wide one
-        is critical only where the return does not hold: actions that are cut off at their bounds may do as well.
+        is information while the return rises or stays near its best, and critical only where it does not hold: actions
+        that are cut off at their bounds may do as well.
         """
         ratios = None if self.context.settings.use_sde else self._ratios(row)
         if ratios is None and not self._rows:
             return None
         self._success.update(row)
+        self._unharmed.update(row)
         if ratios is not None:
             self._rows.append((row, *ratios))
             self._count_row(*ratios)
         narrow, wide = self._of_narrow(), self._of_wide()
-        self._side = "wide" if wide == "critical" or (wide and narrow != "critical") else "narrow"
+        self._side = "wide" if wide and _GRAVITY[wide] >= _GRAVITY[narrow] else "narrow"
         return wide if self._side == "wide" else narrow
 
     def explain(self, severity: Severity) -> Explanation:
@@ -101,9 +105,11 @@ class PolicyStd(Rule):
         self._very_wide.update(over=most > limits.critical_high, calm=most < limits.critical_high / back)
 
     def _of_wide(self) -> Severity | None:
-        if self._very_wide.on:
-            return "warning" if self._success.holds else "critical"
-        return "warning" if self._wide.on else None
+        if not (self._wide.on or self._very_wide.on):
+            return None
+        if self._success.solved or self._unharmed.near_best or self._success.rises_now:
+            return "info"
+        return "critical" if self._very_wide.on and not self._success.holds else "warning"
 
     def _of_narrow(self) -> Severity | None:
         if not (self._narrow.on or self._very_narrow.on) or self._success.solved or self._success.at_ceiling:
