@@ -18,7 +18,7 @@ from mission_tui.fleet.specs.thresholds import Limits
 COMMAND = ("python", "train.py", "--lr=1e-3", "--num-envs", "8", "--update-epochs=10")
 OURS = re.compile(r"--set|\b(?:ppo|env)\.[a-z]")
 """What only a spec of ours knows. `run.threads` is no such thing: it is set for a command as for a run."""
-ODD = ({}, {"gamma": 0.0}, {"vf_coef": 0.0}, {"ent_coef": 1.0}, {"learning_rate": 5.0})
+ODD: tuple[dict[str, float], ...] = ({}, {"gamma": 0.0}, {"vf_coef": 0.0}, {"ent_coef": 1.0}, {"learning_rate": 5.0})
 """Settings that are so far from usual that they are spoken of first."""
 
 
