@@ -75,7 +75,9 @@ def held_out(scored: Sequence[Scored]) -> str:
     own, foreign = ([one for one in half if one.case.source == source] for source in ("constructed", "foreign"))
     sections = [HEAD, "## Goals", GOALS, tables.goals({OWN: own, LOG: foreign})]
     sections += [tables.precision_line(own), tables.known_line(half)]
-    fresh = {name: [one for one in runs if one.case.task in FRESH] for name, runs in ((OWN, own), (LOG, foreign))}
+    fresh: dict[str, Sequence[Scored]] = {
+        name: [one for one in runs if one.case.task in FRESH] for name, runs in ((OWN, own), (LOG, foreign))
+    }
     sections += ["## Tasks that were judged once", ONCE, tables.goals(fresh)]
     sources: dict[str, Sequence[Scored]] = {OWN: own, LOG: foreign}
     sources |= {f"{name}, nothing done": [one for one in runs if one.case.untouched] for name, runs in sources.items()}
@@ -191,9 +193,9 @@ changed: it became a tuning task too, and the half was scored a second time.
 A third time, which is what stands here: the lists of the second were read again. They showed `grad-norm` on large raw
 rewards, `policy-std` of wide actions that did no harm, and `gamma-0` that is missed in foreign logs. All three were
 looked for on tuning tasks, of which `pricing`, `heating` and `noisy-pointing` were recorded for it, and changed by
-those alone; still the rates of the tasks whose lists had been read flatter the rules. So `queue`, `reaching`, `noisy-acrobot`
-and `harbour-mission` were recorded before the changes were scored, and stand above by themselves: they are the score to
-believe. On them `nan`, `hang` and `outcomes`, which no run of this half was about, have their runs."""
+those alone; still the rates of the tasks whose lists had been read flatter the rules. So `queue`, `reaching`,
+`noisy-acrobot` and `harbour-mission` were recorded before the changes were scored, and stand above by themselves: they
+are the score to believe. On them `nan`, `hang` and `outcomes`, which no run of this half was about, have their runs."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 

@@ -391,8 +391,8 @@ class HealthJudge:
             words = usual_first(rule.id, words, self._settings, self._row)
         if not self._settings.ours:
             advice = for_strangers(without_tables(words.advice), words.advice_set, self._settings)
-            sentence, cause = without_tables(words.sentence), without_tables(words.cause)
-            return replace(words, sentence=sentence, cause=cause, advice=advice, advice_set=())
+            sentence, why = without_tables(words.sentence), without_tables(words.cause)
+            return replace(words, sentence=sentence, cause=why, advice=advice, advice_set=())
         cause = self._incidents.get(part_of)
         if cause is not None and cause.undo:
             return replace(words, advice=cause.advice, advice_set=cause.advice_set, undo=cause.undo)

@@ -40,11 +40,11 @@ def out_of_memory(
     if said is None:
         return None
     on_gpu = any(sign in said for sign in NO_GPU_MEMORY)
-    command = spec.run.command is not None
-    if command:
-        advice, assignments = for_strangers(*_of_command(spec, on_gpu=on_gpu), settings_of(spec)), ()
-    else:
+    if spec.run.command is None:
         advice, assignments = _on_gpu(spec) if on_gpu else _on_machine(spec)
+    else:
+        advice, flags = _of_command(spec, on_gpu=on_gpu)
+        advice, assignments = for_strangers(advice, flags, settings_of(spec)), ()
     held = (
         f"; it held {rounded(held_bytes / GIB)} GiB at most when it was looked at" if held_bytes and not on_gpu else ""
     )
@@ -103,7 +103,7 @@ def _on_machine(spec: Spec) -> Advice:
     fewer = n_envs // 2
     if fewer == 0:
         return "run it when less else runs here; it has one environment, which is all that it holds", ()
-    assignments = (f"env.n_envs={fewer}", f"ppo.n_steps={n_envs * n_steps // fewer}")
+    assignments: tuple[str, ...] = (f"env.n_envs={fewer}", f"ppo.n_steps={n_envs * n_steps // fewer}")
     if spec.env.n_workers is not None and fewer % spec.env.n_workers:
         workers = next(it for it in range(min(fewer, spec.env.n_workers), 0, -1) if fewer % it == 0)
         assignments = (*assignments, f"env.n_workers={workers}")

@@ -18,7 +18,13 @@ from mission_tui.fleet.specs.thresholds import Limits
 COMMAND = ("python", "train.py", "--lr=1e-3", "--num-envs", "8", "--update-epochs=10")
 OURS = re.compile(r"--set|\b(?:ppo|env)\.[a-z]")
 """What only a spec of ours knows. `run.threads` is no such thing: it is set for a command as for a run."""
-ODD: tuple[dict[str, float], ...] = ({}, {"gamma": 0.0}, {"vf_coef": 0.0}, {"ent_coef": 1.0}, {"learning_rate": 5.0})
+ODD = (
+    Settings(),
+    Settings(gamma=0.0),
+    Settings(vf_coef=0.0),
+    Settings(ent_coef=1.0),
+    Settings(learning_rate=5.0),
+)
 """Settings that are so far from usual that they are spoken of first."""
 
 
@@ -27,7 +33,15 @@ def said(rule: str) -> Iterator[Finding]:
     for kind in KINDS[1:3]:
         case = stream(kind, rule)
         for odd in ODD:
-            settings = replace(case.settings, ours=False, command=COMMAND, **odd)
+            settings = replace(
+                case.settings,
+                ours=False,
+                command=COMMAND,
+                gamma=odd.gamma if odd.gamma is not None else 0.99,
+                vf_coef=odd.vf_coef if odd.vf_coef is not None else 0.5,
+                ent_coef=odd.ent_coef or 0.0,
+                learning_rate=odd.learning_rate or case.settings.learning_rate,
+            )
             judge = HealthJudge(settings, Limits())
             for record in case.records:
                 yield from judge.feed(record)
