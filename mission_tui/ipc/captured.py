@@ -29,7 +29,7 @@ NOT_PASSED_ON = frozenset({
     "_", "PWD", "OLDPWD", "SHLVL",
 })
 # fmt: on
-OUR_PREFIX, OUR_SETTING = "MISSION_TUI_", "MISSION_TUI_RUNS"
+OUR_PREFIX, OUR_SETTINGS = "MISSION_TUI_", frozenset({"MISSION_TUI_RUNS", "MISSION_TUI_KERNELS"})
 
 
 class Origin(TypedDict):
@@ -49,14 +49,15 @@ def origin_of(cwd: Path, environ: Mapping[str, str]) -> Origin:
 def captured_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """A client's environment as a run that it launches gets it: all of it but what belongs to the client alone.
 
-    Of our own variables only the runs root goes along, for a script that calls `mission-tui` itself; added are the
-    words of this client, for the record. What is not valid text cannot be said in JSON and is left out.
+    Of our own variables only the runs root goes along, for a script that calls `mission-tui` itself, and the switch of
+    the trainer's kernels; added are the words of this client, for the record. What is not valid text cannot be said in
+    JSON and is left out.
     """
     captured = {
         name: value
         for name, value in environ.items()
         if name not in NOT_PASSED_ON
-        and (name == OUR_SETTING or not name.startswith(OUR_PREFIX))
+        and (name in OUR_SETTINGS or not name.startswith(OUR_PREFIX))
         and is_text(name + value)
     }
     command = shlex.join(["mission-tui", *sys.argv[1:]])[:COMMAND_CHARACTERS]

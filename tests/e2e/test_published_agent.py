@@ -59,7 +59,9 @@ def test_three_commands_lead_to_an_evaluated_run_that_trains_on(fleet: Shell) ->
     # What is played to compare with it has a time limit, which a busy machine may not keep.
     assert resumed["episodes_before"] == 100
     again = fleet.json("evaluate", "@last", "--episodes", "40", timeout_s=120)
-    assert again["mean"] >= 0.7 * played["mean"]
+    # A policy of 10,000 steps is not settled: by seed, eight more updates of SB3 leave it at 178 to 500; one that
+    # forgot what it knew is at 20.
+    assert again["mean"] >= 0.25 * played["mean"]
 
 
 def test_what_a_newcomer_types_instead_is_answered_with_the_command(fleet: Shell) -> None:

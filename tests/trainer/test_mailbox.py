@@ -101,7 +101,7 @@ def test_a_trainer_obeys_and_answers_by_file(tmp_path: Path) -> None:
         until(lambda: rows(run_dir) and folder.alive.exists(), 30)
         assert (word(folder).hello.nonce, word(folder).hello.pid) == ("secret", process.pid)
         give(folder, Order("pause"))
-        until(lambda: newest(folder, PhaseEntered).phase == "paused")
+        until(lambda: (said := newest(folder, PhaseEntered)) is not None and said.phase == "paused")
         beat = word(folder).beat
         give(folder, Order("checkpoint", number=12))
         answer = until(lambda: newest(folder, CheckpointAnswered))

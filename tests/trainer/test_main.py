@@ -128,7 +128,7 @@ def test_frozen_time_is_not_trained_time(tmp_path: Path) -> None:
     updates = [row for row in rows(run_dir) if isinstance(row, UpdateDone)]
     # What was frozen would be five seconds more, all in one update.
     assert 3.0 <= trained_s < 6.0
-    assert 2.0 < sum(row.rollout_s + row.update_s for row in updates) < 6.0
+    assert 0.5 < sum(row.rollout_s + row.update_s for row in updates) < 6.0
     assert max(row.rollout_s + row.update_s for row in updates) < 4.0
 
 

@@ -206,6 +206,8 @@ def _fit_scalar(type_: inspect.Type, value: object, place: Place, wanted: str, e
         raise place.misfit(value, f"{wanted}{nearest(value, [str(choice) for choice in type_.values])}")
     if isinstance(type_, inspect.StrType) and len(value) < (type_.min_length or 0):
         raise place.misfit(value, "at least one character long")
+    if isinstance(type_, inspect.StrType) and type_.max_length is not None and len(value) > type_.max_length:
+        raise place.misfit(value, f"at most {type_.max_length} characters long")
     return _text(value, place)
 
 

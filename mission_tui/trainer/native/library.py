@@ -120,11 +120,10 @@ def digest() -> str:
 
 
 @cache
-def kernels() -> Any:
-    """The library; None if it was not built, or of other sources, or is switched off."""
-    wanted = os.environ.get(SWITCH, "")
+def compiled_library() -> Any:
+    """The library; None if it was not built, or of other sources than those that lie here."""
     path = _HERE / LIBRARY
-    if wanted == "0" or not path.exists():
+    if not path.exists():
         return None
     try:
         library = ctypes.CDLL(str(path))
@@ -135,7 +134,6 @@ def kernels() -> Any:
     if compiled.decode() != digest():
         return None
     library.mission_tui_level.argtypes = [c_int]
-    library.mission_tui_level(SETS.index(wanted) if wanted in SETS else len(SETS))
     library.mission_tui_pack.argtypes = [POINTER(Plan)]
     library.mission_tui_act.argtypes = [POINTER(Plan), c_int64, c_void_p, c_void_p, c_void_p, c_void_p]
     library.mission_tui_value.argtypes = [POINTER(Plan), c_int64, c_void_p, c_void_p]
@@ -144,6 +142,15 @@ def kernels() -> Any:
     library.mission_tui_descend.restype = c_float
     for name in ("pack", "act", "value", "learn"):
         getattr(library, f"mission_tui_{name}").restype = None
+    return library
+
+
+def kernels() -> Any:
+    """The library as this process's variables want it now: a fork of the preloader has others than that had."""
+    wanted = os.environ.get(SWITCH, "")
+    library = None if wanted == "0" else compiled_library()
+    if library is not None:
+        library.mission_tui_level(SETS.index(wanted) if wanted in SETS else len(SETS))
     return library
 
 

@@ -151,6 +151,7 @@ def test_a_file_is_refused_by_key_with_what_would_be_valid(table: dict[str, Any]
         ("ppo.use_sde=yes", "ppo.use_sde = 'yes' must be true or false"),
         ("env.vec=natvie", "env.vec = 'natvie' must be one of 'auto', 'inline', 'native', 'workers'; did you mean"),
         ("env.id=", "env.id = '' must be at least one character long"),
+        ("slurm.mem=" + "9" * 201, f"slurm.mem = '{'9' * 56}... must be at most 200 characters long"),
         ("env.id=none", "env.id is missing; give a Gymnasium id, such as 'CartPole-v1'"),
         ("ppo.net_arch=64", "ppo.net_arch = 64 must be a list in brackets with a whole number each or a table"),
         ("ppo.net_arch=[64,0]", "ppo.net_arch[1] = 0 must be at least 1"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,19 +37,15 @@ NETS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=["base", "avx2", "avx512"])
-def library(request: pytest.FixtureRequest) -> Iterator[Any]:
+@pytest.fixture(params=native.SETS)
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The kernels by one instruction set; skipped where this processor lacks it, or there is no compiler."""
-    found = native.kernels()
-    if found is None:
+    monkeypatch.setenv(native.SWITCH, request.param)
+    if native.kernels() is None:
         pytest.skip("the kernels were not built here")
-    wanted = native.SETS.index(request.param)
-    try:
-        if found.mission_tui_level(wanted) != wanted:
-            pytest.skip(f"this processor has no {request.param}")
-        yield found
-    finally:
-        found.mission_tui_level(len(native.SETS))
+    if native.instruction_set() != request.param:
+        pytest.skip(f"this processor has no {request.param}")
+    return native.kernels()
 
 
 def policy_of(space: spaces.Space[Any], net: dict[str, Any]) -> ActorCriticPolicy:
@@ -200,14 +195,20 @@ def test_wide_policies_and_other_optimizers_are_left_to_torch() -> None:
 
 def test_a_library_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """An editable install keeps its library while its sources change."""
-    load = native.kernels.__wrapped__
-    if load() is None:
+    if native.kernels() is None:
         pytest.skip("the kernels were not built here")
     monkeypatch.setattr(native, "digest", lambda: "of others")
-    assert load() is None
-    monkeypatch.undo()
+    assert native.compiled_library.__wrapped__() is None
+
+
+def test_they_are_switched_off_where_the_process_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after another value was in force when the library was loaded, as in a fork of the preloader."""
+    native.kernels()
     monkeypatch.setenv(native.SWITCH, "0")
-    assert load() is None
+    assert native.kernels() is None
+    assert native.instruction_set() == "none"
+    monkeypatch.setenv(native.SWITCH, "base")
+    assert native.instruction_set() in ("base", "none")
 
 
 def test_without_a_compiler_the_package_is_built_without_kernels(
