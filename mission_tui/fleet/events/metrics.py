@@ -16,8 +16,6 @@ from mission_tui.fleet.ranges import Bytes, Count, Rate, Seconds, UnixTime
 
 RETURN = "rollout/ep_rew_mean"
 """SB3's tag of the mean return of the newest episodes, which everything about learning is about."""
-ENV_SECONDS = "rollout/env_s"
-"""Of the seconds of a rollout, those in which the environments were stepped; the rest chose actions and kept books."""
 EVAL_RETURN, EVAL_SUCCESS = "eval/mean_reward", "eval/success_rate"
 """What periodic evaluations come to, by the names that SB3's `EvalCallback` gives it."""
 

@@ -47,11 +47,6 @@ class Settings:
     checkpoint_every_s: float | None = None
     reward_threshold: float | None = None
     max_episode_steps: int | None = None
-    n_envs: int | None = None
-    vec: str | None = None
-    policy: str | None = None
-    device: str | None = None
-    threads: int | None = None
     resumed: Resumed | None = None
 
     @property
@@ -106,11 +101,6 @@ def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
         reduced_precision=spec.run.device != "cpu",
         stats_window=ppo.stats_window_size,
         checkpoint_every_s=spec.keep.checkpoint.every_s,
-        n_envs=spec.env.n_envs,
-        vec=spec.env.vec,
-        policy=ppo.policy,
-        device=spec.run.device,
-        threads=spec.run.threads,
     )
 
 

@@ -12,7 +12,6 @@ and update go through the same layers.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -26,7 +25,6 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.events.metrics import ENV_SECONDS
 from mission_tui.trainer.failures import NonFiniteError
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses, LossGradient, Objective
 from mission_tui.trainer.ppo.native_policy import NativePolicy
@@ -49,7 +47,6 @@ class FastPPO(PPO):
     rollout_buffer: ResidentBuffer
     _evaluator: PolicyEvaluator | NativePolicy
     _loss_gradient: LossGradient
-    _stepping_s = 0.0
 
     def __init__(
         self,
@@ -106,18 +103,14 @@ class FastPPO(PPO):
             return seconds()
 
     def collect(self) -> RolloutSignals | None:
-        self._stepping_s = 0.0
         try:
-            signals = super().collect()
+            return super().collect()
         except NonFiniteError:
             # Nothing was looked at while it was computed, so the cause is looked for now.
             check_parameters(self.policy)
             for observation in (*self.rollout_buffer.observations_by_step(), self._last_obs):
                 check_observations(observation)
             raise
-        if signals is not None:
-            signals.metrics[ENV_SECONDS] = self._stepping_s
-        return signals
 
     def collect_rollouts(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
@@ -146,9 +139,7 @@ class FastPPO(PPO):
                 values, log_probs = self.step_values(obs_tensor, chosen)
             actions = chosen.cpu().numpy()
             clipped_actions = self._for_env(actions)
-            began = time.perf_counter()
             new_obs, rewards, dones, infos = env.step(clipped_actions)
-            self._stepping_s += time.perf_counter() - began
             self.num_timesteps += env.num_envs
             callback.update_locals(locals())
             if not callback.on_step():

@@ -43,7 +43,6 @@ _OURS = (
     "compiles",
     "rollout_buffer_class",
     "_evaluator",
-    "_stepping_s",
     "_loss_gradient",
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -11,8 +10,6 @@ from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.health import HealthJudge, judge_of
-from mission_tui.fleet.health.settings import Settings, settings_of
-from mission_tui.fleet.specs.thresholds import Limits
 from tests.fleet.recorded import SPEC, STEPS
 
 Seconds = tuple[float, float]
@@ -71,32 +68,6 @@ def test_the_slow_phase_is_named_with_its_numbers(slow: Seconds, phases: str, ca
     begin = "455 steps/s in the last 5 updates, 44% of this run's own median of 1,024: "
     assert finding.sentence == begin + phases
     assert finding.cause.startswith(cause)
-
-
-def in_parts(env_s: float, settings: Settings) -> Finding:
-    """The finding of a rollout of 2 s, usually 0.75 s of which the environments take 0.5 s and now `env_s`."""
-    judge, told = HealthJudge(settings, Limits()), rows([USUAL] * 50 + [SLOW_ROLLOUT] * 5)
-    for number, row in enumerate(told):
-        row.metrics["rollout/env_s"] = 0.5 if number < 50 else env_s
-    (finding,) = [finding for row in told for finding in judge.update(row)]
-    return finding
-
-
-def test_a_slow_environment_is_told_from_a_slow_policy() -> None:
-    """By the seconds in which the environments were stepped, with what would make that part cheaper."""
-    ours = replace(settings_of(SPEC), device="cuda", policy="MlpPolicy", vec="inline", n_envs=8)
-    env = in_parts(1.7, ours)
-    slow = "the environment is slow: 1,024 steps of CartPole-v1 1.7 s instead of 0.5 s"
-    assert env.cause == f"{slow}; choosing their actions 0.3 s instead of 0.25 s"
-    assert env.advice_set == ("env.vec=workers",)
-    assert env.evidence[-1]["rollout/env_s"] == 1.7
-    policy = in_parts(0.5, ours)
-    slow = "the policy is slow: choosing the actions of 1,024 steps of CartPole-v1 1.5 s instead"
-    assert policy.cause.startswith(slow)
-    assert policy.advice_set == ("run.device=cpu",)
-    assert in_parts(1.7, replace(ours, vec="workers")).advice_set == ()
-    assert in_parts(0.5, replace(ours, device="cpu", threads=4)).advice_set == ("run.threads=1",)
-    assert in_parts(0.5, replace(ours, device="cpu", threads=1)).advice_set == ()
 
 
 def test_it_is_over_after_five_updates_near_the_median_again() -> None:

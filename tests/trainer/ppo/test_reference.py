@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from functools import cache, partial
@@ -311,13 +310,3 @@ def test_moments_that_were_loaded_are_those_that_go_on() -> None:
     assert equal(first.policy.state_dict(), second.policy.state_dict())
     moments = [copy_moments(model.policy, model.policy.optimizer) for model in (first, second)]
     assert equal(*moments)
-
-
-def test_a_rollout_says_what_its_environments_took() -> None:
-    """Of the time of the rollout, so that a slow environment is told from a slow policy; less than all of it."""
-    model = build(FastPPO, InlineVecEnv, CASES["discrete"])
-    model._setup_learn(LANES * 32)
-    for _ in range(2):
-        begun = time.perf_counter()
-        rollout = model.collect()
-        assert 0.0 < rollout.metrics["rollout/env_s"] < time.perf_counter() - begun

@@ -4,29 +4,23 @@ The measure is the median of the run's own updates, slow ones left out, so a run
 run that joins or leaves makes speeds incomparable: everything is learned anew. A pause or an evaluation does not change
 what is normal, it only ends a row of slow updates: a measure that began anew at each evaluation would never be full.
 
-Of a rollout that takes longer it says whether the environments do or the policy that chooses actions, where the trainer
-told the two apart, and what would make that cheaper.
-
 Where rollout and update are slow alike, the machine is busy with something else. That is worth a word only when it
 lasts: of 84 traces recorded for tuning on a crowded machine, 9 have seconds of it that say nothing of the run.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 from bisect import bisect_left, insort
 from collections import deque
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Severity
-from mission_tui.fleet.events.metrics import ENV_SECONDS, Metric, spoken
+from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.phrases import rounded
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.text import clean
 
-IN_PROCESS = ("auto", "inline")
-CPU, ONE_THREAD = ("run.device=cpu",), ("run.threads=1",)
 MINOR = 1.15
 """A phase that takes up to this much longer than usual is as usual: healthy runs stay within 15 % of their median."""
 
@@ -39,7 +33,7 @@ class Throughput(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = limits = context.limits.throughput
-        self._usual: deque[tuple[float, float, float, float]] = deque(maxlen=limits.window)
+        self._usual: deque[tuple[float, float, float]] = deque(maxlen=limits.window)
         self._speeds: list[float] = []
         self._slow: deque[Row] = deque(maxlen=limits.updates)
         self._slow_s = 0.0
@@ -62,13 +56,12 @@ class Throughput(Rule):
         median = self._median or 0.0
         speed = statistics.median(row.steps_per_s for row in self._slow)
         count = len(self._slow)
-        phases, cause, advice, assignments = self._diagnosis()
+        phases, cause, advice = self._diagnosis()
         return Explanation(
             sentence=f"{rounded(speed)} steps/s in the last {count} updates, {speed / median:.0%} of this run's own "
             f"median of {rounded(median)}: {phases}",
             cause=cause,
             advice=advice,
-            advice_set=assignments,
             evidence=tuple(row.evidence() | _seconds(row) for row in self._slow),
             signal="steps_per_s",
             threshold=self._limits.warning * median,
@@ -103,7 +96,7 @@ class Throughput(Rule):
         self._end_row()
         if len(self._usual) == self._usual.maxlen:
             del self._speeds[bisect_left(self._speeds, self._usual[0][0])]
-        self._usual.append((row.steps_per_s, row.rollout_s, row.update_s, row.metrics.get(ENV_SECONDS, math.nan)))
+        self._usual.append((row.steps_per_s, row.rollout_s, row.update_s))
         insort(self._speeds, row.steps_per_s)
 
     def _end_row(self) -> None:
@@ -121,53 +114,23 @@ class Throughput(Rule):
         less, more = sorted(now / was for was, now in self._changes())
         return less > 1.0 and less * less >= more
 
-    def _of_rollout(self) -> tuple[tuple[float, float], tuple[float, float]] | None:
-        """The same of the environments and of choosing actions; None where nobody told them apart."""
-        usual = [(env, rollout - env) for _, rollout, _, env in self._usual if env <= rollout]
-        slow = [(row.metrics.get(ENV_SECONDS, math.nan), row.rollout_s) for row in self._slow]
-        slow = [(env, rollout - env) for env, rollout in slow if env <= rollout]
-        if not usual or not slow:
-            return None
-        env = _change([it[0] for it in usual], [it[0] for it in slow])
-        return env, _change([it[1] for it in usual], [it[1] for it in slow])
-
-    def _diagnosis(self) -> tuple[str, str, str, tuple[str, ...]]:
-        """What takes longer, why that may be, what to do, and the settings that do it."""
+    def _diagnosis(self) -> tuple[str, str, str]:
+        """What takes longer, why that may be, and what to do."""
         rollout, update = self._changes()
         settings = self.context.settings
         if max(rollout[1] / rollout[0], update[1] / update[0]) <= MINOR:
-            return "both phases take as long as ever", "updates hold fewer steps than before", "look at the log", ()
+            return "both phases take as long as ever", "updates hold fewer steps than before", "look at the log"
         what = f"rollout {_took(rollout)}, update {_took(update)}"
         advice = "see which processes use the cores, and pause what can wait"
         if self._alike():
-            return what, "both phases are equally slow: the machine has too few free cores for this run", advice, ()
+            return what, "both phases are equally slow: the machine has too few free cores for this run", advice
         if rollout[1] - rollout[0] >= update[1] - update[0]:
             env = clean(settings.env_id, 80) or "the environment"
             steps = f"{settings.rollout:,} steps of {env}" if settings.rollout else env
-            parts = self._of_rollout()
-            if parts is not None:
-                return what, *self._of_parts(steps, *parts, advice)
             slow = f"stepping is slow: {steps} {_took(rollout)}"
-            return what, f"{slow}; too few free cores, or an env worker that is slow or dead", advice, ()
+            return what, f"{slow}; too few free cores, or an env worker that is slow or dead", advice
         steps = f"{settings.gradient_steps:,} gradient steps" if settings.gradient_steps else "the gradient steps"
-        return what, f"learning is slow: {steps} {_took(update)}; a shared GPU, or too few free cores", advice, ()
-
-    def _of_parts(
-        self, steps: str, env: tuple[float, float], policy: tuple[float, float], otherwise: str
-    ) -> tuple[str, str, tuple[str, ...]]:
-        """Why, what to do and the settings, by which of the two parts of a rollout lost more time."""
-        settings = self.context.settings
-        if env[1] - env[0] >= policy[1] - policy[0]:
-            cause = f"the environment is slow: {steps} {_took(env)}; choosing their actions {_took(policy)}"
-            if settings.vec in IN_PROCESS and (settings.n_envs or 1) > 1:
-                return cause, "resume it with environments that are stepped at the same time", ("env.vec=workers",)
-            return cause, f"look at what its step does now, for one worker that is slow or dead; {otherwise}", ()
-        cause = f"the policy is slow: choosing the actions of {steps} {_took(policy)}; the environment {_took(env)}"
-        if settings.device not in (None, "cpu") and settings.policy == "MlpPolicy":
-            return cause, "resume it on the CPU, which chooses for a small network sooner than a shared GPU", CPU
-        if settings.ours and settings.threads != 1:
-            return cause, "resume it with one thread, which waits for no other", ONE_THREAD
-        return cause, otherwise, ()
+        return what, f"learning is slow: {steps} {_took(update)}; a shared GPU, or too few free cores", advice
 
 
 def _change(usual: list[float], slow: list[float]) -> tuple[float, float]:
@@ -183,5 +146,4 @@ def _took(change: tuple[float, float]) -> str:
 
 
 def _seconds(row: Row) -> dict[str, Metric]:
-    env = {ENV_SECONDS: spoken(row.metrics[ENV_SECONDS])} if ENV_SECONDS in row.metrics else {}
-    return {"steps_per_s": row.steps_per_s, "rollout_s": row.rollout_s, "update_s": row.update_s} | env
+    return {"steps_per_s": row.steps_per_s, "rollout_s": row.rollout_s, "update_s": row.update_s}
