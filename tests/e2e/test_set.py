@@ -52,7 +52,8 @@ def test_a_learning_rate_is_set_on_a_live_run(fleet: Shell) -> None:
 
 def test_a_resume_goes_on_with_what_was_set(fleet: Shell) -> None:
     """Set, stopped and resumed: the next attempt learns with it from its first update."""
-    (run,) = fleet.launch("tiny", "--seed", "5")
+    # So many epochs that it is not solved, and its policy at a standstill, before the stop arrives.
+    (run,) = fleet.launch("tiny", "--seed", "5", "--set", "ppo.n_epochs=100")
     until(lambda: len(updates(fleet, run)) >= 2, 60, "2 updates")
     assert fleet("set", run, "ppo.learning_rate=1e-4").returncode == 0
     until(lambda: [row for row in fleet.rows(run) if row["kind"] == "set"], 30, "the trainer takes it over")
