@@ -14,17 +14,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-import torch as th
 
 from benchmarks.ppo.matmul import arithmetic_s
 from benchmarks.ppo.side import Side
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
+from benchmarks.round_parts import built
 from benchmarks.rows import bounded, compared
-from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.envs import MissionGym, MissionGymVector
-from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.building.model import build_ppo
-from mission_tui.trainer.vec_env import build_vec_env
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = (32, 256, 2048)
@@ -89,10 +85,7 @@ def compare(config: str, rounds: int) -> Iterator[Row]:
 
 def swarm(updates: int) -> Row:
     """PPO's steps per second on `swarm` as a run has it, one thread, after an update of warm-up."""
-    spec = planned(LaunchWish(("swarm",)), [ROOT / "presets"]).items[0].spec
-    th.set_num_threads(spec.run.threads or 1)
-    model = build_ppo(ppo_arguments(spec), build_vec_env(spec, None).vec, 1, "cpu")
-    model._setup_learn(0, reset_num_timesteps=False)
+    model = built("swarm")
     transitions = model.n_steps * model.n_envs
     rates, shares = [], []
     for number in range(updates + 1):

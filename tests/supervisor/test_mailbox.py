@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 
 import msgspec
@@ -25,6 +26,7 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor import mailboxes
+from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.verbs.acts import checkpoint, pause, stop
 from tests.supervisor.conftest import Lab
 from tests.supervisor.launchers.test_seam import Field, Supervisor, field  # noqa: F401 - a fixture
@@ -176,21 +178,38 @@ async def test_answers_come_by_file(field: Field) -> None:  # noqa: F811
         assert [outcome.why for outcome in (await task).checkpoints] == ["the disk is full"]
 
 
-async def test_a_trainer_of_another_nonce_is_not_heard(field: Field) -> None:  # noqa: F811
+async def test_a_trainer_of_another_nonce_is_not_heard(
+    field: Field,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Nor is a file that nobody changes, or one that is no document."""
+    looks, read = itertools.count(), mailboxes._read
+    looked = [next(looks)]
+
+    def counted(run: LiveRun) -> bytes:
+        looked[0] = next(looks)
+        return read(run)
+
+    monkeypatch.setattr(mailboxes, "_read", counted)
     async with field.supervisor() as supervisor:
         run = await supervisor.launch("scripted")
         await supervisor.wait(run, lambda _: field.engine.jobs)
         field.engine.job(run).begin("n1")
         await supervisor.wait(run, lambda _: supervisor.core.live[run].sighting.trains)
         node = Node(field.engine.job(run))
+
+        async def unheard() -> None:
+            """What was just written has been read, and nobody is connected for it."""
+            before = looked[0]
+            await supervisor.wait(run, lambda _: looked[0] >= before + 2)
+            assert not supervisor.view(run).connected
+
         for _ in range(3):
             node.say(nonce="guessed")
-            await supervisor.wait(run, lambda _: True)
+            await unheard()
         for document in (b"", b"{", b"[" * 60_000, b'{"hello":1}', b"\xff" * 100_000):
             node.write(document)
-            await asyncio.sleep(0.03)
-        assert not supervisor.view(run).connected
+            await unheard()
         node.say()
         await supervisor.wait(run, lambda view: view.connected)
 

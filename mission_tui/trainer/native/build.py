@@ -30,6 +30,11 @@ _SETS = {
 }
 
 
+def digest(folder: Path = HERE) -> str:
+    """Of the sources in `folder`. Raises `OSError` where one is missing."""
+    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in SOURCES)).hexdigest()[:16]
+
+
 def compile_kernels(folder: Path = HERE) -> str:
     """Write `kernels.so` into `folder`; what stood against it, empty if nothing did. An older one is removed."""
     target = folder / LIBRARY
@@ -39,10 +44,9 @@ def compile_kernels(folder: Path = HERE) -> str:
         return f"kernels are built on Linux, this is {sys.platform}"
     if compiler is None:
         return "no C compiler (cc, gcc or clang) is installed"
-    source = hashlib.sha256(b"".join((folder / name).read_bytes() for name in SOURCES)).hexdigest()[:16]
     sets = _SETS if platform.machine() in ("x86_64", "AMD64") else {}
     with tempfile.TemporaryDirectory() as work:
-        jobs = [("kernels.c", "base", ()), ("dispatch.c", "dispatch", (f'-DSOURCE="{source}"',))]
+        jobs = [("kernels.c", "base", ()), ("dispatch.c", "dispatch", (f'-DSOURCE="{digest(folder)}"',))]
         jobs += [("kernels.c", name, (f"-DKERNELS(name)=name##_{name}", *flags)) for name, flags in sets.items()]
         objects = []
         for name, what, flags in jobs:

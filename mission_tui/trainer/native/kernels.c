@@ -90,17 +90,18 @@ INLINE lane activated(lane x, int64_t activation) {
     return x;
 }
 
-/* A tile of TILE_ROWS x `lanes` of output = left (., depth) x right (depth, .) + bias. */
-INLINE void multiply_tile(const int lanes, int64_t depth, const float *left, int64_t left_step,
-                          const float *right, int64_t right_step, const float *bias, float *output, int64_t output_step) {
+/* A tile of TILE_ROWS x `lanes` of output = start + left x right. `left` is stepped by `row` from one row of the output
+   to the next and by `along` through the sum, so that it may lie transposed; no `start` is zero. */
+INLINE void tile(const int lanes, int64_t depth, const float *left, int64_t row, int64_t along, const float *right,
+                 int64_t right_step, const float *start, int64_t start_step, float *output, int64_t output_step) {
     lane sums[TILE_ROWS][TILE_LANES];
     UNROLLED for (int i = 0; i < TILE_ROWS; i++)
-        UNROLLED for (int j = 0; j < lanes; j++) sums[i][j] = bias ? load(bias + WIDTH * j) : all(0.0f);
+        UNROLLED for (int j = 0; j < lanes; j++) sums[i][j] = start ? load(start + i * start_step + WIDTH * j) : all(0.0f);
     for (int64_t k = 0; k < depth; k++) {
         lane across[TILE_LANES];
         UNROLLED for (int j = 0; j < lanes; j++) across[j] = load(right + k * right_step + WIDTH * j);
         UNROLLED for (int i = 0; i < TILE_ROWS; i++) {
-            lane one = all(left[i * left_step + k]);
+            lane one = all(left[i * row + k * along]);
             UNROLLED for (int j = 0; j < lanes; j++) sums[i][j] += one * across[j];
         }
     }
@@ -108,49 +109,31 @@ INLINE void multiply_tile(const int lanes, int64_t depth, const float *left, int
         UNROLLED for (int j = 0; j < lanes; j++) store(output + i * output_step + WIDTH * j, sums[i][j]);
 }
 
-/* output (rows, width) = left (rows, depth) x right (depth, width) + bias; `rows` is rounded up to TILE_ROWS. */
-static void multiply(int64_t rows, int64_t width, int64_t depth, const float *left, int64_t left_step,
-                     const float *right, int64_t right_step, const float *bias, float *output, int64_t output_step) {
+/* The same for `rows` x `width`; `rows` is rounded up to TILE_ROWS. */
+INLINE void tiles(int64_t rows, int64_t width, int64_t depth, const float *left, int64_t row, int64_t along,
+                  const float *right, int64_t right_step, const float *start, int64_t start_step, float *output,
+                  int64_t output_step) {
     int64_t column = 0;
     for (; column + WIDTH * TILE_LANES <= width; column += WIDTH * TILE_LANES)
-        for (int64_t row = 0; row < rows; row += TILE_ROWS)
-            multiply_tile(TILE_LANES, depth, left + row * left_step, left_step, right + column, right_step,
-                          bias ? bias + column : 0, output + row * output_step + column, output_step);
+        for (int64_t r = 0; r < rows; r += TILE_ROWS)
+            tile(TILE_LANES, depth, left + r * row, row, along, right + column, right_step,
+                 start ? start + r * start_step + column : 0, start_step, output + r * output_step + column, output_step);
     for (; column < width; column += WIDTH)
-        for (int64_t row = 0; row < rows; row += TILE_ROWS)
-            multiply_tile(1, depth, left + row * left_step, left_step, right + column, right_step,
-                          bias ? bias + column : 0, output + row * output_step + column, output_step);
+        for (int64_t r = 0; r < rows; r += TILE_ROWS)
+            tile(1, depth, left + r * row, row, along, right + column, right_step,
+                 start ? start + r * start_step + column : 0, start_step, output + r * output_step + column, output_step);
 }
 
-INLINE void outer_tile(const int lanes, int64_t depth, const float *left, int64_t left_step,
-                       const float *right, int64_t right_step, float *sum, int64_t sum_step) {
-    lane sums[TILE_ROWS][TILE_LANES];
-    UNROLLED for (int i = 0; i < TILE_ROWS; i++)
-        UNROLLED for (int j = 0; j < lanes; j++) sums[i][j] = load(sum + i * sum_step + WIDTH * j);
-    for (int64_t k = 0; k < depth; k++) {
-        lane across[TILE_LANES];
-        UNROLLED for (int j = 0; j < lanes; j++) across[j] = load(right + k * right_step + WIDTH * j);
-        UNROLLED for (int i = 0; i < TILE_ROWS; i++) {
-            lane one = all(left[k * left_step + i]);
-            UNROLLED for (int j = 0; j < lanes; j++) sums[i][j] += one * across[j];
-        }
-    }
-    UNROLLED for (int i = 0; i < TILE_ROWS; i++)
-        UNROLLED for (int j = 0; j < lanes; j++) store(sum + i * sum_step + WIDTH * j, sums[i][j]);
+/* output (rows, width) = left (rows, depth) x right (depth, width) + bias, which may be missing. */
+static void multiply(int64_t rows, int64_t width, int64_t depth, const float *left, int64_t left_step,
+                     const float *right, int64_t right_step, const float *bias, float *output, int64_t output_step) {
+    tiles(rows, width, depth, left, left_step, 1, right, right_step, bias, 0, output, output_step);
 }
 
 /* sum (rows, width) += left (depth, rows), transposed, x right (depth, width). */
 static void add_outer(int64_t rows, int64_t width, int64_t depth, const float *left, int64_t left_step,
                       const float *right, int64_t right_step, float *sum, int64_t sum_step) {
-    int64_t column = 0;
-    for (; column + WIDTH * TILE_LANES <= width; column += WIDTH * TILE_LANES)
-        for (int64_t row = 0; row < rows; row += TILE_ROWS)
-            outer_tile(TILE_LANES, depth, left + row, left_step, right + column, right_step,
-                       sum + row * sum_step + column, sum_step);
-    for (; column < width; column += WIDTH)
-        for (int64_t row = 0; row < rows; row += TILE_ROWS)
-            outer_tile(1, depth, left + row, left_step, right + column, right_step,
-                       sum + row * sum_step + column, sum_step);
+    tiles(rows, width, depth, left, 1, left_step, right, right_step, sum, sum_step, sum, sum_step);
 }
 
 void KERNELS(pack)(const net *each) {

@@ -7,19 +7,17 @@ than those beside it is not used.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 from ctypes import POINTER, Structure, c_char_p, c_float, c_int, c_int64, c_void_p
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from mission_tui.trainer.native.build import LIBRARY, SOURCES
+from mission_tui.errors import PresetError, nearest
+from mission_tui.trainer.native.build import HERE, LIBRARY, digest
 
 SWITCH = "MISSION_TUI_KERNELS"
-"""`0`: the kernels are not used. `base` or `avx2`: by no wider instructions than those."""
-SETS = ("base", "avx2", "avx512")
-_HERE = Path(__file__).parent
+"""`0`: the kernels are not used. One of `SETS`: by no wider instructions than those."""
+OFF, SETS = "0", ("base", "avx2", "avx512")
 MOST_LAYERS, LANE, BLOCK = 8, 16, 64
 CATEGORICAL, GAUSSIAN = 0, 1
 ACTIVATIONS = {None: 0, "tanh": 1, "relu": 2}
@@ -111,27 +109,15 @@ class Adam(Structure):
     )
 
 
-def digest() -> str:
-    """Of the sources that lie here; empty where they are missing."""
-    try:
-        return hashlib.sha256(b"".join((_HERE / name).read_bytes() for name in SOURCES)).hexdigest()[:16]
-    except OSError:
-        return ""
-
-
 @cache
 def compiled_library() -> Any:
     """The library; None if it was not built, or of other sources than those that lie here."""
-    path = _HERE / LIBRARY
-    if not path.exists():
-        return None
     try:
-        library = ctypes.CDLL(str(path))
+        library = ctypes.CDLL(str(HERE / LIBRARY))
         library.mission_tui_compiled_from.restype = c_char_p
-        compiled = library.mission_tui_compiled_from()
+        if library.mission_tui_compiled_from().decode() != digest():
+            return None
     except (OSError, AttributeError):
-        return None
-    if compiled.decode() != digest():
         return None
     library.mission_tui_level.argtypes = [c_int]
     library.mission_tui_pack.argtypes = [POINTER(Plan)]
@@ -146,11 +132,16 @@ def compiled_library() -> Any:
 
 
 def kernels() -> Any:
-    """The library as this process's variables want it now: a fork of the preloader has others than that had."""
-    wanted = os.environ.get(SWITCH, "")
-    library = None if wanted == "0" else compiled_library()
+    """The library as this process's variables want it now: a fork of the preloader has others than that had.
+
+    None where it is not here or switched off. Raises `PresetError` for a switch that says neither.
+    """
+    wanted = os.environ.get(SWITCH) or SETS[-1]
+    if wanted not in (OFF, *SETS):
+        raise PresetError(f"{SWITCH} = {wanted!r} must be one of {', '.join((OFF, *SETS))}{nearest(wanted, SETS)}")
+    library = None if wanted == OFF else compiled_library()
     if library is not None:
-        library.mission_tui_level(SETS.index(wanted) if wanted in SETS else len(SETS))
+        library.mission_tui_level(SETS.index(wanted))
     return library
 
 

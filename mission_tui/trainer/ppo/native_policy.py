@@ -37,7 +37,7 @@ class NativePolicy:
     def __init__(
         self, library: Any, policy: ActorCriticPolicy, optimizer: FlatAdam, actor: MlpStack, critic: MlpStack
     ) -> None:
-        self._library, self._policy, self._optimizer = library, policy, optimizer
+        self._library, self._optimizer = library, optimizer
         self._kept: list[Any] = []
         self._plan = native.Plan()
         self._discrete = not isinstance(policy.action_dist, DiagGaussianDistribution)
@@ -58,7 +58,6 @@ class NativePolicy:
         self._log_probs: list[th.Tensor] = []
         self._noise: list[th.Tensor] = []
         self._noises = th.empty(0)
-        self._objective: tuple[Objective, native.Objective] | None = None
 
     def _fill(self, net: Any, stack: MlpStack) -> int:
         """Describe `stack`; returns its outputs."""

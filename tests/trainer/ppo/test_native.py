@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
 
+from mission_tui.errors import PresetError
 from mission_tui.trainer.native import library as native
 from mission_tui.trainer.native.build import SOURCES, compile_kernels
 from mission_tui.trainer.ppo.losses import ClipRanges, Objective
@@ -209,6 +211,14 @@ def test_they_are_switched_off_where_the_process_says_so(monkeypatch: pytest.Mon
     assert native.instruction_set() == "none"
     monkeypatch.setenv(native.SWITCH, "base")
     assert native.instruction_set() in ("base", "none")
+
+
+def test_a_switch_that_says_nothing_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name, with the nearest that is known."""
+    monkeypatch.setenv(native.SWITCH, "avx22")
+    said = "MISSION_TUI_KERNELS = 'avx22' must be one of 0, base, avx2, avx512; did you mean 'avx2'"
+    with pytest.raises(PresetError, match=re.escape(said)):
+        native.kernels()
 
 
 def test_without_a_compiler_the_package_is_built_without_kernels(
