@@ -13,10 +13,6 @@ PEERS := .venv-peers
 GPU_ENV := .venv-gpu
 GPU_PARTS := right,fast,seen,broken
 GPU_NEEDS := textual rich stable-baselines3 sb3-contrib gymnasium nvidia-ml-py psutil msgspec tomli-w safetensors click
-# The light ones first; `learning` and `verdicts` take long and are asked for by name. Each leaves a sheet, so that
-# `make bench` may be done in parts: `make bench-ppo bench-report`.
-BENCHMARKS := judging mission scaling startup cold_start stepping ppo round_parts precision supervisor sampling cpu_shares joining screen \
-  reporting fleet.overhead fleet.heavy fleet.beast modes
 # One torch thread each: the tests start trainers of their own. More than half of their time they wait, so four keep two cores busy.
 WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
@@ -77,8 +73,9 @@ fast: $(INSTALLED)  ## tests without trainings, supervisors at work and terminal
 explore: $(INSTALLED)  ## new examples for every property test; MINUTES=60
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.exploring --minutes $(or $(MINUTES),10) --only "$(ONLY)"
 
+# SECONDS=1500 begins no further benchmark after so long; the same command goes on where it was left. ONLY="ppo screen"
 bench: $(BENCH_ENV) peers  ## every speed beside its peers and floors, then docs/performance.md; nothing is asserted
-	@for name in $(BENCHMARKS); do $(MAKE) --no-print-directory bench-$$name || exit 1; done
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks --seconds $(or $(SECONDS),inf) $(ONLY)
 	$(BIN)/python -m benchmarks.report
 
 bench-report: $(INSTALLED)  ## write docs/performance.md and .json from what was measured so far

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.goals import LINES, Line, line_of
-from benchmarks.results import MEASURED, Row, Sheet, Spread, digest, keep_sheets, kept_sheets, read_sheets
+from benchmarks.results import Row, Sheet, Spread, keep_sheets, kept_sheets, read_sheets, speaks_of_this_code
 from benchmarks.rows import Verdict, verdict_of
 
 __all__ = ["main", "markdown", "stale_sheets"]
@@ -42,9 +42,7 @@ def sorted_rows(sheets: Mapping[str, Sheet]) -> tuple[dict[Line, list[Row]], lis
 
 def stale_sheets(sheets: Mapping[str, Sheet]) -> frozenset[str]:
     """Those that are older than the code that they measured, or do not say which that was."""
-    return frozenset(
-        name for name, sheet in sheets.items() if name in MEASURED and sheet.code != digest(MEASURED[name])
-    )
+    return frozenset(name for name, sheet in sheets.items() if not speaks_of_this_code(name, sheet))
 
 
 def markdown(sheets: Mapping[str, Sheet], stale: frozenset[str] = frozenset()) -> str:

@@ -35,6 +35,7 @@ __all__ = [
     "keep_sheets",
     "kept_sheets",
     "read_sheets",
+    "speaks_of_this_code",
     "write_sheet",
 ]
 
@@ -64,6 +65,8 @@ MEASURED: dict[str, tuple[str, ...]] = {
     "fleet.overhead": ("mission_tui/trainer", "mission_tui/keeper"),
     "reporting": ("mission_tui/hook.py", "mission_tui/report.py"),
     "verdicts": ("mission_tui/fleet/bench",),
+    "learning": _TRAINER,
+    "modes": (*_TRAINER, "mission_tui/fleet/bench"),
 }
 """What each benchmark of a speed measures: when that has changed, its sheet is older than the code it speaks of."""
 BEGUN_S = time.monotonic()
@@ -214,6 +217,11 @@ def digest(folders: Sequence[str]) -> str:
         for each in files:
             found.update(str(each.relative_to(ROOT)).encode() + b"\0" + each.read_bytes())
     return found.hexdigest()[:16]
+
+
+def speaks_of_this_code(name: str, sheet: Sheet) -> bool:
+    """Whether `sheet` was made of the code that is here; True where nobody knows what a benchmark measures."""
+    return name not in MEASURED or sheet.code == digest(MEASURED[name])
 
 
 def write_sheet(sheet: Sheet, file: Path) -> None:

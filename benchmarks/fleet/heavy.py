@@ -1,8 +1,8 @@
 """Four `heavy` runs at once, beside four of Stable-Baselines3's PPO on SubprocVecEnv: summed steps per second.
 
 Ours are launched as anybody would; theirs are scripts of the same priority, with torch's own choice of threads and with
-one thread each. Sides take turns, ours first and last.
-Run: python -m benchmarks.fleet.heavy [--json FILE] [--updates N] [--seconds S] [--set KEY=VALUE ...]
+one thread each. In each round the three sides take turns, and ratios are taken round by round.
+Run: python -m benchmarks.fleet.heavy [--json FILE] [--rounds N] [--updates N] [--seconds S] [--set KEY=VALUE ...]
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.fleet.floor import Floor, floor_of
 from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.fleet.sheet import finish
-from benchmarks.results import Row, Spread
+from benchmarks.results import Row, Spread, asked_as
 from mission_tui.fleet.specs.spec import rollout_size
 from mission_tui.trainer.process import lower_priority
 
@@ -96,13 +96,14 @@ def alive(processes: Sequence[subprocess.Popen[bytes]], folder: Path, suffix: st
     return until(files, LIMIT_S, f"four files {suffix}")
 
 
-def row(what: str, goal: float, mine: Sequence[float], their: Sequence[dict[str, float]], note: str) -> Row:
-    """One peer's line."""
-    summed = sum(one["steps_per_s"] for one in their)
-    ratio = Spread.of([rate / summed for rate in mine])
-    done = min(one["share_of_update"] for one in their)
-    rollout_s, update_s = (statistics.fmean(one[name] for one in their) for name in ("rollout_s", "update_s"))
+def row(what: str, goal: float, mine: Sequence[float], their: Sequence[Sequence[dict[str, float]]], note: str) -> Row:
+    """One peer's line, of as many rounds as there are of both sides."""
+    summed = [sum(one["steps_per_s"] for one in scripts) for scripts in their]
+    seen = [one for scripts in their for one in scripts]
+    rollout_s, update_s = (statistics.fmean(one[name] for one in seen) for name in ("rollout_s", "update_s"))
+    done = min(one["share_of_update"] for one in seen)
     parts = f"theirs: rollout {rollout_s:.0f} s, update {update_s:.0f} s, seen after {done:.0%} of one"
+    ratio = Spread.of([ours / theirs for ours, theirs in zip(mine, summed, strict=True)])
     return Row(
         what="four `heavy` at once, summed",
         unit="steps/s",
@@ -110,7 +111,7 @@ def row(what: str, goal: float, mine: Sequence[float], their: Sequence[dict[str,
         goal=f">= {goal:g} x",
         met=ratio.median >= goal,
         against=what,
-        peer=Spread.of([summed]),
+        peer=Spread.of(summed),
         ratio=ratio,
         note=f"{parts}; {note}",
     )
@@ -130,24 +131,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table, write the sheet."""
     parser = argparse.ArgumentParser(prog="benchmarks.fleet.heavy", description="Measure four heavy runs at once.")
     parser.add_argument("--json", type=Path, help="write the sheet there")
-    parser.add_argument("--updates", type=int, default=2, help="whole updates of each of ours, after its first")
-    parser.add_argument("--seconds", type=float, default=60.0, help="after which theirs say how fast they are")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each side")
+    parser.add_argument("--updates", type=int, default=1, help="whole updates of each of ours, after its first")
+    parser.add_argument("--seconds", type=float, default=40.0, help="after which theirs say how fast they are")
     parser.add_argument("--set", dest="assignments", action="append", default=[], metavar="KEY=VALUE")
     asked = parser.parse_args(arguments)
     spec = spec_of("heavy", asked.assignments)
     floor = floor_of("heavy", asked.assignments)
     sb3 = (asked.assignments, asked.seconds)
-    with opened() as lab:
-        mine = [ours(lab, asked.assignments, asked.updates)]
-        default, single = theirs(*sb3, None), theirs(*sb3, 1)
-        mine.append(ours(lab, asked.assignments, asked.updates))
+    mine, default, single = list[float](), list[list[dict[str, float]]](), list[list[dict[str, float]]]()
+    for number in range(asked.rounds):
+        print(f"round {number + 1} of {asked.rounds}", flush=True)
+        with opened() as lab:
+            mine.append(ours(lab, asked.assignments, asked.updates))
+        default.append(theirs(*sb3, None))
+        single.append(theirs(*sb3, 1))
     floor = floor.and_later(floor_of("heavy", asked.assignments))
     note = f"their workers forked, to fit; {ceiling(floor, rollout_size(spec), mine)}"
     rows = [
         row("SB3 + SubprocVecEnv, torch's default threads", 8.0, mine, default, note),
         row("SB3 + SubprocVecEnv, one thread each", 2.0, mine, single, note),
     ]
-    finish("Four heavy runs at once", "python -m benchmarks.fleet.heavy", rows, asked.json)
+    finish("Four heavy runs at once", asked_as("benchmarks.fleet.heavy"), rows, asked.json)
 
 
 if __name__ == "__main__":

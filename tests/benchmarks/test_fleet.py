@@ -37,12 +37,13 @@ def test_runs_beyond_the_cores_wait_for_each_other() -> None:
 
 
 def test_a_peer_is_the_sum_of_its_scripts() -> None:
-    """Four slow scripts are compared together, and the goal is judged by the middle of our own rounds."""
-    their = [{"steps_per_s": 25.0, "rollout_s": 1.0, "update_s": 2.0, "share_of_update": 0.5}] * 4
-    found = row("SB3", 8.0, [700.0, 900.0, 1000.0], their, "")
+    """Four slow scripts are compared together, each round with ours of that round; the middle round is judged."""
+    script = {"steps_per_s": 25.0, "rollout_s": 1.0, "update_s": 2.0, "share_of_update": 0.5}
+    slower = [script | {"steps_per_s": 12.5}] * 4
+    found = row("SB3", 8.0, [700.0, 450.0, 1000.0], [[script] * 4, slower, [script] * 4], "")
     assert found.ratio is not None
     assert (found.ratio.median, found.ratio.low, found.ratio.high, found.met) == (9.0, 7.0, 10.0, True)
-    assert row("SB3", 8.0, [700.0], their, "").met is False
+    assert row("SB3", 8.0, [700.0], [[script] * 4], "").met is False
 
 
 def test_a_floor_lies_between_before_and_after() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import BY_NAME, ORDER
+from benchmarks.__main__ import main as everything
 from benchmarks.goals import LINES, line_of
 from benchmarks.report import ROOT, main, markdown, stale_sheets
 from benchmarks.results import MEASURED, Row, Sheet, Spread, digest, kept_sheets, read_sheets, write_sheet
@@ -175,3 +178,41 @@ def test_the_page_says_which_sheets_are_older_than_the_code() -> None:
     assert stale_sheets(fresh) == frozenset()
     assert "Older than the code" not in markdown(fresh, stale_sheets(fresh))
     assert stale_sheets({"ppo": replace(sheets["ppo"], code="of before")}) == {"ppo"}
+
+
+def test_benchmarks_go_on_where_they_were_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A part measures what has no sheet of this code; one that fails keeps none of the others waiting."""
+    write_sheet(replace(sheet(), code=digest(MEASURED["ppo"])), tmp_path / "ppo.json")
+    write_sheet(replace(sheet(), code="of another day"), tmp_path / "screen.json")
+    begun: list[str] = []
+
+    def measure(name: str, file: Path) -> int:
+        begun.append(name)
+        if name == "mission":
+            return 1
+        write_sheet(sheet(), file)
+        return 0
+
+    words = ["--sheets", str(tmp_path), "ppo", "screen", "mission", "startup"]
+    assert everything([*words, "--seconds", "0"], measure) == 0
+    assert begun == []
+    assert "not begun: screen, mission, startup; the same command goes on there" in capsys.readouterr().out
+    assert everything(words, measure) == 1
+    assert begun == ["screen", "mission", "startup"]
+    said = capsys.readouterr()
+    assert "measured already, of this code: ppo" in said.out
+    assert "failed, see above: mission" in said.err
+
+
+def test_a_benchmark_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is measured, and the names are said."""
+    with pytest.raises(SystemExit):
+        everything(["pppo"])
+    assert "there is no benchmark 'pppo'; there are judging, mission" in capsys.readouterr().err
+
+
+def test_every_benchmark_of_the_list_can_be_started() -> None:
+    """A name that is no program would be found out after hours."""
+    for name in ORDER + BY_NAME:
+        assert find_spec(f"benchmarks.{name}") is not None, name
+        assert name in MEASURED, name
