@@ -22,8 +22,14 @@ from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.gpu.items import NEVER_EVALUATED, Bench
 from benchmarks.results import Row
 from benchmarks.rows import bounded, compared, unmeasured
+from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.trainer.building.arguments import ppo_arguments
+from mission_tui.trainer.building.device_speeds import MEASURE_S, NetShape
+from mission_tui.trainer.building.model import compare_devices
+from mission_tui.trainer.named_parts import make_env
 
 FIRST_S = 150.0
 """Until every run of a side has two updates."""
@@ -150,9 +156,7 @@ def swarm(bench: Bench) -> list[Row]:
 
 
 def small_nets(bench: Bench) -> list[Row]:
-    """Where a CPU is faster, and the sentence that says so."""
-    from mission_tui.trainer.building.model import faster_device
-
+    """Whole trainings on either, and what `check`, `tune` and a launch say of the net after a few seconds."""
     words = (
         "env.n_envs=16",
         "env.vec=inline",
@@ -160,17 +164,36 @@ def small_nets(bench: Bench) -> list[Row]:
         *(("ppo.n_steps=32", "ppo.batch_size=64") if bench.small else ()),
     )
     spec = spec_of("cartpole", words)
+    speeds = _net_alone(spec, bench)
     transitions = spec.env.n_envs * spec.ppo.n_steps
-    found, update_s = [], []
+    found = []
     with opened() as lab:
         for device in ("cpu", bench.device):
             rows = trained(lab, "cartpole", (*words, f"run.device={device}"), 1, bench.seconds)[0]
             found.append(rate(rows, transitions))
-            update_s.append(statistics.fmean(row.rollout_s + row.update_s for row in rows))
-    _, sentence = faster_device(*update_s)
+    what = "16 x CartPole, steps/s on the CPU"
     return [
-        compared("16 x CartPole, steps/s on the CPU", "steps/s", found[:1], bench.device, found[1:], None, sentence)
+        compared(what, "steps/s", found[:1], bench.device, found[1:], None, speeds.sentence),
+        *(_where_it_pays(preset, bench) for preset in (() if bench.small else ("fast", "heavy"))),
     ]
+
+
+def _where_it_pays(preset: str, bench: Bench) -> Row:
+    """The same sentence for a larger net."""
+    speeds = _net_alone(spec_of(preset, bench.shape), bench)
+    rates = [[1 / seconds for seconds in side] for side in (speeds.cpu_s, speeds.gpu_s)]
+    what = f"net of `{preset}`, updates/s on the CPU"
+    return compared(what, "updates/s", rates[0], bench.device, rates[1], None, speeds.sentence)
+
+
+def _net_alone(spec: Spec, bench: Bench) -> DeviceSpeeds:
+    """By one thread, as runs beside others have it."""
+    th.set_num_threads(1)
+    env = make_env(spec.env, None, around=lambda made: made)
+    shape = NetShape(env.observation_space, env.action_space, spec.env.n_envs)
+    env.close()
+    within_s = bench.seconds if bench.small else MEASURE_S
+    return compare_devices(spec, shape, ppo_arguments(spec), bench.device, within_s=within_s)
 
 
 def update(bench: Bench) -> list[Row]:

@@ -97,6 +97,11 @@ def tune_journal(root: Path, name: str) -> Path:
     return root / "tuning" / name / "journal.jsonl"
 
 
+def devices_journal(root: Path) -> Path:
+    """Where it is kept which nets were faster on the CPU and which on the GPU; nothing is created."""
+    return root / "tuning" / "devices.jsonl"
+
+
 def newest_tune(root: Path, preset: str) -> str | None:
     """The name of the tune of `preset` that was worked on last; None where there is none."""
     found: list[tuple[float, str]] = []

@@ -19,6 +19,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.callbacks import build_callbacks
+from mission_tui.trainer.building.device_speeds import NetShape
 from mission_tui.trainer.building.effective import effective_toml, loaded_modules, versions
 from mission_tui.trainer.building.model import build_ppo, choose_device, engine_options, use_tf32
 from mission_tui.trainer.callbacks import Callbacks
@@ -95,9 +96,7 @@ class Job:
     def _build(self, envs: BuiltEnvs, was: Facts) -> tuple[PPO, Facts, dict[str, str]]:
         """PPO on `envs`, the circumstances it will learn under, and the reasons for those that were chosen here."""
         run, arguments = self.spec.run, ppo_arguments(self.spec)
-        device, why_device = choose_device(
-            run.device, was.get("device"), envs.vec, arguments, self.spec.ppo.algo, tf32=run.tf32
-        )
+        device, why_device = choose_device(run.device, was.get("device"), self.spec, NetShape.of(envs.vec), arguments)
         why_tf32 = use_tf32(device, wanted=run.tf32)
         seed, why_seed = self._seed(was)
         run_dir = self.attempt.run_dir

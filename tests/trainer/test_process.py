@@ -15,7 +15,8 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import RunSpec
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.building.model import choose_device, update_seconds, use_tf32
+from mission_tui.trainer.building.device_speeds import NetShape
+from mission_tui.trainer.building.model import choose_device, use_tf32
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.process import keep_lease_private
 from mission_tui.trainer.running_time import Budget, Stopwatch
@@ -119,16 +120,16 @@ def test_a_limit_ends_an_attempt_and_leaves_its_schedules_alone() -> None:
 def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """SB3 would train on the CPU without a word."""
     spec = spec_with()
-    vec = build_vec_env(spec, None).vec
+    run = spec, NetShape.of(build_vec_env(spec, None).vec), ppo_arguments(spec)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(PresetError, match="torch sees no CUDA device"):
-        choose_device("cuda", None, vec, ppo_arguments(spec))
-    assert choose_device("auto", "cuda", vec, ppo_arguments(spec)) == ("cpu", "there is no CUDA device")
-    assert choose_device("cpu", None, vec, ppo_arguments(spec))[0] == "cpu"
+        choose_device("cuda", None, *run)
+    assert choose_device("auto", "cuda", *run) == ("cpu", "there is no CUDA device")
+    assert choose_device("cpu", None, *run)[0] == "cpu"
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     with pytest.raises(PresetError, match="the last CUDA device is 'cuda:1'"):
-        choose_device("cuda:7", None, vec, ppo_arguments(spec))
+        choose_device("cuda:7", None, *run)
 
 
 @pytest.mark.parametrize(
@@ -152,15 +153,6 @@ def test_tf32_is_used_on_gpus_that_have_it_where_it_is_wanted(
         assert th.get_float32_matmul_precision() == ("high" if used else "highest")
     finally:
         use_tf32("cpu", wanted=False)
-
-
-def test_the_cost_of_an_update_grows_with_its_epochs() -> None:
-    """The estimate that decides between devices counts gradient steps."""
-    spec = spec_with(ppo={"net_arch": [64, 64]})
-    arguments = ppo_arguments(spec)
-    vec = build_vec_env(spec, None).vec
-    short = update_seconds("cpu", vec, {**arguments, "n_epochs": 1})
-    assert update_seconds("cpu", vec, {**arguments, "n_epochs": 1000}) > 20 * short
 
 
 def test_workers_may_import_the_main_module_without_torch() -> None:

@@ -38,6 +38,10 @@ class CheckFigures(Struct, frozen=True, kw_only=True):
     vram_bytes: int | None = None
 
 
+STEPS = (*SMOKE_STEPS[:3], "speed", *SMOKE_STEPS[3:])
+"""All steps in their order: where a GPU is, "speed" says whether the net is faster on it or on the CPU."""
+
+
 def unreached(steps: tuple[CheckStep, ...]) -> tuple[CheckStep, ...]:
     """The steps of a smoke run that `steps` do not have, as skipped."""
     known = {step.name for step in steps}

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field, structs
 
+from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.spec import EvaluateSpec, LimitsKeep, RestartKeep, Spec
 
 Knob = Literal["vec", "threads", "compile", "precision", "shape"]
@@ -57,7 +58,7 @@ def in_order(knobs: tuple[Knob, ...], rollout_share: float | None) -> tuple[Knob
 
 class TuneBegun(Struct, frozen=True, kw_only=True, tag="begun", tag_field="kind"):
     """The first line, at unix time `t`: what is tuned, how, and on how many cores; `host` tells one machine from
-    another.
+    another, `devices` is how fast the net is on its CPU and on its GPU, where it has one.
     """
 
     seq: int
@@ -66,6 +67,7 @@ class TuneBegun(Struct, frozen=True, kw_only=True, tag="begun", tag_field="kind"
     plan: TunePlan
     cores: int
     host: dict[str, str] = field(default_factory=dict)
+    devices: DeviceSpeeds | None = None
 
 
 class Resolved(Struct, frozen=True):

@@ -137,6 +137,8 @@ def _why(rows: Sequence[Row], settings: dict[str, dict[str, object]]) -> dict[st
 
 
 def _notes(begun: TuneBegun, over: TuneState, probes: Sequence[ProbeDone], others: Sequence[str]) -> Iterator[str]:
+    if begun.devices is not None:
+        yield begun.devices.caution(begun.spec.run.device) or begun.devices.sentence
     loads = [each.elsewhere_percent for each in probes if each.elsewhere_percent is not None]
     if loads and statistics.median(loads) > LOADED_PERCENT:
         yield (

@@ -36,6 +36,7 @@ from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, pre
 from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine, claims_of, coming_claims, headroom_now, queued_run
+from mission_tui.supervisor.lifecycle.device_speeds import device_cautions
 from mission_tui.supervisor.lifecycle.run_queue import queued_runs
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
@@ -69,7 +70,7 @@ async def begin_runs(
     with ExitStack() as names:
         runs = [names.enter_context(new_run(core, item.name, item.spec.preset)) for item in items]
         async with reserved(core, specs, caller.environ) as lacking:
-            inexact = await _tried(specs, caller)
+            inexact = [*await _tried(specs, caller), *await device_cautions(core, specs, caller)]
             after = [tuple(resolve_run(core, ref) for ref in item.after) for item in items]
             made = await _made_all(core, items, runs, after, caller)
             for each in made:

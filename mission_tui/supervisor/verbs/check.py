@@ -21,7 +21,7 @@ from mission_tui.fleet.capacity.cost import Cost, Pace, claim_for, cost_of
 from mission_tui.fleet.capacity.headroom import QueuedRun
 from mission_tui.fleet.capacity.machine import MIB
 from mission_tui.fleet.launch_plan import check_names
-from mission_tui.fleet.specs.checking import SMOKE_STEPS, CheckFigures, CheckStep, unreached
+from mission_tui.fleet.specs.checking import SMOKE_STEPS, STEPS, CheckFigures, CheckStep, Level, unreached
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.text import clean
@@ -40,6 +40,7 @@ from mission_tui.supervisor.launchers.caller import (
 )
 from mission_tui.supervisor.launchers.interpreter import as_module
 from mission_tui.supervisor.launchers.order import trainer_environ
+from mission_tui.supervisor.lifecycle.device_speeds import device_speeds
 from mission_tui.supervisor.lifecycle.first_attempts import check_new, foreseen, thread_warnings, would_wait
 from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, waits_for_others
 from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
@@ -68,6 +69,8 @@ async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked
                         figures = said
                     case str():
                         yield Progress(re=request.id, done=len(steps) - 2, total=len(SMOKE_STEPS), note=said)
+    if figures is not None:
+        steps += await _speed(core, spec, caller)
     if spec.run.command is None:
         steps += unreached(tuple(steps))
         steps.sort(key=_turn)
@@ -99,7 +102,19 @@ async def _smoke(spec: Spec, caller: Caller, limit_s: float) -> AsyncGenerator[C
 
 def _turn(step: CheckStep) -> int:
     """Those that are looked at from here come first."""
-    return SMOKE_STEPS.index(step.name) if step.name in SMOKE_STEPS else -1
+    return STEPS.index(step.name) if step.name in STEPS else -1
+
+
+async def _speed(core: Core, spec: Spec, caller: Caller) -> list[CheckStep]:
+    """Whether the net is faster on the CPU or on the GPU; nothing where there is no GPU."""
+    begun = time.monotonic()
+    speeds = await device_speeds(core, spec, caller)
+    if speeds is None:
+        return []
+    caution = speeds.caution(spec.run.device)
+    level: Level = "note" if caution else "ok"
+    seconds = time.monotonic() - begun
+    return [CheckStep(name="speed", level=level, detail=caution or speeds.sentence, seconds=seconds)]
 
 
 def _step(said: dict[str, Any]) -> CheckStep:

@@ -29,11 +29,13 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.tuning_files import host_fingerprint
 from mission_tui.supervisor.ending.removal import remove_runs
 from mission_tui.supervisor.launchers.caller import caller_from
+from mission_tui.supervisor.lifecycle.device_speeds import device_speeds
 from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
     from mission_tui.fleet.events.marginal_gain import MarginalGain
     from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
     from mission_tui.fleet.tuning.tune_state import Field, NextProbe
@@ -57,7 +59,10 @@ async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:
     from mission_tui.supervisor.measuring import run_probe
 
     caller = caller_from(request)
-    with _journal(core, request) as (log, name, begun, known):
+    yield Progress(re=request.id, done=0, total=1, note="looking at the machine")
+    # Of a tune that goes on it stands in its journal.
+    devices = None if request.go_on else await device_speeds(core, request.item.spec, caller)
+    with _journal(core, request, devices) as (log, name, begun, known):
         await remove_runs(core, _left_behind(core, name))
         done = list(known)
         kept: dict[object, Field] = {}
@@ -87,7 +92,9 @@ async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:
 
 
 @contextmanager
-def _journal(runs: Runs, request: Tune) -> Iterator[tuple[AppendLog, str, TuneBegun, tuple[ProbeDone, ...]]]:
+def _journal(
+    runs: Runs, request: Tune, devices: DeviceSpeeds | None
+) -> Iterator[tuple[AppendLog, str, TuneBegun, tuple[ProbeDone, ...]]]:
     """The open journal, the tune's name, and what it tells; a new one, or that of the last tune of the preset."""
     preset = request.item.spec.preset
     from mission_tui.records.tuning_files import newest_tune, tune_journal
@@ -103,21 +110,25 @@ def _journal(runs: Runs, request: Tune) -> Iterator[tuple[AppendLog, str, TuneBe
         make_folder(path.parent)
         log = AppendLog(path)
         try:
-            yield (log, name, *_begun(log, path, request, name))
+            yield (log, name, *_begun(log, path, request, name, devices))
         finally:
             log.close()
     finally:
         _at_work.discard(path)
 
 
-def _begun(log: AppendLog, path: Path, request: Tune, name: str) -> tuple[TuneBegun, tuple[ProbeDone, ...]]:
+def _begun(
+    log: AppendLog, path: Path, request: Tune, name: str, devices: DeviceSpeeds | None
+) -> tuple[TuneBegun, tuple[ProbeDone, ...]]:
     from mission_tui.fleet.tuning.record import TuneBegun
     from mission_tui.records.tuning_files import read_tune
 
     cores, host, spec = len(os.sched_getaffinity(0)), host_fingerprint(), request.item.spec
     if not request.go_on:
         begun = log.append(
-            lambda seq: TuneBegun(seq=seq, t=time.time(), spec=spec, plan=request.plan, cores=cores, host=host)
+            lambda seq: TuneBegun(
+                seq=seq, t=time.time(), spec=spec, plan=request.plan, cores=cores, host=host, devices=devices
+            )
         )
         return begun, ()
     begun, done = read_tune(path)

@@ -6,20 +6,19 @@ a GPU, and nobody has to know from which size on that changes.
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable
 from typing import Any, Literal
 
-import gymnasium
-import numpy as np
+import msgspec
 import torch as th
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
+from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.spec import Algo, Engine, Spec
+from mission_tui.trainer.building.device_speeds import MEASURE_S, NetShape, measured_speeds
 from mission_tui.trainer.named_parts import check_contrib
 from mission_tui.trainer.ppo import PPO, FastPPO
 
@@ -77,17 +76,16 @@ def _class(algo: Algo, engine: Engine) -> type[PPO]:
     return RecurrentPPO
 
 
-_TRIES = 3
 _HAVE_TF32 = (8, 0)
 """Compute capability of the first GPUs that multiply in TF32."""
 
 
 def choose_device(
-    wanted: str, kept: str | None, vec: VecEnv, arguments: dict[str, Any], algo: Algo = "ppo", *, tf32: bool = True
+    wanted: str, kept: str | None, spec: Spec, shape: NetShape, arguments: dict[str, Any]
 ) -> tuple[str, str]:
     """The device for `run.device` = `wanted`, and why; `kept` is what an earlier attempt of the run used.
 
-    With `tf32` a GPU is measured as it would be used then.
+    With `run.tf32` a GPU is measured as it would be used then.
 
     Raises `PresetError` for a device that is not there.
     """
@@ -98,20 +96,28 @@ def choose_device(
         return "cpu", "there is no CUDA device"
     if kept is not None:
         return kept, "as in the attempt before"
-    use_tf32("cuda", wanted=tf32)
-    cpu_s, cuda_s = (update_seconds(device, vec, arguments, algo) for device in ("cpu", "cuda"))
-    return faster_device(cpu_s, cuda_s)
+    try:
+        speeds = compare_devices(spec, shape, arguments)
+    except RuntimeError as error:
+        return "cpu", f"the GPU cannot compute: {' '.join(str(error).split())}"
+    return ("cpu" if speeds.faster == "cpu" else "cuda"), speeds.sentence
 
 
-def faster_device(cpu_s: float, cuda_s: float) -> tuple[Literal["cpu", "cuda"], str]:
-    """Where an update that takes so many seconds on either is done sooner, and the sentence that says so."""
-    device: Literal["cpu", "cuda"] = "cuda" if cuda_s < cpu_s else "cpu"
-    ratio = max(cpu_s, cuda_s) / min(cpu_s, cuda_s)
-    where = "GPU" if device == "cuda" else "CPU"
-    return device, (
-        f"this net is faster on the {where}: {ratio:.1f} x (about {cpu_s:.2f} s per update on the CPU, "
-        f"{cuda_s:.2f} s on the GPU)"
-    )
+def compare_devices(
+    spec: Spec, shape: NetShape, arguments: dict[str, Any], gpu: str = "cuda", *, within_s: float = MEASURE_S
+) -> DeviceSpeeds:
+    """The net of `spec` on the CPU and on `gpu`, as its engine computes it; compiling it would take too long.
+
+    Raises `RuntimeError` where the GPU cannot compute.
+    """
+    plain = msgspec.structs.replace(spec, run=msgspec.structs.replace(spec.run, compile=False))
+    options = engine_options(plain)
+
+    def build(small: dict[str, Any], vec: VecEnv, device: str) -> PPO:
+        return build_ppo(small, vec, None, device, spec.ppo.algo, **options)
+
+    use_tf32(gpu, wanted=spec.run.tf32)
+    return measured_speeds(build, shape, arguments, gpu, within_s=within_s)
 
 
 def describe_device(wanted: str) -> tuple[Literal["ok"], str]:
@@ -144,18 +150,6 @@ def use_tf32(device: str, *, wanted: bool) -> str:
     return "this GPU has no TF32" if on_cuda else "not used: TF32 exists on CUDA only"
 
 
-def update_seconds(device: str, vec: VecEnv, arguments: dict[str, Any], algo: Algo = "ppo") -> float:
-    """Estimated seconds that the policy costs per update on `device`: every forward pass and every gradient step."""
-    transitions = arguments["n_steps"] * vec.num_envs
-    batch_size = min(arguments["batch_size"], transitions)
-    model = build_scratch(arguments, vec, device, algo)
-    act_s = _best_seconds(device, lambda: _act(model, vec.num_envs))
-    step_s = _best_seconds(device, lambda: _descend(model, batch_size))
-    gradient_steps: int = arguments["n_epochs"] * -(-transitions // batch_size)
-    n_steps: int = arguments["n_steps"]
-    return n_steps * act_s + gradient_steps * step_s
-
-
 def _check_present(device: str) -> None:
     kind, _, index = device.partition(":")
     if kind != "cuda":
@@ -165,41 +159,3 @@ def _check_present(device: str) -> None:
     last = th.cuda.device_count() - 1
     if index and int(index) > last:
         raise PresetError(f"run.device = '{device}' is not there; the last CUDA device is 'cuda:{last}'")
-
-
-def _act(model: PPO, lanes: int) -> th.Tensor:
-    with th.no_grad():
-        actions = model.policy(*_inputs(model, lanes))[0]
-    return th.as_tensor(actions).cpu()
-
-
-def _descend(model: PPO, batch_size: int) -> None:
-    observations, *memory = _inputs(model, batch_size)
-    with th.no_grad():
-        actions = model.policy(observations, *memory)[0]
-    values, log_prob, _ = model.policy.evaluate_actions(observations, actions, *memory)
-    (values.mean() + log_prob.mean()).backward()  # type: ignore[no-untyped-call]
-
-
-def _inputs(model: PPO, count: int) -> tuple[Any, ...]:
-    policy = model.policy
-    return model.policy_inputs(policy.obs_to_tensor(_observations(policy.observation_space, count))[0])
-
-
-def _observations(space: gymnasium.Space[Any], count: int) -> Any:
-    sample = space.sample()
-    if isinstance(sample, dict):
-        return {name: np.repeat(np.asarray(part)[None], count, axis=0) for name, part in sample.items()}
-    return np.repeat(np.asarray(sample)[None], count, axis=0)
-
-
-def _best_seconds(device: str, work: Callable[[], object]) -> float:
-    """The fastest of a few tries after a warm-up, with the device's queue empty before and after."""
-    seconds = []
-    for _ in range(_TRIES + 1):
-        begun_s = time.perf_counter()
-        work()
-        if th.device(device).type == "cuda":
-            th.cuda.synchronize(device)
-        seconds.append(time.perf_counter() - begun_s)
-    return min(seconds[1:])

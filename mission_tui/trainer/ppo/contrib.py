@@ -144,12 +144,6 @@ class RecurrentPPO(PPO):
         actor, critic = (tuple(th.tensor(part, device=self.device) for part in memory[name]) for name in ("pi", "vf"))
         self._last_lstm_states = RNNStates(actor, critic)
 
-    def policy_inputs(self, observations: Any) -> tuple[Any, ...]:
-        rows = len(next(iter(observations.values())) if isinstance(observations, dict) else observations)
-        layers, _, hidden = self.policy.lstm_hidden_state_shape
-        blank = tuple(th.zeros((layers, rows, hidden), device=self.device) for _ in range(2))
-        return observations, RNNStates(blank, blank), th.ones(rows, device=self.device)
-
     def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
         # Sequences are padded to one length; what was added there is nobody's transition.
         real = batch.mask > 1e-8

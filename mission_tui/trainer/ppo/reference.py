@@ -123,10 +123,6 @@ class PPO(stable_baselines3.PPO):
     def remember(self, memory: Tree) -> None:
         """Go on with a `memory` of the same policy and as many environments."""
 
-    def policy_inputs(self, observations: Any) -> tuple[Any, ...]:
-        """What the policy's `forward` takes for `observations`, tensors, at the start of episodes."""
-        return (observations,)
-
     def _descend(self, clip: ClipRanges, signals: UpdateSignals) -> bool:
         """All epochs over the buffer, fewer if `target_kl` is passed; False if a stop was asked."""
         # An easing that ends within this update gives the steps after its end the scheduled rate.

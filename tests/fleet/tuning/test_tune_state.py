@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from mission_tui.errors import MissionError
+from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec, rollout_size
@@ -103,6 +104,16 @@ def test_nothing_better_is_an_answer() -> None:
     assert not end.better
     assert end.sentence.startswith("nothing was better")
     assert not end.profile.settings
+
+
+def test_a_tune_on_a_machine_with_a_gpu_says_where_the_net_is_faster() -> None:
+    """First of its notes; nothing of it on a machine without one."""
+    speeds = DeviceSpeeds(cpu_s=(1.0, 1.0, 1.01), gpu_s=(3.1, 3.1, 3.1))
+    begun = begun_with(spec_with())
+    _, done = run_through(begun, lambda _: 1000.0)
+    assert not [note for note in tune_result(begun, done, "now").notes if "this net" in note]
+    with_gpu = msgspec.structs.replace(begun, devices=speeds)
+    assert tune_result(with_gpu, done, "now").notes[0] == speeds.sentence
 
 
 def test_luck_in_the_race_does_not_win_the_pairs() -> None:

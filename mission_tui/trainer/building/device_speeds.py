@@ -1,0 +1,158 @@
+"""How long an update of a run's own net takes on the CPU and on a GPU: rollouts and minibatches by the run's engine, in
+environments that cost nothing. Nothing of the run is touched, and a few seconds are enough.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import gymnasium
+import numpy as np
+import torch as th
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
+
+from mission_tui.envs.masks import MASKS, choices
+from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
+from mission_tui.trainer.ppo import PPO
+
+Build = Callable[[dict[str, Any], VecEnv, str], PPO]
+"""A model with such arguments, in such environments, on such a device."""
+
+MEASURE_S = 4.0
+"""No further pair is begun after so long; each device is asked twice at least."""
+_FEWEST, _MOST = 3, 12
+_LONG_ENOUGH_S = 0.03
+_SURELY_WARM_S = 1.0
+"""What a first call takes beside the work is little of that on a CPU; a GPU is asked twice more before any verdict."""
+_MINIBATCHES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class NetShape:
+    """The spaces of a run's environments as its model sees them, and how many there are side by side."""
+
+    observations: gymnasium.Space[Any]
+    actions: gymnasium.Space[Any]
+    lanes: int
+
+    @classmethod
+    def of(cls, vec: VecEnv) -> Self:
+        return cls(vec.observation_space, vec.action_space, vec.num_envs)
+
+
+def measured_speeds(
+    build: Build, shape: NetShape, arguments: Mapping[str, Any], gpu: str = "cuda", *, within_s: float = MEASURE_S
+) -> DeviceSpeeds:
+    """Pairs of measurements in turns, until they say where it is faster or their time is over.
+
+    Raises `RuntimeError` where the GPU cannot compute or has no memory left.
+    """
+    sides = [_Side(build, shape, arguments, device) for device in ("cpu", gpu)]
+    began_s = time.perf_counter()
+    found: list[tuple[float, ...]] = []
+    while len(found) < _MOST:
+        turn = sides if len(found) % 2 == 0 else sides[::-1]
+        took = {side.device: side.update_seconds() for side in turn}
+        found.append(tuple(took[side.device] for side in sides))
+        speeds = DeviceSpeeds(cpu_s=tuple(cpu for cpu, _ in found), gpu_s=tuple(it for _, it in found), gpu=_name(gpu))
+        late = time.perf_counter() - began_s > within_s
+        if len(found) > 1 and (late or (len(found) >= _FEWEST and speeds.faster is not None)):
+            break
+    return speeds
+
+
+def _name(device: str) -> str:
+    return th.cuda.get_device_name(device) if th.device(device).type == "cuda" else device
+
+
+class _Side:
+    """The net on one device, warmed up."""
+
+    def __init__(self, build: Build, shape: NetShape, arguments: Mapping[str, Any], device: str) -> None:
+        self.device = device
+        n_steps, transitions = arguments["n_steps"], arguments["n_steps"] * shape.lanes
+        batch_size = min(arguments["batch_size"], transitions)
+        tried = min(n_steps, -(-_MINIBATCHES * batch_size // shape.lanes))
+        self._rollouts = n_steps / tried
+        self._updates = arguments["n_epochs"] * -(-transitions // batch_size) / -(-tried * shape.lanes // batch_size)
+        # An update that is ended early by its KL says nothing of how long a whole one takes.
+        small = {**arguments, "n_steps": tried, "batch_size": batch_size, "n_epochs": 1, "target_kl": None}
+        with warnings.catch_warnings():
+            # The minibatch does not divide such a buffer, which does not matter here.
+            warnings.simplefilter("ignore", UserWarning)
+            self._model = build(small, _StillEnvs(shape), device)
+        assert self._model.env is not None
+        self._model._last_obs = self._model.env.reset()  # type: ignore[assignment]
+        self._model._last_episode_starts = np.ones(shape.lanes, dtype=bool)
+        self._model.ep_info_buffer, self._model.ep_success_buffer = deque(), deque()
+        self._repeats = 1
+        for _ in range(2):
+            once_s = self._timed(self._model.collect) + self._timed(self._model.update)
+            if once_s > _SURELY_WARM_S:
+                break
+        self._repeats = max(1, min(50, round(_LONG_ENOUGH_S / max(once_s, 1e-6))))
+
+    def update_seconds(self) -> float:
+        """Of a whole update: all steps of its rollout, and all its gradient steps."""
+        collect_s, update_s = self._timed(self._model.collect), self._timed(self._model.update)
+        return float(self._rollouts * collect_s + self._updates * update_s)
+
+    def _timed(self, work: Callable[[], object]) -> float:
+        """Seconds of one `work`, with the device's queue empty before and after."""
+        self._wait()
+        began_s = time.perf_counter()
+        for _ in range(self._repeats):
+            work()
+        self._wait()
+        return (time.perf_counter() - began_s) / self._repeats
+
+    def _wait(self) -> None:
+        if th.device(self.device).type == "cuda":
+            th.cuda.synchronize(self.device)
+
+
+class _StillEnvs(VecEnv):
+    """Environments that cost nothing: at each step the same observations, no reward, no end of an episode."""
+
+    def __init__(self, shape: NetShape) -> None:
+        super().__init__(shape.lanes, shape.observations, shape.actions)
+        self._observations: VecEnvObs = _repeated(shape.observations.sample(), shape.lanes)
+        self._infos: list[dict[str, Any]] = [{} for _ in range(shape.lanes)]
+
+    def reset(self) -> VecEnvObs:
+        return self._observations
+
+    def step_async(self, actions: Any) -> None:
+        pass
+
+    def step_wait(self) -> VecEnvStepReturn:
+        rewards, dones = np.zeros(self.num_envs, dtype=np.float32), np.zeros(self.num_envs, dtype=bool)
+        return self._observations, rewards, dones, self._infos
+
+    def env_method(self, method_name: str, *_args: Any, indices: Any = None, **_kwargs: Any) -> list[Any]:
+        assert method_name == MASKS
+        return [np.ones(sum(choices(self.action_space)), dtype=bool)] * self.num_envs
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        return [None] * self.num_envs
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        pass
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        return [False] * self.num_envs
+
+    def close(self) -> None:
+        pass
+
+
+def _repeated(sample: Any, lanes: int) -> VecEnvObs:
+    if isinstance(sample, dict):
+        return {name: np.repeat(np.asarray(part)[None], lanes, axis=0) for name, part in sample.items()}
+    return np.repeat(np.asarray(sample)[None], lanes, axis=0)

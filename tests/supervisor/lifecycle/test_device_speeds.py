@@ -1,0 +1,143 @@
+"""Before a run begins it is said where its net is slower, on a machine with a GPU: measured once, and kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
+from mission_tui.fleet.specs.checking import CheckFigures
+from mission_tui.fleet.specs.spec import LaunchItem, Spec
+from mission_tui.fleet.tuning.record import TunePlan
+from mission_tui.fleet.views.snapshot import GpuMeters
+from mission_tui.ipc.replies import Checked, Launched
+from mission_tui.ipc.requests import Check, Launch, Tune
+from mission_tui.records.tuning_files import read_tune, tune_journal
+from mission_tui.supervisor.host.tasks import Task, TaskError
+from mission_tui.supervisor.lifecycle import device_speeds
+from mission_tui.supervisor.verbs import check
+from tests.faults.simulated import NoGpu
+from tests.supervisor.conftest import stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
+
+SPEEDS = DeviceSpeeds(cpu_s=(0.01, 0.0101, 0.01), gpu_s=(0.031, 0.031, 0.0312), gpu="H200")
+SENTENCE = "this net is faster on the CPU: 3.1 x"
+
+
+class OneGpu(NoGpu):
+    """A machine with one."""
+
+    note = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gpus = (GpuMeters(uuid="GPU-1", name="H200", memory_total=1 << 37, memory_used=0),)  # type: ignore[assignment]
+
+    def present(self) -> bool:
+        return True
+
+
+class Measuring:
+    """The short process: `answer` is what it says, and `asked` are the specs that it was asked about."""
+
+    def __init__(self) -> None:
+        self.answer: dict[str, Any] | TaskError = {"speeds": msgspec.to_builtins(SPEEDS)}
+        self.asked: list[Spec] = []
+
+    async def __call__(self, task: Task, _limit_s: float) -> AsyncGenerator[dict[str, Any]]:
+        self.asked.append(msgspec.json.decode(task.stdin, type=Spec))
+        yield {"doing": "measuring"}
+        if isinstance(self.answer, TaskError):
+            raise self.answer
+        yield self.answer
+
+
+@pytest.fixture
+def measuring(sim: SimulatedLab, monkeypatch: pytest.MonkeyPatch) -> Measuring:
+    """The measurement, on a machine with one GPU."""
+    sim.core.machine.gpu = OneGpu()  # type: ignore[assignment]
+    said = Measuring()
+    monkeypatch.setattr(device_speeds, "run_task", said)
+    return said
+
+
+def on(device: str) -> Spec:
+    """A run that is to compute there."""
+    spec = stub_spec()
+    return structs.replace(spec, run=structs.replace(spec.run, device=device))
+
+
+def of(sim: SimulatedLab) -> dict[str, Any]:
+    """Who asks."""
+    return {"cwd": str(sim.root), "python": sys.executable, "environ": {"PATH": sim.environ["PATH"]}}
+
+
+def warned(sim: SimulatedLab, device: str) -> list[str]:
+    """What a launch says of its device."""
+    reply = sim.ask(lambda id_: Launch(id=id_, items=(LaunchItem(spec=on(device)),), **of(sim)))
+    assert isinstance(reply, Launched)
+    return [word for word in reply.warnings if "this net" in word]
+
+
+def test_a_launch_says_that_it_names_the_slower_device(sim: SimulatedLab, measuring: Measuring) -> None:
+    """Measured for the first of them and kept for the next; nothing is measured for `auto`, which takes the faster."""
+    assert warned(sim, "auto") == []
+    assert measuring.asked == []
+    (said,) = warned(sim, "cuda")
+    assert SENTENCE in said
+    assert "run.device = 'cuda' takes the slower one" in said
+    assert warned(sim, "cuda") == [said]
+    assert warned(sim, "cpu") == []
+    assert len(measuring.asked) == 1
+
+
+def test_it_is_silent_without_a_gpu_and_where_it_cannot_be_measured(sim: SimulatedLab, measuring: Measuring) -> None:
+    """A hint refuses nothing, and what was not measured is not kept."""
+    measuring.answer = TaskError("killed")
+    assert warned(sim, "cuda") == []
+    measuring.answer = {"why": "torch sees no CUDA device"}
+    assert warned(sim, "cuda") == []
+    assert len(measuring.asked) == 2
+    sim.core.machine.gpu = NoGpu()  # type: ignore[assignment]
+    assert warned(sim, "cpu") == []
+    assert len(measuring.asked) == 2
+
+
+@pytest.mark.parametrize(("device", "level"), [("auto", "ok"), ("cuda", "note")])
+def test_a_check_says_where_the_net_is_faster(
+    sim: SimulatedLab, measuring: Measuring, monkeypatch: pytest.MonkeyPatch, device: str, level: str
+) -> None:
+    """A step after that of the device; a note where the preset names the slower one."""
+
+    async def smoke(*_: object) -> AsyncGenerator[CheckFigures]:
+        yield CheckFigures(updates=1)
+
+    monkeypatch.setattr(check, "_smoke", smoke)
+    reply = sim.ask(lambda id_: Check(id=id_, spec=on(device), limit_s=9.0, **of(sim)))
+    assert isinstance(reply, Checked)
+    names = [step.name for step in reply.steps]
+    assert names[names.index("device") + 1] == "speed"
+    (step,) = (step for step in reply.steps if step.name == "speed")
+    assert SENTENCE in step.detail
+    assert step.level == level
+    sim.core.machine.gpu = NoGpu()  # type: ignore[assignment]
+    reply = sim.ask(lambda id_: Check(id=id_, spec=on("cpu"), limit_s=9.0, **of(sim)))
+    assert isinstance(reply, Checked)
+    assert "speed" not in [step.name for step in reply.steps]
+    assert len(measuring.asked) == 1
+
+
+def test_a_tune_keeps_in_its_journal_where_the_net_is_faster(sim: SimulatedLab, measuring: Measuring) -> None:
+    """Before its first probe, which cannot begin here."""
+    plan, item = TunePlan(start_s=1.0), LaunchItem(spec=on("auto"))
+    with pytest.raises(MissionError, match="no process is started"):
+        sim.ask(lambda id_: Tune(id=id_, item=item, plan=plan, name="tune-one", go_on=False, **of(sim)))
+    begun, _ = read_tune(tune_journal(sim.root, "tune-one"))
+    assert begun.devices == SPEEDS
+    assert len(measuring.asked) == 1
