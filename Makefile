@@ -180,7 +180,7 @@ $(FILMING): $(INSTALLED)
 	@touch $@
 
 $(EXTRAS): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,fast-envs,report,film]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,fast-envs,report,film,search]'
 	@touch $@
 
 $(BENCH_ENV): $(INSTALLED)

@@ -33,6 +33,7 @@ VERBS = {
     "screen_views": "screenshot serve",
     "bench": "bench",
     "tune": "tune",
+    "search": "search",
     "import_export": "export import-checkpoint import-run",
     "cleanup": "clean rm prune",
     "presets": "presets check",

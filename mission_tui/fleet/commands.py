@@ -296,6 +296,7 @@ CATALOGUE: tuple[Command, ...] = (
     _with_words("report", "runs as one HTML file to send to anybody", offline=True),
     _with_words("judge", "a training of another program by its TensorBoard files", offline=True),
     _with_words("bench", "how fast presets are, beside each other"),
+    _with_words("search", "settings that learn better, by Optuna"),
     _with_words("tune", "the fastest way to run a preset on this machine"),
     _with_words("export", "a checkpoint as a zip for Stable-Baselines3")._replace(
         unsupported=f"{_COMMAND} leaves no policy that could be exported here"

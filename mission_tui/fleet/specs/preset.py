@@ -86,11 +86,20 @@ def draft_change(spec: Spec, assignments: Sequence[str]) -> Spec:
     return _with_words(spec, assignments).draft(spec.preset, spec.description)
 
 
+def draft_assigned(spec: Spec, assignments: Sequence[Assignment]) -> Spec:
+    """The same for `assignments` whose sources a refusal is to name."""
+    return _assigned(spec, assignments).draft(spec.preset, spec.description)
+
+
 def _with_words(spec: Spec, assignments: Sequence[str]) -> Layers:
     runs = expand(assignments)
     if len(runs) != 1:
         raise UsageError("give one value per --set key; put a list in brackets, such as [64,64]")
-    if any(assignment.key == "keep.health.profile" for assignment in runs[0]):
+    return _assigned(spec, runs[0])
+
+
+def _assigned(spec: Spec, assignments: Sequence[Assignment]) -> Layers:
+    if any(assignment.key == "keep.health.profile" for assignment in assignments):
         raise UsageError(
             "keep.health.profile is chosen at launch; on a resume set the limits themselves, "
             "such as keep.health.kl-persistent.warning=3"
@@ -98,7 +107,7 @@ def _with_words(spec: Spec, assignments: Sequence[str]) -> Layers:
     place = Place("the run's spec.toml")
     layers = Layers(place)
     layers.add_layer(place, {name: table for name, table in as_tables(spec).items() if name in TABLES})
-    layers.assign(runs[0])
+    layers.assign(assignments)
     return layers
 
 

@@ -69,6 +69,16 @@ class RunDir(Struct, frozen=True):
     def evaluations(self) -> Path:
         return self.path / "evaluations"
 
+    @property
+    def study(self) -> Path:
+        """Optuna's journal of a search; only in the run that is its driver."""
+        return self.path / "study.log"
+
+    @property
+    def search(self) -> Path:
+        """What has come of the search so far; only in the run that is its driver."""
+        return self.path / "search.json"
+
     def attempt(self, number: int) -> AttemptDir:
         return AttemptDir(self.path / "attempts" / str(number))
 

@@ -1,0 +1,358 @@
+"""`mission-tui search`: begin a search for settings, go on with one, or say what has come of it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mission_tui.cli.options import (
+    WithCommand,
+    command_words,
+    complete_groups,
+    json_option,
+    preset_argument,
+    set_option,
+)
+from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
+from mission_tui.errors import EX_FAILED, UsageError, nearest
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.search.plan import Pruning, SearchPlan
+    from mission_tui.fleet.search.result import SearchResult
+    from mission_tui.fleet.specs.spec import Spec
+    from mission_tui.fleet.views.snapshot import RunView
+
+_ELSEWHERE_AT_ONCE = 4
+"""So many trials at a time where another machine carries them out."""
+_SEED_LIMIT = 2**32 - 1
+_CHANGEABLE = {"trials", "at_once", "confirm"}
+_OF_ANY = {"go_on", "show", "wait", "as_json"}
+
+
+@click.command("search", cls=WithCommand)
+@preset_argument
+@click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="KEY=RANGE",
+    help="A setting and its values: log:1e-5..1e-2, 4..20, 0.1,0.2,0.3, or 1-log:1e-4..0.03.",
+)
+@click.option("--space", default="", metavar="zoo", help="Search the space of the RL zoo for PPO; --param changes it.")
+@set_option
+@click.option("--trials", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="N", help="Settings.")
+@click.option(
+    "-j", "at_once", type=click.IntRange(1, 4096), metavar="N", help="At most N runs at once (default: as cores allow)."
+)
+@click.option(
+    "--metric", default="rollout/ep_rew_mean", metavar="TAG", help="What is to become high (default: return)."
+)
+@click.option("--minimize", is_flag=True, help="Make the metric low instead.")
+@click.option(
+    "--seed", type=click.IntRange(0, _SEED_LIMIT), metavar="S", help="The first seed (default: the preset's, or 1)."
+)
+@click.option(
+    "--seeds", type=click.IntRange(1, 64), default=1, show_default=True, metavar="K", help="Judge a trial by K seeds."
+)
+@click.option(
+    "--prune",
+    is_flag=False,
+    flag_value="median",
+    default="none",
+    type=click.Choice(("none", "median", "hyperband")),
+    help="Stop what falls behind; --prune alone is median.",
+)
+@click.option(
+    "--confirm",
+    type=click.IntRange(0, 64),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Train winner and preset with N fresh seeds each; 0 leaves it out.",
+)
+@click.option("--name", help="What it is called: the group of its runs.")
+@click.option("--continue", "go_on", metavar="GROUP", shell_complete=complete_groups, help="Go on where it was left.")
+@click.option("--show", metavar="GROUP", shell_complete=complete_groups, help="Say what has come of it so far.")
+@click.option("--wait", is_flag=True, help="Stay until it is over; Ctrl-C leaves it searching.")
+@json_option
+@pass_session
+def search_command(
+    session: Session,
+    presets: tuple[str, ...],
+    files: tuple[str, ...],
+    params: tuple[str, ...],
+    space: str,
+    assignments: tuple[str, ...],
+    trials: int,
+    at_once: int | None,
+    metric: str,
+    minimize: bool,
+    seed: int | None,
+    seeds: int,
+    prune: Pruning,
+    confirm: int,
+    name: str | None,
+    go_on: str | None,
+    show: str | None,
+    wait: bool,
+    as_json: bool,
+) -> int:
+    """Search for settings that learn better, with Optuna.
+
+    Each trial is a run like any other, in one group, and so is the driver that begins them: it survives your terminal,
+    the supervisor and itself. The winner is trained once more with fresh seeds, beside the preset as it is.
+
+    \b
+    mission-tui search cartpole --param ppo.learning_rate=log:1e-5..1e-2 --param ppo.n_epochs=4..20 --trials 40
+    mission-tui search --param lr=log:1e-5..1e-2 --metric rollout/ep_rew_mean -- python train.py --lr {lr}
+    mission-tui search --continue cartpole-3f9a --trials 60
+    """
+    words = command_words()
+    if show is not None or go_on is not None:
+        _check_alone(bool(show), bool(go_on), bool(presets or files or words is not None))
+    if show is not None:
+        driver = _driver(session, show)
+        return _wait(session, driver, as_json=as_json) if wait else _tell(session, driver, as_json=as_json)
+    from mission_tui.search.study import check_installed
+
+    check_installed()
+    if go_on is not None:
+        driver = _continued(session, go_on)
+    else:
+        base = _base(session, (*presets, *files), words, assignments, seed)
+        found = _params(params, words, base)
+        plan = _plan(base, found, space, metric, (trials, at_once, seeds, confirm), minimize=minimize, prune=prune)
+        driver = _begun(session, plan, name)
+    if wait:
+        return _wait(session, driver, as_json=as_json)
+    if as_json:
+        return _tell(session, driver, as_json=True)
+    write(f"{driver.group}  {driver.name}  {driver.state}")
+    print_error(f"`mission-tui search --show {driver.group}` says how far it is; `stop {driver.name}` ends it")
+    return 0
+
+
+def _check_alone(show: bool, go_on: bool, named: bool) -> None:
+    """Raise `UsageError` for words that do not go with `--show` and `--continue`."""
+    option = "--show" if show else "--continue"
+    if show and go_on:
+        raise UsageError("--show says how far a search is and --continue goes on with it: give one of the two")
+    if named:
+        raise UsageError(f"{option} is about a search that was begun: leave out the preset or command")
+    context = click.get_current_context()
+    kept = _OF_ANY | (set() if show else _CHANGEABLE)
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
+        if given and parameter.name not in kept:
+            what = "changes nothing" if show else "keeps what it began with but --trials, -j and --confirm"
+            raise UsageError(f"{option} {what}: leave out {parameter.opts[0]}")
+
+
+def _base(
+    session: Session,
+    presets: tuple[str, ...],
+    words: tuple[str, ...] | None,
+    assignments: tuple[str, ...],
+    seed: int | None,
+) -> Spec:
+    """What every trial is but for its own settings. Raises `UsageError` and `PresetError`."""
+    from mission_tui.cli.plan import LaunchWish, planned_one
+
+    if not presets and words is None:
+        raise UsageError("name a preset to search for, or a command after --; mission-tui presets lists them")
+    seeds = () if seed is None and words is None else (1 if seed is None else seed,)
+    return planned_one(session, LaunchWish(presets, assignments=assignments, seeds=seeds, command=words), "search").spec
+
+
+def _params(params: tuple[str, ...], words: tuple[str, ...] | None, base: Spec) -> tuple[str, ...]:
+    """`params` with `lr=...` of a command's `{lr}` as the setting it is. Raises `UsageError`."""
+    if words is None:
+        return params
+    from mission_tui.cli.plan import placed
+
+    try:
+        return placed(params, words, (base.run.seed or 1,))
+    except UsageError as error:
+        raise UsageError(str(error).replace("--set", "--param", 1)) from None
+
+
+def _plan(
+    base: Spec,
+    params: tuple[str, ...],
+    space: str,
+    metric: str,
+    numbers: tuple[int, int | None, int, int],
+    *,
+    minimize: bool,
+    prune: Pruning,
+) -> SearchPlan:
+    """The whole plan, checked. Raises `UsageError` and `PresetError`."""
+    from mission_tui.fleet.capacity.machine import busy_cores
+    from mission_tui.fleet.search.plan import SearchPlan
+    from mission_tui.fleet.specs.spec import LAUNCHERS
+
+    _check_metric(base, metric)
+    trials, at_once, seeds, confirm = numbers
+    if at_once is None:
+        cores = len(os.sched_getaffinity(0))
+        here = max(1, cores // busy_cores(base, cores))
+        at_once = here if base.run.launcher == LAUNCHERS[0] else _ELSEWHERE_AT_ONCE
+    plan = SearchPlan(
+        base=base,
+        params=params,
+        space=space,
+        trials=trials,
+        at_once=at_once,
+        seeds=seeds,
+        metric=metric,
+        minimize=minimize,
+        prune=prune,
+        confirm=confirm,
+    )
+    assert plan.parameters  # read and checked before anything starts
+    return plan
+
+
+def _check_metric(base: Spec, metric: str) -> None:
+    """Raise `UsageError` for a metric that no run of `base` could report."""
+    from mission_tui.fleet.events.metrics import EVAL_RETURN, EVAL_SUCCESS
+    from mission_tui.present.numbers import TITLES
+
+    if base.run.command is not None:
+        return
+    played = (EVAL_RETURN, EVAL_SUCCESS)
+    if metric.startswith("eval/") and metric not in played:
+        raise UsageError(f"--metric {metric}: evaluations give {' and '.join(played)}{nearest(metric, played)}")
+    if metric in played and base.evaluate.every is None:
+        raise UsageError(f"--metric {metric} needs evaluations: add --set evaluate.every=10000")
+    if metric not in TITLES and (near := nearest(metric, TITLES)) and metric.startswith("rollout/"):
+        raise UsageError(f"--metric {metric} is reported by no training of a preset{near}")
+
+
+def _begun(session: Session, plan: SearchPlan, name: str | None) -> RunView:
+    """The driver, launched."""
+    from mission_tui.fleet.launch_plan import check_name
+    from mission_tui.fleet.search.plan import MODULE, driver_item, group_name
+    from mission_tui.ipc.requests import Launch
+    from mission_tui.run_module import module_words
+
+    group = check_name(group_name(name, plan.base.preset, secrets.token_hex(2)), "name of a search")
+    origin = session.origin
+    with session.connect() as connection:
+        _check_free(session, group)
+        item = driver_item(plan, group, module_words(MODULE))
+        launched = connection.ask(lambda id_: Launch(id=id_, items=(item,), **origin))
+    for warning in launched.warnings:
+        print_error(warning)
+    seeds = "" if plan.seeds == 1 else f" of {plan.seeds} seeds each"
+    print_error(f"{plan.trials} trials{seeds}, at most {plan.at_once} runs at once, judged by {plan.metric}")
+    return launched.runs[0]
+
+
+def _check_free(session: Session, group: str) -> None:
+    """Raise `UsageError` for a group that has runs: the trials of two searches would be one table."""
+    from mission_tui.cli.follow_runs import views_of
+
+    with session.connect() as connection:
+        try:
+            known = views_of(connection, (group,))
+        except UsageError:
+            return
+    if any(view.group == group or view.name == group for view in known):
+        raise UsageError(f"there are runs called {group} already: choose another --name, or --continue that search")
+
+
+def _driver(session: Session, group: str) -> RunView:
+    """The driver of the search `group`. Raises `UsageError` where there is none."""
+    from mission_tui.cli.follow_runs import views_of
+    from mission_tui.fleet.search.plan import is_driver
+
+    with session.connect() as connection:
+        views = views_of(connection, (group,))
+    found = [view for view in views if is_driver(view.preset)]
+    if not found:
+        raise UsageError(f"{group} is no search: mission-tui status lists the groups, and a search has a driver in it")
+    return found[-1]
+
+
+def _continued(session: Session, group: str) -> RunView:
+    """The driver, which goes on with its search, with other numbers where they are given."""
+    from mission_tui.cli.follow_runs import view_of
+    from mission_tui.fleet.events.outcome import OVER
+    from mission_tui.fleet.search.plan import changed_values
+    from mission_tui.ipc.requests import Resume
+
+    driver, context = _driver(session, group), click.get_current_context()
+    numbers: dict[str, Any] = {
+        name: context.params[name]
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        else None
+        for name in _CHANGEABLE
+    }
+    words = changed_values(**numbers)
+    if driver.state not in OVER:
+        if words:
+            raise UsageError(
+                f"{driver.group} is searching: `mission-tui stop {driver.name}` first, then go on with these"
+            )
+        print_error(f"{driver.group} is searching already")
+        return driver
+    with session.connect() as connection:
+        connection.ask(lambda id_: Resume(id=id_, run=driver.id, assignments=words, accept=True))
+        return view_of(connection, driver.id)
+
+
+def _result(driver: RunView) -> SearchResult | None:
+    """What the driver has written last; None before it has."""
+    from mission_tui.fleet.search.result import SearchResult
+    from mission_tui.records.files.atomic import read_json
+    from mission_tui.records.runs.layout import RunDir
+
+    return read_json(RunDir(Path(driver.run_dir)).search, SearchResult)
+
+
+def _wait(session: Session, driver: RunView, *, as_json: bool) -> int:
+    """Say how far it is on stderr until it is over, then what came of it."""
+    from mission_tui.cli.follow_runs import until_ended
+    from mission_tui.present.searches import progress_words
+
+    told = ""
+
+    def seen(_views: tuple[RunView, ...], _t: float) -> None:
+        nonlocal told
+        result = _result(driver)
+        if result is not None and (said := progress_words(result)) != told:
+            told = said
+            print_error(said)
+
+    try:
+        (ended,) = until_ended(session, [driver.id], seen)
+    except KeyboardInterrupt:
+        print_error(f"it goes on; `mission-tui search --show {driver.group}` says how far it is")
+        return EX_INTERRUPTED
+    return _tell(session, ended, as_json=as_json)
+
+
+def _tell(session: Session, driver: RunView, *, as_json: bool) -> int:
+    """Print what has come of it; the exit code of its driver."""
+    from mission_tui.cli.follow_runs import exit_code
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.tables.search import search_facts, write_search
+    from mission_tui.fleet.events.outcome import OVER
+
+    result = _result(driver)
+    if as_json:
+        write_document(search_facts(driver, result))
+    elif result is None:
+        write(f"{driver.group}: no trial was begun yet; the driver {driver.name} is {driver.state}")
+    else:
+        write_search(driver, result)
+    if driver.state not in OVER:
+        return 0
+    return EX_FAILED if result is not None and result.why else exit_code((driver,))

@@ -1,0 +1,44 @@
+"""The driver's arithmetic: at which shares of their budgets trials are compared, and whose end is not the last word."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from mission_tui.fleet.compare import Trace
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.search.driver import _at_rungs, _was_interrupted
+
+VIEW = RunView(id="r", name="r", preset="cart", run_dir="/r", state="ended", created_t=0.0)
+
+
+def test_trials_meet_at_the_same_shares_of_their_budgets_wherever_their_updates_fall() -> None:
+    """The last value until then, the mean over seeds, no further than the slowest; nothing before the first value."""
+    fast = Trace((100, 200, 300), (1.0, 2.0, 3.0), (1.0, 2.0, 3.0), end_timesteps=300)
+    slow = Trace((140,), (1.0,), (5.0,), end_timesteps=160)
+    alone = _at_rungs([fast], [(1000, None)])
+    assert (min(alone), max(alone), alone[5], alone[10], alone[15]) == (5, 15, 1.0, 2.0, 3.0)
+    both = _at_rungs([fast, slow], [(1000, None), (1000, None)])
+    assert both == {7: 3.0, 8: 3.0}
+    assert _at_rungs([fast], [(None, 10.0)]) == {}, "no seconds are known of it"
+    timed = Trace((100, 200), (1.0, 2.0), (1.0, 2.0), end_timesteps=200, end_s=2.0)
+    assert _at_rungs([timed], [(None, 4.0)])[25] == 2.0
+    assert _at_rungs([fast], [(None, None)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind", "again"),
+    [
+        ("lost", None, True),
+        ("stopped", None, True),
+        ("failed", "crash", True),
+        ("failed", "nan", False),
+        ("failed", "config", False),
+        ("finished", None, False),
+    ],
+)
+def test_what_ended_with_the_last_driver_goes_on_with_the_next(outcome: str, kind: str | None, again: bool) -> None:
+    """What has finished, or would fail again, does not."""
+    view = structs.replace(VIEW, outcome=outcome, kind=kind)
+    assert _was_interrupted(view) == again
+    assert not _was_interrupted(structs.replace(view, state="running"))
