@@ -18,9 +18,11 @@ from pathlib import Path
 from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.sheet import finish
 from benchmarks.fleet.watching import PAGE_DOWN, Reading, keys_p95_s, walk, watch
+from benchmarks.judging import synthetic
 from benchmarks.results import Row, Spread
 from benchmarks.terminal import Terminal
 from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec
+from mission_tui.records.files.append import AppendLog
 
 OURS = (sys.executable, "-m", "mission_tui")
 RECORDED = ROOT / "tests" / "fixtures" / "format-1" / "20261121-040628-recorded-2aa5"
@@ -39,6 +41,8 @@ class Smallest(App):
         yield Static("recorded")
 Smallest().run()
 """
+DOWN, UP = "\x1b[B", "\x1b[A"
+_METRICS, _SILENCE_S = 12, 0.08
 PAINT_S, SMALLEST_S = 0.3, 0.172
 """The goal of the first paint, and what the smallest application took on the machine for which it was set."""
 SMALLEST = (sys.executable, "-c", SMALLEST_APP)
@@ -56,9 +60,10 @@ class Pace:
     many: int = 64
     ended: int = 200
     all_ended: int = 1000
+    updates: int = 20_000
 
 
-QUICK = Pace(rounds=1, window_s=2.0, keys=5, starts=1, few=2, many=4, ended=5, all_ended=10)
+QUICK = Pace(rounds=1, window_s=2.0, keys=5, starts=1, few=2, many=4, ended=5, all_ended=10, updates=500)
 
 
 def live(pace: Pace, runs: int) -> Reading:
@@ -123,6 +128,34 @@ def looked_through(pace: Pace) -> Reading:
     return reading
 
 
+def charted(pace: Pace) -> list[float]:
+    """Milliseconds from a key that chooses another metric until its chart stands, over a run of many updates.
+
+    The run has ended, so that whatever is written after a key is its answer: it stands once nothing more has come for
+    `_SILENCE_S`.
+    """
+    taken: list[float] = []
+    with opened() as lab:
+        fill(lab, 1)
+        metrics = next(lab.root.glob("*-recorded-*")) / "metrics.jsonl"
+        metrics.unlink()
+        log = AppendLog(metrics, sync_every_s=60.0)
+        for record in synthetic(pace.updates):
+            log.append(lambda _seq, record=record: record)  # type: ignore[misc]
+        log.close()
+        with Terminal(OURS, lab.environ, ROOT) as terminal:
+            terminal.until("recorded")
+            terminal.watch(2.0)
+            terminal.send("\r")
+            terminal.watch(3.0)
+            # The trainer's own metrics, down and up again: each is met for the first time and later once more.
+            for key in (DOWN, UP) * pace.rounds:
+                for _ in range(min(_METRICS, pace.keys)):
+                    terminal.watch(0.4)
+                    taken.append(1e3 * terminal.answered_s(key, _SILENCE_S))
+    return taken
+
+
 def fill(lab: Lab, ended: int) -> None:
     """Put so many ended runs into the lab and wait until its supervisor knows them."""
     for number in range(ended):
@@ -154,6 +187,7 @@ def rows(pace: Pace, script: Path | None) -> list[Row]:
         within(f"{what}: written", "KB/s", few.kbytes, 20.0),
         within(f"{what}: key to paint, p95", "ms", few.key_ms, 30.0),
         within(f"screen, {pace.many} live runs: key to paint, p95", "ms", many.key_ms, 50.0, f"with {cost(many)}"),
+        within(f"chart of another metric of {pace.updates:,} updates: key to paint", "ms", charted(pace), 16.0),
         beside_peer(paint, "the smallest Textual application", smallest, ratios),
         times(f"first paint of the list with {pace.ended} ended runs, times the smallest application's", ratios),
         within(f"attach with {pace.all_ended:,} ended runs, to the list", "s", attach, 1.0),

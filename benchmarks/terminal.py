@@ -53,6 +53,20 @@ class Terminal:
         self.until(words, timeout_s)
         return time.perf_counter() - begun
 
+    def answered_s(self, key: str, silence_s: float) -> float:
+        """Seconds from a key until the last of what it brings is written: nothing follows it for `silence_s`.
+
+        Raises `TimeoutError` where it brings nothing within a second.
+        """
+        begun = last = time.perf_counter()
+        os.write(self._master, key.encode())
+        while time.perf_counter() - last < (silence_s if last > begun else 1.0):
+            if self._read(silence_s):
+                last = time.perf_counter()
+        if last == begun:
+            raise TimeoutError(f"nothing was written for {key!r}")
+        return last - begun
+
     def send(self, key: str) -> None:
         """Press a key that brings nothing to wait for."""
         os.write(self._master, key.encode())

@@ -35,6 +35,7 @@ def test_words_are_found_whatever_colours_they_have(tmp_path: Path) -> None:
         assert terminal.until("ready") > 0.0
         assert terminal.press("k", "<k>") < 5.0
         assert terminal.written_bytes == len("\x1b[1mrea\x1b[0mdy<\x1b[31mk\x1b[0m>")
+        assert 0.0 < terminal.answered_s("k", 0.1) < 5.0
     assert terminal.process.returncode == 0
 
 

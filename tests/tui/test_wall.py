@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
+from textual.strip import Strip
 
+from mission_tui.errors import MissionError
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
+from mission_tui.tui.plot.canvas import Canvas
+from mission_tui.tui.plot.frame import Frame
+from mission_tui.tui.plot.picture import Scene, picture
 from mission_tui.tui.plot.wall import Grid, Stacking, grid_for
 from mission_tui.tui.widgets.charts import Chart
 from tests.tui.fleets import LIVE, NOW, a_fleet
@@ -121,3 +127,47 @@ async def test_two_metrics_share_a_chart_with_an_axis_each() -> None:
         text = "\n".join(await opened(stage, "space", "down"))
         assert "A return 1.00    left" in text
         assert "B episode length 1,000   right" in text
+
+
+def asked(stage: Stage) -> list[tuple[str, ...]]:
+    """The series of each question."""
+    return [it.series for it in stage.client.asked_for(GetHistory)]
+
+
+async def test_the_metrics_that_a_key_may_want_are_known_before_it() -> None:
+    """Those beside the cursor, once the chart is there: the next key draws without asking anybody."""
+    async with staged(FLEET, (120, 40)) as stage:
+        await opened(stage)
+            await stage.until(lambda: (LENGTH,) in asked(stage), "the one below is asked for")
+        await stage.press("down")
+        await stage.until(lambda: (KL,) in asked(stage), "the next one below")
+        stage.client.answers[GetHistory] = refusing
+        await stage.press("down")
+        await stage.shows(" approx KL over ")
+        assert "asking" not in stage.text()
+
+
+def refusing(_request: GetHistory) -> HistoryReply:
+    """Answers nothing more."""
+    raise MissionError("the history is asked for again")
+
+
+async def test_a_panel_is_drawn_again_only_when_it_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cursor moves over a wall whose curves stay as they are; the crosshair has their lines made again."""
+    drawn: list[object] = []
+
+    def counted(scene: Scene, frame: Frame, canvas: Canvas, at: float | None = None) -> list[Strip]:
+        drawn.append(at)
+        return picture(scene, frame, canvas, at)
+
+    monkeypatch.setattr("mission_tui.tui.plot.wall.picture", counted)
+    async with staged(FLEET, (160, 50)) as stage:
+        await opened(stage)
+        await stage.still()
+        panels, before = len(drawn), charts(stage)
+        await stage.press("down")
+        await stage.until(lambda: any(it.startswith(">episode length") for it in charts(stage)))
+        assert (len(drawn), charts(stage)[2:10]) == (panels, before[2:10])
+        await stage.press("tab")
+        await stage.until(lambda: any("●" in it for it in charts(stage)))
+        assert len(drawn) > panels

@@ -5,8 +5,7 @@ A later layer takes the cells it touches from an earlier one, so that a faint cu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -157,14 +156,34 @@ class Canvas:
 
     def lines(self) -> Iterator[list[Part]]:
         """The rows from top to bottom, neighbours of one style as one part."""
-        written = {at // self.columns for at in self._glyphs}
+        written: dict[int, list[int]] = {}
+        for at in self._glyphs:
+            written.setdefault(at // self.columns, []).append(at)
         for row in range(self.rows):
             begin = row * self.columns
-            if not self._tints and row not in written:
+            if self._tints or row in written:
+                yield self._written_row(begin, begin + self.columns, written.get(row, ()))
+            else:
                 yield self._plain_row(begin, begin + self.columns)
-                continue
-            cells = [self._cell(begin + column, column) for column in range(self.columns)]
-            yield [("".join(char for char, _ in run), ink) for ink, run in _runs(cells)]
+
+    def _written_row(self, begin: int, end: int, written: Iterable[int]) -> list[Part]:
+        chars = list(self._dots[begin:end].decode("latin-1").translate(_CHARACTERS))
+        inks = [ink if dots else INK for dots, ink in zip(self._dots[begin:end], self._inks[begin:end], strict=True)]
+        for at in written:
+            chars[at - begin], inks[at - begin] = self._glyphs[at]
+        for column, ground in self._tints.items():
+            if 0 <= column < self.columns:
+                inks[column] += ground
+        parts: list[Part] = []
+        first, ink = 0, INK
+        for at, own in enumerate(inks):
+            if own is not ink and own != ink:
+                if at > first:
+                    parts.append(("".join(chars[first:at]), ink))
+                first, ink = at, own
+        if inks:
+            parts.append(("".join(chars[first:]), ink))
+        return parts
 
     def _plain_row(self, begin: int, end: int) -> list[Part]:
         """A row of dots alone, as most are: one pass without a tuple for each cell."""
@@ -180,13 +199,3 @@ class Canvas:
         if end > first:
             parts.append((dots[first:end].decode("latin-1").translate(_CHARACTERS), ink))
         return parts
-
-    def _cell(self, at: int, column: int) -> Part:
-        dots = self._dots[at]
-        char, ink = self._glyphs.get(at) or (chr(_BRAILLE + dots) if dots else " ", self._inks[at] if dots else INK)
-        return char, ink + self._tints[column] if column in self._tints else ink
-
-
-def _runs(cells: Sequence[Part]) -> Iterator[tuple[Style, list[Part]]]:
-    for ink, run in groupby(cells, key=lambda cell: cell[1]):
-        yield ink, list(run)

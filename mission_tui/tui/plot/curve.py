@@ -56,6 +56,13 @@ class Curve(Struct, frozen=True):
         """The samples that have a place."""
         return [sample for sample in self.samples if not math.isnan(sample.drawn)]
 
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The first and the last place of those samples; it is asked for many times for each picture."""
+        first = next((it.place for it in self.samples if not math.isnan(it.drawn)), None)
+        last = next((it.place for it in reversed(self.samples) if not math.isnan(it.drawn)), None)
+        return None if first is None or last is None else (first, last)
+
     def values(self, *, spans: bool) -> Iterator[float]:
         """All that is drawn of it; with `spans` the least and greatest of each bucket too."""
         for sample in self.samples:

@@ -79,10 +79,10 @@ class Scene:
         """The first and the last place of all curves, and some of what a ghost did after; None while there are fewer
         than two places.
         """
-        places = [sample.place for it in self.sided for sample in it.curve.shown]
-        if not places or min(places) >= max(places):
+        ends = [end for it in self.sided if (end := it.curve.ends) is not None]
+        low, high = min((first for first, _ in ends), default=0.0), max((last for _, last in ends), default=0.0)
+        if low >= high:
             return None
-        low, high = min(places), max(places)
         if self.ghost is not None:
             high = max(high, min(self.ghost.points[-1][0], high + _AHEAD * (high - low)))
         return low, high

@@ -29,8 +29,20 @@ _GAP = 1
 _WORDS = 2
 """Rows: what the panels have in common above them, what the signs mean below."""
 
-Painted = MutableMapping[str, tuple[Scene, Frame, Canvas]]
-"""By tag what was painted last: it stays while the crosshair moves."""
+
+@dataclass(slots=True)
+class PaintedPanel:
+    """What was painted of `scene`, which stays while the crosshair moves, and its lines with the crosshair `at`."""
+
+    scene: Scene
+    frame: Frame
+    canvas: Canvas
+    at: float | None
+    strips: Sequence[Strip]
+
+
+Painted = MutableMapping[str, PaintedPanel]
+"""By tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +132,12 @@ def _panel(content: Content, frame: Frame, width: int, chosen: str, kept: Painte
         return [title]
     tag = content.entries[0].tag
     known = kept.get(tag)
-    if known is None or known[0] is not scene or known[1] != frame:
-        known = kept[tag] = scene, frame, painted(scene, frame)
-    return [title, *picture(scene, frame, known[2], content.at)]
+    if known is None or known.scene is not scene or known.frame != frame:
+        canvas = painted(scene, frame)
+        known = kept[tag] = PaintedPanel(scene, frame, canvas, content.at, picture(scene, frame, canvas, content.at))
+    elif known.at != content.at:
+        known.at, known.strips = content.at, picture(scene, frame, known.canvas, content.at)
+    return [title, *known.strips]
 
 
 def _head(shown: Sequence[Content], many: int, width: int) -> list[Part]:

@@ -156,8 +156,11 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
 
     def _read_off(self) -> None:
         curves = self.query_one(Curves)
-        if self._tab == "learn" and curves.unread is not None:
+        if self._tab != "learn":
+            return
+        if curves.unread is not None:
             self._loader.request_exact(self._view, curves.unread, curves.tags)
+        self._loader.request_ahead(self._view, curves.ahead, curves.points)
 
     def _draw_body(self) -> None:
         view, data, tab = self._view, self._loader.data_of(self._view), self._tab

@@ -5,7 +5,7 @@ Only what the screen shows is requested, never twice at once, and again only whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -39,7 +39,7 @@ _BESIDE_PACE_S = 10.0
 _MARKS_PACE_S = 30.0
 """Evaluations come without a word in the view."""
 
-_GHOST = "ghost"
+_GHOST, _AHEAD = "ghost", "ahead"
 EXACT = "exact"
 """The history that holds the values of one update alone."""
 
@@ -144,6 +144,17 @@ class RunDataLoader:
                 tag,
                 lambda id_: GetHistory(id=id_, run=view.id, series=(tag,), points=points),
                 lambda kept, reply: _keep_history(kept, (tag,), reply),
+            )
+
+    def request_ahead(self, view: RunView, tags: Sequence[str], points: int) -> None:
+        """Ask for those of `tags` that the next key may want and that are not known: once, after what is seen now."""
+        data = self.data_of(view)
+        missing = tuple(tag for tag in tags if tag not in data.history)
+        if missing and self._due(_AHEAD, (missing, points), None, 0.0):
+            self._ask(
+                _AHEAD,
+                lambda id_: GetHistory(id=id_, run=view.id, series=missing, points=points),
+                lambda kept, reply: _keep_ahead(kept, missing, reply),
             )
 
     def request_summaries(self, view: RunView) -> None:
@@ -286,6 +297,13 @@ def _keep_summaries(data: RunData, reply: HistoryReply) -> bool:
 def _keep_history(data: RunData, names: tuple[str, ...], reply: HistoryReply) -> bool:
     data.history.update(dict.fromkeys(names, reply))
     return True
+
+
+def _keep_ahead(data: RunData, names: tuple[str, ...], reply: HistoryReply) -> bool:
+    """Nothing of it is shown before a key asks for it, and by then the answer to that may be there."""
+    for name in names:
+        data.history.setdefault(name, reply)
+    return False
 
 
 def _keep_ghost(data: RunData, ghost: str, tags: tuple[str, ...], reply: HistoryReply) -> bool:

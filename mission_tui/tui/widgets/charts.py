@@ -21,7 +21,7 @@ from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, number
 from mission_tui.tui.plot.legend import legend, signs
 from mission_tui.tui.plot.picture import Scene, painted, picture
 from mission_tui.tui.plot.scale import Scale, scale_of
-from mission_tui.tui.plot.wall import Placed, Stacking, grid_for, wall
+from mission_tui.tui.plot.wall import PaintedPanel, Placed, Stacking, grid_for, wall
 from mission_tui.tui.state.history import Points, evidence_start
 from mission_tui.tui.state.preferences import Over
 from mission_tui.tui.widgets.lines import Lines
@@ -60,7 +60,7 @@ class Chart(Lines):
         self._stacking: Stacking | None = None
         self._chosen = ""
         self._painted: tuple[Scene, Frame, Canvas] | None = None
-        self._panels: dict[str, tuple[Scene, Frame, Canvas]] = {}
+        self._panels: dict[str, PaintedPanel] = {}
         self._placed: Sequence[Placed] = ()
 
     @property

@@ -78,6 +78,13 @@ class Curves(SplitContainer):
         return chosen, *(tag for _, tag in self._on_wall() or self._slots() if tag != chosen)
 
     @property
+    def ahead(self) -> Sequence[str]:
+        """The metrics that the next key may want; none before those that are drawn are known."""
+        if self._shown is None or any(tag not in self._shown[1].history for tag in self.tags):
+            return ()
+        return self.query_one(MetricList).beside
+
+    @property
     def contents(self) -> Sequence[Content]:
         """What is drawn: one chart, or each of a wall."""
         return self._contents

@@ -68,6 +68,12 @@ class MetricList(Lines):
             at += rows_by(how, max(1, self.size.height - 1), len(self._tags))
             self._choose(max(0, min(at, len(self._tags) - 1)))
 
+    @property
+    def beside(self) -> Sequence[str]:
+        """The metrics that the next key may choose: the one below the cursor, and the one above it."""
+        at = self._tags.index(self.tag) if self.tag in self._tags else 0
+        return [self._tags[near] for near in (at + 1, at - 1) if 0 <= near < len(self._tags)]
+
     def _choose(self, at: int) -> None:
         if self._tags[at] != self.tag:
             self.tag = self._tags[at]
