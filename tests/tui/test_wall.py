@@ -138,7 +138,7 @@ async def test_the_metrics_that_a_key_may_want_are_known_before_it() -> None:
     """Those beside the cursor, once the chart is there: the next key draws without asking anybody."""
     async with staged(FLEET, (120, 40)) as stage:
         await opened(stage)
-            await stage.until(lambda: (LENGTH,) in asked(stage), "the one below is asked for")
+        await stage.until(lambda: (LENGTH,) in asked(stage), "the one below is asked for")
         await stage.press("down")
         await stage.until(lambda: (KL,) in asked(stage), "the next one below")
         stage.client.answers[GetHistory] = refusing
