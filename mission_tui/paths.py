@@ -122,6 +122,11 @@ def limits_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
     return (_config_dir(environ) / "limits.toml", Path("/etc/mission-tui/limits.toml"))
 
 
+def hosts_file(environ: Mapping[str, str]) -> Path:
+    """The file in which this user gives other machines names."""
+    return _config_dir(environ) / "hosts.toml"
+
+
 def profile_dir(environ: Mapping[str, str]) -> Path:
     """The folder of host profiles: what was found to be fastest on this user's machines."""
     return _config_dir(environ) / "profiles"

@@ -14,7 +14,7 @@ import click
 from mission_tui import __version__
 from mission_tui.cli.session import Session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, exit_code_of, print_error
-from mission_tui.errors import EX_USAGE, nearest
+from mission_tui.errors import EX_USAGE, UsageError, nearest
 
 VERBS = {
     "launch": "launch",
@@ -40,6 +40,7 @@ VERBS = {
     "doctor": "paths doctor",
     "supervisor": "supervisor",
     "service": "service",
+    "bridge": "bridge",
 }
 """By module of `mission_tui.cli.verbs` its verbs that have options of their own; verb `x-y` is `x_y_command` there.
 
@@ -90,6 +91,13 @@ class Verbs(click.Group):
     help="Folder of the runs; else MISSION_TUI_RUNS, ./runs beside presets/, or your state folder.",
 )
 @click.option("--readonly", is_flag=True, help="Show everything, change nothing; read only the run files.")
+@click.option(
+    "--host",
+    metavar="HOST",
+    multiple=True,
+    expose_value=False,
+    help="Another machine: its name in hosts.toml or as ssh knows it. The screen and status take several, or all.",
+)
 @click.version_option(__version__, prog_name="mission-tui", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, runs_dir: str | None, readonly: bool) -> int | None:
@@ -124,6 +132,12 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int | None:
     """Click prints its own help and completes for the shell; its errors become one line."""
+    if any(word == "--host" or word.startswith("--host=") for word in words):
+        from mission_tui.cli.hosts import on_hosts, taken_out
+
+        names, words = taken_out(words)
+        if names and not {"-h", "--help"}.intersection(words):
+            return on_hosts(names, words, _verb(words))
     try:
         code: int | None = cli.main(args=words, prog_name="mission-tui", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -139,3 +153,17 @@ def _run(words: list[str]) -> int | None:
         print_error(error.format_message())
         return error.exit_code
     return code
+
+
+def _verb(words: Sequence[str]) -> str | None:
+    """The verb among `words`; None for the screen. Raises `UsageError` for one that does not exist."""
+    verbs = cli.list_commands(click.Context(cli))
+    left = iter(words)
+    for word in left:
+        if word == "--runs-dir":
+            next(left, None)
+        elif not word.startswith("-"):
+            if word not in verbs:
+                raise UsageError(f"there is no verb {word!r}{nearest(word, verbs)} (see mission-tui --help)")
+            return word
+    return None

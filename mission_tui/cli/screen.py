@@ -27,6 +27,7 @@ from mission_tui.paths import home_dir, preferences_path, socket_dir
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset_file import PresetFile
     from mission_tui.fleet.specs.spec import Spec
+    from mission_tui.ipc.hosts import Host
     from mission_tui.tui.entry import SessionResult
     from mission_tui.tui.state.presets import PresetChoice
 
@@ -46,16 +47,19 @@ def can_draw(environ: Mapping[str, str]) -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and environ.get("TERM", "dumb") not in ("", "dumb")
 
 
-def open_screen(session: Session, replay_t: float | None = None) -> int:
+def open_screen(session: Session, replay_t: float | None = None, hosts: Mapping[str, Host | None] | None = None) -> int:
     """Show the screen until it is left, and then the runs root that the person chose there, if any.
 
-    With `replay_t` (unix s) it first shows the fleet as it was then. Raises `UsageError` without a terminal.
+    With `replay_t` (unix s) it first shows the fleet as it was then; with `hosts` those machines, None being this one.
+    Raises `UsageError` without a terminal.
     """
     if not can_draw(session.environ):
         raise UsageError(
             "the screen needs a terminal: without one see the runs with `mission-tui status`, "
             "and start one with `mission-tui launch PRESET --wait`"
         )
+    if hosts is not None:
+        return _show_hosts(session, hosts).exit_code
     result = _show(session, "" if replay_t is not None else _greeting(session), replay_t)
     while result.next_root is not None:
         elsewhere = session._replace(root=Path(result.next_root), received=False)
@@ -113,6 +117,24 @@ def _show(session: Session, greeting: str, replay_t: float | None = None) -> Ses
         habits=habits.read(),
         keep=habits.write,
         elsewhere=lambda: _elsewhere(session),
+    )
+
+
+def _show_hosts(session: Session, hosts: Mapping[str, Host | None]) -> SessionResult:
+    """Presets are those of here, where alone runs are launched from this screen."""
+    from mission_tui.cli.preset_saving import save_preset
+    from mission_tui.tui.entry import run
+
+    habits = PreferencesFile.of(session.environ)
+    return run(
+        session.root,
+        lambda: _choices(session),
+        lambda name, assignments: _specs(session, name, assignments),
+        readonly=session.readonly,
+        save_preset=lambda saving, replace: save_preset(session, saving, replace=replace),
+        habits=habits.read(),
+        keep=habits.write,
+        hosts=hosts,
     )
 
 

@@ -313,6 +313,7 @@ CATALOGUE: tuple[Command, ...] = (
     _with_words("doctor", "what this machine lacks"),
     _with_words("serve", "the screen in a browser", offline=True),
     _with_words("supervisor", "its state, its log"),
+    _with_words("bridge", "what --host speaks with on another machine", offline=True),
     _with_words("service", "go on after a reboot"),
 )
 

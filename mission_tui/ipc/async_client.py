@@ -53,7 +53,7 @@ class AsyncConnection:
         self._readonly = readonly
         self._from_files = from_files or replay_t is not None
         self._replay_t = replay_t
-        self._link: _Link | None = None
+        self._link: Link | None = None
         self._connecting = asyncio.Lock()
         self._may_wake = True
         self._retry_s = 0.0
@@ -102,7 +102,7 @@ class AsyncConnection:
         if self._link is not None:
             await self._link.close()
 
-    async def _connected(self) -> _Link:
+    async def _connected(self) -> Link:
         async with self._connecting:
             if self._link is not None and self._link.error is None:
                 return self._link
@@ -112,12 +112,12 @@ class AsyncConnection:
             self._retry_s, self._may_wake = 0.0, False
             return self._link
 
-    async def _open(self) -> _Link:
+    async def _open(self) -> Link:
         path = socket_dir(self._root) / OPERATOR_SOCKET
         if self._from_files:
-            return await _Link.over(await asyncio.to_thread(start_readonly_server, self._root, self._replay_t))
+            return await Link.over(await asyncio.to_thread(start_readonly_server, self._root, self._replay_t))
         try:
-            return await _Link.open(path)
+            return await Link.open(path)
         except (OSError, ConnectionLostError) as error:
             if not self._start:
                 raise NoSupervisorError(f"no supervisor runs for {self._root}") from error
@@ -127,7 +127,7 @@ class AsyncConnection:
                 ) from error
         await asyncio.to_thread(ensure_supervisor, self._root)
         try:
-            return await _Link.open(path)
+            return await Link.open(path)
         except (OSError, ConnectionLostError) as error:
             raise NoSupervisorError(f"the supervisor for {self._root} does not answer: {error}") from error
 
@@ -159,7 +159,7 @@ class _Inbox:
         return self._waiting.pop(0)
 
 
-class _Link:
+class Link:
     """One connection that has said welcome; `error` says why it is over."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -171,18 +171,21 @@ class _Link:
         self._receiving = asyncio.create_task(self._receive())
 
     @classmethod
-    async def open(cls, path: Path) -> _Link:
+    async def open(cls, path: Path) -> Link:
         """Connect and say hello. Raises `OSError` or `ConnectionLostError` when nobody answers."""
         return await cls.over(connect(path, 0.0))
 
     @classmethod
-    async def over(cls, connection: socket.socket) -> _Link:
-        """Say hello on a fresh connection. Raises `OSError` or `ConnectionLostError` when nobody answers."""
+    async def over(cls, connection: socket.socket, hello_s: float = HELLO_S) -> Link:
+        """Say hello on a fresh connection, and wait for the answer.
+
+        Raises `OSError` or `ConnectionLostError` when nobody answers within `hello_s`.
+        """
         reader, writer = await asyncio.open_unix_connection(sock=connection, limit=RECEIVE_BYTES)
         link = cls(reader, writer)
         try:
             with link.replies(Hello(id=0, protocol=PROTOCOL, version=__version__)) as inbox:
-                async with asyncio.timeout(HELLO_S):
+                async with asyncio.timeout(hello_s):
                     welcomed(await inbox.next())
         except BaseException:
             await link.close()

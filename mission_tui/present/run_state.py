@@ -12,8 +12,10 @@ _PHASES_SHOWN = ("rollout", "update", "saving")
 
 def state_word(view: RunView) -> str:
     """One word: the outcome of an ended run, the phase of a running one unless it is to pause, else the state; of
-    one that stops to be resumed later `parking`.
+    one that stops to be resumed later `parking`, and of one whose machine does not answer `no link`.
     """
+    if view.unheard_since is not None:
+        return "no link"
     if view.state == "ended":
         return view.outcome or "ended"
     if view.pausing:

@@ -20,6 +20,8 @@ from mission_tui.tui.textual_fixes.loading import load_textual
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import RunView
+    from mission_tui.ipc.hosts import Host
+    from mission_tui.tui.client import FleetClient
 
 _FPS, _FPS_OVER_SSH = "240", "60"
 """What a key changes waits for up to two frames when a picture was drawn just before (Textual 8.2.8 leaves one out
@@ -67,10 +69,12 @@ def run(
     habits: Mapping[str, object] = _NONE_YET,
     keep: Callable[[Mapping[str, object]], None] = lambda _changes: None,
     elsewhere: Callable[[], Sequence[str]] = tuple,
+    hosts: Mapping[str, Host | None] | None = None,
 ) -> SessionResult:
     """Show the screen of the runs root, with `greeting` on it, until the person leaves; then say how many runs go on.
 
-    With `from_files` its files are read, and no supervisor is asked or started; with `replay_t` as they were then.
+    With `from_files` its files are read, and no supervisor is asked or started; with `replay_t` as they were then. With
+    `hosts` it is the screen of those machines; the one that is None is this runs root.
 
     `remember` is called now and then, and at the end, with the time (unix s) up to which the fleet was seen; `keep`
     with changed settings of the look by name, None for a default. Both may block. `habits` is the stored table of such
@@ -92,7 +96,11 @@ def run(
         from mission_tui.ipc.async_client import AsyncConnection
         from mission_tui.tui.session import show
 
-        client = AsyncConnection(root, from_files=from_files, replay_t=replay_t, readonly=readonly)
+        client: FleetClient = AsyncConnection(root, from_files=from_files, replay_t=replay_t, readonly=readonly)
+        if hosts is not None:
+            from mission_tui.ipc.host_fleet import host_clients
+
+            client = host_clients(root, hosts, os.environ, readonly=readonly)
         result = show(
             client,
             presets,

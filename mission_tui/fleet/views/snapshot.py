@@ -218,7 +218,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     both are None for a run that was over when the supervisor began and has more rows than were read then, until all of
     them are. `task`: what it trains on.
     `moments` are the last times that it was held, ended or went on.
-    `trials` are the newest of its own; `branch_of` says of which trial of another run it is a branch.
+    `trials` are the newest of its own; `branch_of` says of which trial of another run it is a branch. `unheard_since`:
+    since that unix time its machine does not answer, on a screen of several machines.
     """
 
     id: str
@@ -287,6 +288,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     course: Course | None = None
     moments: tuple[Moment, ...] = ()
     task: str = ""
+    unheard_since: float | None = None
 
     @property
     def pace(self) -> float | None:
@@ -317,6 +319,20 @@ class OtherRoot(Struct, frozen=True):
         return "" if self.live is None else f" ({self.live} run{'' if self.live == 1 else 's'})"
 
 
+class OtherHost(Struct, frozen=True, kw_only=True):
+    """Another machine of a screen of several: its meters when it last answered, and how many runs live or wait there.
+
+    Since unix time `lost_t` it does not answer, `why`; None: it does.
+    """
+
+    name: str
+    lost_t: float | None = None
+    why: str = ""
+    meters: HostMeters | None = None
+    gpus: tuple[GpuMeters, ...] = ()
+    live: int = 0
+
+
 class Replay(Struct, frozen=True):
     """The snapshot is one of the past, between unix times `since` and `until`: as much as the files tell."""
 
@@ -331,6 +347,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     `paid` are the newest joinings and leavings of which it is known what they brought, newest first.
     `failed_duties` are those of the supervisor itself, such as a meter that cannot be read.
     With `replay` it is the fleet as it was at `t`. `unread` run directories were found and are still being read.
+    `hosts` are the other machines of a screen of several, and the first one too while it is lost.
     """
 
     revision: int
@@ -348,6 +365,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     failed_duties: tuple[FailedDuty, ...] = ()
     replay: Replay | None = None
     unread: int = 0
+    hosts: tuple[OtherHost, ...] = ()
 
 
 def recent_gains(snapshot: FleetSnapshot) -> tuple[RunGain, ...]:

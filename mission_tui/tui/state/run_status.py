@@ -43,6 +43,8 @@ def shape(view: RunView) -> str:
 
 def state_style(view: RunView) -> Style:
     """The colour that goes with `state_word`."""
+    if view.unheard_since is not None:
+        return colours.QUIET
     if view.state == "ended":
         return colours.outcome_style(view.outcome or "")
     if view.pausing:

@@ -12,7 +12,15 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.fleet.events.outcome import ALIVE
-from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunGain, RunView, recent_gains
+from mission_tui.fleet.views.snapshot import (
+    FleetSnapshot,
+    GpuMeters,
+    HostMeters,
+    OtherHost,
+    RunGain,
+    RunView,
+    recent_gains,
+)
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
@@ -28,6 +36,7 @@ _SCARCE_BYTES = 2 << 30
 _FULL_SHOWN_S = 30 * 86400.0
 _FULL_SOON_S = 2 * 86400.0
 _MOST_LOST = 4
+_MOST_HOSTS = 6
 NORMAL = "10-25% is normal for one MLP run"
 _NORMAL_PERCENT = 25.0
 _LEAST_PERCENT = 1.0
@@ -54,6 +63,7 @@ class Meters(Lines):
         self._paid = told[0] if told else None
         self._failed = _failed_duties(snapshot) if snapshot is not None and banner is None else ""
         self.rows = (gpus if gpus > 1 and tall else 1) + len(told[:1]) + bool(self._failed)
+        self.rows += len(snapshot.hosts[:_MOST_HOSTS]) if snapshot is not None and banner is None else 0
         if banner is not None:
             self.rows = max(1, len(self._lost(self.app.size.width)))
         self.styles.height = self.rows
@@ -76,7 +86,9 @@ class Meters(Lines):
             paid = [] if self._paid is None else [_paid(self._paid, width)]
             if self._failed:
                 paid.append(line([(fit(f" ▲ {self._failed}", width), colours.WARN)], width))
-            self.show(_lines(self._snapshot, width, self.size.height - len(paid)) + paid)
+            others = _others(self._snapshot, width)
+            own = _lines(self._snapshot, width, self.size.height - len(paid) - len(others))
+            self.show(own + others + paid)
 
     def _lost(self, width: int) -> list[Strip]:
         """Why there are no meters; the end of the text says what helps."""
@@ -124,6 +136,32 @@ def _lines(snapshot: FleetSnapshot, width: int, height: int) -> list[Strip]:
         lead = [_Piece(f"GPU{index} ", colours.INK), pieces[0]]
         strips.append(_fitted(lead, gpus[index].history, pieces[1:], width))
     return strips
+
+
+def _others(snapshot: FleetSnapshot, width: int) -> list[Strip]:
+    """A line for each other machine; more than have room are counted in the last."""
+    hosts = snapshot.hosts
+    strips = [_other(host, snapshot.t, width) for host in hosts[:_MOST_HOSTS]]
+    if len(hosts) > _MOST_HOSTS:
+        left = hosts[_MOST_HOSTS - 1 :]
+        silent = sum(host.lost_t is not None for host in left)
+        words = f" {len(left)} more machines, {silent} of them without an answer"
+        strips[-1] = line([(words, colours.WARN if silent else colours.QUIET)], width)
+    return strips
+
+
+def _other(host: OtherHost, now: float, width: int) -> Strip:
+    """Its meters and how many runs live there; or since when and why it does not answer."""
+    name = literal(host.name)
+    if host.lost_t is not None:
+        since = numbers.duration(max(0.0, now - host.lost_t))
+        said = f" ▲ {name} has not answered for {since}: {literal(host.why)}; its runs go on"
+        return line([(fit(said, width), colours.WARN)], width)
+    if host.meters is None:
+        return line([(f" {name}: connecting…", colours.QUIET)], width)
+    busy = "".join(f"GPU{at} {numbers.in_unit(gpu.util.now, '%')}  " for at, gpu in enumerate(host.gpus))
+    lead = [_Piece(f"{name} ", colours.BOLD), _Piece(f"{host.live} live  ", colours.INK), _Piece(busy, colours.INK, 2)]
+    return _fitted([*lead, _Piece("CPU ", colours.INK)], host.meters.cpu_history, _host(host.meters), width)
 
 
 def _paid(paid: RunGain, width: int) -> Strip:

@@ -1,0 +1,221 @@
+"""`--host NAME`: the same words on other machines. Each verb is carried out there by its own mission-tui, over ssh;
+`status` alone may name several, and the screen, which follows them all.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mission_tui.cli.terminal_output import print_error, write
+from mission_tui.errors import EX_UNAVAILABLE, NoSupervisorError, UsageError, nearest
+from mission_tui.fleet.text import clean, clean_lines
+from mission_tui.ipc.hosts import ALL, HERE, Host, host_called, known_hosts, ssh_command
+from mission_tui.paths import hosts_file
+from mission_tui.present.numbers import duration
+
+BEST = "best"
+_SSH_FAILED, _NOT_FOUND = 255, 127
+_ANSWER_S = 120.0
+_MOST_AT_ONCE = 16
+
+
+def taken_out(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What every `--host` among `words` names, and the words without them; what follows `--` is a run's own.
+
+    Raises `UsageError` for one without a name.
+    """
+    names, left = list[str](), list[str]()
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            return names, [*left, word, *rest]
+        if word == "--host":
+            name = next(rest, "")
+            if not name or name.startswith("-"):
+                raise UsageError("--host has to name a machine, such as --host gpu1 or --host ada@gpu2")
+            names.append(name)
+        elif word.startswith("--host="):
+            names.append(word.removeprefix("--host="))
+        else:
+            left.append(word)
+    return names, left
+
+
+def asked_hosts(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, Host | None]:
+    """The machines of those names, each once; None is this one. Raises `UsageError`."""
+    file = hosts_file(environ)
+    known = known_hosts(file)
+    found: dict[str, Host | None] = {}
+    for name in names:
+        if name == ALL:
+            if not known:
+                raise UsageError(f"--host all: {file} names no machine yet; write [hosts] and gpu1 = 'ada@gpu1' there")
+            found |= {HERE: None, **known}
+        elif name == HERE:
+            found[HERE] = None
+        else:
+            found[name] = host_called(name, known)
+    return found
+
+
+def on_hosts(names: Sequence[str], words: Sequence[str], verb: str | None) -> int:
+    """Carry out `words`, whose verb is `verb` (None: the screen), on those machines; the exit code. Raises
+    `MissionError`.
+    """
+    if BEST in names:
+        if verb != "launch" or len(names) > 1:
+            raise UsageError("--host best chooses where a run would begin first: it goes with launch, alone")
+        chosen = _best(words)
+        print_error(f"on {chosen.name}: {chosen.why}")
+        names = [chosen.name]
+    hosts = asked_hosts(names, os.environ)
+    if verb is None:
+        return _screen(hosts, words)
+    if len(hosts) == 1:
+        ((name, host),) = hosts.items()
+        return _carry_out(name, host, words)
+    if verb != "status" or "--watch" in words:
+        raise UsageError(f"{verb} works on one machine at a time: name one of {', '.join(hosts)} with --host")
+    return _status(hosts, words)
+
+
+def _screen(hosts: Mapping[str, Host | None], words: Sequence[str]) -> int:
+    from mission_tui.cli.screen import open_screen
+    from mission_tui.cli.session import Session
+
+    if unknown := [word for word in words if word != "--readonly"]:
+        hint = nearest(unknown[0], ["--readonly"])
+        raise UsageError(f"{unknown[0]!r} does not go with a screen of other machines{hint}")
+    return open_screen(Session.begin(None, readonly="--readonly" in words), hosts=hosts)
+
+
+def _carry_out(name: str, host: Host | None, words: Sequence[str]) -> int:
+    """In this terminal, with its keys."""
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    code = subprocess.run(_argv(host, words, terminal=terminal), check=False).returncode
+    if host is not None and code == _SSH_FAILED:
+        raise NoSupervisorError(f"{name} was not reached: what ssh says stands above")
+    if host is not None and code == _NOT_FOUND:
+        raise NoSupervisorError(
+            f"{host.command[0]} was not found on {name}: write where it is there into {hosts_file(os.environ)}, "
+            f"[hosts] {name} = {{ssh = '{host.address}', command = '/home/ada/.local/bin/mission-tui'}}"
+        )
+    return code
+
+
+def _argv(host: Host | None, words: Sequence[str], *, terminal: bool = False) -> list[str]:
+    if host is None:
+        return [sys.executable, "-P", "-m", "mission_tui", *words]
+    return ssh_command(host, words, os.environ, terminal=terminal)
+
+
+class _Answer(NamedTuple):
+    code: int
+    out: bytes
+    error: str
+
+
+def _answers(hosts: Mapping[str, Host | None], words: Sequence[str]) -> dict[str, _Answer]:
+    """What each machine answers to the same words, all at once."""
+    with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
+        return dict(zip(hosts, pool.map(lambda host: _answer(host, words), hosts.values()), strict=True))
+
+
+def _answer(host: Host | None, words: Sequence[str]) -> _Answer:
+    try:
+        done = subprocess.run(
+            _argv(host, words), stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_ANSWER_S
+        )
+    except subprocess.TimeoutExpired:
+        return _Answer(EX_UNAVAILABLE, b"", f"no answer within {_ANSWER_S:.0f} s")
+    except OSError as error:
+        return _Answer(EX_UNAVAILABLE, b"", f"ssh cannot be started: {error.strerror or error}")
+    said = [line for line in done.stderr.decode("utf-8", "replace").split("\n") if line.strip()]
+    why = clean(said[-1], 300) if said else f"exit code {done.returncode}, without a word"
+    code = EX_UNAVAILABLE if done.returncode == _SSH_FAILED else done.returncode
+    return _Answer(code, done.stdout, "" if code == 0 else why)
+
+
+def _status(hosts: Mapping[str, Host | None], words: Sequence[str]) -> int:
+    """Each machine's own answer, below its name; the exit code is that of the first that had none."""
+    answers = _answers(hosts, words)
+    if "--json" in words:
+        from mission_tui.cli.tables.documents import write_document
+
+        write_document({"hosts": [_facts(name, answer) for name, answer in answers.items()]})
+    else:
+        for name, answer in answers.items():
+            write(f"{name}:")
+            for line in clean_lines(answer.out.decode("utf-8", "replace").rstrip()).split("\n"):
+                write(f"  {line}" if line else "")
+            if answer.error:
+                print_error(f"{name}: {answer.error}")
+    return next((answer.code for answer in answers.values() if answer.code), 0)
+
+
+def _facts(name: str, answer: _Answer) -> dict[str, Any]:
+    """The document of that machine, or why there is none."""
+    try:
+        status = msgspec.json.decode(answer.out) if not answer.code else None
+    except msgspec.DecodeError:
+        return {"host": name, "status": None, "error": "its answer is no JSON"}
+    return {"host": name, "status": status, "error": answer.error or None}
+
+
+class _Chosen(NamedTuple):
+    name: str
+    why: str
+
+
+def _best(words: Sequence[str]) -> _Chosen:
+    """The machine on which all runs of a launch would begin, then the one that would be through first."""
+    hosts = asked_hosts([ALL], os.environ)
+    before = [word for word in words if word not in ("--wait", "--json", "--yes", "-y")]
+    at = before.index("--") if "--" in before else len(before)
+    answers = _answers(hosts, [*before[:at], "--dry-run", "--json", *before[at:]])
+    offers = {name: _offer(answer) for name, answer in answers.items()}
+    known = {name: offer for name, offer in offers.items() if offer is not None}
+    if not known:
+        whys = "; ".join(f"{name}: {answer.error or 'no price'}" for name, answer in answers.items())
+        raise NoSupervisorError(f"no machine can take it: {whys}")
+    name = min(known, key=lambda name: known[name][:2])
+    return _Chosen(name, known[name][2])
+
+
+def _offer(answer: _Answer) -> tuple[int, float, str] | None:
+    """Of a machine's price: how many runs would wait there, until when the last would train (s), and both in words."""
+    if answer.code:
+        return None
+    try:
+        facts = msgspec.json.decode(answer.out, type=_Price)
+    except msgspec.DecodeError:
+        return None
+    if facts.refused:
+        return None
+    # Where no supervisor runs nothing else does, and nobody says what would wait.
+    waits = sum(run.cost.waits is not None for run in facts.runs)
+    takes_s = max((run.cost.whole_run_s or math.inf for run in facts.runs), default=math.inf)
+    words = f"{len(facts.runs) - waits} of {len(facts.runs)} would begin at once"
+    return waits, takes_s, words if takes_s == math.inf else f"{words} and train for {duration(takes_s)}"
+
+
+class _Cost(msgspec.Struct, frozen=True):
+    waits: str | None = None
+    whole_run_s: float | None = None
+
+
+class _Priced(msgspec.Struct, frozen=True):
+    cost: _Cost = _Cost()
+
+
+class _Price(msgspec.Struct, frozen=True):
+    runs: list[_Priced]
+    refused: str | None = None

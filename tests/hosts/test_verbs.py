@@ -1,0 +1,104 @@
+"""`--host`: verbs carried out on other machines, over a real sshd."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mission_tui.cli import hosts
+from mission_tui.errors import EX_UNAVAILABLE, EX_USAGE
+from tests.hosts.conftest import config_file
+from tests.hosts.sshd import Sshd
+from tests.shell import Shell
+from tests.waiting import until
+
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
+
+
+def test_a_run_of_another_machine_is_launched_seen_and_stopped_from_here(quick: Shell, far: dict[str, Shell]) -> None:
+    """Its files lie there, none here; `--host` may stand before the verb or behind it."""
+    done = quick("launch", "tiny", "--host", "gpu1", "--json", "--name", "away")
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(done.stdout)["runs"]
+    assert (far["gpu1"].root / run["id"]).is_dir()
+    assert not list(quick.root.glob("*-away*"))
+    found = quick("status", "--host", "all", "--json")
+    assert found.returncode == 0, found.stderr
+    machines = {machine["host"]: machine for machine in json.loads(found.stdout)["hosts"]}
+    assert {name: [it["name"] for it in machine["status"]["runs"]] for name, machine in machines.items()} == {
+        "here": [],
+        "gpu1": ["away"],
+        "gpu2": [],
+    }
+    assert "gpu1:\n" in quick("--host=gpu1", "--host=gpu2", "status").stdout
+    far["gpu1"].advancing(run["id"])
+    assert quick("--host", "gpu1", "stop", "away").returncode == 0
+    until(lambda: far["gpu1"].view(run["id"])["outcome"] == "stopped")
+
+
+def test_what_the_other_machine_refuses_is_refused_here(quick: Shell, far: dict[str, Shell]) -> None:
+    """With its words and its exit code; the words after `--` are the run's own."""
+    refused = quick("--host", "gpu1", "stop", "nobody")
+    assert (refused.returncode, "nobody" in refused.stderr) == (EX_USAGE, True)
+    run = quick("--host", "gpu2", "launch", "--json", "--", "sleep", "--host", "300")
+    assert run.returncode == 0, run.stderr
+    (made,) = json.loads(run.stdout)["runs"]
+    launched = json.loads(next((far["gpu2"].root / made["id"]).glob("**/launch.json")).read_text())
+    assert launched["argv"][1:] == ["--host", "300"]
+
+
+def test_a_launch_goes_where_it_would_begin_first(
+    quick: Shell, far: dict[str, Shell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`best` asks every machine for its price: where it would wait it comes last, then how long it takes decides."""
+    done = quick("--host", "best", "launch", "tiny", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "1 of 1 would begin at once" in done.stderr
+
+    def price(waits: str | None, whole_run_s: float | None) -> hosts._Answer:
+        return hosts._Answer(
+            0, json.dumps({"runs": [{"cost": {"waits": waits, "whole_run_s": whole_run_s}}]}).encode(), ""
+        )
+
+    answers = {
+        "busy": price("memory", 10.0),
+        "slow": price(None, 900.0),
+        "fast": price(None, 60.0),
+        "unknown": price(None, None),
+        "down": hosts._Answer(EX_UNAVAILABLE, b"", "no route"),
+    }
+    monkeypatch.setattr(hosts, "asked_hosts", lambda *_: dict.fromkeys(answers))
+    monkeypatch.setattr(hosts, "_answers", lambda *_: answers)
+    assert hosts._best(["launch", "tiny"]) == ("fast", "1 of 1 would begin at once and train for 1m00")
+
+
+def test_machines_that_do_not_answer_are_said_in_one_sentence(quick: Shell, far: dict[str, Shell], sshd: Sshd) -> None:
+    """The others are shown all the same."""
+    elsewhere = quick("--host", "not a host", "status")
+    assert (elsewhere.returncode, "no address for ssh" in elsewhere.stderr) == (EX_USAGE, True)
+    file = config_file(quick)
+    file.write_text(file.read_text() + 'gpu3 = {command = "/no/such/mission-tui"}\n')
+    missing = quick("--host", "gpu3", "status")
+    assert missing.returncode == EX_UNAVAILABLE
+    assert "/no/such/mission-tui was not found on gpu3" in missing.stderr
+    quick.environ["MISSION_TUI_SSH"] += " -p 1"
+    found = quick("--host", "here", "--host", "gpu1", "status", "--json")
+    assert found.returncode == EX_UNAVAILABLE
+    here, gpu1 = json.loads(found.stdout)["hosts"]
+    assert here["status"]["runs"] == []
+    assert gpu1["status"] is None
+    assert "Connection refused" in gpu1["error"]
+
+
+def test_what_cannot_be_asked_of_several_machines_is_refused(quick: Shell) -> None:
+    """Before any of them is reached for."""
+    for words, said in (
+        (("--host", "a", "--host", "b", "stop", "x"), "stop works on one machine at a time"),
+        (("--host", "all", "status"), "names no machine yet"),
+        (("--host", "best", "status"), "it goes with launch, alone"),
+        (("status", "--host"), "--host has to name a machine"),
+        (("--host", "a", "statsu"), "did you mean 'status'?"),
+    ):
+        done = quick.typed(*words)
+        assert (done.returncode, said in done.stderr) == (EX_USAGE, True), (words, done.stderr)

@@ -1,0 +1,199 @@
+"""Several machines as one supervisor: what is shown of them together, and where each request goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, cast
+
+import pytest
+
+from mission_tui.errors import MissionError, NoSupervisorError, UsageError
+from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView, SupervisorInfo
+from mission_tui.ipc.async_client import AsyncConnection
+from mission_tui.ipc.host_fleet import HostFleet
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import (
+    Act,
+    Adopt,
+    Compare,
+    GetDetails,
+    GetTrash,
+    Launch,
+    Rename,
+    Request,
+    Resume,
+    StopPlay,
+)
+
+NOW = 5000.0
+
+
+def run(name: str, state: str = "running", **more: Any) -> RunView:
+    """A run whose id says its name."""
+    known: dict[str, Any] = {"preset": "demo", "run_dir": f"/runs/{name}", "created_t": NOW - 60.0} | more
+    return RunView(id=f"id-{name}", name=name, state=cast("Any", state), **known)
+
+
+def seen(*runs: RunView, t: float = NOW, ended: int = 0) -> FleetSnapshot:
+    """What a supervisor sees at its own time `t`."""
+    supervisor, host = SupervisorInfo(1, "0.2.0", 0.0), HostMeters("box", 2)
+    return FleetSnapshot(
+        revision=1, t=t, runs_root="/runs", supervisor=supervisor, host=host, runs=runs, ended_total=ended
+    )
+
+
+class Machine:
+    """A supervisor that says what it is told to say, and remembers what it was asked."""
+
+    def __init__(self, *snapshots: FleetSnapshot | MissionError) -> None:
+        self.to_say = list(snapshots)
+        self.asked: list[Request] = []
+        self.refuses: MissionError | None = None
+
+    async def watch(self) -> AsyncGenerator[FleetSnapshot, None]:
+        while self.to_say:
+            said = self.to_say.pop(0)
+            if isinstance(said, MissionError):
+                raise said
+            yield said
+        await asyncio.Event().wait()
+
+    async def stream(self, make: Callable[[int], Request]) -> AsyncGenerator[Any, None]:
+        yield await self.ask(make)
+
+    async def ask(self, make: Callable[[int], Request]) -> Any:
+        self.asked.append(make(7))
+        if self.refuses is not None:
+            raise self.refuses
+        return Accepted(re=7, runs=getattr(self.asked[-1], "runs", ()))
+
+    async def close(self) -> None:
+        pass
+
+
+def fleet(**machines: Machine) -> HostFleet:
+    """Those machines at the time NOW."""
+    return HostFleet(cast("dict[str, AsyncConnection]", machines), clock=lambda: NOW)
+
+
+async def looked_at(hosts: HostFleet, true: Callable[[FleetSnapshot], object]) -> FleetSnapshot:
+    """The first snapshot of which that is true."""
+    async with asyncio.timeout(5.0):
+        async for snapshot in hosts.watch():
+            if true(snapshot):
+                return snapshot
+    raise AssertionError
+
+
+async def both() -> tuple[HostFleet, Machine, Machine]:
+    """This machine and another, each with a live run `a`, after they were seen."""
+    here, gpu1 = Machine(seen(run("a"), ended=2)), Machine(seen(run("b", group="sweep"), run("c", "ended"), ended=1))
+    hosts = fleet(here=here, gpu1=gpu1)
+    await looked_at(hosts, lambda snapshot: len(snapshot.runs) == 3)
+    return hosts, here, gpu1
+
+
+async def test_runs_of_another_machine_carry_its_name() -> None:
+    """So do groups; live ones stand by machine, what has ended below, and counts are those of all."""
+    hosts, _, _ = await both()
+    snapshot = hosts.merged()
+    assert snapshot is not None
+    assert [(view.name, view.group) for view in snapshot.runs] == [
+        ("a", None),
+        ("gpu1:b", "gpu1:sweep"),
+        ("gpu1:c", None),
+    ]
+    assert snapshot.ended_total == 3
+    assert [(host.name, host.live, host.lost_t) for host in snapshot.hosts] == [("gpu1", 1, None)]
+
+
+async def test_a_request_goes_to_the_machine_of_its_run() -> None:
+    """By id or by the name that stands on the screen, which is not what the run is called there."""
+    hosts, here, gpu1 = await both()
+    await hosts.ask(lambda id_: GetDetails(id=id_, run="id-b"))
+    await hosts.ask(lambda id_: GetDetails(id=id_, run="gpu1:b"))
+    await hosts.ask(lambda id_: GetDetails(id=id_, run="id-a"))
+    await hosts.ask(lambda id_: Rename(id=id_, run="id-b", name="gpu1:better"))
+    assert [request.run for request in gpu1.asked if isinstance(request, GetDetails)] == ["id-b", "b"]
+    assert [request.run for request in here.asked if isinstance(request, GetDetails)] == ["id-a"]
+    assert isinstance(gpu1.asked[-1], Rename)
+    assert gpu1.asked[-1].name == "better"
+
+
+async def test_what_names_runs_of_two_machines_is_asked_of_both() -> None:
+    """Each gets its own; the answers are one. A refusal is told although the other has accepted."""
+    hosts, here, gpu1 = await both()
+    answer = await hosts.ask(lambda id_: Act(id=id_, verb="stop", runs=("id-b", "id-a")))
+    assert set(answer.runs) == {"id-a", "id-b"}
+    assert (here.asked[-1], gpu1.asked[-1]) == (
+        Act(id=7, verb="stop", runs=("id-a",)),
+        Act(id=7, verb="stop", runs=("id-b",)),
+    )
+    gpu1.refuses = UsageError("b has ended")
+    with pytest.raises(UsageError, match="b has ended"):
+        await hosts.ask(lambda id_: Act(id=id_, verb="stop", runs=("id-b", "id-a")))
+    assert len(here.asked) == 2
+
+
+async def test_what_was_agreed_to_stays_with_its_run() -> None:
+    """An adoption carries a digest for each run, in the order of the runs."""
+    hosts, here, gpu1 = await both()
+    await hosts.ask(lambda id_: Adopt(id=id_, runs=("id-b", "id-a", "id-c"), digests=("of b", "of a", "of c")))
+    assert here.asked == [Adopt(id=7, runs=("id-a",), digests=("of a",))]
+    assert gpu1.asked == [Adopt(id=7, runs=("id-b", "id-c"), digests=("of b", "of c"))]
+
+
+async def test_nothing_of_this_machine_goes_to_another() -> None:
+    """Folder, interpreter and variables of the client mean nothing there."""
+    hosts, here, gpu1 = await both()
+    mine = {"cwd": "/home/ada", "python": "/usr/bin/python", "environ": {"TOKEN": "x"}}
+    await hosts.ask(lambda id_: Resume(id=id_, run="id-b", **mine))  # type: ignore[arg-type]
+    await hosts.ask(lambda id_: Resume(id=id_, run="id-a", **mine))  # type: ignore[arg-type]
+    assert gpu1.asked == [Resume(id=7, run="id-b")]
+    assert here.asked == [Resume(id=7, run="id-a", **mine)]  # type: ignore[arg-type]
+
+
+async def test_what_names_no_run_is_the_first_machines() -> None:
+    """Runs are launched where the client is, and refused where it is not among the machines."""
+    hosts, here, gpu1 = await both()
+    launch = {"cwd": "/", "python": "python", "environ": {}, "items": ()}
+    for request in (GetTrash(id=7), StopPlay(id=7), Launch(id=7, **launch)):  # type: ignore[arg-type]
+        await hosts.ask(lambda _id, request=request: request)  # type: ignore[misc]
+    assert len(here.asked) == 3
+    with pytest.raises(UsageError, match="on here and gpu1: choose runs of one machine"):
+        await hosts.ask(lambda id_: Compare(id=id_, runs=("id-a", "id-b")))
+    elsewhere = fleet(gpu1=gpu1)
+    with pytest.raises(UsageError, match="mission-tui --host gpu1 launch"):
+        await elsewhere.ask(lambda id_: Launch(id=id_, **launch))  # type: ignore[arg-type]
+    assert gpu1.asked == []
+
+
+async def test_a_machine_that_is_lost_keeps_its_runs_and_comes_back() -> None:
+    """Live ones say since when nobody heard of them; what has ended is over whether its machine answers or not."""
+    b, c = run("b"), run("c", "ended")
+    gpu1 = Machine(seen(b, c), NoSupervisorError("gpu1 does not answer: Connection refused"), seen(b, c))
+    hosts = fleet(here=Machine(seen(run("a"))), gpu1=gpu1)
+    lost = await looked_at(hosts, lambda it: any(host.lost_t and host.meters for host in it.hosts))
+    assert {view.name: view.unheard_since for view in lost.runs} == {"a": None, "gpu1:b": NOW, "gpu1:c": None}
+    assert lost.hosts[0].why == "gpu1 does not answer: Connection refused"
+    back = await looked_at(hosts, lambda it: it.hosts and it.hosts[0].lost_t is None)
+    assert [view.unheard_since for view in back.runs] == [None, None, None]
+
+
+async def test_where_no_machine_has_answered_the_reasons_are_said() -> None:
+    """The screen then shows a banner, as it does without a supervisor."""
+    hosts = fleet(gpu1=Machine(NoSupervisorError("gpu1 is down")), gpu2=Machine(NoSupervisorError("gpu2 is down")))
+    with pytest.raises(NoSupervisorError, match="gpu1 is down; gpu2 is down"):
+        await looked_at(hosts, lambda _: True)
+
+
+async def test_clocks_of_other_machines_are_put_right() -> None:
+    """Three minutes ahead would make a run younger than it is; what differs by seconds is the line's."""
+    ahead = seen(run("b", created_t=NOW + 120.0, started_t=NOW + 130.0), t=NOW + 180.0)
+    late = seen(run("c", created_t=NOW - 60.0), t=NOW - 1.0)
+    hosts = fleet(gpu1=Machine(ahead), gpu2=Machine(late))
+    snapshot = await looked_at(hosts, lambda it: len(it.runs) == 2)
+    assert snapshot.t == NOW
+    b, c = snapshot.runs
+    assert (b.created_t, b.started_t, b.ended_t, c.created_t) == (NOW - 60.0, NOW - 50.0, None, NOW - 60.0)
