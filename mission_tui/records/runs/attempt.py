@@ -128,7 +128,8 @@ class Handle(Struct, frozen=True, kw_only=True):
     """To which launcher the attempt was given, and what that calls it: enough for a later supervisor to find it again.
 
     `id` means something to that launcher alone: the number of a keeper's process, or of an engine's job. `preloaded`:
-    whether its processes were forked off one that had loaded their libraries; `cold` says why they were not.
+    whether its processes were forked off one that had loaded their libraries; `cold` says why they were not. `address`
+    is where the engine is asked, if it has one.
     """
 
     launcher: str
@@ -137,6 +138,7 @@ class Handle(Struct, frozen=True, kw_only=True):
     submitted_t: UnixTime
     preloaded: bool = False
     cold: str = ""
+    address: str = ""
 
 
 def read_handle(path: Path) -> Handle | None:

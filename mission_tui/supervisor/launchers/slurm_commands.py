@@ -24,6 +24,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor.launchers.engine import SECRETS, secrets_document
 
 CALL_S = 20.0
 """How long a command may take; a controller under load takes seconds."""
@@ -32,9 +33,6 @@ PASSED = "SLURM_,CUDA_VISIBLE_DEVICES,ROCR_VISIBLE_DEVICES,ZE_AFFINITY_MASK,GPU_
 """What Slurm sets for a job and its trainer has to know: beginnings of names."""
 
 SLURM_LOG = "slurm.log"
-SECRETS = "MISSION_TUI_SECRETS"
-MOST_SECRET_BYTES = 100_000
-"""The kernel takes 128 KiB in one variable."""
 
 _KEPT = (
     "PATH",
@@ -82,6 +80,7 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
     reason: str = ""
     node: str = ""
     start_t: float = 0.0
+    exit_code: int | None = None
 
     @property
     def waits(self) -> bool:
@@ -99,6 +98,26 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
         said = INTERRUPTED.get(self.state, "")
         return said.format(node=self.node or "its") if said else ""
 
+    @property
+    def ended(self) -> str:
+        """What Slurm says of its end, where that was none in order."""
+        if self.state in ("COMPLETED", "RUNNING", "COMPLETING"):
+            return ""
+        reason = f" ({self.reason})" if self.reason not in ("", "None", "NonZeroExitCode") else ""
+        return f"Slurm ended its job {self.number}: {self.state}{reason}"
+
+    @property
+    def why_it_waits(self) -> str:
+        """As a person reads it: ``waits: Resources, starts about 14:20``."""
+        reason = clean(self.reason, 80)
+        said = "waits for Slurm" if reason in ("", "None") else f"waits: {reason}"
+        # A time that has passed is of a plan that did not come true.
+        if self.start_t <= time.time():
+            return said
+        here, there = time.localtime(), time.localtime(self.start_t)
+        day = "" if here.tm_yday == there.tm_yday else time.strftime("%a ", there)
+        return f"{said}, starts about {day}{time.strftime('%H:%M', there)}"
+
 
 _OVER = frozenset({"COMPLETED", "FAILED", "CANCELLED", "DEADLINE", "OUT_OF_MEMORY", "REVOKED", *INTERRUPTED})
 
@@ -106,18 +125,6 @@ _OVER = frozenset({"COMPLETED", "FAILED", "CANCELLED", "DEADLINE", "OUT_OF_MEMOR
 def job_name(run: RunDir, attempt: int) -> str:
     """What an attempt is called in Slurm; with its folder that is known again without any number."""
     return f"{run.id}.{attempt}"
-
-
-def why_it_waits(job: SlurmJob) -> str:
-    """As a person reads it: ``waits: Resources, starts about 14:20``."""
-    reason = clean(job.reason, 80)
-    said = "waits for Slurm" if reason in ("", "None") else f"waits: {reason}"
-    # A time that has passed is of a plan that did not come true.
-    if job.start_t <= time.time():
-        return said
-    here, there = time.localtime(), time.localtime(job.start_t)
-    day = "" if here.tm_yday == there.tm_yday else time.strftime("%a ", there)
-    return f"{said}, starts about {day}{time.strftime('%H:%M', there)}"
 
 
 def sbatch_words(run: RunDir, order: LaunchOrder, spec: Spec) -> list[str]:
@@ -145,16 +152,10 @@ def job_environ(order: LaunchOrder, environ: Mapping[str, str]) -> dict[str, str
     """The environment of the submission: what finds Slurm and Python, and in one variable the values that no file of
     ours may have. Raises `MissionError` where that is too long.
     """
-    secrets = msgspec.json.encode({name: order.env[name] for name in order.withheld if name in order.env}).decode()
-    if len(secrets) > MOST_SECRET_BYTES:
-        raise MissionError(
-            f"the variables that are not written down have {len(secrets):,} bytes, and a job takes "
-            f"{MOST_SECRET_BYTES:,}: launch from a shell with fewer variables"
-        )
     kept = {
         name: value for name, value in environ.items() if name in _KEPT or name.startswith(("SLURM_CONF", "SBATCH_"))
     }
-    return {**kept, SECRETS: secrets}
+    return {**kept, SECRETS: secrets_document(order)}
 
 
 def call(words: Sequence[str], said: str = "", environ: Mapping[str, str] | None = None) -> str:

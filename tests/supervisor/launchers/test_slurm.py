@@ -15,7 +15,7 @@ from mission_tui.fleet.specs.spec import SlurmSpec
 from mission_tui.records.runs.attempt import LaunchOrder, read_exit, read_handle
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
-from mission_tui.supervisor.launchers import Job, slurm
+from mission_tui.supervisor.launchers import Job, engine, slurm
 from mission_tui.supervisor.launchers.slurm import SlurmLauncher
 from mission_tui.supervisor.launchers.slurm_commands import (
     SlurmError,
@@ -25,7 +25,6 @@ from mission_tui.supervisor.launchers.slurm_commands import (
     sbatch_words,
     script,
     submitted_number,
-    why_it_waits,
 )
 from tests.supervisor.conftest import stub_spec
 
@@ -76,12 +75,12 @@ def test_why_it_waits_is_a_sentence_with_a_time_that_is_to_come() -> None:
     """A plan of Slurm's that has passed is not repeated, and what it prints can move no cursor."""
     job = SlurmJob(number="7", name="r.1", folder="/r", state="PENDING", reason="Resources")
     at = time.time() + 60
-    assert why_it_waits(job) == "waits: Resources"
+    assert job.why_it_waits == "waits: Resources"
     when = time.strftime("%H:%M", time.localtime(at))
-    assert why_it_waits(structs.replace(job, start_t=at)).endswith(when)
-    assert why_it_waits(structs.replace(job, start_t=1.0)) == "waits: Resources"
-    assert why_it_waits(structs.replace(job, reason="None")) == "waits for Slurm"
-    assert "\x1b" not in why_it_waits(structs.replace(job, reason="\x1b[2J"))
+    assert structs.replace(job, start_t=at).why_it_waits.endswith(when)
+    assert structs.replace(job, start_t=1.0).why_it_waits == "waits: Resources"
+    assert structs.replace(job, reason="None").why_it_waits == "waits for Slurm"
+    assert "\x1b" not in structs.replace(job, reason="\x1b[2J").why_it_waits
 
 
 def ordered(tmp_path: Path, **words: object) -> tuple[RunDir, LaunchOrder]:
@@ -127,7 +126,7 @@ class Answers:
         self.sbatch: Answer = lambda _: "7\n"
         self.squeue: Answer = lambda _: listed()
         monkeypatch.setattr(slurm, "call", self.call)
-        monkeypatch.setattr(slurm, "SOON_POLL_S", 0.0)
+        monkeypatch.setattr(engine, "SOON_POLL_S", 0.0)
 
     def call(self, words: Sequence[str], *_: object) -> str:
         self.called.append(words[0])

@@ -1,0 +1,327 @@
+"""What launchers of an engine have in common: each attempt is a job of it, and a list of all jobs says how they stand.
+
+A job is never requeued by its engine: what goes on is a further attempt, in a job of its own, so that rows, checkpoints
+and the fence tell one from the other. How an attempt ended is what its keeper wrote; of the engine only the state is
+asked, and no state is believed to be the end of a keeper's file that has yet to arrive.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Literal, Protocol, TypeVar
+
+import msgspec
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.text import clean
+from mission_tui.plain_files import read_plain
+from mission_tui.records.files.atomic import StorageError, write_json
+from mission_tui.records.runs.attempt import ExitRecord, Handle, LaunchOrder
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor.host.process_tree import StopStatus
+from mission_tui.supervisor.launchers import NOTHING_SEEN, Capabilities, Job, Occupant, Reached, Sighting
+
+POLL_S = 10.0
+SOON_POLL_S = 1.0
+SOON_S = 30.0
+"""For so long after something was submitted or asked, the engine is asked every second."""
+
+LAG_S = 30.0
+"""How long files of a node may take to be seen here after its job has ended."""
+
+STATE_S = 15.0
+"""How long a job may be called running after its keeper has left."""
+
+SECRETS = "MISSION_TUI_SECRETS"
+"""The variable of a job that has the values which no file of ours may have."""
+
+MOST_SECRET_BYTES = 96_000
+"""The kernel takes 128 KiB in one variable, and base64 makes four bytes of three."""
+
+EX_NOT_SHARED = 73
+"""With this a job ends on a node that does not see its run directory (EX_CANTCREAT)."""
+
+log = logging.getLogger(__name__)
+
+
+def not_shared(root: Path, node: str = "") -> str:
+    """The sentence for a runs root that nodes do not share."""
+    where = f"node {node}" if node else "the node"
+    return (
+        f"{where} does not see the runs root {root}: put it on storage that all nodes share (NFS, Lustre), with "
+        "--runs-dir or MISSION_TUI_RUNS"
+    )
+
+
+def secrets_document(order: LaunchOrder) -> str:
+    """The values that no file may have, as the keeper reads them. Raises `MissionError` where they are too long."""
+    secrets = msgspec.json.encode({name: order.env[name] for name in order.withheld if name in order.env}).decode()
+    if len(secrets) > MOST_SECRET_BYTES:
+        raise MissionError(
+            f"the variables that are not written down have {len(secrets):,} bytes, and a job takes "
+            f"{MOST_SECRET_BYTES:,}: launch from a shell with fewer variables"
+        )
+    return secrets
+
+
+class EngineJob(Protocol):
+    """A job as the engine's list has it: it `waits`, `runs`, or is over; `interrupted` says why the engine ended it,
+    where it may go on in another job, and `ended` what there is to say of its end otherwise.
+    """
+
+    @property
+    def number(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def node(self) -> str: ...
+    @property
+    def waits(self) -> bool: ...
+    @property
+    def runs(self) -> bool: ...
+    @property
+    def interrupted(self) -> str: ...
+    @property
+    def ended(self) -> str: ...
+    @property
+    def why_it_waits(self) -> str: ...
+    @property
+    def exit_code(self) -> int | None: ...
+
+
+J = TypeVar("J", bound=EngineJob)
+
+
+@dataclass(slots=True)
+class Known(Generic[J]):
+    """What is known of one attempt. `order` waits to be submitted; `wish` is what the engine was not told yet."""
+
+    run: RunDir
+    attempt: int
+    nonce: str
+    number: str = ""
+    order: LaunchOrder | None = None
+    job: J | None = None
+    wish: Literal["stop", "kill"] | None = None
+    told_at: float | None = None
+    over_at: float | None = None
+    missed: int = 0
+    refused: str = ""
+
+
+class EngineLauncher(Generic[J]):
+    """A launcher but for `refresh`, and for how its engine is told to end a job (`_ask`).
+
+    `name` is the word of `run.launcher`, `title` the engine's name, `log_name` what the job prints to.
+    """
+
+    name: str
+    title: str
+    log_name: str
+    can = Capabilities()
+
+    def __init__(self) -> None:
+        self._known: dict[str, Known[J]] = {}
+        self._polled_at = self._soon_until = float("-inf")
+
+    def prepare(self) -> None:
+        """An engine is as quick without."""
+
+    def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
+        """Have the order handed over in the next `refresh`; its number follows."""
+        self._known[run.id] = Known(run, order.attempt, order.nonce, order=order)
+        self._hurry()
+        return Handle(launcher=self.name, id="", submitted_t=time.time())
+
+    def look(self, job: Job) -> Sighting:
+        """By the files of the attempt, and by what the last `refresh` brought."""
+        known = self._of(job)
+        files = job.dir.attempt(job.attempt)
+        begun = files.identity.exists()
+        found = known.job
+        if files.exit.exists():
+            if found is None or not found.runs or self._waited_for_state(known):
+                return self._gone(known, begun=begun)
+            # Why it ended is the engine's to say: a time limit, a lost node, or nothing.
+            return Sighting(stage="running", node=found.node, begun=begun)
+        if known.order is not None:
+            return Sighting(stage="queued", why=self._why_kept(known))
+        if found is None:
+            if not self._is_lost(known):
+                return NOTHING_SEEN
+            return self._unlisted(known, begun=begun)
+        if found.waits:
+            return Sighting(stage="queued", why=found.why_it_waits)
+        if found.runs:
+            return Sighting(stage="running" if begun else "starting", node=found.node, begun=begun)
+        if not found.interrupted and known.over_at is not None and time.monotonic() - known.over_at < LAG_S and begun:
+            # How it ended is on its way.
+            return NOTHING_SEEN
+        return self._gone(known, begun=begun)
+
+    def lives(self, job: Job) -> bool:
+        """Whether its job has not ended."""
+        return self.look(job).lives
+
+    def watch(self, job: Job, gone: Callable[[], None]) -> None:
+        """An engine calls nobody."""
+
+    def is_coming(self, job: Job) -> bool:
+        """Whether it is, or may be, in the engine's hands: one without a number is looked for by its name first."""
+        known = self._of(job)
+        if known.order is not None or known.job is not None:
+            return True
+        return job.handle is not None and known.missed < 2
+
+    def is_free(self, run: RunDir) -> bool:
+        """Whether no job of the run is in a queue or on a node. No lock of a node keeps anybody out: see the fence."""
+        known = self._known.get(run.id)
+        return known is None or (known.order is None and (known.job is None or not (known.job.waits or known.job.runs)))
+
+    def occupant(self, job: Job) -> Occupant:
+        """Its job."""
+        return Occupant(f"alive as {self.describe(job) or f'a job of {self.title}'}")
+
+    def stop(self, job: Job) -> Reached:
+        """Have the keeper on the node see that the trainer saves and ends; a job that waits is taken from the queue."""
+        return self._ask(job, "stop")
+
+    def kill(self, job: Job) -> Reached:
+        """Have the keeper leave nothing of the attempt; the engine ends the job if that does not help."""
+        return self._ask(job, "kill")
+
+    def describe(self, job: Job) -> str:
+        """The job's number and node."""
+        known = self._of(job)
+        node = known.job.node if known.job is not None else ""
+        return f"{self.title} job {known.number}{f' on {node}' if node else ''}" if known.number else ""
+
+    def release(self, job: Job) -> None:
+        """Remember nothing of it."""
+        self._known.pop(job.dir.id, None)
+
+    def secrets(self, job: Job, order: LaunchOrder) -> dict[str, str]:
+        """Only the engine and the node have them."""
+        return {}
+
+    def freeze(self, job: Job) -> int:
+        raise NotImplementedError("nothing is frozen on a node")
+
+    def thaw(self, job: Job) -> int:
+        raise NotImplementedError("nothing is frozen on a node")
+
+    def is_frozen(self, job: Job) -> bool | None:
+        raise NotImplementedError("nothing is frozen on a node")
+
+    def stop_status(self, job: Job, held: Mapping[int, int | None]) -> StopStatus:
+        raise NotImplementedError("nothing is frozen on a node")
+
+    def _ask(self, job: Job, what: Literal["stop", "kill"]) -> Reached:
+        raise NotImplementedError
+
+    def _why_kept(self, known: Known[J]) -> str:
+        """Why an order is not submitted yet."""
+        return f"waits: it is being handed to {self.title}{known.refused}"
+
+    def _unlisted(self, known: Known[J], *, begun: bool) -> Sighting:
+        """How an attempt stands whose job is in no list any more."""
+        return self._gone(known, begun=begun)
+
+    def _of(self, job: Job) -> Known[J]:
+        known = self._known.get(job.dir.id)
+        if known is None or known.attempt != job.attempt:
+            number = "" if job.handle is None else job.handle.id
+            known = self._known[job.dir.id] = Known(job.dir, job.attempt, job.nonce, number)
+            self._hurry()
+        return known
+
+    def _hurry(self) -> None:
+        self._soon_until = time.monotonic() + SOON_S
+        self._polled_at = float("-inf")
+
+    def _is_due(self, *, often: bool = False) -> bool:
+        """Whether the engine is to be asked for its list now; `often` where somebody waits for it."""
+        now = time.monotonic()
+        if now < self._polled_at + (SOON_POLL_S if often or now < self._soon_until else POLL_S):
+            return False
+        self._polled_at = now
+        return True
+
+    def _waited_for_state(self, known: Known[J]) -> bool:
+        """Whether the engine had its time to say that the job of a keeper which has left is over."""
+        if known.over_at is None:
+            known.over_at = time.monotonic()
+            self._hurry()
+        return time.monotonic() - known.over_at > STATE_S
+
+    def _is_lost(self, known: Known[J]) -> bool:
+        """Whether a job that had a number was not in two lists in a row."""
+        return bool(known.number) and known.missed >= 2
+
+    def _forgotten(self, known: Known[J]) -> str:
+        return f"{self.title} does not know its job {known.number} any more, and how it ended is not on record"
+
+    def _gone(self, known: Known[J], *, begun: bool) -> Sighting:
+        found = known.job
+        if found is None:
+            return Sighting(stage="gone", begun=begun, why=self._forgotten(known) if known.number else "")
+        why = found.interrupted or found.ended
+        if why and not found.interrupted and not begun:
+            if found.exit_code == EX_NOT_SHARED:
+                why = f"{self.title} did not start it: {not_shared(known.run.path.parent, found.node)}"
+            elif said := _last_words(known.run.attempt(known.attempt).path / self.log_name):
+                why += f"; {said}"
+        return Sighting(stage="gone", begun=begun, node=found.node, why=why, interrupted=found.interrupted)
+
+    def _take(self, known: Known[J], found: J | None) -> None:
+        """Take in that the list has `found` for the attempt."""
+        if found is None:
+            # One that is not submitted yet is in no list.
+            known.missed += known.order is None
+            if known.missed >= 2 and known.number:
+                known.job = None
+            return
+        known.missed = 0
+        if known.number != found.number:
+            self._accepted(known, found.number)
+        before, known.job = known.job, found
+        if not (found.waits or found.runs) and known.over_at is None:
+            known.over_at = time.monotonic()
+        if before is None or before.state != found.state:
+            log.info("%s: job %s is %s %s", known.run.id, found.number, found.state, found.node)
+
+    def _accepted(self, known: Known[J], number: str) -> None:
+        known.number, known.order, known.refused = number, None, ""
+        self._hurry()
+        log.info("%s: attempt %d is job %s", known.run.id, known.attempt, number)
+        path = known.run.attempt(known.attempt).handle
+        try:
+            write_json(path, self._handle(known, number))
+        except StorageError as error:
+            log.warning("%s: the number of its job is not on record: %s", known.run.id, error)
+
+    def _handle(self, known: Known[J], number: str) -> Handle:
+        return Handle(launcher=self.name, id=number, submitted_t=time.time())
+
+    def _refuse(self, known: Known[J], why: str) -> None:
+        """Nobody else will write how the attempt ended. A job that comes all the same finds this and does nothing."""
+        known.order = None
+        said = f"{self.title} did not start it: {why}"
+        record = ExitRecord(attempt=known.attempt, ended_t=time.time(), start_error=said)
+        try:
+            write_json(known.run.attempt(known.attempt).exit, record)
+        except StorageError as error:
+            log.warning("%s: %s, and that could not be written: %s", known.run.id, why, error)
+
+
+def _last_words(path: Path) -> str:
+    """The last line of what a job printed before it was a keeper."""
+    try:
+        lines = read_plain(path, 1 << 20).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return next((clean(line, 200) for line in reversed(lines) if line.strip()), "")
