@@ -30,6 +30,7 @@ from mission_tui.keeper.files import (
     identity_record,
     remove_shared_memory,
     reserve_space,
+    signal_in,
     write_json,
     write_with_retries,
 )
@@ -45,7 +46,7 @@ def main(start: Callable[[Order, int, int], int] = start_trainer) -> int:
     another job, 1 if it cannot.
 
     A third word is there where an engine started this process: beginnings of the names of variables that it set for
-    its job, between commas, which the trainer is given too.
+    its job, between commas, which the trainer is given too. Then the attempt's file `signal` is as good as a signal.
 
     `start` is how its trainer is started.
     """
@@ -54,6 +55,10 @@ def main(start: Callable[[Order, int, int], int] = start_trainer) -> int:
     passed = sys.argv[3] if len(sys.argv) > 3 else None
     call_process("keeper", run_dir.name, str(run_dir), str(attempt), brief="keep")
     if (folder / "identity.json").exists() or (folder / "exit.json").exists():
+        return EX_RESUMABLE
+    mailbox = None if passed is None else folder / "signal"
+    if mailbox is not None and mailbox.exists():
+        # It was to end before it began, and nobody waits for it any more.
         return EX_RESUMABLE
     block_signals()
     with suppress(PermissionError):
@@ -80,11 +85,15 @@ def main(start: Callable[[Order, int, int], int] = start_trainer) -> int:
     except OSError as error:
         write_with_retries(folder / "exit.json", exit_record(attempt, start_error=f"cannot start the trainer: {error}"))
         return EX_FAILED
-    return _supervise_trainer(run_dir, attempt, order, output, trainer, fence)
+    return _supervise_trainer(run_dir, attempt, order, output, trainer, fence, mailbox)
 
 
-def _supervise_trainer(run_dir: Path, attempt: int, order: Order, output: Output, pid: int, fence: Fence) -> int:
-    """Say who runs, stay until nothing of the trainer is left, say how it ended. A newer attempt ends it at once."""
+def _supervise_trainer(
+    run_dir: Path, attempt: int, order: Order, output: Output, pid: int, fence: Fence, mailbox: Path | None
+) -> int:
+    """Say who runs, stay until nothing of the trainer is left, say how it ended. A newer attempt ends it at once, and
+    the word in the file `mailbox` does what a signal would.
+    """
     folder = run_dir / "attempts" / str(attempt)
     trainer, keeper = read_stat(pid), read_stat(os.getpid())
     assert trainer is not None  # our child and not yet waited for
@@ -107,6 +116,8 @@ def _supervise_trainer(run_dir: Path, attempt: int, order: Order, output: Output
         if fence.due and not overtaken and fence.overtaken_by() is not None:
             overtaken = True
             ladder.kill()
+        if mailbox is not None and (word := signal_in(mailbox)) is not None:
+            ladder.obey(word)
 
     ladder.watch(each_tick)
     ladder.sweep()

@@ -75,7 +75,7 @@ def read_order(path: Path, run_dir: Path) -> Order:
         table = json.loads(read_plain(path, ORDER_BYTES))
         _fill_in_run_dir(table, run_dir)
         if table.get("withheld"):
-            table["env"] |= _secrets_on_stdin()
+            table["env"] |= _secrets_on_stdin(path.with_name("pad"))
         order = Order(
             argv=[str(word) for word in table["argv"]],
             cwd=str(table["cwd"]),
@@ -135,13 +135,22 @@ def _is_same(one: Path, other: Path) -> bool:
         return False
 
 
-def _secrets_on_stdin() -> dict[str, str]:
-    """What the launcher said in memory alone; afterwards nobody can read it here again."""
+def _secrets_on_stdin(pad: Path) -> dict[str, str]:
+    """What the launcher said in memory alone; afterwards nobody can read it here again.
+
+    Where an engine would show it, only half of it came that way: the other half is the file `pad`.
+    """
     with open(0, "rb", closefd=False) as said:
         raw = said.read()
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     os.dup2(nothing, 0)
     os.close(nothing)
+    if raw and pad.exists():
+        import base64  # no run of this machine needs it
+
+        half = base64.b64decode(raw)
+        raw = bytes(a ^ b for a, b in zip(half, read_plain(pad, len(half)), strict=True))
+        pad.unlink()
     return dict(json.loads(raw)) if raw else {}
 
 

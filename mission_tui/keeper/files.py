@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import time
 from contextlib import suppress
@@ -27,6 +28,13 @@ OUTPUT_KEPT_BYTES = 64 << 10
 OUTPUT_TAIL_BYTES = 4096
 SHARED = Path("/dev/shm")  # noqa: S108 - where the kernel keeps named shared memory
 NAMES_BYTES = 1 << 20
+
+
+def signal_in(path: Path) -> signal.Signals | None:
+    """The signal whose name is in the file at `path`, as whoever cannot send one asks; None for anything else."""
+    with suppress(OSError):
+        return {b"TERM": signal.SIGTERM, b"QUIT": signal.SIGQUIT}.get(read_plain(path, 16).strip())
+    return None
 
 
 def identity_record(attempt: int, nonce: str, keeper: Stat, trainer: Stat) -> dict[str, Any]:

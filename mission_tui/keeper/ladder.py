@@ -64,15 +64,20 @@ class Ladder:
         """
         while self._has_children() and self.status is None:
             arrived = signal.sigtimedwait(SIGNALS, TICK_S)
-            if arrived is not None and arrived.si_signo == signal.SIGTERM:
-                self.ask()
-            elif arrived is not None and arrived.si_signo == signal.SIGUSR1:
-                self.ask("limit")
-            elif arrived is not None and arrived.si_signo == signal.SIGQUIT:
-                self.kill()
+            if arrived is not None and arrived.si_signo != signal.SIGCHLD:
+                self.obey(signal.Signals(arrived.si_signo))
             elif time.monotonic() > self._deadline and not self._next_rung():
                 return
             each_tick()
+
+    def obey(self, number: signal.Signals) -> None:
+        """What TERM, USR1 and QUIT ask of the keeper; the last of them once."""
+        if number == signal.SIGTERM:
+            self.ask()
+        elif number == signal.SIGUSR1:
+            self.ask("limit")
+        elif number == signal.SIGQUIT and self.asked != "quit":
+            self.kill()
 
     def ask(self, why: Literal["term", "limit"] = "term") -> None:
         """Let the trainer save and end: TERM to it alone, because its env workers would die of one in mid-save."""

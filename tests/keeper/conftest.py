@@ -58,10 +58,10 @@ class KeptRun:
         write_launch(folder.launch, LaunchOrder(**{**fields, **changes}))
         return folder
 
-    def keep(self, attempt: int = 1, *, own_session: bool = True) -> subprocess.Popen[bytes]:
-        """Start the keeper of an attempt that was ordered, as the supervisor does."""
+    def keep(self, attempt: int = 1, *more: str, own_session: bool = True) -> subprocess.Popen[bytes]:
+        """Start the keeper of an attempt that was ordered, as the supervisor does, or with one word more as a node."""
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "mission_tui.keeper", str(self.run.path), str(attempt)],
+            [sys.executable, "-m", "mission_tui.keeper", str(self.run.path), str(attempt), *more],
             cwd=CHECKOUT,
             start_new_session=own_session,
             stdin=subprocess.DEVNULL,

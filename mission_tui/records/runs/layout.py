@@ -158,6 +158,16 @@ class AttemptDir(Struct, frozen=True):
         return self.path / "alive.json"
 
     @property
+    def signal(self) -> Path:
+        """What the keeper is to do, where no signal reaches it: TERM or QUIT, in one word; absent before."""
+        return self.path / "signal"
+
+    @property
+    def pad(self) -> Path:
+        """One half of what is withheld from files, where the engine would show the whole; gone once it was read."""
+        return self.path / "pad"
+
+    @property
     def shared_memory(self) -> Path:
         """Inodes and names of shared memory that its environments made; absent when they made none."""
         return self.path / "shared-memory"
