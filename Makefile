@@ -10,6 +10,7 @@ TESTING := ,test
 FILMING := $(VENV)/.filming
 EXTRAS := $(VENV)/.extras
 PEERS := .venv-peers
+RAY := .venv-ray
 GPU_ENV := .venv-gpu
 GPU_PARTS := right,fast,seen,broken
 GPU_NEEDS := textual rich stable-baselines3 sb3-contrib gymnasium nvidia-ml-py psutil msgspec tomli-w safetensors click
@@ -18,7 +19,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour film night gpu
+.PHONY: calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour film night gpu ray
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -85,6 +86,8 @@ bench-%: $(BENCH_ENV)  ## one benchmark, kept in benchmarks/results/
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.$* --json benchmarks/results/$*.json
 
 peers: $(PEERS)/.installed  ## the throw-away environment of the trainers that ours are compared with
+
+ray: $(RAY)/.installed  ## the environment with Ray that the tests in tests/ray start; 380 MB
 
 health: $(REPORTING)  ## score the health rules on every labelled run, and write docs/health.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.health
@@ -190,4 +193,9 @@ $(BENCH_ENV): $(INSTALLED)
 $(PEERS)/.installed: benchmarks/peers/requirements.txt constraints.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r $<
+	@touch $@
+
+$(RAY)/.installed: constraints.txt
+	$(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'ray[default]'
 	@touch $@

@@ -90,7 +90,7 @@ def _digest(job: Job) -> str:
     del settings["run"]["values"], settings["keep"]["limits"]["group_runs"]  # of commands, and when it begins
     del settings["run"]["preload"]  # a fork trains what a process that was started anew trains
     if settings["run"]["launcher"] == "local":
-        del settings["run"]["launcher"], settings["slurm"]  # as it was before there were others
+        del settings["run"]["launcher"], settings["slurm"], settings["ray"]  # as it was before there were others
     del settings["evaluate"]["share"]  # when a policy is played, which changes nothing that is learned
     if job.spec.env.id == MISSION_GYM:
         settings["rules"] = [

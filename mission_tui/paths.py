@@ -117,6 +117,11 @@ def health_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
     return (_config_dir(environ) / "health.toml", Path(__file__).resolve().parent / "health.toml")
 
 
+def clusters_file(environ: Mapping[str, str]) -> Path:
+    """The file of what this user asks of Slurm and Ray wherever a preset does not say otherwise."""
+    return _config_dir(environ) / "clusters.toml"
+
+
 def limits_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """The files that limit what runs take of the machine: the user's own, and that of whoever looks after it."""
     return (_config_dir(environ) / "limits.toml", Path("/etc/mission-tui/limits.toml"))

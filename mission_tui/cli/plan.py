@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.paths import profile_dir
+from mission_tui.paths import clusters_file, profile_dir
 
 if TYPE_CHECKING:
     from mission_tui.cli.preset_origins import NamedPreset
     from mission_tui.cli.session import Session
     from mission_tui.fleet.specs.assignment import Assignment
     from mission_tui.fleet.specs.health_file import HealthFile
+    from mission_tui.fleet.specs.preset import Machine
     from mission_tui.fleet.specs.preset_file import PresetFile
     from mission_tui.fleet.specs.schema import Place
     from mission_tui.fleet.specs.spec import LaunchItem, Spec
@@ -128,10 +129,15 @@ def resolved(
 ) -> Spec:
     """The spec of one run of `preset`, with the host profile that `profile`, or else the preset, asks for."""
     from mission_tui.fleet.specs.preset import resolve
-    from mission_tui.records.preset_files import base_of
+    from mission_tui.records.preset_files import base_of, load_clusters
+
+    def clusters() -> Machine | None:
+        return load_clusters(clusters_file(os.environ))
 
     def under(lies_over: tuple[Place, Mapping[str, dict[str, Any]]] | None) -> Spec:
-        return resolve(preset, lambda base: base_of(preset, base, preset_dirs), assignments, health, lies_over)
+        return resolve(
+            preset, lambda base: base_of(preset, base, preset_dirs), assignments, health, lies_over, clusters
+        )
 
     spec = under(None)
     asked = preset.profile if profile is None else profile

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mission_tui.errors import MissionError, PresetError, UsageError, nearest
 from mission_tui.fleet.specs.health_file import HealthFile, read_health
@@ -18,6 +19,9 @@ from mission_tui.fleet.text import clean
 from mission_tui.paths import preset_origin
 from mission_tui.records.files.atomic import storing, write_atomic
 from mission_tui.records.files.given_files import read_toml
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.specs.preset import Machine
 
 
 def find_presets(dirs: Sequence[Path]) -> tuple[dict[str, PresetFile], dict[str, MissionError]]:
@@ -136,6 +140,13 @@ def _read(path: Path, origin: PresetOrigin) -> PresetFile:
         if not path.resolve().is_relative_to(ground):
             raise PresetError(f"{path}: is a link that leads out of {ground}; give the file it means with --preset")
     return replace(read_preset(read_toml(path), path), origin=origin)
+
+
+def load_clusters(path: Path) -> Machine | None:
+    """What the user's file of clusters at `path` asks of each engine; None without one. Raises `PresetError`."""
+    from mission_tui.fleet.specs.preset import read_clusters  # who only lists presets resolves none
+
+    return read_clusters(read_toml(path), path) if path.is_symlink() or path.exists() else None
 
 
 def load_health(paths: Sequence[Path]) -> tuple[HealthFile, ...]:

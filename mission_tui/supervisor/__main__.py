@@ -65,7 +65,13 @@ def _slurm(_root: Path) -> Launcher:
     return SlurmLauncher()
 
 
-LAUNCHERS: Mapping[str, Callable[[Path], Launcher]] = {"local": _local, "slurm": _slurm}
+def _ray(_root: Path) -> Launcher:
+    from mission_tui.supervisor.launchers.ray import RayLauncher
+
+    return RayLauncher()
+
+
+LAUNCHERS: Mapping[str, Callable[[Path], Launcher]] = {"local": _local, "slurm": _slurm, "ray": _ray}
 """By the word that `run.launcher` has for each; nobody else makes one."""
 
 SLICE_S = 0.015

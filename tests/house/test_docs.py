@@ -18,6 +18,7 @@ from mission_tui.fleet.specs.spec import (
     EvaluateSpec,
     LimitsKeep,
     PpoSpec,
+    RaySpec,
     RestartKeep,
     RunSpec,
     SlurmSpec,
@@ -252,6 +253,7 @@ def keys_of(table: type[msgspec.Struct]) -> dict[str, str]:
         ("keep.limits", LimitsKeep),
         ("evaluate", EvaluateSpec),
         ("slurm", SlurmSpec),
+        ("ray", RaySpec),
     ],
 )
 def test_the_preset_reference_has_every_key_with_its_default(title: str, table: type[msgspec.Struct]) -> None:

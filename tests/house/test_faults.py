@@ -11,7 +11,7 @@ import pytest
 from tests.faults.parts import ALL
 
 ROOT = Path(__file__).parents[2]
-ROWS = {"T": 10, "S": 14, "W": 16, "K": 14, "D": 11, "C": 9, "G": 9, "I": 9, "N": 8, "L": 3, "R": 4}
+ROWS = {"T": 10, "S": 14, "W": 16, "K": 18, "D": 11, "C": 9, "G": 9, "I": 9, "N": 8, "L": 3, "R": 4}
 ROW_OF_A_TEST = re.compile(r"test_([a-z]\d+)_")
 NAMED = re.compile(r"`(?:(?P<file>tests/[\w/]+\.py)::)?(?P<test>test_\w+)`")
 

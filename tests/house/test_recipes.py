@@ -115,13 +115,14 @@ assert [tag for tag in ran.updates()[-1].metrics if f"`{tag}`" not in document] 
 A_LAUNCHER = {
     "supervisor/launchers/moon.py": ("", (REPOSITORY / "tests/supervisor/scripted_launcher.py").read_text("utf-8")),
     "supervisor/__main__.py": (
-        'LAUNCHERS: Mapping[str, Callable[[Path], Launcher]] = {"local": _local, "slurm": _slurm}',
+        'LAUNCHERS: Mapping[str, Callable[[Path], Launcher]] = {"local": _local, "slurm": _slurm, "ray": _ray}',
         (
             "from mission_tui.supervisor.launchers.moon import Engine, ScriptedLauncher\n"
-            'LAUNCHERS = {"local": _local, "slurm": _slurm, "moon": lambda _root: ScriptedLauncher(Engine(), "moon")}'
+            'LAUNCHERS = {"local": _local, "slurm": _slurm, "ray": _ray, '
+            '"moon": lambda _root: ScriptedLauncher(Engine(), "moon")}'
         ),
     ),
-    "fleet/specs/spec.py": ('LAUNCHERS = ("local", "slurm")', 'LAUNCHERS = ("local", "slurm", "moon")'),
+    "fleet/specs/spec.py": ('LAUNCHERS = ("local", "slurm", "ray")', 'LAUNCHERS = ("local", "slurm", "ray", "moon")'),
 }
 
 LAUNCHER_IS_THERE = """

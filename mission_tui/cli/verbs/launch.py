@@ -59,7 +59,7 @@ SEED_LIMIT = 2**32 - 1
 )
 @click.option("--after", "after", multiple=True, metavar="RUN", help="Begin once RUN has ended, however it ends.")
 @click.option("--profile", metavar="auto|none|FILE", help="Tuned settings of this machine (docs/tuning.md).")
-@click.option("--launcher", metavar="NAME", help="What carries it out: local, or slurm (docs/clusters.md).")
+@click.option("--launcher", metavar="NAME", help="What carries it out: local, slurm or ray (docs/clusters.md).")
 @click.option("--hook", "hook", is_flag=True, help="Have the SB3 script after -- reported, in any environment.")
 @click.option("--wait", "wait", is_flag=True, help="Stay until the runs have ended; Ctrl-C leaves them running.")
 @json_option

@@ -31,9 +31,9 @@ from mission_tui.fleet.resume.sides import ResumeFacts, Rule, Ruling, Sides, alw
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Grade, Remedy, ResumeVerdict, Terms
 from mission_tui.fleet.specs.consistency import LARGEST_ROLLOUT, violations
 from mission_tui.fleet.specs.preset import draft_change
-from mission_tui.fleet.specs.schema import TABLES
+from mission_tui.fleet.specs.schema import ENGINES, TABLES
 from mission_tui.fleet.specs.sizes import BatchPlan, nearby_divisors, plan_batch
-from mission_tui.fleet.specs.spec import Part, Schedule, SlurmSpec, Spec, part_words, rollout_size
+from mission_tui.fleet.specs.spec import Part, Schedule, Spec, part_words, rollout_size
 from mission_tui.fleet.text import clean
 
 _GRAVITY: tuple[Grade, ...] = get_args(Grade)
@@ -110,8 +110,9 @@ RULES: Mapping[str, Rule] = {
     "run.grace_s": _KEPT,
     "run.launcher": always("note", "it goes on elsewhere; what it trains with stays"),
     **{
-        f"slurm.{name}": always("safe", "changes where the next job runs, not what is learned")
-        for name in SlurmSpec.__struct_fields__
+        f"{engine}.{field.name}": always("safe", "changes where the next job runs, not what is learned")
+        for engine in ENGINES
+        for field in TABLES[engine].fields
     },
     "run.follow": _KEPT,
     "run.goal": always("note", "it is held against another goal; what it learns stays"),

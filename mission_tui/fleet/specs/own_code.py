@@ -34,6 +34,7 @@ CodeKind = Literal[
     "on_event",
     "apprise",
     "sbatch",
+    "ray address",
 ]
 
 _SHIPPED = frozenset({"mission_tui.envs.atari:AtariWrapper", "mission_tui.envs.hidden_velocity:HiddenVelocity"})
@@ -69,6 +70,9 @@ def own_code(spec: Spec) -> tuple[OwnCode, ...]:
     if spec.keep.health.apprise:
         found.append(OwnCode("apprise", "keep.health.apprise", "sends to what your apprise configuration names"))
     found += [OwnCode("sbatch", "slurm.extra", word) for word in spec.slurm.extra]
+    if spec.ray.address is not None:
+        # What is sent there is the run with its variables, and the token of whoever launches it.
+        found.append(OwnCode("ray address", "ray.address", spec.ray.address))
     return tuple(OwnCode(code.kind, code.key, spelled_out(code.value)) for code in found)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,8 +25,18 @@ from mission_tui.fleet.specs.consistency import TRAINERS_OWN, violations
 from mission_tui.fleet.specs.health_file import HealthFile, layers_below, profile_of
 from mission_tui.fleet.specs.preset_file import PresetFile
 from mission_tui.fleet.specs.quantity import format_quantity
-from mission_tui.fleet.specs.schema import TABLES, Place, field_of, fit, fit_table, merges, unknown_key
-from mission_tui.fleet.specs.spec import LIVE_KEYS, EnvSpec, SlurmSpec, Spec
+from mission_tui.fleet.specs.schema import (
+    ENGINES,
+    TABLES,
+    Place,
+    field_of,
+    fit,
+    fit_table,
+    merges,
+    plain_key,
+    unknown_key,
+)
+from mission_tui.fleet.specs.spec import LAUNCHERS, LIVE_KEYS, EnvSpec, Spec
 
 Machine = tuple[Place, Mapping[str, Mapping[str, object]]]
 """The tables of a host profile that hold here, and where they stand."""
@@ -41,15 +52,20 @@ def resolve(
     assignments: Sequence[Assignment] = (),
     health: Sequence[HealthFile] = (),
     machine: Machine | None = None,
+    clusters: Callable[[], Machine | None] = lambda: None,
 ) -> Spec:
     """The spec of one run of `preset`; `bases` finds the preset it extends. The fitted tables of a host profile,
-    `machine`, lie over the preset's, and the words over both.
+    `machine`, lie over the preset's, and the words over both. Where the run is for an engine, what `clusters` has for
+    that lies under everything.
 
     The limits of `health`, nearest file first, lie under what preset and words say, and the spec names the profile that
     was chosen with them. Raises `PresetError` naming the file or `--set` word, the key, and the nearest valid name or
     value.
     """
     layers = _laid(preset, bases, assignments, machine)
+    launcher = layers.tables.get("run", {}).get("launcher", LAUNCHERS[0])
+    if launcher in ENGINES and (found := clusters()) is not None and launcher in found[1]:
+        layers.add_bottom_layer(found[0], {launcher: found[1][launcher]})
     if not health:
         return layers.finish(preset.name, preset.description)
     profile = profile_of(layers.draft(preset.name, preset.description))
@@ -59,6 +75,19 @@ def resolve(
     spec = layers.finish(preset.name, preset.description)
     watched = structs.replace(spec.keep.health, profile=profile)
     return structs.replace(spec, keep=structs.replace(spec.keep, health=watched))
+
+
+def read_clusters(table: Mapping[str, object], path: Path) -> Machine:
+    """What this user's `clusters.toml` asks of each engine, parsed from the file at `path`. Raises `PresetError`."""
+    place = Place(str(path))
+    fitted = {}
+    for name, value in table.items():
+        if name not in ENGINES:
+            raise place.refuse(
+                f"unknown table {plain_key(name)}{nearest(name[:60], ENGINES)}; valid here: {', '.join(ENGINES)}"
+            )
+        fitted[name] = fit_table(TABLES[name], value, place.at(name), complete=False)
+    return place, fitted
 
 
 def written(
@@ -114,13 +143,14 @@ def _assigned(spec: Spec, assignments: Sequence[Assignment]) -> Layers:
 def as_tables(spec: Spec) -> dict[str, Any]:
     """`spec` as plain TOML data; fields that are None (nobody wrote them) are absent.
 
-    What nobody asked of Slurm is absent too.
+    What nobody asked of an engine is absent too.
 
     Of a command only what it obeys is there: settings of a trainer that does not run would be a lie.
     """
     tables: dict[str, Any] = msgspec.to_builtins(spec)
-    if spec.slurm == SlurmSpec():
-        del tables["slurm"]
+    for engine in ENGINES:
+        if getattr(spec, engine) == TABLES[engine].cls():
+            del tables[engine]
     if spec.run.command is not None:
         del tables["env"], tables["ppo"], tables["evaluate"]
         tables["run"] = {name: value for name, value in tables["run"].items() if name not in TRAINERS_OWN}

@@ -14,7 +14,7 @@ from msgspec import NODEFAULT, inspect
 
 from mission_tui.errors import PresetError, nearest
 from mission_tui.fleet.specs.quantity import format_quantity, parse_real, parse_whole
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 
 SCALARS = (inspect.IntType, inspect.FloatType, inspect.BoolType, inspect.StrType, inspect.LiteralType)
 _DEEPEST = 8
@@ -61,7 +61,9 @@ assert isinstance(_SPEC, inspect.StructType)
 TABLES: Mapping[str, inspect.StructType] = {
     field.name: field.type for field in _SPEC.fields if isinstance(field.type, inspect.StructType)
 }
-"""The tables of a preset by name: `env`, `ppo`, `run`, `keep`, `evaluate`, `slurm`."""
+"""The tables of a preset by name: `env`, `ppo`, `run`, `keep`, `evaluate`, `slurm`, `ray`."""
+ENGINES = tuple(name for name in LAUNCHERS if name in TABLES)
+"""The launchers of which something can be asked in a table of their own."""
 
 
 def field_of(table: str, name: str, place: Place) -> inspect.Field:

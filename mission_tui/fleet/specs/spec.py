@@ -27,7 +27,7 @@ LIVE_KEYS = (
 )
 
 
-LAUNCHERS = ("local", "slurm")
+LAUNCHERS = ("local", "slurm", "ray")
 """Where runs can be carried out, as `run.launcher` names it; the supervisor has one of each."""
 
 LARGEST_SEED = 2**32 - 1
@@ -293,6 +293,25 @@ class SlurmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     requeue: bool = True
 
 
+class RaySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an attempt asks of Ray where `run.launcher` is "ray".
+
+    `address` is the URL of its dashboard. `gpus` may be a share of one; None is one for `run.device = "cuda"`, else
+    none. `cpus` is reckoned as for Slurm, `memory` is in bytes. `resources` and `labels` are those of nodes; a label
+    may be "x", "!x", "in(x,y)" or "!in(x,y)". With `autoscales` a run that has no room is handed over all the same,
+    because nodes are only added for who waits there. With `requeue` it goes on in another job after a lost node.
+    """
+
+    address: Word | None = None
+    gpus: NonNegative | None = None
+    cpus: NonNegative | None = None
+    memory: Annotated[int, Meta(ge=1, le=10**18)] | None = None
+    resources: dict[str, AboveZero] = field(default_factory=dict)
+    labels: dict[str, Word] = field(default_factory=dict)
+    autoscales: bool = False
+    requeue: bool = True
+
+
 class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything needed to train one run, resolved: `spec.toml` of a run directory is exactly this.
 
@@ -306,6 +325,7 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keep: KeepSpec = KeepSpec()
     evaluate: EvaluateSpec = EvaluateSpec()
     slurm: SlurmSpec = SlurmSpec()
+    ray: RaySpec = RaySpec()
     description: str = ""
     profile: str | None = None
 
@@ -320,6 +340,11 @@ class LaunchItem(Struct, frozen=True, kw_only=True):
     name: str | None = None
     group: str | None = None
     after: tuple[str, ...] = ()
+
+
+def goes_on_elsewhere(spec: Spec) -> bool:
+    """Whether a run goes on in another job where its engine ended one: at a time limit, or with a node."""
+    return bool(getattr(getattr(spec, spec.run.launcher, None), "requeue", False))
 
 
 def rollout_size(spec: Spec) -> int:

@@ -21,7 +21,7 @@ from mission_tui.fleet.history.restart_policy import (
     next_step,
 )
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import Spec, goes_on_elsewhere
 from mission_tui.procfs import boot_id
 from mission_tui.supervisor.host import clocks
 from mission_tui.supervisor.runs.registry import Runs
@@ -49,7 +49,7 @@ def decide_restart(runs: Runs, run_id: str) -> None:
 
 
 def _next(run: RunHistory, journal: JournalState, spec: Spec) -> tuple[After, int, StartAgain | GiveUp | None]:
-    if journal.interrupted and spec.slurm.requeue:
+    if journal.interrupted and goes_on_elsewhere(spec):
         return "interruption", REBOOTS, after_interruption(journal, advanced=_lived_s(run) > 0.0)
     if journal.rebooted and spec.keep.on_reboot == "resume":
         return "reboot", REBOOTS, after_reboot(journal, _lived_s(run))

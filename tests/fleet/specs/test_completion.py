@@ -57,7 +57,7 @@ def test_a_command_is_offered_one_thread() -> None:
         ("ppo.n_steps=", ["512"]),
         ("ppo.n_steps=5", []),
         ("run.device=cpu", []),
-        ("run.launcher=", ["local", "slurm"]),
+        ("run.launcher=", ["local", "slurm", "ray"]),
         ("ppo.nothing=", []),
         ("", []),
     ],

@@ -37,6 +37,7 @@ CODE_KEYS: Mapping[str, str] = {
     "keep.health.on_event": "a command of the shell",
     "keep.health.apprise": "sends messages through apprise",
     "slurm.extra": "words for sbatch, some of which name programs and files",
+    "ray.address": "to whom the run is sent, with its variables and the launching person's token",
 }
 """Every key of a spec that can have something run, imported, set or sent, and how."""
 
@@ -55,6 +56,8 @@ HARMLESS_KEYS = frozenset(
         # One argument of sbatch each, and never a word of their own.
         *("slurm.partition", "slurm.account", "slurm.qos", "slurm.gres", "slurm.constraint", "slurm.time", "slurm.mem"),
         *("slurm.cpus", "slurm.warn_s", "slurm.requeue"),
+        # Amounts, and names of nodes' resources and labels, which Ray compares.
+        *("ray.gpus", "ray.cpus", "ray.memory", "ray.resources", "ray.labels", "ray.autoscales", "ray.requeue"),
         "run.follow",  # logs that are read as text, numbers and TensorBoard's records
         *("keep.checkpoint.every_s", "keep.checkpoint.every_steps", "keep.checkpoint.last"),
         *("keep.restart.most", "keep.restart.wait_s", "keep.restart.also", "keep.on_reboot", "keep.health.profile"),
@@ -131,7 +134,7 @@ def test_every_key_of_a_spec_is_known_as_harmless_or_as_own_code() -> None:
 def test_harmless_keys_that_hold_free_words_are_few_and_known() -> None:
     """Numbers, switches and words from a list cannot name anything; what else is harmless is so for a reason."""
     free = {key for key, field in keys(Spec) if any(holds_text(kind) for kind in members(field.type))}
-    program_words = {"run.device", "run.follow", "run.launcher", "run.goal"}
+    program_words = {"run.device", "run.follow", "run.launcher", "run.goal", "ray.labels"}
     program_words |= {
         f"slurm.{name}" for name in SlurmSpec.__struct_fields__ if name not in ("cpus", "warn_s", "requeue", "extra")
     }
@@ -180,6 +183,7 @@ NAMED: dict[str, tuple[dict[str, dict[str, Any]], OwnCode]] = {
         {"keep": {"health": {"apprise": True}}},
         OwnCode("apprise", "keep.health.apprise", "sends to what your apprise configuration names"),
     ),
+    "ray.address": ({"ray": {"address": "http://x:1"}}, OwnCode("ray address", "ray.address", "http://x:1")),
     "slurm.extra": ({"slurm": {"extra": ["--prolog=./x"]}}, OwnCode("sbatch", "slurm.extra", "--prolog=./x")),
 }
 

@@ -1,0 +1,173 @@
+"""A Ray cluster of two nodes on this machine, with a token: started in about ten seconds, ended with everything that it
+started. Ray lies in an environment of its own, `.venv-ray`, because nothing of ours imports it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.slurm.cluster import free_ports
+from tests.waiting import until
+
+RAY = Path(os.environ.get("RAY_VENV", Path(__file__).parents[2] / ".venv-ray"), "bin", "ray")
+
+
+def lacking() -> str:
+    """Why there can be no cluster here; empty when there can."""
+    return "" if RAY.is_file() else f"there is no {RAY} (make {RAY.parents[1].name}/.installed)"
+
+
+class RayCluster:
+    """Nodes `one`, the head, and `two` by their label `place`: four CPUs and a GPU each, though there is none."""
+
+    def __init__(self, known_in: Path, folder: Path, token: str, ports: Sequence[int]) -> None:
+        self._known_in, self.folder, self.token = known_in, folder, token
+        gcs, self._dashboard, self._client, *self._agents = ports
+        self._gcs = f"127.0.0.1:{gcs}"
+        self.url = f"http://127.0.0.1:{self._dashboard}"
+
+    @classmethod
+    def begin(cls, known_in: Path) -> RayCluster:
+        """Start one, and note in the folder `known_in` how it is found."""
+        # Paths of sockets are short.
+        folder, token, ports = Path(tempfile.mkdtemp(prefix="ray-")), secrets.token_hex(16), free_ports(5)
+        cluster = cls(known_in, folder, token, ports)
+        (known_in / "ray.json").write_text(json.dumps([str(folder), token, ports]), encoding="ascii")
+        cluster.start()
+        return cluster
+
+    @classmethod
+    def known(cls, known_in: Path) -> RayCluster | None:
+        """The one that is noted there, if it is whole."""
+        if not (known_in / "ray.json").exists():
+            return None
+        folder, token, ports = json.loads((known_in / "ray.json").read_text(encoding="ascii"))
+        cluster = cls(known_in, Path(folder), token, ports)
+        if cluster.alive() == 2:
+            return cluster
+        cluster.end()
+        return None
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What clients of this cluster have in their environment."""
+        return {"RAY_ADDRESS": self.url, "RAY_AUTH_TOKEN": self.token}
+
+    def start(self) -> None:
+        """Start both nodes, and wait until Ray knows of both."""
+        self.start_head()
+        self.start_node()
+
+    def start_head(self) -> None:
+        """Start the head; one that was killed comes back without knowing of any job."""
+        port = self._gcs.rpartition(":")[2]
+        self._ray(
+            *("--head", f"--port={port}", f"--dashboard-port={self._dashboard}", f"--temp-dir={self.folder}"),
+            *(f"--ray-client-server-port={self._client}", "--disable-usage-stats"),
+            place="one",
+        )
+
+    def start_node(self) -> None:
+        """Start node `two`."""
+        self._ray(f"--address={self._gcs}", place="two")
+        until(lambda: self.alive() == 2, 30, "both nodes are there")
+
+    def alive(self) -> int:
+        """How many nodes live."""
+        with suppress(OSError, ValueError):
+            listed = self.get("/api/v0/nodes")["data"]["result"]["result"]
+            return sum(node["state"] == "ALIVE" for node in listed)
+        return 0
+
+    def get(self, path: str) -> Any:
+        """What Ray answers."""
+        request = urllib.request.Request(self.url + path, headers={"Authorization": f"Bearer {self.token}"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+
+    def jobs(self) -> dict[str, dict[str, Any]]:
+        """Ray's jobs by the number that they were given."""
+        return {job["submission_id"]: job for job in self.get("/api/jobs/")}
+
+    def place_of(self, job: dict[str, Any]) -> str:
+        """The label of the node that a job is on."""
+        nodes = self.get("/api/v0/nodes?detail=1")["data"]["result"]["result"]
+        return next(str(node["labels"]["place"]) for node in nodes if node["node_id"] == job["driver_node_id"])
+
+    def kill_node(self, place: str) -> None:
+        """SIGKILL the raylet of a node, and nothing else there."""
+        agent = f"={self._agents[place == 'two']}"
+        raylets = [
+            process
+            for process in self.processes()
+            if process.name() == "raylet" and agent in " ".join(process.cmdline())
+        ]
+        assert len(raylets) == 1
+        raylets[0].kill()
+
+    def kill_head(self) -> None:
+        """SIGKILL the head, its dashboard and everything beside them; node `two` goes on."""
+        other = f"={self._agents[1]}"
+        beside = [process for process in self.processes() if process.name() in ("gcs_server", "raylet")]
+        beside += [process for process in self.processes() if "dashboard.py" in " ".join(process.cmdline())]
+        for process in beside:
+            if other not in " ".join(process.cmdline()):
+                process.kill()
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything whose words or environment name this cluster's folder."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, psutil.Error):
+                words = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                if os.fsencode(self.folder) in words and int(entry.name) != os.getpid():
+                    found.append(psutil.Process(int(entry.name)))
+        return found
+
+    def end(self) -> None:
+        """End everything."""
+        for _ in range(3):
+            for process in self.processes():
+                with suppress(psutil.Error):
+                    process.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        (self._known_in / "ray.json").unlink()
+
+    def _ray(self, *words: str, place: str) -> None:
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "MISSION_TUI"))}
+        environ |= {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": self.token,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            # A node that is gone is noticed after two seconds, not after nineteen.
+            "RAY_health_check_period_ms": "500",
+            "RAY_health_check_timeout_ms": "1000",
+            "RAY_health_check_failure_threshold": "3",
+            "RAY_TEST_CLUSTER": str(self.folder),
+        }
+        done = subprocess.run(
+            [
+                *(str(RAY), "start", *words, f"--dashboard-agent-listen-port={self._agents[place == 'two']}"),
+                *("--num-cpus=4", "--num-gpus=1", "--object-store-memory=80000000", f"--labels=place={place}"),
+                *("--min-worker-port=0", "--max-worker-port=0", "--include-log-monitor=False"),
+            ],
+            env=environ,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,146 @@
+"""Runs on a real Ray of two nodes: launched, spread, reached, ended, adopted, and gone on with elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+from msgspec import structs
+
+from mission_tui.fleet.events.journal import AttemptEnded
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
+from mission_tui.fleet.specs.spec import CheckpointKeep, RaySpec, Spec
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Act, Resume
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.attempt import read_handle, read_identity
+from tests.ray.cluster import RayCluster
+from tests.slurm.test_runs import events_of, started_exactly, starts_of
+from tests.supervisor.conftest import Lab, living, stub_spec
+
+pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(400)]
+
+
+def ray_spec(**words: object) -> Spec:
+    """The stub's spec, carried out by Ray."""
+    spec = stub_spec()
+    return structs.replace(
+        spec,
+        run=structs.replace(spec.run, launcher="ray"),
+        ray=RaySpec(**words),  # type: ignore[arg-type]
+    )
+
+
+def test_four_at_half_a_gpu_each_are_on_both_nodes_and_a_fifth_waits(ray_lab: Lab, cluster: RayCluster) -> None:
+    """Each knows its GPU; the fifth waits here, not in Ray, and leaves the queue when asked. Orders go by file, a stop
+    saves, and a kill leaves no process.
+    """
+    runs = ray_lab.launch(4, spec=ray_spec(gpus=0.5))
+    for run in runs:
+        ray_lab.running(run)
+    jobs = [job for number, job in cluster.jobs().items() if number.startswith(tuple(runs))]
+    assert sorted(cluster.place_of(job) for job in jobs) == ["one", "one", "two", "two"]
+    handle = read_handle(ray_lab.dir(runs[0]).attempt(1).handle)
+    assert handle is not None
+    assert (handle.launcher, handle.address, handle.id in cluster.jobs()) == ("ray", cluster.url, True)
+
+    (fifth,) = ray_lab.launch(spec=ray_spec(gpus=0.5))
+    ray_lab.wait(fifth, lambda view: view.cause == "waits: no node of Ray has 1 CPU, 0.5 GPU free")
+    ray_lab.act("stop", fifth)
+    assert "before it had begun" in (ray_lab.ended(fifth).cause or "")
+    assert not [number for number in cluster.jobs() if number.startswith(fifth)]
+
+    paused, *killed = runs
+    ray_lab.act("pause", paused)
+    ray_lab.wait(paused, lambda view: view.state == "paused")
+    saved = ray_lab.ask(lambda id_: Act(id=id_, verb="checkpoint", runs=(paused,), wait_s=10.0))
+    assert isinstance(saved, Accepted)
+    ray_lab.ask(lambda id_: Resume(id=id_, run=paused))
+    ray_lab.wait(paused, lambda view: view.state == "running")
+    ray_lab.act("stop", paused)
+    ended = ray_lab.ended(paused)
+    assert (ended.outcome, ended.last_checkpoint is not None) == ("stopped", True)
+
+    ray_lab.act("kill", *killed)
+    for run in killed:
+        assert ray_lab.ended(run).outcome == "killed"
+    left = [process.cmdline() for process in ray_lab.processes() if process != ray_lab.supervisor]
+    assert [words for words in left if "keeper" in " ".join(words) or "stub" in " ".join(words)] == []
+    no_file_has(ray_lab.root, cluster.token)
+
+
+def no_file_has(root: Path, secret: str) -> None:
+    """Neither below the runs root nor beside it."""
+    for path in root.parent.rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path
+
+
+def test_the_next_supervisor_adopts_every_job(ray_lab: Lab) -> None:
+    """One trains on, one has ended meanwhile; no row is lost and none is doubled."""
+    stays, ends = ray_lab.launch(spec=ray_spec()) + ray_lab.launch(spec=ray_spec(), STUB_ENDS_AT="150")
+    ray_lab.running(stays)
+    ray_lab.running(ends)
+    ray_lab.kill_supervisor()
+    ray_lab.until(ray_lab.dir(ends).attempt(1).exit.exists)
+    ray_lab.start()
+    ray_lab.wait(stays, lambda view: view.state == "running" and view.connected)
+    assert ray_lab.ended(ends).outcome == "finished"
+    ray_lab.act("stop", stays)
+    assert ray_lab.ended(stays).outcome == "stopped"
+    rows, damage = read_all(ray_lab.dir(stays).metrics, MetricRecord)
+    assert damage == []
+    assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
+    assert {row.attempt for row in rows} == {1}
+
+
+def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(ray_lab: Lab, cluster: RayCluster) -> None:
+    """Its raylet is killed, its trainer is not: attempt 2 goes on exactly on the other node, and attempt 1 ends itself
+    at the fence.
+    """
+    ray_lab.kill_supervisor()
+    ray_lab.start(MISSION_TUI_TRAINER="mission_tui.trainer")
+    # It may be anywhere, but begins where it can be lost: the head keeps the list of jobs.
+    holds = ray_lab.launch(spec=ray_spec(gpus=1, labels={"place": "one"}))
+    ray_lab.until(lambda: [job for job in cluster.jobs().values() if job["status"] == "RUNNING"], 30)
+    spec = ray_spec(gpus=1)
+    keep = structs.replace(spec.keep, checkpoint=CheckpointKeep(every_steps=6400, last=1000))
+    (run,) = ray_lab.launch(spec=structs.replace(spec, keep=keep))
+    ray_lab.wait(run, lambda view: view.last_checkpoint is not None, 60)
+    ray_lab.act("kill", *holds)
+    (job,) = (job for number, job in cluster.jobs().items() if number.startswith(run))
+    assert cluster.place_of(job) == "two"
+    identity = read_identity(ray_lab.dir(run).attempt(1).identity)
+    assert identity is not None
+    orphan = psutil.Process(identity.trainer.pid)
+    cluster.kill_node("two")
+    try:
+        ray_lab.wait(run, lambda view: view.attempt == 2 and view.state == "running", 120)
+        ray_lab.until(lambda: [row for row in starts_of(ray_lab, run) if row.attempt == 2], 60)
+        ray_lab.until(lambda: not living([orphan]), 60)
+        rows = read_all(ray_lab.dir(run).metrics, MetricRecord)[0]
+        begun = next(index for index, row in enumerate(rows) if row.attempt == 2)
+        assert started_exactly(rows[begun])
+        later = {row.attempt for row in rows[begun:] if isinstance(row, TrainingStarted)}
+        assert later == {2}
+        ended = [event for event in events_of(ray_lab, run) if isinstance(event, AttemptEnded)]
+        assert "node" in ended[0].interrupted
+        assert "was lost" in ended[0].interrupted
+        ray_lab.act("kill", run)
+        assert ray_lab.ended(run).outcome == "killed"
+    finally:
+        cluster.start_node()
+
+
+@pytest.mark.parametrize("lacks", ["the token", "the head"])
+def test_a_refused_submission_is_one_sentence(ray_lab: Lab, cluster: RayCluster, lacks: str) -> None:
+    """Nothing is left behind: no job, and the run says why it did not begin."""
+    wrong = {"RAY_AUTH_TOKEN": "wrong" * 8} if lacks == "the token" else {"RAY_ADDRESS": "http://127.0.0.1:9"}
+    (run,) = ray_lab.launch(1, spec=ray_spec(), name=None, **wrong)
+    ended = ray_lab.ended(run)
+    assert (ended.outcome, ended.kind) == ("failed", "start")
+    said = "does not accept the token" if lacks == "the token" else "Ray does not answer at http://127.0.0.1:9"
+    assert (ended.cause or "").startswith("Ray did not start it: ")
+    assert said in (ended.cause or "")
+    assert not [number for number in cluster.jobs() if number.startswith(run)]
