@@ -10,6 +10,7 @@ from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import Accepted, Refused, VerdictReply
 from mission_tui.ipc.requests import Apply, Clone, GetDetails, GetHistory, Mark
+from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.sections.health import finding_lines
 from mission_tui.tui.state.history import evidence_points, evidence_start, rewritten, stretch
@@ -321,3 +322,18 @@ async def test_the_list_of_an_ended_run_names_the_last_update() -> None:
         await stage.press("h")
         await stage.shows("1,204-1,403")
         assert "-now" not in stage.text()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_what_is_in_sight_is_said_as_it_is(size: tuple[int, int]) -> None:
+    """Once the findings have their rows, and not with the next snapshot: a later drawing changes nothing."""
+    async with staged(sick(*ALL), size) as stage:
+        for key in ("h", "down", "down", "up", "up"):
+            await stage.press(key)
+            await stage.still()
+            seen = stage.lines()
+            screen = stage.screen
+            assert isinstance(screen, RunScreen)
+            screen.redraw()
+            await stage.still()
+            assert stage.lines() == seen, key

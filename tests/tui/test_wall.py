@@ -121,6 +121,22 @@ async def test_more_curves_than_axes_are_drawn_below_each_other() -> None:
             assert title in text
 
 
+async def test_three_metrics_are_read_on_the_smallest_screen() -> None:
+    """Below each other too, and wider than beside a whole list; of four the chosen one is there, and one is not."""
+    async with staged(FLEET, (60, 20)) as stage:
+        await opened(stage, "space", "down", "space", "down")
+        await stage.shows("approx KL  last 1e-3")
+        await stage.still()
+        drawn = charts(stage)
+        assert [title for title in TITLES if any(title in row for row in drawn)] == list(TITLES)
+        assert len(drawn[0]) == 36
+        await stage.press("tab")
+        await stage.shows("│  update 40      4,000 steps")
+        await stage.press("escape", "space", "down")
+        await stage.shows(">clip fraction  last 30")
+        await stage.shows("3 of 4 metrics over timesteps")
+
+
 async def test_two_metrics_share_a_chart_with_an_axis_each() -> None:
     """Their axes are at the left and at the right, and the legend says which is whose."""
     async with staged(FLEET, (100, 36)) as stage:

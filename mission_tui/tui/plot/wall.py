@@ -144,14 +144,20 @@ def _head(shown: Sequence[Content], many: int, width: int) -> list[Part]:
     """What all panels have in common: the axis of places, and where the crosshair is on it."""
     first = shown[0]
     axis = "" if first.kind == "linear" else f", {first.kind} axis"
-    parts: list[Part] = [(f" {len(shown)} metrics over {first.over}{axis}", colours.QUIET)]
+    narrow = width < COLUMN_LEAST
+    count = f"{len(shown)} of {many}" if narrow and len(shown) < many else str(len(shown))
+    parts: list[Part] = [(f" {count} metrics over {first.over}{axis}", colours.QUIET)]
     if first.said:
-        parts += [("   │ ", colours.KEY), *place_words(first.said)]
+        if narrow:
+            parts.clear()  # where the crosshair is, is not on the screen elsewhere
+        parts += [(" │ " if not parts else "   │ ", colours.KEY), *place_words(first.said)]
     elif any(entry.curve is not None and entry.curve.hidden for it in shown for entry in it.entries):
         key = key_label(BY_NAME["y scale"].keys[0])
         parts.append((f"   a log axis draws nothing at or below 0: {key} turns to symlog, which does", colours.WARN))
-    elif len(shown) < many:
-        parts.append((f"   {many - len(shown)} more have no room", colours.WARN))
+    elif len(shown) < many and not narrow:
+        parts.append(
+            (f"   {many - len(shown)} more {'has' if many - len(shown) == 1 else 'have'} no room", colours.WARN)
+        )
     return parts
 
 

@@ -61,6 +61,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         self._back = LogSearch(self._loader, app_context.toast, self._draw_body)
         self._diff_target = ConfigDiffTarget(app_context, self._answered)
         self._pattern: FilterPattern | None = None
+        self._laid_out: object = None
         self._player = RunPlayer(app_context, view.id, lambda: self.query_one(Player), self._canvas)
 
     def compose(self) -> ComposeResult:
@@ -176,7 +177,10 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
                 log.update(tail.lines, self._pattern, tail.stretch, detached=tail.detached)
         elif tab == "health":
             calm = "" if data.details is None else calm_share(self.snapshot, view, data.details)
-            note = self.query_one(Findings).update(view, data, self.now, self._pattern, calm)
+            findings = self.query_one(Findings)
+            note = findings.update(view, data, self.now, self._pattern, calm)
+            self._laid_out = findings.laid_out
+            self.call_after_refresh(self._settle)
         elif tab == "watch":
             self._player.update(view, data)
         else:
@@ -189,6 +193,11 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         self.query_one("#tabs", ScrollLines).set(
             lambda width: [tab_line(view, tab, width, focused=False, note=note, named=False, names=RUN_TABS)]
         )
+
+    def _settle(self) -> None:
+        """What is in sight of the findings is known once they have the rows that they asked for: draw it again then."""
+        if still_open(self) and self._tab == "health" and self.query_one(Findings).laid_out != self._laid_out:
+            self._draw_body()
 
     def action_open(self, tab: str) -> None:
         """Display the body of `tab`."""

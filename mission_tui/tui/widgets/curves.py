@@ -36,8 +36,10 @@ _WALL_FROM = 160
 """Columns of the screen."""
 _WALL_METRICS = 58
 """Columns of the list beside a wall: as few as have room for the course, the least and the greatest."""
-_WALL, _MULTIPLES = Stacking(least=10, columns=2), Stacking(least=4, columns=1)
+_WALL, _MULTIPLES = Stacking(least=10, columns=2), Stacking(least=3, columns=1)
 """Rows of a panel are fewer where the few metrics were put together on purpose."""
+_BESIDE_FROM, _BESIDE_PANELS = 80, 24
+"""Columns of the tab below which the list beside such panels is so narrow: a chart of fifteen columns tells nothing."""
 _PATIENCE_S = 0.3
 """So long the last picture stays while the next one is asked for."""
 
@@ -123,6 +125,8 @@ class Curves(SplitContainer):
         chart = self.shares.cells("chart", whole, _CHART_LEAST, _METRICS_LEAST)
         if chart is None and self.app.size.width >= _WALL_FROM:
             chart = whole - _WALL_METRICS
+        elif chart is None and self._stacking is _MULTIPLES and whole < _BESIDE_FROM:
+            chart = whole - _BESIDE_PANELS
         give_columns(metrics, None if chart is None else whole - chart)
 
     def split(self) -> Split | None:
@@ -193,6 +197,7 @@ class Curves(SplitContainer):
                 limits = limits_on_curve(read, chosen) if len(slots) == 1 else ()
                 self._contents = (content_of(view, data, settings, slots, limits),)
                 self._part(view, data, slots)
+            self._lay_out()
         cross = (self._cross.update, data.history.get(EXACT))
         if (self._drawn, self._crossed) == (drawn, cross):
             return
@@ -231,13 +236,20 @@ class Curves(SplitContainer):
         return tuple(content for _, content in panels.values())
 
     def _part(self, view: RunView, data: RunData, slots: Sequence[tuple[int, str]]) -> None:
-        """Below each other what has no common axis, where there are more than the two at the sides and room for it."""
+        """Below each other what has no common axis, where there are more than the two at the sides and room for it: of
+        too many the first ones and the chosen one.
+        """
         scene = self._contents[0].scene
         if scene is None or all(it.side != "own" for it in scene.sided):
             return
-        if grid_for(*self.query_one(Chart).size, len(slots), _MULTIPLES).panels >= len(slots):
-            self._stacking = _MULTIPLES
-            self._contents = self._panels_of(view, data, slots, ())
+        most = grid_for(*self.query_one(Chart).size, len(slots), _MULTIPLES).panels
+        if most < 2:
+            return
+        chosen = self.query_one(MetricList).tag
+        last = next((it for it in slots[most:] if it[1] == chosen), slots[most - 1])
+        shown = [*slots[: most - 1], last]
+        self._stacking = _MULTIPLES
+        self._contents = self._panels_of(view, data, [*shown, *(it for it in slots if it not in shown)], ())
 
     def _follow(self) -> None:
         """Draw the curves of the metric that the cursor has come to."""
