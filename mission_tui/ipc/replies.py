@@ -10,6 +10,7 @@ from mission_tui.fleet.capacity.cost import Cost
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.provenance import Provenance, SettingChange
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.search.result import SearchResult
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.strips.strip import Strip
@@ -167,7 +168,10 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
 
 
 class DetailsReply(Reply, frozen=True, kw_only=True, tag="details"):
-    """All that is known of a run beyond its view. `effective` are values read back from the model, by table."""
+    """All that is known of a run beyond its view. `effective` are values read back from the model, by table.
+
+    `search` is what has come of the search that the run drives; None for every other run.
+    """
 
     view: RunView
     spec: Spec
@@ -177,6 +181,7 @@ class DetailsReply(Reply, frozen=True, kw_only=True, tag="details"):
     evaluations: tuple[dict[str, Any], ...] = ()
     provenance: Provenance | None = None
     deeds: tuple[AuditEntry, ...] = ()
+    search: SearchResult | None = None
 
 
 class HistoryReply(Reply, frozen=True, kw_only=True, tag="history"):

@@ -48,7 +48,7 @@ def confirmation_words(confirmation: Confirmation) -> str:
     known, wanted = sum(map(len, sides)), 2 * len(confirmation.seeds)
     if confirmation.says is None:
         return f"the winner and the preset itself train with fresh seeds: {known} of {wanted} are over"
-    if confirmation.says == "cannot tell":
+    if confirmation.says == "cannot tell" or confirmation.difference is None or not all(sides):
         return f"cannot tell whether the winner is better: {known} of {wanted} fresh runs have a result"
     means = [statistics.fmean(side) for side in sides]
     between = ""

@@ -16,8 +16,9 @@ from mission_tui.fleet.compare import Trace, trace_of
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.search.plan import SearchPlan, items_of
-from mission_tui.fleet.search.result import Confirmation, SearchResult, best_of, confirmed
+from mission_tui.fleet.search.result import Confirmation, SearchResult, best_of
 from mission_tui.fleet.search.space import Parameter, trial_words
+from mission_tui.fleet.search.verdict import confirmed
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import RunView
@@ -30,7 +31,7 @@ from mission_tui.search.study import RUNGS, Study
 
 LOOK_S = 1.0
 _SHARE = 20
-"""Reading takes no more than one part of so many of the time."""
+"""Reading and judging take no more than one part of so many of a core."""
 _GIVE_UP_AFTER = 5
 _TRIES = 3
 _INTERRUPTED = ("lost", "stopped", "killed")
@@ -80,7 +81,7 @@ class Driver:
         """Search until nothing is left to do. Raises `StopAskedError` when somebody asks for a stop."""
         self._go_on()
         while True:
-            begun = time.monotonic()
+            begun = time.process_time()
             self._check_stop()
             running = [trial.number for trial in self._study.trials() if trial.state == "running"]
             live = sum(self._look(number) for number in running)
@@ -277,7 +278,7 @@ class Driver:
             self._study.note_confirmation({"winner": best, "runs": runs})
         say(f"trial {best} is the best; it and the preset itself train with {len(seeds)} fresh seeds")
         while True:
-            begun = time.monotonic()
+            begun = time.process_time()
             self._check_stop()
             ends = {arm: self._ends(its, self._fleet.views(its)) for arm, its in runs.items()}
             winner, default = (ends[arm].values for arm in arms)
@@ -322,7 +323,7 @@ class Driver:
             raise StopAskedError
 
     def _rest(self, begun: float) -> None:
-        until = time.monotonic() + max(LOOK_S, _SHARE * (time.monotonic() - begun))
+        until = time.monotonic() + max(LOOK_S, _SHARE * (time.process_time() - begun))
         while time.monotonic() < until and not report.should_stop():
             time.sleep(0.1)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
+from tests.cli.test_json_documents import check
 from tests.missing import search_path_without
 from tests.shell import Shell
 from tests.waiting import until
@@ -62,40 +61,63 @@ def test_without_optuna_the_line_says_how_to_install_it(shell: Shell) -> None:
 
 @needs_optuna
 @pytest.mark.slow
-@pytest.mark.timeout(180)
-def test_trials_are_runs_pruned_ones_stop_with_a_checkpoint_and_what_fails_says_why(quick: Shell) -> None:
-    """Of a scripted trainer: all in one group that the driver belongs to, at most -j of them at a time; the search can
-    be stopped, asked how far it is, and goes on with more trials.
+@pytest.mark.timeout(300)
+def test_what_truly_helps_is_found_what_falls_behind_is_stopped_and_the_winner_is_judged_anew(quick: Shell) -> None:
+    """Of a trainer whose return is its learning rate: all trials are runs of one group, a pruned one has a checkpoint,
+    the best has the highest rate, and fresh seeds say that it is better; more trials may follow.
     """
-    quick.environ["STUB_UPDATE_S"] = "0.02"
-    words = ("--set", "run.total_timesteps=20480", "--trials", "4", "-j", "2", "--confirm", "0", "--name", "hunt")
-    begun = quick.json("search", "tiny", *RATE, *words, "--wait", timeout_s=120)
+    quick.environ.update(STUB_UPDATE_S="0.05", STUB_RETURNS="1")
+    words = (
+        "--metric",
+        "rollout/rate",
+        "--set",
+        "run.total_timesteps=15360",
+        "-j",
+        "3",
+        "--prune",
+        "--confirm",
+        "3",
+        "--name",
+        "hunt",
+    )
+    begun = quick.json("search", "tiny", *RATE, "--trials", "10", *words, "--wait", timeout_s=240)
+    check("search", begun | {"search": begun["search"] | {"importance": {"ppo.learning_rate": 1.0}}})
     assert (begun["group"], begun["driver"]["name"], begun["driver"]["state"]) == ("hunt", "hunt-search", "ended")
     search = begun["search"]
-    assert search["ended"], search
-    assert len(search["trials"]) == 4
+    trials = search["trials"]
     views = {view["id"]: view for view in quick.views()}
     assert {view["group"] for view in views.values()} == {"hunt"}
-    runs = [run for trial in search["trials"] for run in trial["runs"]]
-    assert [views[run]["name"] for run in runs] == ["hunt-0", "hunt-1", "hunt-2", "hunt-3"]
-    assert {trial["state"] for trial in search["trials"]} == {"finished"}, search
-    shown = quick("search", "--show", "hunt")
-    assert "4 of 4 trials are over, best" in shown.stdout
+    assert [views[trial["runs"][0]]["name"] for trial in trials] == [f"hunt-{number}" for number in range(10)]
+    rates = {trial["number"]: float(trial["settings"]["ppo.learning_rate"]) for trial in trials}
+    finished = [trial["number"] for trial in trials if trial["state"] == "finished"]
+    assert search["best"] == max(finished, key=rates.__getitem__)
+    pruned = [trial for trial in trials if trial["state"] == "pruned"]
+    assert len(finished) + len(pruned) == 10, trials
+    assert pruned, trials
+    for trial in pruned:
+        (run,) = trial["runs"]
+        assert views[run]["outcome"] == "stopped"
+        assert list((quick.root / run / "checkpoints").glob("0*"))
+    assert search["confirmation"]["says"] == "better", search["confirmation"]
+    assert len(views) == 1 + 10 + 6
+    assert "to keep it: mission-tui presets save tiny tiny-best --set ppo." in quick("search", "--show", "hunt").stdout
     again = quick("search", "tiny", *RATE, "--name", "hunt")
-    assert again.returncode == 2
-    assert "choose another --name" in again.stderr
-    more = quick.json("search", "--continue", "hunt", "--trials", "5", "--wait", timeout_s=120)
-    assert [trial["number"] for trial in more["search"]["trials"]] == [0, 1, 2, 3, 4]
-    assert more["search"]["trials"][:4] == search["trials"]
+    assert (again.returncode, "choose another --name" in again.stderr) == (2, True)
+    more = quick.json("search", "--continue", "hunt", "--trials", "11", "--wait", timeout_s=120)["search"]
+    assert (len(more["trials"]), more["trials"][:10]) == (11, trials)
 
 
-def study_lines(shell: Shell) -> list[dict[str, object]]:
-    """What Optuna's file holds so far."""
-    return [
-        json.loads(line)
-        for path in Path(shell.root).glob("*-hunt-search-*/study.log")
-        for line in path.read_bytes().split(b"\n")[:-1]
-    ]
+@needs_optuna
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_search_of_which_every_trial_fails_gives_up_and_says_why(quick: Shell) -> None:
+    """After five in a row: the sixth would fail too."""
+    quick.environ["STUB_CRASHES_AFTER"] = "1"
+    words = ("search", "tiny", *RATE, "--trials", "20", "-j", "5", "--confirm", "0", "--name", "hunt", "--wait")
+    done = quick(*words, timeout_s=150)
+    assert done.returncode == 1, done.stderr
+    assert "it gave up: 5 trials failed one after the other; the last one: hunt-" in done.stdout
+    assert "SIGSEGV" in done.stdout
 
 
 @needs_optuna

@@ -9,7 +9,7 @@ does before it ends by SIGSEGV), `STUB_MAPS` (a file it maps, as drivers map the
 a checkpoint takes to write), `STUB_COMPILE_S` (how long it compiles where its spec says so), `STUB_SET_FREE` (takes
 over no settings while it trains), `STUB_PHASES` (seconds of a rollout and of an update, such as "0.3,0.2"; when each
 began goes to the file `phases` of its run), `STUB_RETURNS` (each update ends an episode whose return is its learning
-rate x 1e6, and what its seed adds).
+rate x 1e6, and what its seed adds; it is the metric `rollout/rate` too).
 """
 
 from __future__ import annotations
@@ -168,7 +168,8 @@ class StubTrainer:
         if "STUB_RETURNS" in self.environ:
             rate = self.spec.ppo.learning_rate
             assert isinstance(rate, float)
-            episodes = Episodes(n=1, r=(rate * 1e6 + (self.spec.run.seed or 0) % 7,))
+            brought = rate * 1e6 + (self.spec.run.seed or 0) % 7
+            episodes, metrics["rollout/rate"] = Episodes(n=1, r=(brought,)), brought
         self._write(
             lambda seq: UpdateDone(
                 seq,

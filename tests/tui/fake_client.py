@@ -12,6 +12,7 @@ from mission_tui.errors import MissionError, NoSupervisorError
 from mission_tui.fleet.capacity.cost import Cost, Pace
 from mission_tui.fleet.history.series import EPISODES
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.search.result import Confirmation, SearchResult, SearchTrial, is_driver
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.views.played_frame import ActionHead, PixelPicture, PlayedFrame, PlayOrder
@@ -28,6 +29,29 @@ Respond = Callable[[Any], OperatorReply]
 FEWER_EPOCHS = ResumeVerdict(
     "note", (Change("ppo.n_epochs", "20", "10", "note", "half as many gradient steps per update: smaller steps"),)
 )
+
+A_SEARCH = SearchResult(
+    group="cart-3f9a", preset="cartpole", metric="rollout/ep_rew_mean", minimize=False, wanted=40, best=2,
+    keys=("ppo.learning_rate", "ppo.n_epochs"),
+    trials=(
+        SearchTrial(
+            number=0, state="pruned", value=21.3, at=0.34, why="pruned",
+            settings={"ppo.learning_rate": "2.05e-05", "ppo.n_epochs": "9"},
+        ),
+        SearchTrial(number=1, state="failed", settings={"ppo.learning_rate": "0.5", "ppo.n_epochs": "4"}, why="nan"),
+        SearchTrial(
+            number=2, state="finished", value=487.2,
+            settings={"ppo.learning_rate": "0.00083", "ppo.n_epochs": "16"},
+        ),
+        SearchTrial(number=3, state="running", settings={"ppo.learning_rate": "0.001", "ppo.n_epochs": "12"}),
+    ),
+    importance={"ppo.learning_rate": 0.81, "ppo.n_epochs": 0.19},
+    confirmation=Confirmation(
+        seeds=(1001, 1002, 1003), winner=(488.0, 486.0, 490.0), default=(390.0, 401.0, 380.0), says="better",
+        difference=97.7, low=68.1, high=127.2,
+    ),
+    ended=True,
+)  # fmt: skip
 
 DEEDS = (
     replies.AuditEntry(t=NOW - 9000, what="launch", detail="preset heavy", by="screen, pts/3"),
@@ -272,6 +296,7 @@ def details(re: int, view: RunView) -> replies.DetailsReply:
         checkpoints=checkpoints,
         evaluations=(evaluation(view.id),),
         deeds=DEEDS,
+        search=A_SEARCH if is_driver(view.preset) else None,
     )  # fmt: skip
 
 

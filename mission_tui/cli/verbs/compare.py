@@ -122,7 +122,7 @@ def _check_options(metrics: tuple[str, ...], figure: Path | None) -> None:
 def _folders(session: Session, runs: tuple[str, ...]) -> list[Path]:
     """The directories of the runs, in the order they were named, each once; a group's name stands for its runs."""
     from mission_tui.cli.follow_runs import views_of
-    from mission_tui.fleet.search.plan import is_driver
+    from mission_tui.fleet.search.result import is_driver
 
     with session.connect() as connection:
         folders = [Path(view.run_dir) for view in views_of(connection, runs) if not is_driver(view.preset)]

@@ -221,6 +221,8 @@ def _plan(
 
 def _check_metric(base: Spec, metric: str) -> None:
     """Raise `UsageError` for a metric that no run of `base` could report."""
+    from difflib import get_close_matches
+
     from mission_tui.fleet.events.metrics import EVAL_RETURN, EVAL_SUCCESS
     from mission_tui.present.numbers import TITLES
 
@@ -231,8 +233,9 @@ def _check_metric(base: Spec, metric: str) -> None:
         raise UsageError(f"--metric {metric}: evaluations give {' and '.join(played)}{nearest(metric, played)}")
     if metric in played and base.evaluate.every is None:
         raise UsageError(f"--metric {metric} needs evaluations: add --set evaluate.every=10000")
-    if metric not in TITLES and (near := nearest(metric, TITLES)) and metric.startswith("rollout/"):
-        raise UsageError(f"--metric {metric} is reported by no training of a preset{near}")
+    # An environment of the person's own may report more; what is one letter off is a slip.
+    if metric not in TITLES and (near := get_close_matches(metric, TITLES, n=1, cutoff=0.9)):
+        raise UsageError(f"--metric {metric} is reported by no training of a preset; did you mean '{near[0]}'?")
 
 
 def _begun(session: Session, plan: SearchPlan, name: str | None) -> RunView:
@@ -271,7 +274,7 @@ def _check_free(session: Session, group: str) -> None:
 def _driver(session: Session, group: str) -> RunView:
     """The driver of the search `group`. Raises `UsageError` where there is none."""
     from mission_tui.cli.follow_runs import views_of
-    from mission_tui.fleet.search.plan import is_driver
+    from mission_tui.fleet.search.result import is_driver
 
     with session.connect() as connection:
         views = views_of(connection, (group,))

@@ -15,13 +15,12 @@ from msgspec import Meta, Struct, structs
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.launch_plan import LONGEST_NAME, repeat_seed
+from mission_tui.fleet.search.result import DRIVER
 from mission_tui.fleet.search.space import Parameter, space_of
 from mission_tui.fleet.specs.preset import as_tables, change, from_tables
 from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, RestartKeep, RunSpec, Spec
 
 Pruning = Literal["none", "median", "hyperband"]
-DRIVER = "search of "
-"""What the preset of a driver begins with: no preset has a name with spaces."""
 MODULE = "mission_tui.search"
 MOST_TRIALS = 10_000
 _FRESH = 1000
@@ -101,11 +100,6 @@ def changed_values(trials: int | None, at_once: int | None, confirm: int | None)
     """The `--set` words for a driver that goes on with other numbers; None leaves one as it was."""
     asked = {"trials": trials, "at_once": at_once, "confirm": confirm}
     return tuple(f"run.values.{name}={value}" for name, value in asked.items() if value is not None)
-
-
-def is_driver(preset: str) -> bool:
-    """Whether a run of `preset` is the driver of a search, not one of its trials."""
-    return preset.startswith(DRIVER)
 
 
 def items_of(

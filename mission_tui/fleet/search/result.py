@@ -1,19 +1,17 @@
 """What came of a search: its trials with their settings and results, the best, what mattered, and whether the winner
-is better than the preset itself. The driver writes it into `search.json` of its run after every change.
+is better than the preset itself. The driver writes it into `search.json` of its run after every change. Loads little.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-from mission_tui.fleet.compare.ranking import whole_mean
-from mission_tui.fleet.statistics.intervals import difference, finite
-
 TrialState = Literal["running", "finished", "pruned", "failed"]
+DRIVER = "search of "
+"""What the preset of a search's driver begins with: no preset has a name with spaces."""
 Says = Literal["better", "worse", "no verdict", "cannot tell", "same"]
 
 
@@ -97,28 +95,6 @@ def ranked_trials(result: SearchResult) -> list[SearchTrial]:
     return sorted(result.trials, key=place)
 
 
-def confirmed(
-    seeds: Sequence[int], winner: Sequence[float | None], default: Sequence[float | None], *, minimize: bool
-) -> Confirmation:
-    """What the fresh seeds say: the winner is better only where the whole interval of the difference says so."""
-    bare = Confirmation(seeds=tuple(seeds), winner=tuple(winner), default=tuple(default))
-    one, other = whole_mean(winner), whole_mean(default)
-    known = finite(winner), finite(default)
-    apart = statistics.fmean(known[0]) - statistics.fmean(known[1]) if all(known) else None
-    if one is None or other is None or apart is None:
-        return _with(bare, "cannot tell", apart, None)
-    ends = difference(one, other)
-    if ends is None:  # every run of each came to the same
-        better = (apart < 0.0) == minimize and apart != 0.0
-        return _with(bare, "no verdict" if apart == 0.0 else "better" if better else "worse", apart, None)
-    low, high = ends
-    if low <= 0.0 <= high:
-        return _with(bare, "no verdict", apart, ends)
-    return _with(bare, "better" if (apart < 0.0) == minimize else "worse", apart, ends)
-
-
-def _with(bare: Confirmation, says: Says, apart: float | None, ends: tuple[float, float] | None) -> Confirmation:
-    low, high = ends if ends is not None else (None, None)
-    return Confirmation(
-        seeds=bare.seeds, winner=bare.winner, default=bare.default, says=says, difference=apart, low=low, high=high
-    )
+def is_driver(preset: str) -> bool:
+    """Whether a run of `preset` is the driver of a search, not one of its trials."""
+    return preset.startswith(DRIVER)

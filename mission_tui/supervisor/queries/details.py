@@ -20,6 +20,7 @@ from mission_tui.fleet.events import journal
 from mission_tui.fleet.events.outcome import outcome_word
 from mission_tui.fleet.events.provenance import diff_of
 from mission_tui.fleet.history.run import NOTE_CHARS
+from mission_tui.fleet.search.result import SearchResult
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import AttemptView, AuditEntry, CheckpointView, DetailsReply
 from mission_tui.ipc.requests import GetDetails
@@ -38,6 +39,7 @@ from mission_tui.supervisor.runs.catalog import RunCatalog, resolve_run
 SHOWN_EVALUATIONS = 50
 EVALUATION_BYTES = 1 << 18
 MOST_EVALUATIONS = 10_000
+SEARCH_BYTES = 8 << 20
 MOST_NUMBER = 2**63
 """No integer of an evaluation means more; who reads the answer may know no larger ones."""
 SHOWN = 200
@@ -69,7 +71,16 @@ def _read(run: RunDir, attempt: int) -> dict[str, Any]:
         "checkpoints": tuple(_checkpoint(manifest) for manifest in manifests),
         "evaluations": _evaluations(run.evaluations),
         "provenance": read_provenance(run, attempt),
+        "search": _search(run),
     }
+
+
+def _search(run: RunDir) -> SearchResult | None:
+    """What the search has come to that the run drives; None where it drives none, or its file holds something else."""
+    with suppress(OSError, ValueError, RecursionError):
+        raw = read_plain(run.search, SEARCH_BYTES)
+        return msgspec.convert(_cleaned(msgspec.json.decode(raw)), SearchResult)
+    return None
 
 
 def _effective(run: RunDir, attempt: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from mission_tui.tui.screens.run_tabs import ConfigDiffTarget, copy_lines, lines
 from mission_tui.tui.screens.sheet import still_open
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen, bindings
 from mission_tui.tui.sections.config import held_against
-from mission_tui.tui.sections.tabs import section
+from mission_tui.tui.sections.tabs import search_of, section
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.fleet_view_state import RUN_TABS
@@ -166,7 +166,10 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
     def _draw_body(self) -> None:
         view, data, tab = self._view, self._loader.data_of(self._view), self._tab
         note = ""
+        searches = tab == "learn" and search_of(data) is not None
         if tab == "learn":
+            self.query_one(Curves).display, self.query_one("#section").display = not searches, searches
+        if tab == "learn" and not searches:
             self.query_one(Curves).update(view, data, self.now)
             self.query_one(MetricList).trace(data.summaries)
         elif tab == "log":
@@ -222,7 +225,8 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
 
     def action_move(self, how: Move) -> None:
         """Left and right turn tabs; everything else moves within the tab."""
-        if self._tab == "learn" and self.query_one(Curves).move(how):
+        searches = search_of(self._loader.data_of(self._view)) is not None
+        if self._tab == "learn" and not searches and self.query_one(Curves).move(how):
             return
         if self._tab == "watch" and how in ("first", "last"):
             self._player.act("oldest" if how == "first" else "newest")

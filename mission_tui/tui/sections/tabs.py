@@ -16,6 +16,7 @@ from textual.strip import Strip
 from mission_tui.fleet.events.marginal_gain import gain_sentence
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.search.result import SearchResult
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
 from mission_tui.present.run_state import share_done
@@ -53,6 +54,10 @@ _FOLDED_MOST = 3
 def section(tab: str, view: RunView, data: RunData | None, width: int, height: int, now: float) -> list[Strip]:
     """The content of a tab; one that needs an answer says that it was asked for, or why it did not come."""
     if tab == "learn":
+        if (searched := search_of(data)) is not None:
+            from mission_tui.tui.sections.search import search_table
+
+            return search_table(searched, width)
         return learn(view, data, width, height, now)
     if tab == "health":
         from mission_tui.tui.sections.health import health
@@ -63,6 +68,11 @@ def section(tab: str, view: RunView, data: RunData | None, width: int, height: i
 
         return usage_lines(view, width, data.summaries, now) if data else usage_lines(view, width)
     return _answered(tab, view, data, width, height, now) if data else []
+
+
+def search_of(data: RunData | None) -> SearchResult | None:
+    """What the search has come to that the run drives; None of every other run."""
+    return None if data is None or data.details is None else data.details.search
 
 
 def _answered(tab: str, view: RunView, data: RunData, width: int, height: int, now: float) -> list[Strip]:

@@ -15,6 +15,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.history.series import EPISODES
+from mission_tui.fleet.search.result import is_driver
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.ipc.requests import AnsweredBy, GetDetails, GetHistory
@@ -107,8 +108,10 @@ class RunDataLoader:
         """
         data = self.data_of(view)
         run = data.run
-        if series or tab in ("config", "checkpoints", "health", "journal"):
-            stamp = (view.state, view.attempt, view.last_checkpoint, view.changes, view.note, view.labels)
+        drives = is_driver(view.preset)
+        if series or drives or tab in ("config", "checkpoints", "health", "journal"):
+            rows = view.update if drives else None
+            stamp = (view.state, view.attempt, view.last_checkpoint, view.changes, view.note, view.labels, rows)
             again_s = {"checkpoints": _DETAILS_PACE_S, "journal": _DETAILS_PACE_S, "learn": _MARKS_PACE_S}.get(tab)
             if self._due("details", stamp, again_s):
                 self._ask("details", lambda id_: GetDetails(id=id_, run=run), _keep_details)

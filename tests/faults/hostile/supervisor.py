@@ -11,6 +11,7 @@ from msgspec import structs
 
 from mission_tui.fleet.compare import RETURN, compare
 from mission_tui.fleet.events.processes import EnvWorkers, LateWorker
+from mission_tui.fleet.search.result import DRIVER
 from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherRoot, Replay, RunView
 from mission_tui.ipc import replies, requests
 from mission_tui.ipc.requests import Request
@@ -26,6 +27,8 @@ __all__ = ["BEGUN", "Text", "answer_foreign", "foreign_fleet", "foreign_presets"
 BEGUN = "z"
 """What a name begins with that is offered to who types it."""
 LOG_LINES = 60
+DRIVER_AT = 5
+"""Which of the runs drives a search."""
 
 Text = Callable[[], str]
 
@@ -44,10 +47,10 @@ def foreign_fleet(text: Text, luck: random.Random, revision: int, *, replay: boo
     runs = tuple(poison.poisoned(view) for view in (ill, *BUSY.runs[1:3], queued("beast-0c1d"), *ENDED))
     findings = tuple(structs.replace(it, signal=KL_FINDING.signal) for it in runs[0].findings)
     offered = structs.replace(runs[0], name=BEGUN + MARK + text(), findings=findings)
+    driver = structs.replace(runs[DRIVER_AT], preset=DRIVER + text())
     calm = structs.replace(runs[1], findings=())  # of whom the screen says something else
-    fleet = structs.replace(
-        poison.poisoned(a_fleet(revision=revision)), revision=revision, runs=(offered, calm, *runs[2:])
-    )
+    shown = (offered, calm, *runs[2:DRIVER_AT], driver, *runs[DRIVER_AT + 1 :])
+    fleet = structs.replace(poison.poisoned(a_fleet(revision=revision)), revision=revision, runs=shown)
     span = Replay(NOW - 7200.0, NOW + 3600.0) if replay else None
     return structs.replace(fleet, elsewhere=(OtherRoot(root=text()), OtherRoot(root=text())), replay=span)
 

@@ -23,10 +23,10 @@ Seen = Callable[[str], None]
 
 TOUR: tuple[str, ...] = (
     # The fleet: list and panes, detail with its tabs, filter, strip, marks, sheets over it.
-    "escape", "v", "]", "home", "down", "down", "down", "down", "down", "[", "home", "down", "v", "tab", "]", "]", "]",
-    "]", "]", "]", "escape", "slash", "escape", "f", "{", "}", "space", "down", "space", "c", "t", "escape", "escape",
-    "home", "M", "escape", "x", "escape", "colon", "down", "escape", "question_mark", "escape", "K", "escape", "X",
-    "escape", "e", "escape", "T", "escape", "V", "escape", "!S", "!x", "!enter", "~", "down", "escape",
+    "escape", "v", "]", "home", "down", "down", "down", "down", "down", "[", "~", "home", "down", "v", "tab", "]", "]",
+    "]", "]", "]", "]", "escape", "slash", "escape", "f", "{", "}", "space", "down", "space", "c", "t", "escape",
+    "escape", "home", "M", "escape", "x", "escape", "colon", "down", "escape", "question_mark", "escape", "K", "escape",
+    "X", "escape", "e", "escape", "T", "escape", "V", "escape", "!S", "!x", "!enter", "~", "down", "escape",
     "m", "down", "m",
     # A run: chart of several metrics with a crosshair, every tab, the config against preset and another run, the log.
     "home", "enter", "~", "end", "space", "home", "down", "space", "~", "Y", "}", "tab", "left", "left", "escape",
