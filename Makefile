@@ -129,8 +129,7 @@ faults: $(INSTALLED)  ## the long fault campaign; writes its figures into docs/f
 # WHEELS where there is no network. PARTS=right,fast.heavy  SECONDS=300 (for each part)  OUT=folder for the sheets
 gpu:  ## the campaign on a real card, in parts that go on where they were left; without one it says what it would measure
 	@$(PYTHON) -m venv --without-pip $(GPU_ENV) && mkdir -p build
-	@$(PYTHON) -c 'import sys; print(*[p for p in sys.path if p.endswith("-packages")], "$(CURDIR)", sep="\n")' \
-	  > "$$($(GPU_ENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/beside.pth"
+	@$(call beside,$(GPU_ENV),"$(CURDIR)")
 	@grep -vE '^(torch|numpy)==' constraints.txt > build/constraints-gpu.txt
 	-@$(PYTHON) -m pip --python $(GPU_ENV)/bin/python install --quiet --disable-pip-version-check \
 	  $(if $(WHEELS),--no-index --find-links "$(WHEELS)",-c build/constraints-gpu.txt) $(GPU_NEEDS)
@@ -151,6 +150,12 @@ night: $(INSTALLED)  ## a whole night: twenty dropped lines, a full disk, an upg
 	MISSION_TUI_NIGHT=20 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/e2e/test_night.py \
 	  tests/supervisor/test_env_failures.py
 
+# What PYTHON has is seen by the environment $(1) too, after its own, also where PYTHON is of an environment itself; $(2) as well.
+define beside
+$(PYTHON) -c 'import sys; print(*[p for p in sys.path if p.endswith("-packages")], *sys.argv[1:], sep="\n")' $(2) \
+  > "$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/beside.pth"
+endef
+
 # $(1): what is installed besides what running needs; $(2): words for pip
 define install
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -158,6 +163,7 @@ define install
 @$(PYTHON) -c 'import sys, sysconfig; sys.exit(sys.platform != "linux" or "musl" in str(sysconfig.get_config_var("SOABI")))' || { \
   echo "mission-tui needs Linux with glibc, as torch's packages do: on macOS, Windows or Alpine run it in a Debian container, in WSL2 or on another machine" >&2; exit 2; }
 $(PYTHON) -m venv $(if $(SYSTEM),--system-site-packages) $(VENV)
+$(if $(SYSTEM),@$(call beside,$(VENV)))
 $(if $(SYSTEM),@grep -vE '^(torch|numpy)==' constraints.txt > $(VENV)/constraints.txt)
 $(BIN)/python -m pip install $(2) --disable-pip-version-check --no-compile $(if $(SYSTEM),-c $(VENV)/constraints.txt,-c constraints.txt) -e '.[tensorboard,notify,contrib,serve$(1)]'
 @# Bytecode, which pip makes on one core, on all; templates that are no Python stay as they are.
@@ -166,7 +172,7 @@ $(BIN)/python -m pip install $(2) --disable-pip-version-check --no-compile $(if 
 endef
 
 $(RUNNING): pyproject.toml constraints.txt
-	@echo "setting up $(VENV), once: about 1.2 GB, most of it torch (several GB with CUDA); a minute, or longer on a slow line"
+	@echo "setting up $(VENV), once: $(if $(SYSTEM),what $(PYTHON) lacks: 0.2 GB where it has torch 2.10 or newer,about 1.2 GB, most of it torch (several GB with CUDA)); a minute, or longer on a slow line"
 	$(call install,,--progress-bar on)
 	@echo "set up: $$(du -sh $(VENV) | cut -f1) in $(VENV)"
 

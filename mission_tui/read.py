@@ -7,6 +7,7 @@ here keeps its names and meanings, as the documents of `--json` do (`docs/readin
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,12 @@ from mission_tui.errors import MissionError, UsageError, nearest
 from mission_tui.paths import runs_root
 
 __all__ = ["Run", "columns", "runs"]
+
+if sys.platform != "linux":
+    raise ImportError(
+        f"mission_tui.read opens files as only Linux can, and this is {sys.platform}: read the runs where they were "
+        "trained, or take `mission-tui metrics GROUP --csv` and `compare --json` from there"
+    )
 
 _OWN = ("update", "attempt", "timesteps", "t", "rollout_s", "update_s", "steps_per_s")
 

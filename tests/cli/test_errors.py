@@ -83,3 +83,22 @@ def test_a_system_that_is_not_linux_is_refused_in_a_sentence(platform: str) -> N
     assert (done.returncode, done.stdout) == (69, "")
     (said,) = done.stderr.splitlines()
     assert said.startswith(f"mission-tui runs on Linux, and this is {platform}: ")
+
+
+def test_on_macos_a_script_reports_to_nobody_and_reading_is_refused_in_a_sentence() -> None:
+    """`mission_tui.report` is in scripts that run everywhere; a notebook is told where the runs can be read."""
+    code = """
+import fcntl, os, sys
+sys.platform = "darwin"
+for name in ("O_PATH", "O_TMPFILE", "pidfd_open", "memfd_create", "sched_getaffinity", "posix_fallocate"):
+    delattr(os, name)
+sys.modules["fcntl"] = None
+from mission_tui import report
+report.update(timesteps=1, approx_kl=0.1)
+assert not report.should_stop()
+import mission_tui.read
+"""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MISSION_TUI")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ)
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("ImportError: mission_tui.read opens files as only Linux can, and this is darwin: ")

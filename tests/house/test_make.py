@@ -119,7 +119,23 @@ def test_make_run_can_take_the_torch_that_is_there(tmp_path: Path) -> None:
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     dropped = {pin.partition("==")[0] for pin in pins if re.match(pattern, pin)}
     assert dropped == {"torch", "numpy"}
+    assert "0.2 GB where it has torch 2.10 or newer" in taken
     assert "--no-compile -c constraints.txt -e" in _would_do("run", f"VENV={tmp_path / 'env'}")
+
+
+def test_the_torch_of_another_virtual_environment_can_be_taken(tmp_path: Path) -> None:
+    """`--system-site-packages` alone sees what is beneath an environment; what PYTHON has of its own is named too."""
+    lending, made = tmp_path / "lending", tmp_path / "made"
+    for folder in (lending, made):
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (module,) = lending.glob("lib/python3*/site-packages")
+    (module / "heavy_torch.py").write_text("")
+    words = _would_do("run", "SYSTEM=1", f"VENV={made}", f"PYTHON={lending}/bin/python")
+    line = (
+        words[words.index(f"{lending}/bin/python -c 'import sys; print(*[p") :].split('beside.pth"')[0] + 'beside.pth"'
+    )
+    subprocess.run(["sh", "-c", line], check=True)
+    subprocess.run([made / "bin" / "python", "-c", "import heavy_torch"], check=True)
 
 
 def test_a_system_that_cannot_is_refused_before_anything_is_installed(tmp_path: Path) -> None:

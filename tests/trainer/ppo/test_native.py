@@ -239,6 +239,19 @@ def test_without_a_compiler_the_package_is_built_without_kernels(
         assert not (tmp_path / "kernels.so").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="needs gcc-aarch64-linux-gnu")
+def test_the_kernels_are_built_for_another_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For aarch64 by a compiler that knows nothing of AVX: nothing in them is of x86 alone."""
+    for name in SOURCES:
+        shutil.copy(Path(native.__file__).with_name(name), tmp_path)
+    monkeypatch.setenv("CC", "aarch64-linux-gnu-gcc")
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert compile_kernels(tmp_path) == ""
+    machine = (tmp_path / "kernels.so").read_bytes()[18:20]
+    assert int.from_bytes(machine, "little") == 183  # EM_AARCH64
+
+
 def test_an_environment_of_any_type_of_number_is_learned_from() -> None:
     """Observations in double precision are taken as single, as torch takes them."""
     observed = spaces.Box(-1.0, 1.0, (FEATURES,), dtype=np.float64)
