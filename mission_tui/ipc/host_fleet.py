@@ -66,9 +66,12 @@ class BridgedConnection(AsyncConnection):
     async def watch(self) -> AsyncGenerator[FleetSnapshot, None]:
         """Snapshots at most once a second, and in a fifth of the time of the line."""
         while True:
+            await self._connected()
             asked_t = time.monotonic()
-            yield (await self.ask(lambda id_: GetSnapshot(id=id_))).snapshot
-            await asyncio.sleep(max(LEAST_POLL_S, POLL_SHARE * (time.monotonic() - asked_t)))
+            snapshot = (await self.ask(lambda id_: GetSnapshot(id=id_))).snapshot
+            took_s = time.monotonic() - asked_t
+            yield snapshot
+            await asyncio.sleep(max(LEAST_POLL_S, POLL_SHARE * took_s))
             if not self.connected:  # said at once: to reach for it again may take ten seconds
                 raise ConnectionLostError(f"the line to {self._host.name} broke")
 

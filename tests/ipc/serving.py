@@ -91,12 +91,13 @@ class Desk:
         self.held = asyncio.Event()
         self.handled: list[OperatorRequest] = []
         self.finished: list[OperatorRequest] = []
+        self.newest = snapshot(1)
 
     async def handle(self, request: OperatorRequest, session: Session) -> None:
         self.handled.append(request)
         match request:
             case GetSnapshot():
-                session.send(SnapshotReply(re=request.id, snapshot=snapshot(1)))
+                session.send(SnapshotReply(re=request.id, snapshot=self.newest))
             case Watch():
                 self.watches.append((request.id, session))
                 session.send(SnapshotReply(re=request.id, snapshot=snapshot(1)))
@@ -117,7 +118,8 @@ class Desk:
         self.finished.append(request)
 
     def show(self, newest: FleetSnapshot) -> None:
-        """Send `newest` to every watch."""
+        """Send `newest` to every watch, and to whoever asks from now on."""
+        self.newest = newest
         for id_, session in self.watches:
             session.send(SnapshotReply(re=id_, snapshot=newest))
 

@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shlex
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from mission_tui.errors import UsageError
+from mission_tui.errors import NoSupervisorError, UsageError
+from mission_tui.fleet.views.snapshot import FleetSnapshot
+from mission_tui.ipc.host_fleet import BridgedConnection
 from mission_tui.ipc.hosts import Host, host_called, known_hosts, ssh_command
+from mission_tui.ipc.requests import GetLog, GetTrash
+from mission_tui.ipc.sockets import OPERATOR_SOCKET
+from mission_tui.paths import socket_dir
+from tests.ipc.serving import served, snapshot
+
+THIN_SSH = """
+import socket, sys, threading, time, queue, os
+link = socket.socket(socket.AF_UNIX)
+link.connect(sys.argv[1])
+window = queue.Queue(4000)  # of 500 bytes: as much as ssh lets be under way
+def send():
+    while data := os.read(0, 500):
+        link.sendall(data)
+    os._exit(0)
+def arrive():
+    while True:
+        data = window.get()
+        time.sleep(len(data) / 100_000)
+        os.write(1, data)
+for work in (send, arrive):
+    threading.Thread(target=work, daemon=True).start()
+while data := link.recv(500):
+    window.put(data)
+"""
 
 
 def test_a_machine_is_an_address_or_a_table(tmp_path: Path) -> None:
@@ -64,3 +94,53 @@ def test_a_name_that_nobody_gave_is_an_address() -> None:
     assert host_called("ada@box", {}) == Host("ada@box", "ada@box")
     with pytest.raises(UsageError, match="no address"):
         host_called("-oProxyCommand=touch /tmp/x", {})
+
+
+@pytest.mark.slow
+async def test_snapshots_do_not_pile_up_before_an_answer(tmp_path: Path) -> None:
+    """Over a line that carries 100 KB a second, with 40 KB in each of ten snapshots a second."""
+    script = tmp_path / "ssh.py"
+    script.write_text(THIN_SSH)
+    async with served(tmp_path) as (desk, _):
+        words = shlex.join([sys.executable, str(script), str(socket_dir(tmp_path) / OPERATOR_SOCKET)])
+        connection = BridgedConnection(Host("far", "far"), {**os.environ, "MISSION_TUI_SSH": words})
+        seen: list[FleetSnapshot] = []
+
+        async def follow() -> None:
+            async for newer in connection.watch():
+                seen.append(newer)  # noqa: PERF401 - it never ends in order
+
+        async def work() -> None:
+            for revision in range(2, 10_000):
+                desk.show(snapshot(revision, runs=100, padding=200))
+                await asyncio.sleep(0.1)
+
+        tasks = [asyncio.create_task(follow()), asyncio.create_task(work())]
+        took_s = []
+        for _ in range(5):
+            await asyncio.sleep(1.0)
+            asked_t = time.monotonic()
+            await connection.ask(lambda id_: GetLog(id=id_, run="r", limit=100))
+            took_s.append(time.monotonic() - asked_t)
+        assert max(took_s) < 2.0, took_s
+        assert len(seen) > 1
+        for task in tasks:
+            task.cancel()
+        await connection.close()
+
+
+async def test_what_ssh_says_is_the_reason(tmp_path: Path) -> None:
+    """Its last line, without what a terminal would act on; where it cannot be started, that."""
+    (tmp_path / "ssh").write_text(
+        "#!/bin/sh\nprintf 'a banner\\nssh: far: \\033[31mno route\\033[0m\\n' >&2\nexit 255\n"
+    )
+    (tmp_path / "ssh").chmod(0o700)
+    for words, said in (
+        (str(tmp_path / "ssh"), "far does not answer: ssh: far: no route"),
+        ("/no/ssh", "/no/ssh: No such"),
+    ):
+        connection = BridgedConnection(Host("far", "far"), {**os.environ, "MISSION_TUI_SSH": words})
+        with pytest.raises(NoSupervisorError) as error:
+            await connection.ask(lambda id_: GetTrash(id=id_))
+        assert said in str(error.value)
+        await connection.close()
