@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mission_tui.tui.screens.fleet import FleetScreen
+from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.widgets.curves import Curves
 from tests.tui.fleets import LIVE
 from tests.tui.stage import staged
@@ -26,6 +27,10 @@ async def test_the_cursor_is_painted_before_the_curves_are_drawn(monkeypatch: py
             held.setattr(Curves, "call_after_refresh", lambda _self, work: waiting.append(work))
             await stage.press("down")
             await stage.until(lambda: waiting and ">episode length" in stage.text())
+            screen = stage.screen
+            assert isinstance(screen, RunScreen)
+            screen._answered()  # whatever comes meanwhile, the cursor stays before the curves
+            await stage.pilot.pause()
             assert " return over " in stage.text()
         waiting[-1]()
         await stage.shows(" episode length over ")
@@ -43,6 +48,10 @@ async def test_the_cursor_of_the_list_is_painted_before_the_detail(monkeypatch: 
             await stage.until(
                 lambda: waiting and any(line.startswith(">") and second in line for line in stage.lines())
             )
+            fleet = stage.screen
+            assert isinstance(fleet, FleetScreen)
+            fleet._rest(fleet._rests_on)  # the cursor had rested on the first one just then
+            await stage.pilot.pause()
             assert f"─ {first} ─" in stage.text()
         waiting[-1]()
         await stage.shows(f"─ {second} ─")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import re
@@ -10,10 +11,12 @@ import signal
 from collections.abc import Callable
 
 import pytest
+from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Key
 from textual.message import Message
 
 from mission_tui.tui.terminal import kitty
+from mission_tui.tui.terminal.driver import MeteredDriver
 from mission_tui.tui.terminal.kitty import QUERY, AnswerParser, KittyPicture, Placed, may_ask, shows_pictures
 from tests.tui.played import Terminal, terminal
 from tests.waiting import until
@@ -158,6 +161,18 @@ def test_a_terminal_that_says_so_gets_pixels_and_keeps_none() -> None:
         played.drain()
         assert left() == 0
         assert played.ended_within(10.0) == 0
+
+
+async def test_it_is_suspended_between_two_turns_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not where the signal comes: amid a picture that is noted and not written yet it would take none away."""
+    suspended: list[object] = []
+    monkeypatch.setattr(LinuxDriver, "_sigtstp_application", lambda _driver, *_arguments: suspended.append("stopped"))
+    driver = object.__new__(MeteredDriver)
+    driver._loop = asyncio.get_running_loop()
+    driver._sigtstp_application(signal.SIGTSTP, None)
+    assert suspended == []
+    await asyncio.sleep(0)
+    assert suspended == ["stopped"]
 
 
 def test_a_terminal_that_is_silent_gets_characters() -> None:

@@ -263,7 +263,8 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
     def _rest(self, run: str) -> None:
         if run == self._rests_on and self.is_mounted:
             self._rested = True
-            self._draw_detail()
+            if not self._moved:
+                self._draw_detail()
 
     def action_ghost(self) -> None:
         """Draw another run of the same task beside the chosen one, or none."""

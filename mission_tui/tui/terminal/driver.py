@@ -115,6 +115,12 @@ class MeteredDriver(LinuxDriver):
         else:
             super().process_message(message)
 
+    def _sigtstp_application(self, *arguments: object) -> None:
+        """Give the terminal back and stop, between two turns of the loop: the signal comes amid any of them, where a
+        picture may be noted that is not written yet, or the queue to the writing thread be locked.
+        """
+        self._loop.call_soon_threadsafe(super()._sigtstp_application, *arguments)
+
     def _sigcont_application(self, *arguments: object) -> None:
         """Go on. A process that was stopped by SIGSTOP gives the terminal back first: Textual would begin a second
         thread that reads keys, and at the end wait for the first one until another key is pressed.

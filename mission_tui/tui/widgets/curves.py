@@ -5,6 +5,7 @@ what keys do to the charts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from textual.app import ComposeResult
@@ -65,6 +66,7 @@ class Curves(SplitContainer):
         self._patience: Timer | None = None
         self._overdue = False
         self._moved = False
+        self._moves = 0
 
     def compose(self) -> ComposeResult:
         """The chart at the left, metrics at the right, keys below."""
@@ -173,8 +175,7 @@ class Curves(SplitContainer):
         metrics.update(view, flags(read), {tag: slot for slot, tag in slots} if self._settings.pinned else {})
         if self._moved:
             # The cursor is painted first: curves take longer, and a key that is held passes over most of them.
-            self._moved = False
-            self.call_after_refresh(self._follow)
+            self.call_after_refresh(partial(self._follow, self._moves))
             return
         settings, chosen = self._settings, metrics.tag
         on_wall = self._on_wall()
@@ -251,9 +252,10 @@ class Curves(SplitContainer):
         self._stacking = _MULTIPLES
         self._contents = self._panels_of(view, data, [*shown, *(it for it in slots if it not in shown)], ())
 
-    def _follow(self) -> None:
-        """Draw the curves of the metric that the cursor has come to."""
-        if self.is_mounted and not self._moved and self._shown is not None:
+    def _follow(self, moves: int) -> None:
+        """Draw the curves of the metric that the cursor has come to, unless it has gone on since."""
+        if self.is_mounted and self._moved and moves == self._moves and self._shown is not None:
+            self._moved = False
             self.update(*self._shown)
 
     def _await(self) -> None:
@@ -314,7 +316,7 @@ class Curves(SplitContainer):
     def on_metric_list_changed(self, message: MetricList.Changed) -> None:
         """Another metric needs its history."""
         message.stop()
-        self._moved = True
+        self._moved, self._moves = True, self._moves + 1
         self.post_message(self.DataNeeded())
 
     def on_chart_pointed(self, message: Chart.Pointed) -> None:
