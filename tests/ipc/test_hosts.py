@@ -112,7 +112,7 @@ async def test_snapshots_do_not_pile_up_before_an_answer(tmp_path: Path) -> None
 
         async def work() -> None:
             for revision in range(2, 10_000):
-                desk.show(snapshot(revision, runs=100, padding=200))
+                desk.show(snapshot(revision, runs=30, padding=200))
                 await asyncio.sleep(0.1)
 
         tasks = [asyncio.create_task(follow()), asyncio.create_task(work())]
