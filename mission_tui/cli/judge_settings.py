@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
+from mission_tui.fleet.health.algorithms import OF_ANY, PPO, RETURNS_ALONE, UNKNOWN, Algorithm, Told
+from mission_tui.fleet.health.judge import unfit
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.health_file import HealthFile, profile_for, profile_of, with_file_above, with_files_below
 from mission_tui.fleet.specs.spec import Schedule, Spec
-from mission_tui.fleet.specs.thresholds import HealthKeep, RuleLimits
-from mission_tui.records.logs.log import TrainingLog, by_row, other_algorithm
+from mission_tui.fleet.specs.thresholds import HealthKeep
+from mission_tui.records.logs.log import TrainingLog, by_row, told_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,6 @@ class JudgeSettings:
         return cls(spec, said, files, load_health_file(health) if health is not None else None)
 
 
-OF_ANY = ("hang", "nan")
-"""Rules that read what every training has: its clock, and numbers that have to be finite."""
-OF_RETURNS = ("drawdown", "plateau")
-"""Rules that read returns alone. They count rows: of a log that writes one every few episodes, so many are left."""
-MOST_ROWS = 500
-
-
 def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tuple[Finding, ...]]:
     """The settings that `log` was judged by, in words, and every finding, oldest first.
 
@@ -72,37 +67,35 @@ def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tup
         specs = {attempt: _limited(spec, judge_settings) for attempt, spec in log.specs.items()}
         newest = settings_of(specs[max(specs)])
         return _words(newest), replay(specs, log.records, log.events, log.died)
-    log = by_row(log)
+    log, told = by_row(log), told_in(log.updates_done)
     settings = _settings(log, judge_settings)
     limits = _limits(settings, judge_settings)
-    other = other_algorithm(log.updates_done)
-    if other is None:
+    if told is None and not any(tag.startswith("train/") for row in log.updates_done for tag in row.metrics):
+        words = f"returns alone, of any algorithm: judged by {', '.join(OF_ANY)}"
+        return words, _judged(replace(settings, rollout=None), limits, log.records, RETURNS_ALONE)
+    if told is None or told.algorithm is None:
         return f"{_words(settings)}{_rows_in_words(log)}", _judged(settings, limits, log.records)
-    settings = replace(settings, rollout=None, n_epochs=None)
-    every, rows = max(1, math.ceil(log.updates / MOST_ROWS)), log.updates_done
-    numbered = (structs.replace(row, update=place) for place, row in enumerate(rows[every - 1 :: every], 1))
-    found = (*_judged(settings, _only(limits, OF_ANY), rows), *_judged(settings, _only(limits, OF_RETURNS), numbered))
-    words = (
-        f"a log of {other[0]} or its kin and not of PPO ({other[1]}): judged by {', '.join(OF_ANY + OF_RETURNS)} alone"
-    )
-    return f"{words}{f'; the last two count one row in {every}' if every > 1 else ''}", found
+    other, settings = told.algorithm, replace(settings, rollout=None, n_epochs=None)
+    kin = f" ({', '.join(other.kin)})" if other.kin else ""
+    words = f"a log of {other.name} or its kin{kin} and not of PPO ({told.tag}): judged by {', '.join(other.rules)}"
+    return f"{words}; not for this algorithm: {', '.join(unfit(other))}", _judged(settings, limits, log.records)
 
 
-def _judged(settings: Settings, limits: HealthKeep, records: Iterable[MetricRecord]) -> tuple[Finding, ...]:
-    judge, found = HealthJudge(settings, limits), dict[str, Finding]()
+def algorithm_of(log: TrainingLog) -> tuple[str, tuple[str, ...]]:
+    """What `log` is of, and the rules that do not fit it."""
+    told = Told(None, "") if log.specs else told_in(log.updates_done)
+    if told is None:
+        return UNKNOWN, ()
+    return (PPO, ()) if told.algorithm is None else (told.algorithm.name, unfit(told.algorithm))
+
+
+def _judged(
+    settings: Settings, limits: HealthKeep, records: Iterable[MetricRecord], other: Algorithm | None = None
+) -> tuple[Finding, ...]:
+    judge, found = HealthJudge(settings, limits, other=other), dict[str, Finding]()
     for record in records:
         found |= {finding.id: finding for finding in judge.feed(record)}
     return tuple((found | {finding.id: finding for finding in judge.findings}).values())
-
-
-def _only(limits: HealthKeep, rules: Sequence[str]) -> HealthKeep:
-    """`limits` with every rule off but `rules`."""
-    off = {
-        name: structs.replace(rule, act="off")
-        for name in limits.__struct_fields__
-        if isinstance(rule := getattr(limits, name), RuleLimits) and name.replace("_", "-") not in rules
-    }
-    return structs.replace(limits, **off)
 
 
 def _rows_in_words(log: TrainingLog) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str, code: int = 2) -> s
 
 def test_findings_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 0, a head line per file with what was known of it, and each finding with cause and advice."""
-    assert main(["judge", "sick.csv", "calm.csv", "--batch-size", "64"]) == 0
+    assert main(["judge", "sick.csv", "calm.csv", "--full", "--batch-size", "64"]) == 0
     out = capsys.readouterr().out
     assert "sick.csv: 20 updates, 1 finding\n  steps 40,960, rollout 2,048, batch size 64, epochs 10" in out
     assert "warning kl-persistent, updates 5 to 20, open" in out
@@ -94,12 +95,16 @@ def test_the_log_of_another_algorithm_is_judged_by_what_fits_it(
     (tmp_path / "other.csv").write_text(head + "".join(lines) + "120040,25,nan,0.1,0,0\n")
     document = judged(capsys, "other.csv")
     assert (document["algorithm"], document["updates"]) == (name, 3001)
-    assert {finding["rule"] for finding in document["findings"]} <= {"hang", "nan", "drawdown", "plateau"}
+    fitting = {"hang", "nan", "drawdown", "plateau", "stall", "throughput", "value-loss", "ent-coef"}
+    assert {finding["rule"] for finding in document["findings"]} <= fitting
+    assert not fitting.intersection(document["unfit"]) - {"ent-coef"}
+    assert {"kl-persistent", "explained-variance", "reward-oscillation"} < set(document["unfit"])
     assert "nan" in {finding["rule"] for finding in document["findings"]}
     assert main(["judge", "other.csv"]) == 0
     out = capsys.readouterr().out
     assert "other.csv: 3,001 rows" in out
-    assert f"a log of {name} or its kin and not of PPO" in out
+    assert f"a log of {name} or its kin" in out
+    assert "not for this algorithm: actions-at-bound, " in out
 
 
 def test_rows_of_several_updates_are_what_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,7 +200,7 @@ def test_lines_that_could_not_be_used_are_said(capsys: pytest.CaptureFixture[str
     [
         (("nowhere.csv",), "nowhere.csv: cannot be read: No such file"),
         (
-            ("sick.csv", "monitor.csv"),
+            ("monitor.csv",),
             "monitor.csv: is not a training log; known are run directories, metrics.jsonl, SB3's",
         ),
         (("config",), "config: holds no training log"),
@@ -206,8 +211,8 @@ def test_lines_that_could_not_be_used_are_said(capsys: pytest.CaptureFixture[str
 def test_a_mistake_is_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], said: str
 ) -> None:
-    """A file that is no log is named with what would be one; nothing is printed of the others."""
-    (tmp_path / "monitor.csv").write_text("r,l,t\n1,2,3\n")
+    """A file that is no log is named with what would be one."""
+    (tmp_path / "monitor.csv").write_text("r,l,s\n1,2,3\n")
     (tmp_path / "config").mkdir()
     assert said in refused(capsys, *words)
 
@@ -290,6 +295,67 @@ def test_without_the_extra_an_event_file_says_which(
     (tmp_path / "events.out.tfevents.1").write_bytes(b"\x18\0\0\0")
     monkeypatch.setitem(sys.modules, "tensorboard.backend.event_processing.event_file_loader", None)
     assert "pip install -c constraints.txt -e '.[tensorboard]'" in refused(capsys, "events.out.tfevents.1")
+
+
+def test_several_logs_get_a_line_each_and_the_others_are_judged_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """The worst of it, its size and the rules that spoke; what is no log is said; the code is 2, as for it alone."""
+    assert main(["judge", "sick.csv", "nowhere.csv", "calm.csv"]) == 2
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
+        "warning       20 PPO     sick.csv: kl-persistent",
+        "-             20 PPO     calm.csv: no findings",
+        "2 logs: 1 warning, 1 without findings; 1 file could not be judged, as said above",
+    ]
+    assert said.err == "mission-tui: nowhere.csv: cannot be read: No such file or directory\n"
+
+
+def test_a_folder_is_judged_with_all_below_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A run of ours, a table, the monitors of its workers and a plain CSV of returns are a log each, whatever is odd
+    beside them; nobody named the odd ones, so the code is 0.
+    """
+    top = tmp_path / "weeks"
+    top.mkdir()
+    run_of_ours(top / "ours").joinpath("events.jsonl").touch()
+    for folder in ("sb3", "workers", "plain", "odd"):
+        (top / folder).mkdir()
+    (top / "sb3" / "progress.csv").write_text(CALM)
+    (top / "sb3" / "progress.json").write_text("{}\n")
+    (top / "sb3" / "0.monitor.csv").write_text('#{"t_start": 1e9}\nr,l,t\n1.0,10,1.0\n')
+    for worker in range(2):
+        rows = "".join(f"{n},10,{n + worker / 2}\n" for n in range(1, 41))
+        (top / "workers" / f"{worker}.monitor.csv").write_text('#{"t_start": 1e9}\nr,l,t\n' + rows)
+    (top / "plain" / "log.csv").write_text(
+        "episode,timestep,reward\n" + "".join(f"{n},{n * 9},{n}\n" for n in range(1, 9))
+    )
+    (top / "odd" / "labels.csv").write_text("trace,label\na,b\n")
+    (top / "odd" / "evaluations.npz").write_bytes(b"PK")
+    (top / "odd" / "model.zip").write_bytes(b"PK")
+    (top / "odd" / "empty.csv").touch()
+    (top / "odd" / "loop").symlink_to(top)
+    os.mkfifo(top / "odd" / "pipe.csv")
+    document = judged(capsys, "-r", "weeks")
+    found = {str(Path(it["file"]).relative_to("weeks")): (it["updates"], it["algorithm"]) for it in document["files"]}
+    assert found == {
+        "ours": (20, "PPO"),
+        "plain/log.csv": (8, "unknown"),
+        "sb3/progress.csv": (20, "PPO"),
+        "workers": (80, "unknown"),
+    }
+    assert [Path(it["file"]).name for it in document["unread"]] == ["empty.csv", "evaluations.npz", "labels.csv"]
+    assert main(["judge", "-r", str(top / "odd")]) == 2
+    assert "0 logs; 3 files could not be judged" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=f"the outside traces are not at {TRACES}")
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_all_outside_data_is_judged_in_one_call(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each log has its line, each table that is none and each array of evaluations has its reason."""
+    assert main(["judge", "-r", str(TRACES.parent)]) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 98
+    assert said.out.splitlines()[-1].startswith("97 logs: ")
+    assert len(said.err.splitlines()) == 18
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=f"the outside traces are not at {TRACES}")

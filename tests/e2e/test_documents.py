@@ -20,6 +20,7 @@ from tests.shell import Shell, opened
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "fleet-0.1.0"
 SINCE = {
+    "unfit",
     "algorithm",
     "best",
     "branch_of",

@@ -20,6 +20,7 @@ EXCEPTIONS = {
     "records/root_checks.py": KERNEL,
     "records/tuning_files.py": KERNEL,
     "records/used_roots.py": OWN,
+    "records/logs/monitors.py": FOREIGN,
     "records/logs/sb3_files.py": FOREIGN,
     "records/logs/read.py": FOREIGN,
     "records/sb3_run/normalizer_file.py": FOREIGN,

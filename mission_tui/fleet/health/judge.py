@@ -35,6 +35,7 @@ from mission_tui.fleet.events.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.health.after_change import AfterChange, changed_by, changed_in
+from mission_tui.fleet.health.algorithms import TELLING, Algorithm, told_by
 from mission_tui.fleet.health.checkpoint_age import CheckpointAge
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.not_finite import NotFinite
@@ -66,6 +67,7 @@ STAGES: Mapping[str, int] = {
     "policy-frozen": 2,
     "explained-variance": 2,
     "value-loss": 2,
+    "ent-coef": 2,
     "drawdown": 3,
     "reward-oscillation": 3,
     "stall": 3,
@@ -82,6 +84,10 @@ _STEP = 1
 
 _FROZEN_KL, _NEAR_BEST = 1e-5, 0.9
 
+OF_EVERY_ROW = (Hang.id, NotFinite.id)
+ROUNDS = 500
+"""Rows that another algorithm's training is judged by; windows of rules are made for as many."""
+
 KEPT = 256
 """Incidents that are remembered; of more, the oldest that are over are forgotten (they are in the journal)."""
 
@@ -89,8 +95,12 @@ KEPT = 256
 class HealthJudge:
     """Judges a run's updates in order. Never raises, whatever a trainer may have said."""
 
-    def __init__(self, settings: Settings, limits: Limits, spec: Spec | None = None) -> None:
-        """`spec` is what `settings` are of, from which changed ones are worked out; None where there is no spec."""
+    def __init__(
+        self, settings: Settings, limits: Limits, spec: Spec | None = None, other: Algorithm | None = None
+    ) -> None:
+        """`spec` is what `settings` are of, from which changed ones are worked out; None where there is no spec.
+
+        `other` is the algorithm where the rows need not tell it, and it is not PPO."""
         self._spec = spec
         self._settings = settings
         self._limits = limits
@@ -104,6 +114,8 @@ class HealthJudge:
         self._open: dict[str, str] = {}
         self._asked: tuple[Change, ...] = ()
         self._dead = False
+        self._told = settings.ours or other is not None
+        self._other = other
         self._begin()
 
     @property
@@ -167,13 +179,20 @@ class HealthJudge:
         changed += self.silence(row.t)
         self._apply_breaks(row.t)
         self._update, self._t, self._row = row.update, row.t, row
-        self._returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes, self._ended_since(row))
-        self._dead = self._is_dead(row)
-        for rule in self._rules:
+        if not self._told:
+            self._tell(row)
+        rules, judged = self._rules, row if self._other is None else self._round.take(row)
+        if judged is None:
+            rules = tuple(rule for rule in rules if rule.id in OF_EVERY_ROW)
+        else:
+            row = judged
+            self._returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes, self._ended_since(row))
+            self._dead = self._is_dead(row)
+        for rule in rules:
             severity = rule.judge(row)
             if severity is not None or rule.id in self._open:
                 changed += self._follow(rule, severity, row.update, row.t)
-        if self._after_change in self._rules:
+        if self._after_change in rules:
             # What other rules found in this update is part of how bad it is.
             story = self._after_change
             changed += self._follow(story, story.severity, row.update, row.t)
@@ -283,6 +302,20 @@ class HealthJudge:
         own = (self._after_change, self._not_finite, self._hang, self._checkpoint_age)
         judging = (*own, *(rule(context) for rule in RULES))
         self._rules: tuple[Rule, ...] = tuple(rule for rule in judging if acts(limits, rule.id) != "off")
+        self._round = _Round((settings.total_timesteps or 0) / ROUNDS)
+        self._keep_fitting()
+
+    def _tell(self, row: Row) -> None:
+        """Whose row it is, as far as its tags tell."""
+        told = told_by(TELLING.intersection(row.metrics))
+        if told is not None:
+            self._told, self._other = True, told.algorithm
+            self._keep_fitting()
+
+    def _keep_fitting(self) -> None:
+        if self._other is not None:
+            fitting = (*self._other.rules, AfterChange.id)
+            self._rules = tuple(rule for rule in self._rules if rule.id in fitting)
 
     def _is_dead(self, row: Row) -> bool:
         """Whether the policy stands still, far from its best."""
@@ -413,6 +446,47 @@ class HealthJudge:
         return finding
 
 
+class _Round:
+    """The rows of another algorithm put together until they are `steps` long: what rules that count rows see as one."""
+
+    def __init__(self, steps: float) -> None:
+        self._steps = steps
+        self._begun: int | None = None
+        self._before: int | None = None
+        self._episodes = self._timed = 0
+        self._rollout_s = self._update_s = 0.0
+
+    def take(self, row: Row) -> Row | None:
+        """The round that `row` ends: its numbers, with all episodes and seconds since the last one; else None.
+
+        Where phases were not timed, the speed of each row says its seconds. Rows before the first gradient step have
+        none: they are far faster than those after it.
+        """
+        before = self._before if self._before is not None else row.timesteps
+        self._before = row.timesteps
+        self._episodes += row.episodes
+        if any(tag.startswith("train/") for tag in row.metrics):
+            timed = row.rollout_s + row.update_s > 0.0
+            seconds = (row.timesteps - before) / row.steps_per_s if row.steps_per_s > 0.0 else 0.0
+            self._rollout_s += row.rollout_s if timed else max(0.0, seconds)
+            self._update_s += row.update_s
+            self._timed += row.timesteps - before
+        begun = self._begun if self._begun is not None else row.timesteps - self._steps
+        if row.timesteps - begun < self._steps:
+            return None
+        seconds = self._rollout_s + self._update_s
+        whole = replace(
+            row,
+            episodes=self._episodes,
+            rollout_s=self._rollout_s,
+            update_s=self._update_s,
+            steps_per_s=self._timed / seconds if seconds > 0.0 else 0.0,
+        )
+        self._begun, self._episodes, self._timed = row.timesteps, 0, 0
+        self._rollout_s = self._update_s = 0.0
+        return whole
+
+
 def judge_of(spec: Spec, total_timesteps: int | None = None) -> HealthJudge:
     """A judge of runs that train as `spec` says, by the spec's own limits."""
     return HealthJudge(settings_of(spec, total_timesteps), spec.keep.health, spec)
@@ -422,6 +496,11 @@ def acts(limits: Limits, rule_id: str) -> str:
     """How far rule `rule_id` may act; one that this version does not know, not at all."""
     act: str = getattr(getattr(limits, rule_id.replace("-", "_"), None), "act", "off")
     return act
+
+
+def unfit(other: Algorithm) -> tuple[str, ...]:
+    """The rules that say nothing of a training by `other`: what they read means something else there, or is missing."""
+    return tuple(sorted(rule.id for rule in RULES if rule.id not in other.rules))
 
 
 def is_news(finding: Finding, known: Finding | None) -> bool:

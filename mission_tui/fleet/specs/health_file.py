@@ -45,6 +45,7 @@ _AT_MOST = {
     "actions-at-bound": (("leave", "warning"),),
     "explained-variance": (("critical", "warning"), ("warning", "leave"), ("needed", "window")),
     "value-loss": (("leave", "times_median"),),
+    "ent-coef": (("leave", "warning"), ("warning", "critical")),
     "grad-norm": (("warning", "critical"),),
     "ratio": (("first", "first_reduced"), ("needed", "window")),
     "drawdown": (("leave", "warning"), ("warning", "critical")),

@@ -153,6 +153,15 @@ class ValueLossLimits(RuleLimits, frozen=True, kw_only=True):
     fall_share: Share = 0.4
 
 
+class EntCoefLimits(RuleLimits, frozen=True, kw_only=True):
+    """SAC's entropy coefficient as a multiple of its first value, for so many rows."""
+
+    warning: Above = 10.0
+    critical: Above = 100.0
+    leave: Above = 5.0
+    updates: Count = 5
+
+
 class GradNormLimits(RuleLimits, frozen=True, kw_only=True):
     """Gradient norm before clipping, median of `updates`, as a multiple of `max_grad_norm`, while the return is poor.
 
@@ -355,6 +364,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     actions_at_bound: ActionsAtBoundLimits = ActionsAtBoundLimits()
     explained_variance: ExplainedVarianceLimits = ExplainedVarianceLimits()
     value_loss: ValueLossLimits = ValueLossLimits()
+    ent_coef: EntCoefLimits = EntCoefLimits()
     grad_norm: GradNormLimits = GradNormLimits()
     ratio: RatioLimits = RatioLimits()
     drawdown: DrawdownLimits = DrawdownLimits()

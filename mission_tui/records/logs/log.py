@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +18,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone, number
 from mission_tui.fleet.health import Settings
+from mission_tui.fleet.health.algorithms import TELLING, Told, told_by
 from mission_tui.fleet.specs.spec import Schedule, Spec
 
 _DIGITS = 6
@@ -74,25 +75,9 @@ class TrainingLog:
         return tuple(record for record in self.records if isinstance(record, UpdateDone))
 
 
-_OF_PPO = frozenset(("train/approx_kl", "train/clip_fraction", "train/clip_range", "train/policy_gradient_loss"))
-_OF_OTHERS = {
-    "rollout/exploration_rate": "DQN",
-    "train/ent_coef": "SAC",
-    "train/actor_loss": "TD3",
-    "train/critic_loss": "TD3",
-    "train/policy_objective": "TRPO",
-    "train/policy_loss": "A2C",
-    "train/step_size": "ARS",
-}
-"""By a tag that Stable-Baselines3 or sb3-contrib writes for it, or for its kin, and not for PPO; the first counts."""
-
-
-def other_algorithm(updates: Sequence[UpdateDone]) -> tuple[str, str] | None:
-    """Which algorithm other than PPO wrote the log, and the tag that says so; None where it may be PPO."""
-    tags = {tag for update in updates for tag in update.metrics}
-    if not tags.isdisjoint(_OF_PPO):
-        return None
-    return next(((name, tag) for tag, name in _OF_OTHERS.items() if tag in tags), None)
+def told_in(updates: Iterable[UpdateDone]) -> Told | None:
+    """Which algorithm wrote the log, and the tag that says so; None for returns alone, which any may have written."""
+    return told_by({tag for update in updates for tag in update.metrics if tag in TELLING})
 
 
 def by_row(log: TrainingLog) -> TrainingLog:

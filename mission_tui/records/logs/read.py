@@ -26,7 +26,9 @@ from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 
-KNOWN_FORMATS = "run directories, metrics.jsonl, SB3's progress.csv and progress.json, TensorBoard event files"
+KNOWN_FORMATS = (
+    "run directories, metrics.jsonl, SB3's progress.csv, progress.json and monitor.csv, TensorBoard event files"
+)
 _IN_FOLDERS = ("progress.csv", "progress.json")
 _SNIFFED_BYTES = 65_536
 _RECORD = msgspec.json.Decoder(MetricRecord)

@@ -1,35 +1,48 @@
-"""SB3's `progress.csv` and `progress.json`, columns by tag in the order of the file, and its `monitor.csv`.
+"""SB3's `progress.csv` and `progress.json`, columns by tag in the order of the file.
 
 Blank is not logged, and only the word nan is NaN. A header that comes again (two programs wrote one file) may bring
-other columns; a last line that was cut short gives what is whole of it. A monitor file has one line an episode, after a
-comment with its start time and a header `r,l,t`.
+other columns; a last line that was cut short gives what is whole of it. A CSV of the plainest kind, a column of steps
+and one of mean returns, is read by the names that people give these.
 """
 
 from __future__ import annotations
 
 import csv
-import json
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from mission_tui.fleet.events.metrics import Episodes, spoken
 from mission_tui.records.logs.log import LogError, TableRow
-from mission_tui.records.logs.table import ELAPSED, LOGGED
+from mission_tui.records.logs.table import ELAPSED, LOGGED, STEPS
 
 WALL_TIME = "wall_time"
 _WHERE = "time/"
-SAMPLED = 256
-LONGEST = 2**40
-"""More steps than any episode has: such a line is damage, and their sum has to stay a number that can be written."""
+
+
+_STEPS = ("total_timesteps", "timesteps", "timestep", "global_step", "env_steps", "env_step", "steps", "step")
+_RETURNS = (
+    "ep_rew_mean", "mean_reward", "mean_return", "avg_reward", "average_reward", "episode_reward", "episode_return",
+    "episodic_return", "reward", "return",
+)  # fmt: skip
 
 
 def is_header(cells: Iterable[str]) -> bool:
     """Whether `cells` name the columns of a training log."""
-    return any(cell.strip().startswith(LOGGED) for cell in cells)
+    return any(name.startswith(LOGGED) for name in _names(cells))
+
+
+def _names(cells: Iterable[str]) -> list[str]:
+    """The columns, of a plain list of returns by SB3's names."""
+    names = [cell.strip() for cell in cells]
+    if any(name.startswith(LOGGED) for name in names):
+        return names
+    plain = [name.lower() for name in names]
+    steps, returns = (next((it for it in known if it in plain), None) for known in (_STEPS, _RETURNS))
+    if steps is None or returns is None:
+        return names
+    ours = {steps: STEPS, returns: "rollout/ep_rew_mean"}
+    return [ours.get(name, name) for name in plain]
 
 
 def read_csv(path: Path, damage: list[str]) -> Iterator[TableRow]:
@@ -39,7 +52,7 @@ def read_csv(path: Path, damage: list[str]) -> Iterator[TableRow]:
         lines = csv.reader(line.replace("\0", "") for line in file)
         while (cells := _next(lines, path)) is not None:
             if is_header(cells):
-                columns = [cell.strip() for cell in cells]
+                columns = _names(cells)
             elif not columns:
                 raise LogError(f"{path}: its first line names no column of a training log, such as train/approx_kl")
             elif cells:
@@ -107,65 +120,3 @@ def _named_nan(line: bytes) -> bytes:
     for word in (b"NaN", b"-Infinity", b"Infinity"):
         line = line.replace(b": " + word, b': "' + word + b'"')
     return line
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Ended:
-    """An episode: unix time of its end, return, steps, and the steps of all episodes up to it, itself included.
-
-    `after_s` are the seconds from its monitor's beginning to its end.
-    """
-
-    t: float
-    r: float
-    length: int
-    steps: int = 0
-    after_s: float = 0.0
-
-
-def read_monitors(paths: Iterable[Path]) -> list[Ended]:
-    """The episodes in all files, in the order of their ends; lines that are none, or not whole, are passed over.
-
-    Raises `OSError`.
-    """
-    episodes = sorted(episode for path in paths for episode in _read(path))
-    steps = 0
-    counted: list[Ended] = []
-    for episode in episodes:
-        steps += episode.length
-        counted.append(replace(episode, steps=steps))
-    return counted
-
-
-def sample_of(ended: Sequence[Ended]) -> Episodes:
-    """How many there are, and of the newest their returns and lengths."""
-    newest = ended[-SAMPLED:]
-    return Episodes(n=len(ended), r=tuple(spoken(it.r) for it in newest), l=tuple(it.length for it in newest))
-
-
-def _read(path: Path) -> list[Ended]:
-    head, *lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    started = _started(head)
-    columns = lines[0].strip().split(",") if lines else []
-    if not {"r", "l", "t"} <= set(columns):
-        return []
-    places = [columns.index(name) for name in ("t", "r", "l")]
-    episodes = []
-    # What follows the last newline is not whole yet.
-    for line in lines[1:-1]:
-        cells = line.strip().split(",")
-        try:
-            t, r, length = (float(cells[place]) for place in places)
-        except (ValueError, IndexError):
-            continue
-        if math.isfinite(started + t) and 0 <= length <= LONGEST:
-            episodes.append(Ended(started + t, r, int(length), after_s=t))
-    return episodes
-
-
-def _started(head: str) -> float:
-    try:
-        started = float(json.loads(head.removeprefix("#"))["t_start"])
-        return started if math.isfinite(started) else 0.0
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return 0.0

@@ -15,18 +15,24 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.events.metrics import UpdateDone, mean_value, spoken
+from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.records.logs.event_files import event_files, read_events
-from mission_tui.records.logs.log import LogError, other_algorithm
+from mission_tui.records.logs.log import LogError, told_in
+from mission_tui.records.logs.monitors import (
+    MOST_ROWS,
+    WINDOW,
+    Ended,
+    moment_of,
+    pace_of,
+    read_monitors,
+    sample_of,
+    updates_of_episodes,
+)
 from mission_tui.records.logs.read import read_log
-from mission_tui.records.logs.sb3_files import Ended, read_monitors, sample_of
 
 _TABLES = ("progress.csv", "progress.json")
 _MONITOR = "monitor.csv"
 _MOST_FILES = 10_000
-WINDOW = 100
-"""Episodes that SB3's `rollout/ep_rew_mean` is over."""
-MOST_ROWS = 200_000
 _ANEW = 2
 """A log that goes back to fewer steps than so many of its first row begins anew; to more, it goes on from a model."""
 
@@ -153,9 +159,9 @@ def updates_in_table(folder: Sb3Folder) -> tuple[tuple[UpdateDone, ...], tuple[s
 
 
 def _check_algorithm(path: Path, updates: Sequence[UpdateDone]) -> None:
-    if (other := other_algorithm(updates)) is not None:
+    if (told := told_in(updates)) is not None and told.algorithm is not None:
         raise PresetError(
-            f"{path}: is the log of another algorithm (it has {other[1]} and no train/approx_kl); only "
+            f"{path}: is the log of another algorithm (it has {told.tag} and no train/approx_kl); only "
             "runs of PPO are taken over"
         )
 
@@ -179,7 +185,7 @@ def rows_of(
     `LogError` when there is no row, `OSError`.
     """
     episodes = episodes_of(folder, frames)
-    rows = tuple(_with_episodes(table, episodes)) if table else tuple(_of_monitors(episodes, rollout, window))
+    rows = tuple(_with_episodes(table, episodes)) if table else tuple(updates_of_episodes(episodes, rollout, window))
     if not rows:
         raise LogError(f"{folder.path}: tells of no update and no episode yet")
     return rows
@@ -228,63 +234,11 @@ def _counted_on(updates: Sequence[UpdateDone]) -> list[UpdateDone]:
 
 
 def _with_episodes(table: Sequence[UpdateDone], episodes: Sequence[Ended]) -> Iterator[UpdateDone]:
-    at, pace = 0, _pace_of(episodes)
+    at, pace = 0, pace_of(episodes)
     for update in table:
         begin = at
         while at < len(episodes) and episodes[at].steps <= update.timesteps:
             at += 1
-        t = update.t or _moment_of(episodes, at, update.timesteps)
+        t = update.t or moment_of(episodes, at, update.timesteps)
         ended = sample_of(episodes[begin:at]) if at > begin else update.episodes
         yield structs.replace(update, t=t, episodes=ended, steps_per_s=update.steps_per_s or pace)
-
-
-def _moment_of(episodes: Sequence[Ended], at: int, steps: int) -> float:
-    """When the training stood at `steps`, unix time, of which the first `at` episodes had ended; 0 without a clock.
-
-    On the line between two ends: taken for updates, they would make long pauses of long episodes.
-    """
-    if at == len(episodes):
-        return episodes[-1].t if episodes else 0.0
-    later = episodes[at]
-    t, before = (episodes[at - 1].t, episodes[at - 1].steps) if at else (later.t - later.after_s, 0)
-    return t + (later.t - t) * max(0.0, min(1.0, (steps - before) / max(1, later.steps - before)))
-
-
-def _pace_of(episodes: Sequence[Ended]) -> float:
-    """Steps per second from the monitors' beginning to the last episode's end; 0 where there is no clock.
-
-    Not from one end to another: episodes of equal lengths end together, at the same moment.
-    """
-    if not episodes or episodes[-1].after_s <= 0.0:
-        return 0.0
-    return episodes[-1].steps / episodes[-1].after_s
-
-
-def _of_monitors(episodes: Sequence[Ended], rollout: int, window: int) -> Iterator[UpdateDone]:
-    total = episodes[-1].steps if episodes else 0
-    if total > rollout * MOST_ROWS:
-        raise LogError(
-            f"the monitors tell of {total:,} steps, which are {total // rollout:,} updates of {rollout:,}: say the "
-            "real sizes with --set env.n_envs and --set ppo.n_steps"
-        )
-    at, pace = 0, _pace_of(episodes)
-    for number in range(1, math.ceil(total / rollout) + 1):
-        begin, steps = at, min(number * rollout, total)
-        while at < len(episodes) and episodes[at].steps <= steps:
-            at += 1
-        recent = episodes[max(0, at - window) : at]
-        t = _moment_of(episodes, at, steps)
-        means = {"rollout/ep_rew_mean": mean_value(it.r for it in recent)} if recent else {}
-        means |= {"rollout/ep_len_mean": mean_value(it.length for it in recent)} if recent else {}
-        yield UpdateDone(
-            seq=number,
-            attempt=1,
-            update=number,
-            timesteps=steps,
-            t=t,
-            rollout_s=0.0,
-            update_s=0.0,
-            steps_per_s=pace,
-            metrics={tag: spoken(value) for tag, value in means.items()},
-            episodes=sample_of(episodes[begin:at]),
-        )

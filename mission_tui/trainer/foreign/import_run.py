@@ -38,7 +38,7 @@ from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.spec import Spec, parse_part, rollout_size
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.lines import encode_line
-from mission_tui.records.logs.sb3_files import Ended
+from mission_tui.records.logs.monitors import Ended
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.sb3_run.folder import (
     Sb3Folder,

@@ -26,6 +26,7 @@ _SHORT_RULES: Mapping[str, str] = {
     "actions-at-bound": "bounds",
     "explained-variance": "EV",
     "value-loss": "value",
+    "ent-coef": "entropy coef.",
     "grad-norm": "gradient",
     "reward-oscillation": "swings",
     "throughput": "slow",

@@ -118,6 +118,9 @@ class Throughput(Rule):
         """What takes longer, why that may be, and what to do."""
         rollout, update = self._changes()
         settings = self.context.settings
+        if not any(row.update_s for row in self._slow):
+            took = f"the same steps {_took(rollout)}"
+            return took, "the log does not tell collecting from learning", "see which processes use the cores"
         if max(rollout[1] / rollout[0], update[1] / update[0]) <= MINOR:
             return "both phases take as long as ever", "updates hold fewer steps than before", "look at the log"
         what = f"rollout {_took(rollout)}, update {_took(update)}"

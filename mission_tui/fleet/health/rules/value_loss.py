@@ -1,7 +1,8 @@
 """`value-loss`: a value loss far above what this run is used to.
 
 A first win can multiply it, and it did in 10 of 40 healthy runs (health guide, section 2): so it is a warning only
-while the return falls, and else information, once an attempt. NaN belongs to the rule `nan`.
+while the return falls, and else information, once an attempt. NaN belongs to the rule `nan`. Of algorithms that learn
+the values of actions it is the critic's loss, under its own tag.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import math
 from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.health.algorithms import critic_loss
 from mission_tui.fleet.health.phrases import halved_learning_rate, normalized_rewards, reward_scale_sentence, rounded
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 
 TAG = "train/value_loss"
-TAGS = (TAG, "train/explained_variance", "rollout/ep_rew_mean")
+TAGS = ("train/explained_variance", "rollout/ep_rew_mean")
+CALLED = {TAG: "value loss", "train/critic_loss": "critic loss"}
 EVIDENCE = 8
 
 
@@ -31,12 +34,14 @@ class ValueLoss(Rule):
         self._rows: deque[Row] = deque(maxlen=EVIDENCE)
         self._high = Hysteresis(limits.updates, limits.updates)
         self._median: float | None = None
+        self._tag = TAG
         self._informed = self._informing = self._falling = False
 
     def judge(self, row: Row) -> Severity | None:
         """Above 10 x the run's own median in 5 updates: a warning while the return falls, else information, once."""
-        loss, limits = row.metrics.get(TAG), self._limits
-        if loss is not None and 0.0 <= loss < math.inf:
+        tag, limits = critic_loss(row.metrics), self._limits
+        if tag is not None and 0.0 <= (loss := row.metrics[tag]) < math.inf:
+            self._tag = tag
             self._rows.append(row)
             usual = self._usual.at(0.5)
             if usual is not None and self.context.returns.warm:
@@ -67,12 +72,12 @@ class ValueLoss(Rule):
         """How many times the usual; the cause is the scale of rewards when it is known."""
         row, settings, limits = self._rows[-1], self.context.settings, self._limits
         usual = self._median or 0.0
-        times = row.metrics[TAG] / usual if usual > 0.0 else math.inf
-        worse = severity == "warning"
+        times = row.metrics[self._tag] / usual if usual > 0.0 else math.inf
+        worse, what = severity == "warning", CALLED.get(self._tag, "loss of the values")
         fix = normalized_rewards(settings) or halved_learning_rate(settings, row)
         how = "normalise rewards" if normalized_rewards(settings) else "halve the learning rate"
         return Explanation(
-            sentence=f"value loss is {rounded(times)} x its median of {rounded(usual)}, for {limits.updates} updates"
+            sentence=f"{what} is {rounded(times)} x its median of {rounded(usual)}, for {limits.updates} updates"
             + (
                 ", and the return falls"
                 if worse
@@ -82,8 +87,8 @@ class ValueLoss(Rule):
             or "the returns differ from those that the values were learned from",
             advice=how if worse else "look at the return; nothing needs to be done while it holds",
             advice_set=fix if worse else (),
-            evidence=tuple(row.evidence(*TAGS) for row in self._rows),
-            signal=TAG,
+            evidence=tuple(row.evidence(self._tag, *TAGS) for row in self._rows),
+            signal=self._tag,
             threshold=limits.times_median * usual,
             window=limits.updates,
         )

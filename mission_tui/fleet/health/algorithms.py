@@ -1,0 +1,79 @@
+"""Which algorithm wrote a log, told by the tags that it alone writes, and which rules fit it.
+
+Stable-Baselines3 and sb3-contrib name the same thing alike everywhere, so a tag tells an algorithm or its near kin: SAC
+cannot be told from TQC, nor DQN from QR-DQN. What is known of PPO's updates says nothing about another algorithm, so
+there only the rules of this table judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+PPO = "PPO"
+UNKNOWN = "unknown"
+"""A log of returns alone, which any algorithm may have written."""
+
+OF_ANY = ("hang", "nan", "checkpoint-age", "throughput", "drawdown", "stall", "plateau")
+"""What every training has: a clock, numbers that have to be finite, a return and the length of its episodes."""
+
+OF_CRITICS = (*OF_ANY, "value-loss")
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """`tags` are written by it or its `kin` alone, `rules` fit it, and `critic` is the loss of its value function."""
+
+    name: str
+    tags: tuple[str, ...]
+    rules: tuple[str, ...] = OF_CRITICS
+    critic: str = "train/critic_loss"
+    kin: tuple[str, ...] = ()
+
+
+OTHERS = (
+    Algorithm("DQN", ("rollout/exploration_rate",), critic="train/loss", kin=("QRDQN",)),
+    Algorithm("SAC", ("train/ent_coef",), (*OF_CRITICS, "ent-coef"), kin=("TQC", "CrossQ")),
+    Algorithm("TD3", ("train/actor_loss", "train/critic_loss"), kin=("DDPG",)),
+    Algorithm("TRPO", ("train/policy_objective",), critic="train/value_loss"),
+    Algorithm("A2C", ("train/policy_loss",), critic="train/value_loss"),
+    Algorithm("ARS", ("train/step_size",), OF_ANY, ""),
+)
+"""In the order in which they are asked: SAC has the tags of TD3 too."""
+
+RETURNS_ALONE = Algorithm(UNKNOWN, (), OF_ANY, "")
+"""What stands for any algorithm where a log has returns and nothing that was learned."""
+
+_OF_PPO = frozenset(("train/approx_kl", "train/clip_fraction", "train/clip_range", "train/policy_gradient_loss"))
+TELLING: frozenset[str] = _OF_PPO.union(*(algorithm.tags for algorithm in OTHERS))
+"""The tags that tell an algorithm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """`algorithm` is None where PPO wrote it; `tag` is what told so."""
+
+    algorithm: Algorithm | None
+    tag: str
+
+
+def told_by(tags: Collection[str]) -> Told | None:
+    """Who wrote a log with `tags`; None where they tell nothing."""
+    if ours := min(_OF_PPO.intersection(tags), default=""):
+        return Told(None, ours)
+    found = ((algorithm, tag) for algorithm in OTHERS for tag in algorithm.tags if tag in tags)
+    return next((Told(algorithm, tag) for algorithm, tag in found), None)
+
+
+def other_called(name: str) -> Algorithm | None:
+    """The algorithm, or the one whose kin is called, `name` in Stable-Baselines3, whatever the case."""
+    plain = name.lower().replace("-", "").replace("_", "")
+    return next((it for it in OTHERS if plain in (it.name.lower(), *map(str.lower, it.kin))), None)
+
+
+def critic_loss(metrics: Mapping[str, float]) -> str | None:
+    """The tag of the value function's loss in a row; None where it has none."""
+    for tag in ("train/value_loss", "train/critic_loss"):
+        if tag in metrics:
+            return tag
+    return "train/loss" if "rollout/exploration_rate" in metrics and "train/loss" in metrics else None
