@@ -190,16 +190,24 @@ def _member(preset: PresetFile, name: str, presets: Mapping[str, PresetFile]) ->
 
 
 def _specs(session: Session, name: str, assignments: Sequence[str]) -> list[Spec]:
-    """One spec per run that preset `name` with the `--set` words stands for."""
+    """One spec per run that preset `name` with the `--set` words stands for; of a search that of its driver."""
     from mission_tui.cli.plan import resolved
+    from mission_tui.cli.search_plan import typed_search
     from mission_tui.fleet.specs.assignment import expand
     from mission_tui.records.preset_files import launched_by, load_preset
 
     dirs, health, profiles = session.preset_dirs, session.health(), session.profile_dir
+    presets = launched_by(load_preset(name, dirs), dirs)
+
+    def base_of(words: tuple[str, ...]) -> Spec:
+        if len(presets) != 1:
+            raise UsageError(f"{name} is a set of presets; search for one of them at a time")
+        return resolved(presets[0], expand(words)[0], None, dirs, health, profiles)
+
+    if (driver := typed_search(assignments, base_of)) is not None:
+        return [driver]
     return [
-        resolved(preset, words, None, dirs, health, profiles)
-        for preset in launched_by(load_preset(name, dirs), dirs)
-        for words in expand(assignments)
+        resolved(preset, words, None, dirs, health, profiles) for preset in presets for words in expand(assignments)
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +33,8 @@ _RUNS, _SETTINGS, _WHY, _PRUNED_AT, _CONFIRM = "runs", "settings", "why", "prune
 
 def check_installed() -> None:
     """Raise `UsageError` with the install line where Optuna is missing."""
-    try:
-        import optuna  # noqa: F401
-    except ImportError as error:
-        raise UsageError(f"search needs Optuna ({error}); {install_words('search')}") from error
+    if find_spec("optuna") is None:  # looked for, not loaded: the screen asks too
+        raise UsageError(f"search needs Optuna, which is not installed; {install_words('search')}")
 
 
 def mend(path: Path) -> None:

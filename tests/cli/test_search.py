@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 
 import pytest
 
+from mission_tui.cli.search_plan import typed_search
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.search.plan import plan_of
+from mission_tui.fleet.search.result import driver_launch
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from tests.cli.test_json_documents import check
 from tests.missing import search_path_without
 from tests.shell import Shell
@@ -57,6 +64,43 @@ def test_without_optuna_the_line_says_how_to_install_it(shell: Shell) -> None:
     assert "search needs Optuna" in done.stderr
     assert "pip install -c constraints.txt -e '.[search]'" in done.stderr
     assert not shell.root.exists()
+
+
+BASE = Spec(preset="tiny", env=EnvSpec(id="CartPole-v1"), run=RunSpec(total_timesteps=1000))
+
+
+def typed(*lines: str) -> Spec | None:
+    """The driver that lines of the launch form stand for."""
+    return typed_search(lines, lambda words: change(BASE, words) if words else BASE)
+
+
+@needs_optuna
+def test_a_range_in_the_launch_form_makes_a_search_of_it() -> None:
+    """Then lines with several values are choices, `search.trials=7` is a setting of the search, and the rest is what
+    every trial has; without a range or such a line they are a sweep as ever.
+    """
+    assert typed("ppo.n_epochs=4,8", "run.seed=1,2") is None
+    found = typed("ppo.n_epochs=4..20", "ppo.clip_range=0.1,0.2", "ppo.gamma=0.9", "search.trials=7", "run.seed=3,4")
+    assert found is not None
+    plan, group = plan_of(found, "spec.toml")
+    assert (plan.params, plan.trials, plan.seeds) == (("ppo.n_epochs=4..20", "ppo.clip_range=0.1,0.2"), 7, 2)
+    assert (plan.base.ppo.gamma, plan.trial_seeds) == (0.9, (3, 4))
+    item = driver_launch(found)
+    assert (item.name, item.group) == (f"{group}-search", group)
+    assert (driver_launch(found, "hunt").group, plan_of(driver_launch(found, "hunt").spec, "")[1]) == ("hunt", "hunt")
+    zoo = typed("search.space=zoo", "search.prune=median")
+    assert zoo is not None
+    assert len(plan_of(zoo, "spec.toml")[0].parameters) == 11
+    for line, said in (
+        ("search.trails=7", "did you mean 'trials'"),
+        ("search.trials=many", "search.trials = many"),
+        ("search.prune=medain", "search.prune = medain"),
+        ("ppo.n_epochs=0..4", "the nearest valid value is 1"),
+    ):
+        with pytest.raises(MissionError, match=re.escape(said)):
+            typed("ppo.clip_range=0.1,0.2", line)
+    with pytest.raises(UsageError, match="count up from the first"):
+        typed("ppo.n_epochs=4..20", "run.seed=1,7")
 
 
 @needs_optuna

@@ -31,7 +31,7 @@ def opened(path: Path, **more: str) -> Study:
 def test_without_optuna_there_is_one_sentence_with_the_install_line() -> None:
     """Nobody who does not search needs it."""
     lacking = mock.patch.dict(sys.modules, {"optuna": None})
-    with lacking, pytest.raises(UsageError, match=r"search needs Optuna .*\.\[search\]"):
+    with lacking, pytest.raises(UsageError, match=r"search needs Optuna, .*\.\[search\]"):
         check_installed()
 
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
 
+from mission_tui.errors import UsageError
+from mission_tui.fleet.search.plan import SearchPlan, driver_item
 from mission_tui.fleet.search.result import DRIVER
+from mission_tui.fleet.specs.spec import EnvSpec, Spec
+from mission_tui.tui.state.launch_draft import meaning
+from mission_tui.tui.state.launch_plan import plan
+from mission_tui.tui.state.presets import PresetChoice
 from tests.tui.fleets import ENDED, LIVE, a_fleet
 from tests.tui.stage import staged
 
@@ -29,3 +36,21 @@ async def test_a_search_shows_its_trials_below_the_list_and_whole_on_its_own_scr
         assert "return over timesteps" not in text
         await stage.press("escape", "home", "enter")
         await stage.shows("return over timesteps")
+
+
+async def test_a_search_in_the_launch_form_is_one_run_that_is_called_for_its_group() -> None:
+    """The name that was typed is that of the search; several of one are refused."""
+    base = Spec(preset="cartpole", env=EnvSpec(id="CartPole-v1"))
+    driver = driver_item(SearchPlan(base=base, params=("ppo.n_epochs=4..20",)), "cartpole-3f9a", ("python",)).spec
+    preset = PresetChoice("cartpole")
+    (item,) = await plan(lambda _name, _words: [driver], preset, (), name="hunt", after=("first",))
+    assert (item.name, item.group, item.after) == ("hunt-search", "hunt", ("first",))
+    assert item.spec.run.values["group"] == "hunt"
+    (item,) = await plan(lambda _name, _words: [driver], preset, ())
+    assert (item.name, item.group) == ("cartpole-3f9a-search", "cartpole-3f9a")
+    assert meaning((item,)) == [
+        "search of cartpole: 20 trials over ppo.n_epochs, at most 1 at once",
+        "then the winner and the preset train with 5 fresh seeds each",
+    ]
+    with pytest.raises(UsageError, match="a search is one run and its trials"):
+        await plan(lambda _name, _words: [driver], preset, (), copies=2)

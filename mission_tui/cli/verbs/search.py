@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from mission_tui.cli.options import (
 )
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
-from mission_tui.errors import EX_FAILED, UsageError, nearest
+from mission_tui.errors import EX_FAILED, UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.search.plan import Pruning, SearchPlan
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.fleet.views.snapshot import RunView
 
-_ELSEWHERE_AT_ONCE = 4
-"""So many trials at a time where another machine carries them out."""
 _SEED_LIMIT = 2**32 - 1
 _CHANGEABLE = {"trials", "at_once", "confirm"}
 _OF_ANY = {"go_on", "show", "wait", "as_json"}
@@ -119,6 +116,7 @@ def search_command(
     if show is not None:
         driver = _driver(session, show)
         return _wait(session, driver, as_json=as_json) if wait else _tell(session, driver, as_json=as_json)
+    from mission_tui.cli.search_plan import search_plan
     from mission_tui.search.study import check_installed
 
     check_installed()
@@ -127,7 +125,9 @@ def search_command(
     else:
         base = _base(session, (*presets, *files), words, assignments, seed)
         found = _params(params, words, base)
-        plan = _plan(base, found, space, metric, (trials, at_once, seeds, confirm), minimize=minimize, prune=prune)
+        plan = search_plan(
+            base, found, space, metric, (trials, at_once, seeds, confirm), minimize=minimize, prune=prune
+        )
         driver = _begun(session, plan, name)
     if wait:
         return _wait(session, driver, as_json=as_json)
@@ -180,62 +180,6 @@ def _params(params: tuple[str, ...], words: tuple[str, ...] | None, base: Spec) 
         return placed(params, words, (base.run.seed or 1,))
     except UsageError as error:
         raise UsageError(str(error).replace("--set", "--param", 1)) from None
-
-
-def _plan(
-    base: Spec,
-    params: tuple[str, ...],
-    space: str,
-    metric: str,
-    numbers: tuple[int, int | None, int, int],
-    *,
-    minimize: bool,
-    prune: Pruning,
-) -> SearchPlan:
-    """The whole plan, checked. Raises `UsageError` and `PresetError`."""
-    from mission_tui.fleet.capacity.machine import busy_cores
-    from mission_tui.fleet.search.plan import SearchPlan
-    from mission_tui.fleet.specs.spec import LAUNCHERS
-
-    _check_metric(base, metric)
-    trials, at_once, seeds, confirm = numbers
-    if at_once is None:
-        cores = len(os.sched_getaffinity(0))
-        here = max(1, cores // busy_cores(base, cores))
-        at_once = here if base.run.launcher == LAUNCHERS[0] else _ELSEWHERE_AT_ONCE
-    plan = SearchPlan(
-        base=base,
-        params=params,
-        space=space,
-        trials=trials,
-        at_once=at_once,
-        seeds=seeds,
-        metric=metric,
-        minimize=minimize,
-        prune=prune,
-        confirm=confirm,
-    )
-    assert plan.parameters  # read and checked before anything starts
-    return plan
-
-
-def _check_metric(base: Spec, metric: str) -> None:
-    """Raise `UsageError` for a metric that no run of `base` could report."""
-    from difflib import get_close_matches
-
-    from mission_tui.fleet.events.metrics import EVAL_RETURN, EVAL_SUCCESS
-    from mission_tui.present.numbers import TITLES
-
-    if base.run.command is not None:
-        return
-    played = (EVAL_RETURN, EVAL_SUCCESS)
-    if metric.startswith("eval/") and metric not in played:
-        raise UsageError(f"--metric {metric}: evaluations give {' and '.join(played)}{nearest(metric, played)}")
-    if metric in played and base.evaluate.every is None:
-        raise UsageError(f"--metric {metric} needs evaluations: add --set evaluate.every=10000")
-    # An environment of the person's own may report more; what is one letter off is a slip.
-    if metric not in TITLES and (near := get_close_matches(metric, TITLES, n=1, cutoff=0.9)):
-        raise UsageError(f"--metric {metric} is reported by no training of a preset; did you mean '{near[0]}'?")
 
 
 def _begun(session: Session, plan: SearchPlan, name: str | None) -> RunView:

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, structs
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.launch_plan import LONGEST_NAME, repeat_seed
-from mission_tui.fleet.search.result import DRIVER
+from mission_tui.fleet.search.result import DRIVER, driver_launch
 from mission_tui.fleet.search.space import Parameter, space_of
 from mission_tui.fleet.specs.preset import as_tables, change, from_tables
 from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, RestartKeep, RunSpec, Spec
@@ -76,12 +76,15 @@ def driver_item(plan: SearchPlan, group: str, words: Sequence[str]) -> LaunchIte
     shown = tuple(word for name in _CHANGEABLE for word in (f"--{name.replace('_', '-')}", f"{{{name}}}"))
     spec = Spec(
         preset=f"{DRIVER}{plan.base.preset}",
-        description=f"search for settings of {plan.base.preset}, {plan.trials} trials",
+        description=(
+            f"search of {plan.base.preset}: {plan.trials} trials over "
+            f"{', '.join(each.key for each in plan.parameters)}, at most {plan.at_once} at once"
+        ),
         run=RunSpec(command=(*words, *shown), resume_command=(*words, *shown), values=values, threads=1),
         # What is done is in the study, so beginning again is going on.
         keep=KeepSpec(restart=RestartKeep(most=_RESTARTS), on_reboot="resume"),
     )
-    return LaunchItem(spec=spec, name=f"{group}-search", group=group)
+    return driver_launch(spec)
 
 
 def plan_of(driver: Spec, source: str) -> tuple[SearchPlan, str]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from mission_tui.fleet.specs.spec import LaunchItem, Spec
 
 TrialState = Literal["running", "finished", "pruned", "failed"]
 DRIVER = "search of "
@@ -98,3 +100,11 @@ def ranked_trials(result: SearchResult) -> list[SearchTrial]:
 def is_driver(preset: str) -> bool:
     """Whether a run of `preset` is the driver of a search, not one of its trials."""
     return preset.startswith(DRIVER)
+
+
+def driver_launch(spec: Spec, name: str | None = None) -> LaunchItem:
+    """The launch of a driver with `spec`, whose search is called `name` then; without one as it was planned."""
+    if name is not None:
+        spec = structs.replace(spec, run=structs.replace(spec.run, values=spec.run.values | {"group": name}))
+    group = spec.run.values["group"]
+    return LaunchItem(spec=spec, name=f"{group}-search", group=group)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.cost import Cost, Pace, first_update_s, whole_run_range_s, whole_run_s
 from mission_tui.fleet.launch_plan import RUNS_AT_ONCE, counted_seeds, launch_words, product_words
+from mission_tui.fleet.search.result import is_driver
 from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.assignment import factors
 from mission_tui.fleet.specs.completion import doubtful_env
@@ -83,6 +84,9 @@ def _heading(items: Sequence[LaunchItem], settings: Sequence[str], copies: int) 
 def meaning(items: Sequence[LaunchItem], settings: Sequence[str] = (), copies: int = 1) -> list[str]:
     """The numbers that decide a run, for the first of `items`, after what differs between several."""
     spec, first = items[0].spec, _heading(items, settings, copies)
+    if is_driver(spec.preset):
+        confirmed = f"then the winner and the preset train with {spec.run.values['confirm']} fresh seeds each"
+        return [spec.description, confirmed]
     if spec.run.command is not None:
         return [f"{first}  {shlex.join(command_words(spec.run))}", "a command: its exit code says how it ended"]
     plan = plan_batch(spec)

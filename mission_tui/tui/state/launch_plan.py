@@ -6,7 +6,11 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
+from msgspec import structs
+
+from mission_tui.errors import UsageError
 from mission_tui.fleet.launch_plan import plan_launch, product_words, run_labels
+from mission_tui.fleet.search.result import driver_launch, is_driver
 from mission_tui.fleet.specs.assignment import factors
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.tui.state.presets import PresetChoice, Resolve, members
@@ -22,8 +26,17 @@ async def plan(
     group: str | None = None,
     after: tuple[str, ...] = (),
 ) -> tuple[LaunchItem, ...]:
-    """One item per run of `preset` with `assignments`, `copies` times; see `plan_launch`. Raises `MissionError`."""
+    """One item per run of `preset` with `assignments`, `copies` times; see `plan_launch`. Of a search it is the driver.
+
+    Raises `MissionError`.
+    """
     made = [await asyncio.to_thread(resolve, member, assignments) for member in members(preset)]
+    if is_driver(made[0][0].preset):
+        if copies > 1:
+            raise UsageError(
+                "runs of each: a search is one run and its trials; give 1, or search.seeds=3 in the changes"
+            )
+        return (structs.replace(driver_launch(made[0][0], name or group), after=after),)
     return plan_launch(
         [spec for specs in made for spec in specs],
         title=preset.name.rpartition(":")[2],

@@ -113,7 +113,7 @@ class RunDataLoader:
             rows = view.update if drives else None
             stamp = (view.state, view.attempt, view.last_checkpoint, view.changes, view.note, view.labels, rows)
             again_s = {"checkpoints": _DETAILS_PACE_S, "journal": _DETAILS_PACE_S, "learn": _MARKS_PACE_S}.get(tab)
-            if self._due("details", stamp, again_s):
+            if self._due("details", stamp, _DETAILS_PACE_S if drives else again_s):
                 self._ask("details", lambda id_: GetDetails(id=id_, run=run), _keep_details)
         if tab == "episodes" and self._due(EPISODES, (view.update, view.attempt, points), None, _SUMMARIES_PACE_S):
             self._ask(
