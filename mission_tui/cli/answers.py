@@ -140,6 +140,16 @@ def _todo(answer: VerdictReply, action: Action) -> str:
     return "it can be resumed; this was only a check"
 
 
+def merged(replies: Sequence[Accepted]) -> Accepted:
+    """What was accepted of one request for several runs: all runs, and each note once."""
+    from mission_tui.ipc.replies import Accepted
+
+    runs = tuple(run for reply in replies for run in reply.runs)
+    return Accepted(
+        re=replies[0].re, runs=runs, notes=tuple(dict.fromkeys(it for reply in replies for it in reply.notes))
+    )
+
+
 def print_accepted(reply: Accepted, as_json: bool) -> None:
     """One document, or the runs on stdout, one id a line, and the notes on stderr."""
     from mission_tui.cli.tables.documents import write_document

@@ -20,6 +20,12 @@ _CLOSE = re.compile(
 """Times of day as people write them elsewhere: `0312`, `3.12`, `3:12 pm`."""
 
 
+def span_s(word: str) -> float | None:
+    """Seconds of a span such as `10m`, of a bare number too; None for what is none."""
+    match = _SPAN.fullmatch(word.strip())
+    return None if match is None else float(match[1]) * _UNIT_S[match[2] or "s"]
+
+
 def parse_span_s(word: str, flag: str, least_s: float | None = None, most_s: float = math.inf) -> float:
     """Seconds of a span such as `14d`, from `least_s` to `most_s`; where a least is given, a bare number is seconds.
 

@@ -84,10 +84,11 @@ class GetTrash(Request, AnsweredBy[replies.RemovableReply], frozen=True, kw_only
 class Prune(Request, AnsweredBy[replies.RemovableReply], frozen=True, kw_only=True, tag="prune"):
     """What ended before unix time `before_t`: whole runs, or with `keep` their other checkpoints.
 
-    It is only listed, or with `remove` moved to the trash; `now` frees the bytes for good.
+    It is only listed, or with `remove` moved to the trash; `now` frees the bytes for good. Of `runs` alone, if named.
     """
 
     before_t: float
+    runs: tuple[str, ...] = ()
     keep: tuple[Keep, ...] = ()
     remove: bool = False
     now: bool = False
@@ -143,8 +144,8 @@ class Resume(
     """Continue a paused or ended run; `assignments` are `--set` words; warnings need `accept`.
 
     `remedies` (NAME or NAME:FIELD) of those that a verdict offers are carried out; each of `overrides` is a field whose
-    refusal is gone against. `branch` leaves the run alone and makes another, called `name`, with its weights. With
-    `check_only` the verdict is the answer and nothing is done.
+    refusal is gone against. `branch` leaves the run alone and makes another, called `name`, in `group`, with its
+    weights. With `check_only` the verdict is the answer and nothing is done.
     """
 
     run: str
@@ -156,6 +157,7 @@ class Resume(
     branch: bool = False
     name: str | None = None
     check_only: bool = False
+    group: str | None = None
 
 
 class Set(Request, AnsweredBy[replies.Accepted | replies.VerdictReply], frozen=True, kw_only=True, tag="set"):
@@ -173,7 +175,9 @@ class Set(Request, AnsweredBy[replies.Accepted | replies.VerdictReply], frozen=T
 class Clone(
     ContinuingRequest, AnsweredBy[replies.Accepted | replies.VerdictReply], frozen=True, kw_only=True, tag="clone"
 ):
-    """Make and start a run, called `name`, like `run` is now, with `assignments`. With its weights: `Resume.branch`.
+    """Make and start a run, called `name`, in `group`, like `run` is now, with `assignments`.
+
+    With its weights: `Resume.branch`.
 
     `exact`: as `run` began, with its interpreter, folder and environment; what is no longer the same needs `accept`.
     """
@@ -183,6 +187,7 @@ class Clone(
     name: str | None = None
     exact: bool = False
     accept: bool = False
+    group: str | None = None
 
 
 class GetAdoptable(Request, AnsweredBy[replies.AdoptableReply], frozen=True, kw_only=True, tag="adoptable"):

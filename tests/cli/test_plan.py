@@ -181,3 +181,21 @@ def test_auto_scaling_is_shown_before_and_after(presets: tuple[Path, ...], capsy
     assert "it is only proposed: --set ppo.learning_rate=6.25e-05" in said
     show_scaling(planned(LaunchWish(("tiny",), assignments=(*words, "run.auto_scale=False")), presets).items)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [("run.total_timesteps=2M", 2_000_000), ("run.duration_s=10m", 600.0), ("run.duration_s=90", 90.0)],
+)
+def test_steps_and_seconds_take_units(presets: tuple[Path, ...], word: str, value: float) -> None:
+    """`2M` steps, `10m` seconds, a bare number of either."""
+    key = word.partition("=")[0]
+    other = "run.total_timesteps=none" if "duration" in key else "run.duration_s=none"
+    plan = planned(LaunchWish(("tiny",), assignments=(word, other)), presets)
+    assert getattr(plan.items[0].spec.run, key.partition(".")[2]) == value
+
+
+def test_a_time_in_an_unknown_unit_is_refused(presets: tuple[Path, ...]) -> None:
+    """The refusal names the key and values that would do."""
+    with pytest.raises(PresetError, match=r"run.duration_s = '10x' must be a finite number, such as 600 or 10m"):
+        planned(LaunchWish(("tiny",), assignments=("run.duration_s=10x",)), presets)

@@ -125,3 +125,30 @@ def test_a_group_takes_turns_and_is_set_as_one(quick: Shell) -> None:
     until(lambda: quick.view(runs[1])["state"] == "running", 20, "two train at once")
     assert quick.view(runs[2])["state"] == "queued"
     assert quick("kill", "turns").stdout.split() == runs
+
+
+@pytest.mark.slow
+def test_the_name_of_a_group_stands_for_its_runs_in_every_verb(quick: Shell) -> None:
+    """What one run takes, all of a group take: notes, labels, stop, resume, export, clone, prune, rm and back."""
+    runs = quick.launch("tiny", "--seeds", "2", "-j", "2", "--group", "both")
+    for run in runs:
+        quick.advancing(run)
+    assert quick("label", "both", runs[0], "+paper").stdout.split() == runs
+    assert quick("note", "both", "tried", "twice").stdout.split() == runs
+    assert quick("stop", "both").stdout.split() == runs
+    quick("wait", "both")
+    assert quick("resume", "both").stdout.split() == runs
+    quick("stop", "both")
+    quick("wait", "both")
+    made = quick("clone", "both", "--name", "again")
+    clones = made.stdout.split()
+    assert [quick.view(run)["name"] for run in clones] == ["again-1", "again-2"]
+    assert len({quick.view(run)["group"] for run in clones} - {None, "both"}) == 1
+    group = quick.view(clones[0])["group"]
+    assert set(quick("kill", group).stdout.split()) == set(clones)
+    quick("wait", group)
+    assert {item["run"] for item in quick.json("prune", group, "--yes")["items"]} == set(clones)
+    refused = quick("export", "both", "both.zip")
+    assert (refused.returncode, "both is 2 runs: name a folder" in refused.stderr) == (2, True)
+    assert quick("rm", "both").stdout.split() == runs
+    assert set(quick("rm", "--undo", "both").stdout.split()) == set(runs)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.answers import print_accepted
+from mission_tui.cli.answers import merged, print_accepted
 from mission_tui.cli.options import json_option, run_argument, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import confirm, print_error, write
@@ -26,34 +26,45 @@ if TYPE_CHECKING:
 @json_option
 @pass_session
 def note_command(session: Session, run: str, text: tuple[str, ...], as_json: bool) -> None:
-    """Write a note about a run.
+    """Write a note about a run, or about each of a group.
 
     The newest note is shown with it, all of them in its journal.
 
     \b
     mission-tui note @last "reward was changed here, see the paper's appendix"
     """
+    from mission_tui.cli.follow_runs import views_of
     from mission_tui.ipc.requests import Note
 
     with session.connect() as connection:
-        print_accepted(connection.ask(lambda id_: Note(id=id_, run=run, text=" ".join(text))), as_json)
+        replies = [
+            connection.ask(lambda id_, one=view.id: Note(id=id_, run=one, text=" ".join(text)))  # type: ignore[misc]
+            for view in views_of(connection, (run,))
+        ]
+    print_accepted(merged(replies), as_json)
 
 
 @click.command("label", context_settings={"ignore_unknown_options": True})
-@run_argument()
-@click.argument("words", metavar="+LABEL|-LABEL...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("words", metavar="RUN... +LABEL|-LABEL...", nargs=-1, required=True, type=click.UNPROCESSED)
 @json_option
 @pass_session
-def label_command(session: Session, run: str, words: tuple[str, ...], as_json: bool) -> None:
-    """Label a run (+LABEL), or take labels off (-LABEL); the name of a group stands for all of its runs.
+def label_command(session: Session, words: tuple[str, ...], as_json: bool) -> None:
+    """Label runs (+LABEL), or take labels off (-LABEL); the name of a group stands for all of its runs.
 
     \b
     mission-tui label @last +paper -draft
+    mission-tui label sweep-3f9a baseline +paper
     """
     from mission_tui.cli.follow_runs import views_of
-    from mission_tui.ipc.replies import Accepted
     from mission_tui.ipc.requests import Label
 
+    signed = next((at for at, word in enumerate(words) if word[:1] in ("+", "-")), len(words))
+    runs, words = words[:signed], words[signed:]
+    if not runs:
+        raise UsageError("name the runs first, then what to put on or take off: label RUN +LABEL")
+    if not words:
+        word = runs[-1][:40]
+        raise UsageError(f"no label is given: say +{word} to put '{word}' on, or -{word} to take it off")
     for word in words:
         if word[:1] not in ("+", "-"):
             raise UsageError(f"label '{word[:40]}': say +{word[:40]} to put it on or -{word[:40]} to take it off")
@@ -62,10 +73,9 @@ def label_command(session: Session, run: str, words: tuple[str, ...], as_json: b
     with session.connect() as connection:
         replies = [
             connection.ask(lambda id_, one=view.id: Label(id=id_, run=one, add=add, remove=remove))  # type: ignore[misc]
-            for view in views_of(connection, (run,))
+            for view in views_of(connection, runs)
         ]
-    runs, notes = (tuple(it for reply in replies for it in getattr(reply, name)) for name in ("runs", "notes"))
-    print_accepted(Accepted(re=replies[0].re, runs=runs, notes=notes), as_json)
+    print_accepted(merged(replies), as_json)
 
 
 @click.command("rename")

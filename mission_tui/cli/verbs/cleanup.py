@@ -132,7 +132,8 @@ def _remove(session: Session, runs: tuple[str, ...], *, undo: bool, now: bool, a
             reply = connection.ask(lambda id_: Remove(id=id_, runs=runs, now=now))
     print_accepted(reply, as_json)
     if not as_json and not undo and not now:
-        print_error(f"in the trash for a day; `mission-tui rm --undo {' '.join(reply.runs)}` takes it back")
+        words = runs if len(reply.runs) > len(runs) else reply.runs
+        print_error(f"in the trash for a day; `mission-tui rm --undo {' '.join(words)}` takes it back")
 
 
 def _list_trash(session: Session, as_json: bool) -> None:
@@ -159,7 +160,8 @@ def _confirmed_freeing(number: int, as_json: bool) -> bool:
     "prune",
     epilog="Examples: mission-tui prune --older 14d --dry-run; mission-tui prune --older 2d --keep best,last --yes",
 )
-@click.option("--older", required=True, metavar="AGE", help="What ended longer ago than this: 90m, 36h, 14d, 2w.")
+@runs_argument()
+@click.option("--older", metavar="AGE", help="What ended longer ago than this: 90m, 36h, 14d, 2w. Without RUN needed.")
 @click.option("--keep", metavar="best,last", help="Keep the runs and these checkpoints; the other checkpoints go.")
 @click.option("--dry-run", "dry", is_flag=True, help="Only show what would go, and how many bytes.")
 @click.option("--now", "now", is_flag=True, help="Free the bytes for good instead of keeping them for a day.")
@@ -167,22 +169,33 @@ def _confirmed_freeing(number: int, as_json: bool) -> bool:
 @json_option
 @pass_session
 def prune_command(
-    session: Session, older: str, keep: str | None, dry: bool, now: bool, yes: bool, as_json: bool
+    session: Session,
+    runs: tuple[str, ...],
+    older: str | None,
+    keep: str | None,
+    dry: bool,
+    now: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
-    """Move old runs or checkpoints to the trash."""
+    """Move old runs or checkpoints to the trash: of all, or of the runs and groups that are named."""
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.fleet.time_words import parse_span_s
 
-    before_t, kept = time.time() - parse_span_s(older, "--older"), _kept(keep)
-    reply = _prune(session, before_t, kept, remove=False)
+    if older is None and not runs:
+        raise UsageError("say how old with --older AGE (such as 14d), or name runs or a group")
+    before_t = time.time() - (0.0 if older is None else parse_span_s(older, "--older"))
+    kept = _kept(keep)
+    reply = _prune(session, runs, before_t, kept, remove=False)
     amount = f"{len(reply.items)} ({size(total_bytes(reply.items))})"
     if not as_json:
         removable_table(reply.items, reply.kept_s).write(sys.stdout)
-        write(f"{'would go' if dry else 'to go'}: {amount}" if reply.items else "nothing is that old")
+        none = "nothing is that old" if older else "none of them has ended"
+        write(f"{'would go' if dry else 'to go'}: {amount}" if reply.items else none)
     question = f"{'Free for good' if now else 'Move to the trash'}: {amount}?"
     removes = bool(reply.items) and not dry and (yes or (not as_json and _confirmed(question, "what was shown")))
     if removes:
-        reply = _prune(session, before_t, kept, remove=True, now=now)
+        reply = _prune(session, runs, before_t, kept, remove=True, now=now)
     if as_json:
         facts = {"removed": removes, "bytes": total_bytes(reply.items), "items": removable_facts(reply.items)}
         write_document(facts | {"kept_s": reply.kept_s})
@@ -193,12 +206,14 @@ def prune_command(
 
 
 def _prune(
-    session: Session, before_t: float, keep: tuple[Keep, ...], *, remove: bool, now: bool = False
+    session: Session, runs: tuple[str, ...], before_t: float, keep: tuple[Keep, ...], *, remove: bool, now: bool = False
 ) -> RemovableReply:
     from mission_tui.ipc.requests import Prune
 
     with session.connect() as connection:
-        return connection.ask(lambda id_: Prune(id=id_, before_t=before_t, keep=keep, remove=remove, now=now))
+        return connection.ask(
+            lambda id_: Prune(id=id_, runs=runs, before_t=before_t, keep=keep, remove=remove, now=now)
+        )
 
 
 def _kept(words: str | None) -> tuple[Keep, ...]:

@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,29 +27,45 @@ if TYPE_CHECKING:
 
 @click.command("export")
 @run_argument()
-@click.argument("file", metavar="FILE.zip", type=click.Path(path_type=Path))
+@click.argument("file", metavar="FILE.zip|DIR", type=click.Path(path_type=Path))
 @click.option("--checkpoint", metavar="NAME", help="Export this checkpoint (default: the newest).")
 @json_option
 @pass_session
 def export_command(session: Session, run: str, file: Path, checkpoint: str | None, as_json: bool) -> None:
-    """Write a run's policy as a Stable-Baselines3 zip."""
+    """Write a run's policy as a Stable-Baselines3 zip; those of a group as NAME.zip each into the folder DIR."""
+    from mission_tui.cli.follow_runs import views_of
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.requests import Export
 
     target = session.cwd / file
-    if target.suffix != ".zip":
-        raise UsageError(f"the file must end in .zip: {target.with_suffix('.zip').name}, not {target.name}")
+    if target.suffix != ".zip" and not target.is_dir():
+        zip_name = target.with_suffix(".zip").name
+        raise UsageError(f"the file must end in .zip: {zip_name}, not {target.name}; or name a folder that is there")
     if not target.parent.is_dir():
         raise UsageError(f"cannot write {target}: there is no folder {target.parent}")
+    with session.connect() as connection:
+        views = views_of(connection, (run,))
+    if len(views) > 1 and not target.is_dir():
+        raise UsageError(f"{run} is {len(views)} runs: name a folder that is there, which gets a zip of each")
+    targets = {run: target}
+    if target.is_dir():
+        saved = [view for view in views if view.last_checkpoint is not None or len(views) == 1]
+        targets = {view.id: target / f"{view.name}.zip" for view in saved}
+        for view in views:
+            if view not in saved:
+                print_error(f"{view.name} was passed over: it has no checkpoint")
+    exported = []
     with session.connect() as connection, TaskBar("export", sys.stderr) as bar:
-        exported = bar.follow(
-            connection.stream(lambda id_: Export(id=id_, run=run, path=str(target), checkpoint=checkpoint))
-        )
+        for one, path in targets.items():
+            request = partial(Export, run=one, path=str(path), checkpoint=checkpoint)
+            exported.append(bar.follow(connection.stream(lambda id_, ask=request: ask(id=id_))))  # type: ignore[misc]
+    facts = [{"path": it.path, "checkpoint": it.checkpoint} for it in exported]
     if as_json:
-        write_document({"path": exported.path, "checkpoint": exported.checkpoint})
+        write_document(facts[0] if len(views) == 1 else {"exported": facts})
     else:
-        write(exported.path)
+        for it in exported:
+            write(it.path)
 
 
 @click.command(

@@ -13,7 +13,7 @@ import shutil
 import sys
 import termios
 import tty
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -22,7 +22,8 @@ import click
 
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import enter_screen, leave_screen, write, write_picture
+from mission_tui.cli.tables.table import Table
+from mission_tui.cli.terminal_output import enter_screen, leave_screen, print_error, write, write_picture
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.views.played_frame import FILM_SUFFIXES, MOST_FILMED, Canvas, Colours
 from mission_tui.present.numbers import DASH, count, measure, percent, size
@@ -82,7 +83,8 @@ def evaluate_command(
     fps: float | None,
     as_json: bool,
 ) -> None:
-    """Play episodes with a run's policy."""
+    """Play episodes with a run's policy, or with that of each run of a group."""
+    from mission_tui.cli.follow_runs import views_of
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.requests import Evaluate
@@ -97,7 +99,7 @@ def evaluate_command(
         )
     canvas = None if render is None else canvas_of(session.environ, fps, sys.stdout)
 
-    def request(id_: int) -> Evaluate:
+    def request(id_: int, run: str = run) -> Evaluate:
         return Evaluate(
             id=id_,
             run=run,
@@ -118,12 +120,24 @@ def evaluate_command(
             show(connection.stream(request), sys.stdout)
         return
 
-    with session.connect() as connection, TaskBar("episodes", sys.stderr) as bar:
-        result = bar.follow(connection.stream(request)).result
+    with session.connect() as connection:
+        views = views_of(connection, (run,))
+    results = []
+    for view in views:
+        if len(views) > 1 and view.last_checkpoint is None:
+            print_error(f"{view.name} was passed over: it has no checkpoint")
+            continue
+        with session.connect() as connection, TaskBar("episodes", sys.stderr) as bar:
+            played = bar.follow(connection.stream(lambda id_, one=view.id: request(id_, one)))  # type: ignore[misc]
+        results.append(played.result)
+    facts = [{name: it[name] for name in EVALUATION_FACTS if name in it} for it in results]
     if as_json:
-        write_document({name: result[name] for name in EVALUATION_FACTS if name in result})
+        write_document(facts[0] if len(views) == 1 else {"evaluations": facts})
+    elif len(views) == 1:
+        _print(results[0])
     else:
-        _print(result)
+        names = {view.id: view.name for view in views}
+        _print_each([(names[it["run"]], it) for it in results])
 
 
 def _print(result: dict[str, Any]) -> None:
@@ -146,6 +160,17 @@ def _print(result: dict[str, Any]) -> None:
     if result["won"] is not None:
         write(f"won {percent(result['won'])}")
     _print_reel(result)
+
+
+def _print_each(results: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """A line for each run of a group; what is said of one alone is in `--json`."""
+    heads = ("run", "checkpoint", "episodes", "return", "std", "95 % CI of the mean", "won")
+    table = Table(heads, numbers=frozenset(heads[2:5]) | {"won"})
+    for name, it in results:
+        interval = DASH if it["ci95"] is None else " to ".join(map(measure, it["ci95"]))
+        facts = (count(it["episodes"]), measure(it["mean"]), measure(it["std"]), interval)
+        table.add(name, str(it["checkpoint"] or DASH), *facts, DASH if it["won"] is None else percent(it["won"]))
+    table.write(sys.stdout)
 
 
 def _print_reel(result: Mapping[str, Any]) -> None:

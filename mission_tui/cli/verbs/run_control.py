@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -22,16 +23,19 @@ from mission_tui.cli.options import (
 )
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
-from mission_tui.errors import EX_FAILED, UsageError
+from mission_tui.errors import EX_FAILED, PresetError, UsageError
 from mission_tui.fleet.events.outcome import OVER
 
 if TYPE_CHECKING:
     from mission_tui.fleet.commands import Command
     from mission_tui.fleet.events.journal import ActVerb
+    from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.client import Connection
     from mission_tui.ipc.replies import Accepted, VerdictReply
 
 WAIT_S = 60.0
+_STANDING = ("paused", "frozen", "parked", "ended")
+"""States in which a run of a group can be resumed."""
 
 
 def order_command(row: Command) -> click.Command:
@@ -76,11 +80,14 @@ def resume_command(
     accept: bool,
     as_json: bool,
 ) -> int:
-    """Continue paused, frozen, parked or ended runs.
+    """Continue paused, frozen, parked or ended runs; of a group those that have not finished and do not train.
+
+    A run that failed or ended before its first checkpoint begins anew, under its id and in its group.
 
     If the changes would do harm, nothing is started (exit 2), and a verdict lists them with reasons and remedies. Name
     a remedy as listed (reset-adam), or with its field (restore:ppo.gamma).
     """
+    from mission_tui.cli.follow_runs import views_of
     from mission_tui.ipc.requests import Resume
 
     if checkpoint is not None and len(runs) > 1:
@@ -98,8 +105,23 @@ def resume_command(
             )
         )  # fmt: skip
 
+    def of_group(connection: Connection, group: str, views: Sequence[RunView]) -> Iterator[Accepted | VerdictReply]:
+        if checkpoint is not None or name is not None:
+            raise UsageError(f"{group} is {len(views)} runs: --checkpoint and --name belong to one run")
+        for view in views:
+            if not branch and (view.state not in _STANDING or view.outcome == "finished"):
+                print_error(f"{view.name} was passed over: it is {view.outcome or view.state}")
+                continue
+            try:
+                yield resumed(connection, view.id)
+            except (UsageError, PresetError) as error:
+                print_error(f"{view.name} was passed over: {error}")
+
+    answers: list[Accepted | VerdictReply] = []
     with session.connect() as connection:
-        answers = [resumed(connection, run) for run in runs]
+        for run in runs:
+            views = views_of(connection, (run,))
+            answers += [resumed(connection, run)] if len(views) < 2 else of_group(connection, run, views)
     return report_answers(answers, as_json)
 
 

@@ -119,19 +119,24 @@ def _machine_shortage(run: QueuedRun, headroom: Headroom) -> str:
     """What the machine as a whole cannot give `run` now; empty when there is enough."""
     caps, need = headroom.caps, run.claim.ram_bytes
     if caps.runs is not None and headroom.runs >= caps.runs:
-        return f"waits for another run's end: {LIMITS_FILE} allows {caps.runs} at once, and as many are live"
+        return (
+            f"waits for another run's end: {LIMITS_FILE} allows {caps.runs} at once, and as many are live"
+            f"{_of(headroom)}"
+        )
     if caps.cores is not None and headroom.cores_busy and headroom.cores_busy + run.claim.cores > caps.cores:
         left = max(0, caps.cores - headroom.cores_busy)
         return (
             f"waits for {_cores(run.claim.cores)}: {left} of the {caps.cores} that {LIMITS_FILE} gives to runs are free"
+            f"{_of(headroom)}"
         )
     if headroom.ram_free is not None and need > headroom.ram_free:
         free = size_of(max(0, headroom.ram_free))
-        return f"waits for {size_of(need, up=True)} of memory: {free} are free and not reserved for other runs"
+        there = f"{free} are free and not reserved for other runs{_of(headroom)}"
+        return f"waits for {size_of(need, up=True)} of memory: {there}"
     if caps.ram is not None and headroom.ram_taken + need > caps.ram:
         left = max(0, caps.ram - headroom.ram_taken)
         given = f"{size_of(left)} are left of the {size_of(caps.ram)} that {LIMITS_FILE} gives to runs"
-        return f"waits for {size_of(need, up=True)} of memory: {given}"
+        return f"waits for {size_of(need, up=True)} of memory: {given}{_of(headroom)}"
     return ""
 
 
@@ -170,14 +175,20 @@ def _own_limit_shortage(run: QueuedRun, headroom: Headroom, gpus: Sequence[Gpu])
         return f"waits for memory: {free} are free and not reserved for other runs, {asked}"
     if own.cores_free and headroom.cores_busy and headroom.cores - headroom.cores_busy < own.cores_free:
         busy = f"runs keep {min(headroom.cores, headroom.cores_busy)} of {headroom.cores} busy"
-        return f"waits for cores: {busy}, keep.limits.cores_free asks for {own.cores_free}"
+        return f"waits for cores: {busy}, keep.limits.cores_free asks for {own.cores_free}{_of(headroom)}"
     if own.runs is not None and headroom.runs >= own.runs:
-        return f"waits for another run's end: {headroom.runs} are live, and keep.limits.runs allows {own.runs} with it"
+        allowed = f"keep.limits.runs allows {own.runs} with it"
+        return f"waits for another run's end: {headroom.runs} are live, and {allowed}{_of(headroom)}"
     if gpus and headroom.choose_for(run, gpus) is None:
         words = [f"keep.limits.vram_free asks for {_decimal(own.vram_free)}"] if own.vram_free else []
         words += [f"keep.limits.runs_per_gpu allows {own.runs_per_gpu} with it"] if own.runs_per_gpu else []
         return f"waits for a GPU: {' and '.join(words)}"
     return ""
+
+
+def _of(headroom: Headroom) -> str:
+    """Whom the run waits for, in brackets."""
+    return f" ({headroom.whose})" if headroom.whose else ""
 
 
 def _cores(count: int) -> str:
@@ -231,6 +242,8 @@ def _memory(alone: Sequence[Assessment], needed: int, free: int) -> str:
 
 def _cores_wanted(specs: Sequence[Spec], cores: int, live: Sequence[Spec], elsewhere: Sequence[Claim]) -> list[str]:
     turns = [spec.keep.limits.group_runs for spec in specs]
+    if len(specs) > 1 and None in turns:
+        return _in_turns(specs, cores, live, elsewhere)
     specs = specs[: max(it or len(specs) for it in turns)] if turns else specs
     runs = len(specs) + len(live) + len(elsewhere)
     wanted = sum(busy_cores(spec, cores) for spec in (*specs, *live))
@@ -249,3 +262,20 @@ def _cores_wanted(specs: Sequence[Spec], cores: int, live: Sequence[Spec], elsew
         f"{unhurried} would run at full speed{remedy}{waiting}"
     )
     return [sentence]
+
+
+def _in_turns(specs: Sequence[Spec], cores: int, live: Sequence[Spec], elsewhere: Sequence[Claim]) -> list[str]:
+    """That of a launch of many only some live at once, which is what a launch does that says no number."""
+    wanted = sum(busy_cores(spec, cores) for spec in specs)
+    busy = sum(busy_cores(spec, cores) for spec in live) + sum(min(cores, claim.cores) for claim in elsewhere)
+    if busy + wanted <= cores:
+        return []
+    left, fitting = cores - busy, 0
+    for spec in specs:
+        left -= busy_cores(spec, cores)
+        fitting += left >= 0
+    beside = f", of which other runs keep {min(busy, cores)} busy" if busy else ""
+    at_once = "one begins now" if fitting < 2 else f"{fitting} begin now"
+    needed = f"{len(specs)} runs need {wanted} cores and you have {cores}{beside}"
+    later = "the others when cores are free, so that all run at full speed; launch -j N has N share them"
+    return [f"{needed}: {at_once}, {later}"]

@@ -90,7 +90,7 @@ class Headroom:
     """What the machine can still give, in bytes; None is not known and never makes a run wait.
 
     `ram_free` is promised to no run of this user; `ram_unpromised` to no run of anybody. `ram_taken`, `cores_busy` and
-    `runs` are this user's live runs, which `caps` limit.
+    `runs` are this user's live runs, which `caps` limit; `whose` names them.
     """
 
     cores: int
@@ -101,6 +101,7 @@ class Headroom:
     disk_free: int | None = None
     cores_busy: int = 0
     runs: int = 0
+    whose: str = ""
     caps: MachineLimits = field(default_factory=MachineLimits)
 
     def without(self, claim: Claim, gpu: str) -> Headroom:

@@ -15,6 +15,7 @@ from msgspec import NODEFAULT, inspect
 from mission_tui.errors import PresetError, nearest
 from mission_tui.fleet.specs.quantity import format_quantity, parse_real, parse_whole
 from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
+from mission_tui.fleet.time_words import span_s
 
 SCALARS = (inspect.IntType, inspect.FloatType, inspect.BoolType, inspect.StrType, inspect.LiteralType)
 _DEEPEST = 8
@@ -248,6 +249,9 @@ def _number(
     type_: inspect.IntType | inspect.FloatType, value: object, place: Place, wanted: str, example: str
 ) -> float:
     number = parse_whole(value) if isinstance(type_, inspect.IntType) else parse_real(value)
+    if number is None and isinstance(value, str) and place.key.endswith("_s"):
+        number = span_s(value)  # a field of seconds takes 10m too
+        example = ", such as 600 or 10m"
     if number is None:
         near = parse_real(value) if isinstance(type_, inspect.IntType) else None
         hint = example if near is None or abs(near) > 2**53 else f"; the nearest valid value is {round(near)}"

@@ -177,7 +177,7 @@ def fleet_run_spec(spec: Spec, number: int, seconds: float) -> Spec:
         run=structs.replace(
             spec.run, total_timesteps=None, duration_s=seconds, seed=repeat_seed(spec.run.seed, number)
         ),
-        keep=structs.replace(spec.keep, restart=RestartKeep(), limits=LimitsKeep(), on_reboot="leave"),
+        keep=structs.replace(spec.keep, restart=RestartKeep(), limits=LimitsKeep(group_runs=4096), on_reboot="leave"),
         evaluate=EvaluateSpec(),
     )
 

@@ -16,6 +16,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import FleetEvent, RunCreated, RunRenamed
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.views.refs import RunRef
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
@@ -75,16 +76,18 @@ async def free(runs: Runs, item: Trashed) -> None:
     runs.fleet.run_removed(item.run, item.checkpoint)
 
 
-def name_in_trash(runs: Runs, item: Trashed) -> str:
-    """What people call the run of `item`; its id when its journal does not say."""
+def ref_in_trash(runs: Runs, item: Trashed) -> RunRef:
+    """What people call the run of `item`, and its group; its id where its journal does not say."""
     if item.checkpoint is not None:
-        return runs.name_of(item.run) or item.run
-    name = item.run
+        return RunRef(item.run, runs.name_of(item.run) or item.run, live=False)
+    name, group = item.run, ""
     with suppress(OSError):
         for event in read_all(RunDir(item.path).events, FleetEvent)[0]:
             if isinstance(event, RunCreated | RunRenamed):
                 name = clean(event.name)
-    return name
+            if isinstance(event, RunCreated):
+                group = clean(event.group or "")
+    return RunRef(item.run, name, live=False, group=group)
 
 
 class TrashPurger:

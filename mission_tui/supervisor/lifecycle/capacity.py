@@ -180,12 +180,27 @@ def _resident_bytes(run: LiveRun) -> int:
     return sum(rss_bytes(pid) or 0 for pid in pids if pid is not None)
 
 
+_NAMED = 3
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of `names`, and how many more."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _own_runs(core: Core, elsewhere: int) -> str:
+    """Whom a run waits for that waits for its user's own: `yours: a, b, and 2 at your other runs roots`."""
+    here = listed([core.name_of(run.id) for run in _live_here(core) if run.attempt])
+    there = f"{elsewhere} at your other runs roots" if elsewhere else ""
+    words = ", and ".join(filter(None, (here, there)))
+    return f"yours: {words}" if words else ""
+
+
 def headroom_now(core: Core, caps: MachineLimits) -> Headroom:
     """What is left beside the live runs of every runs root of this user, of whose claims the ledger tells."""
-    ours = [
-        *live_claims(core),
-        *core.machine.reserved(trusted=True),
-    ]
+    reserved = core.machine.reserved(trusted=True)
+    ours = [*live_claims(core), *reserved]
     strangers = core.machine.reserved(trusted=False)
     machine = core.machine.host.machine(False, None)
     free = None if machine.ram_free is None else machine.ram_free - outstanding_ram(ours)
@@ -198,6 +213,7 @@ def headroom_now(core: Core, caps: MachineLimits) -> Headroom:
         disk_free=machine.disk_free,
         cores_busy=sum(min(core.machine.host.cores, claim.cores) for claim in ours),
         runs=len(ours),
+        whose=_own_runs(core, len(reserved)),
         caps=caps,
     )
 

@@ -26,7 +26,7 @@ from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.attempt import LaunchOrder
-from mission_tui.supervisor.lifecycle.capacity import claims_of, headroom_now, queued_run
+from mission_tui.supervisor.lifecycle.capacity import claims_of, headroom_now, listed, queued_run
 from mission_tui.supervisor.lifecycle.outcome import abandon
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
@@ -34,7 +34,6 @@ from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.restart_rules import due_restarts
 
 HELD = "waits until nobody holds its lease: a process that is not known here has it"
-_NAMED = 3
 JUST_BEGUN_S = 10.0
 """One that began so lately was not looked at yet."""
 
@@ -134,8 +133,8 @@ def _queued(core: Core, run_id: str, spec: Spec, visible: str | None, now: float
     held = waits_for_others(core, journal.after) if journal.attempt == 0 else ""
     if not held and not core.is_free(run_id):
         held = HELD
-    if not held and spec.keep.limits.group_runs is not None and journal.attempt == 0:
-        held = group_shortage(core, run_id, spec.keep.limits.group_runs)
+    if not held and journal.attempt == 0:
+        held = group_shortage(core, run_id, spec)
     if not held and gain is not None and core.launcher_for(spec).can.here:
         held = gain_shortage(core, gain, now) or ""
     if not held and journal.branch_of is not None and core.launcher_for(spec).can.here:
@@ -177,17 +176,30 @@ def _end(run_id: str, run: RunHistory | None) -> str:
     return f"{run.journal.name} {outcome_word(outcome)}{kind}"
 
 
-def group_shortage(core: Core, run_id: str, most: int) -> str:
-    """Why a run does not begin beside those of its group, of which `most` may live; empty when it may."""
-    group = core.store.run(run_id).journal.group
+def group_shortage(core: Core, run_id: str, spec: Spec) -> str:
+    """Why a run does not begin beside those of its group; empty when it may.
+
+    Without a number of its own (`group_runs`) a group has as many live as find cores that no run keeps busy, and one
+    of it lives however busy they are.
+    """
+    group, most = core.store.run(run_id).journal.group, spec.keep.limits.group_runs
     others = [core.store.run(it) for it in core.live if it != run_id]
     live = [it for it in others if group and it.journal.group == group and it.journal.attempt]
-    if len(live) < most:
+    if not live or len(live) < (most or 1):
         return ""
-    names = ", ".join(it.journal.name for it in live[:_NAMED])
-    names += f" and {len(live) - _NAMED} more" if len(live) > _NAMED else ""
-    allowed = f"keep.limits.group_runs (launch -j) allows {most} of {group} at once"
-    return f"waits for its group: {names} {'is' if len(live) == 1 else 'are'} live, and {allowed}"
+    names = listed([it.journal.name for it in live])
+    are = f"{names} {'is' if len(live) == 1 else 'are'} live"
+    if most is not None:
+        return f"waits for its group: {are}, and keep.limits.group_runs (launch -j) allows {most} of {group} at once"
+    if not core.launcher_for(spec).can.here or core.store.run(run_id).journal.branch_of is not None:
+        return ""
+    headroom = headroom_now(core, core.machine.limits.read())
+    claim = queued_run(core, run_id, "", spec, None, 0.0).claim
+    if headroom.cores_busy + claim.cores <= headroom.cores:
+        return ""
+    busy = f"runs keep {min(headroom.cores, headroom.cores_busy)} of {headroom.cores} busy"
+    more = f"`set {group} keep.limits.group_runs=N` (launch -j N) lets N share them"
+    return f"waits for {_cores(claim.cores)}, so that all run at full speed: {busy}, {are}; {more}"
 
 
 def gain_shortage(core: Core, limit: float, now: float) -> str | None:

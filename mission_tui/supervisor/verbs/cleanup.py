@@ -16,7 +16,7 @@ from msgspec import structs
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.fleet.views.refs import RunRef, resolve
+from mission_tui.fleet.views.refs import resolve
 from mission_tui.ipc.replies import Accepted, CleanReply, LeftoverRow, Removable, RemovableReply
 from mission_tui.ipc.requests import UNDO_S, Clean, GetTrash, Prune, Remove, Restore, Undo
 from mission_tui.records.runs.checkpoint import best_checkpoint, list_checkpoints, newest_verified
@@ -32,7 +32,7 @@ from mission_tui.supervisor.ending.leftover_files import (
     remove_leftover_file,
 )
 from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers, find_stale, remove_leftover
-from mission_tui.supervisor.ending.removal import free, name_in_trash, objection, to_trash, undo_launch
+from mission_tui.supervisor.ending.removal import free, objection, ref_in_trash, to_trash, undo_launch
 from mission_tui.supervisor.host.identity import open_process
 from mission_tui.supervisor.host.process_files import vram_of
 from mission_tui.supervisor.lifecycle.adoption import load_ended
@@ -49,11 +49,12 @@ async def remove(core: Core, request: Remove) -> Accepted:
     lying = trashed(core.root) if request.now else []
     chosen: dict[str, None] = {}
     thrown: dict[Path, Trashed] = {}
+    notes: list[str] = []
     for ref in request.runs:
         if request.now and not _known(core, ref):
             thrown |= {item.path: item for item in _meant(core, ref, lying)}
         else:
-            chosen[_removable(core, ref)] = None
+            chosen |= dict.fromkeys(_removable(core, ref, notes))
     for run_id in chosen:
         item = to_trash(core, run_id)
         if request.now:
@@ -61,7 +62,7 @@ async def remove(core: Core, request: Remove) -> Accepted:
     for item in thrown.values():
         await free(core, item)
     ids = dict.fromkeys([*chosen, *(item.run for item in thrown.values())])
-    return Accepted(re=request.id, runs=tuple(ids))
+    return Accepted(re=request.id, runs=tuple(ids), notes=tuple(notes))
 
 
 async def restore(core: Core, request: Restore) -> Accepted:
@@ -83,7 +84,7 @@ async def in_trash(runs: Runs, request: GetTrash) -> RemovableReply:
     items = tuple(
         Removable(
             run=item.run,
-            name=name_in_trash(runs, item),
+            name=ref_in_trash(runs, item).name,
             checkpoint=item.checkpoint,
             size_bytes=size,
             trashed_t=item.t,
@@ -93,12 +94,21 @@ async def in_trash(runs: Runs, request: GetTrash) -> RemovableReply:
     return RemovableReply(re=request.id, items=items, kept_s=KEPT_S)
 
 
-def _removable(core: Core, ref: str) -> str:
-    """The ended run that `ref` means. Raises `UsageError` that names it when it cannot go."""
-    run_id = resolve_run(core, ref)
-    if (against := objection(core, run_id)) is not None:
-        raise UsageError(f"cannot remove {core.store.view(run_id).name}: {against}")
-    return run_id
+def _removable(core: Core, ref: str, notes: list[str]) -> list[str]:
+    """The ended runs that `ref` means; of a group `notes` says which have to stay.
+
+    Raises `UsageError` that names a run which cannot go, and for a group of which none can.
+    """
+    meant = core.store.resolve(ref)
+    against = {}
+    for run_id in meant:
+        core.fetch(run_id)
+        if (why := objection(core, run_id)) is not None:
+            against[run_id] = f"cannot remove {core.store.view(run_id).name}: {why}"
+    if len(against) == len(meant):
+        raise UsageError(next(iter(against.values()), f"'{ref}' means no run here"))
+    notes += against.values()
+    return [run_id for run_id in meant if run_id not in against]
 
 
 def _known(runs: Runs, ref: str) -> bool:
@@ -109,18 +119,21 @@ def _known(runs: Runs, ref: str) -> bool:
 
 
 def _meant(runs: Runs, ref: str, lying: Sequence[Trashed]) -> list[Trashed]:
-    """What of `lying` the words mean: a run, or the checkpoints of one. Raises `UsageError`."""
-    names = {item.run: name_in_trash(runs, item) for item in lying}
-    if not names:
+    """What of `lying` the words mean: a run, the runs of a group, or the checkpoints of one. Raises `UsageError`."""
+    refs = {item.run: ref_in_trash(runs, item) for item in lying}
+    if not refs:
         raise UsageError(f"no run matches '{ref}': the trash is empty")
-    (run_id,) = resolve(ref, [RunRef(run, name, live=False) for run, name in names.items()])
-    return [item for item in lying if item.run == run_id]
+    meant = resolve(ref, list(refs.values()))
+    return [item for item in lying if item.run in meant]
 
 
 async def prune(core: Core, request: Prune) -> RemovableReply:
-    """What ended before the time given, listed with its bytes; with `remove` it has gone. Raises `StorageError`."""
+    """What ended before the time given, listed with its bytes; with `remove` it has gone. Raises `StorageError`, and
+    `UsageError` for a word that means no run.
+    """
     items: list[Removable] = []
-    for run_id in core.store.run_ids():
+    named = tuple(dict.fromkeys(it for ref in request.runs for it in core.store.resolve(ref)))
+    for run_id in named if request.runs else core.store.run_ids():
         await asyncio.sleep(0)
         run = core.run_dir(run_id)
         if not run.path.is_dir() or not _is_due(core, run_id, request.before_t):

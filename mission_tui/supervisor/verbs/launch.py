@@ -130,7 +130,9 @@ async def _cloned(
             inexact = "" if needs_no_preflight(spec) else (await preflight(spec, home)).continued(spec)
             order = attempt_order(core.root, run, 1, spec, caller, None)
             origin = Origin("cloned", source_id, source_name, diff=diff_of(changes)[:_MOST_DIFFERENCES])
-            made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, None, origin=origin)
+            made = partial(
+                create_run, core.root, core.seals, run, spec, order, rules, name, request.group, origin=origin
+            )
             created = await asyncio.to_thread(made)
             begin_first_attempt(core, run, spec, order, created)
     return run.id, (*lacking, *filter(None, (inexact,)))

@@ -152,15 +152,21 @@ def _carry_out(core: Core, run_id: str, request: Resume, plan: further_attempts.
 
 
 def _anew(core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckpoint, ...]) -> Accepted | VerdictReply:
-    """Begin a run without a checkpoint again, if it would do so by itself, and as it was."""
+    """Begin a run without a checkpoint again, as it was: it failed, or was ended, before its first."""
     known = core.store.run(run_id)
     if damaged:
         raise MissionError(
             f"cannot resume {known.journal.name}: none of its checkpoints is whole ({clean(damaged[0].why)}); "
             "restore the files of one from a copy, or launch it again"
         )
-    if known.journal.restart is None or request.assignments or request.remedies or request.overrides:
-        raise MissionError(f"cannot resume {known.journal.name}: it has no checkpoint to go on from; launch it again")
+    name = known.journal.name
+    if any(origin.kind == "imported" for origin in core.store.view(run_id).origins):
+        raise MissionError(f"cannot resume {name}: it was imported without a checkpoint to go on from")
+    if request.assignments or request.remedies or request.overrides:
+        raise MissionError(
+            f"cannot resume {name} with other settings: it has no checkpoint to go on from; without --set it begins "
+            f"anew, and `clone {name} --set ...` makes another run"
+        )
     if request.check_only:
         not_now = "" if known.spec is None else further_attempts.room_for(core, run_id, known.spec).not_now
         verdict = ResumeVerdict("safe")
@@ -261,7 +267,7 @@ async def _make_branch(core: Core, source_id: str, request: Resume, plan: furthe
         order = attempt_order(core.root, run, 1, spec, plan.caller, None)
         origin = Origin("branch", source_id, source_name, plan.checkpoint.name, diff_of(plan.verdict.changes))
         rules = rules_for(core, source, plan.was, plan.now, plan.caller)
-        made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, None)
+        made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, request.group)
         created = await asyncio.to_thread(
             made, origin=origin, fill=lambda it: take_checkpoint(taken, it.origin, terms, it)
         )

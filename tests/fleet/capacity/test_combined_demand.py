@@ -9,12 +9,13 @@ import pytest
 
 from mission_tui.fleet.capacity.admission import assess_combined
 from mission_tui.fleet.capacity.machine import MIB, Machine, assess, busy_cores, likely_workers
-from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, KeepSpec, LimitsKeep, RunSpec, Spec
 
 
-def spec(run: RunSpec | None = None, **env: Any) -> Spec:
-    """A spec of which only environments and threads matter."""
+def spec(run: RunSpec | None = None, group_runs: int | None = None, **env: Any) -> Spec:
+    """A spec of which only environments, threads and the number that may live at once matter."""
     return Spec(
+        keep=KeepSpec(limits=LimitsKeep(group_runs=group_runs)),
         preset="p",
         env=msgspec.convert({"id": "MissionGym-v0", **env}, EnvSpec),
         run=run or RunSpec(total_timesteps=10_000),
@@ -44,14 +45,25 @@ def test_what_one_lacks_by_itself_is_said_of_it() -> None:
 @pytest.mark.parametrize(("count", "live", "sentence"), [(1, 0, ""), (2, 0, ""), (4, 0, "50%"), (1, 2, "67%")])
 def test_more_runs_than_cores_are_warned_of_once(count: int, live: int, sentence: str) -> None:
     """Runs beyond the cores start with a number of what that costs; those that are live count."""
-    warnings = assess_combined([spec()] * count, box(), [spec()] * live).warnings
+    at_once = spec(group_runs=count)
+    warnings = assess_combined([at_once] * count, box(), [spec()] * live).warnings
     assert len(warnings) == bool(sentence)
     assert all(sentence in warning and "2 would run at full speed" in warning for warning in warnings)
 
 
+def test_a_launch_that_says_no_number_is_told_how_many_begin() -> None:
+    """Those that find cores, beside what is live; at least one; and the option that has more of them share."""
+    (warning,) = assess_combined([spec()] * 6, box(cores=4), [spec()]).warnings
+    assert "6 runs need 6 cores and you have 4, of which other runs keep 1 busy: 3 begin now" in warning
+    assert "launch -j N" in warning
+    (warning,) = assess_combined([spec()] * 3, box(cores=2), [spec()] * 2).warnings
+    assert "one begins now" in warning
+    assert assess_combined([spec()] * 3, box(cores=4), [spec()]).warnings == ()
+
+
 def test_threads_and_written_workers_count_as_cores() -> None:
-    """Two runs of two threads want four cores, and the remedy is one thread each."""
-    threads = spec(RunSpec(total_timesteps=10_000, threads=2))
+    """Two runs of two threads at once want four cores, and the remedy is one thread each."""
+    threads = spec(RunSpec(total_timesteps=10_000, threads=2), group_runs=2)
     (warning,) = assess_combined([threads] * 2, box()).warnings
     assert "need 4 cores" in warning
     assert "1 would run at full speed; run.threads = 1" in warning

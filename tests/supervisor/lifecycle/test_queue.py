@@ -80,6 +80,29 @@ def test_a_launch_that_takes_turns_waits_for_its_own_group_alone(idle_sim: Simul
         assert sum(begin <= at < end for begin, end in zip(started, ended, strict=True)) <= 2
 
 
+def test_without_a_number_a_launch_keeps_as_many_live_as_find_free_cores(idle_sim: SimulatedLab, limits: Path) -> None:
+    """Whole seeds first, as launched; one lives however busy the cores are, and who is waited for is named."""
+    limits.write_text("")
+    wanted = spec(total_timesteps=64 * 4)
+    cores = idle_sim.snapshot().host.cores
+    wide = structs.replace(wanted, run=structs.replace(wanted.run, threads=cores))
+    (other,) = idle_sim.launch(spec=wide, name="other", STUB_UPDATE_S=SLOW)
+    ask = _launch_of(3, idle_sim, wide, 0)
+    items = tuple(structs.replace(it, group="lr-ab12", name=f"lr-{n}") for n, it in enumerate(ask.items, 1))
+    reply = idle_sim.ask(lambda id_: structs.replace(ask, id=id_, items=items))
+    assert isinstance(reply, Launched)
+    assert [view.state for view in reply.runs] == ["starting", "queued", "queued"]
+    (said,) = {view.cause or "" for view in reply.runs[1:]}
+    assert "so that all run at full speed" in said
+    assert "lr-1 is live" in said
+    assert "one begins now" in reply.warnings[0]
+    assert "launch -j N" in reply.warnings[0]
+    idle_sim.act("kill", other)
+    for view in reply.runs:
+        idle_sim.wait(view.id, lambda it: it.state == "ended")
+    assert [name for name in begun(idle_sim) if name != "other"] == ["lr-1", "lr-2", "lr-3"]
+
+
 def test_a_launch_of_many_starts_what_fits_and_drains(idle_sim: SimulatedLab, limits: Path) -> None:
     """Two at once by the user's limits, the others with the reason in their row; all train to the end by themselves."""
     limits.write_text("runs = 2\n")
@@ -88,7 +111,8 @@ def test_a_launch_of_many_starts_what_fits_and_drains(idle_sim: SimulatedLab, li
     runs = [view.id for view in reply.runs]
     assert [view.state for view in reply.runs] == ["starting"] * 2 + ["queued"] * 3
     first, *others = (view.cause or "" for view in reply.runs[2:])
-    assert first == "waits for another run's end: limits.toml allows 2 at once, and as many are live"
+    said = "waits for another run's end: limits.toml allows 2 at once, and as many are live"
+    assert first == f"{said} (yours: {reply.runs[0].name}, {reply.runs[1].name})"
     assert others == [f"waits behind {reply.runs[2].name}, which waits for another run's end"] * 2
     assert f"{reply.runs[2].name} {first}" in reply.warnings
     assert f"{reply.runs[3].name}, {reply.runs[4].name}: each {others[0]}" in reply.warnings

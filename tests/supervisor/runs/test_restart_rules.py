@@ -211,6 +211,16 @@ def test_a_resume_of_a_waiting_run_without_a_checkpoint_begins_it_anew(sim: Simu
     assert sim.view(run).attempt == 2
 
 
+def test_a_run_that_failed_before_its_first_checkpoint_is_begun_anew_in_its_group(sim: SimulatedLab) -> None:
+    """Nobody asked for restarts: the resume is the second attempt of the same run, so it stays in its launch."""
+    (run,) = sim.launch(spec=restarting(0, 60.0), STUB_CRASHES_AFTER="1")
+    assert sim.ended(run).last_checkpoint is None
+    accepted = sim.ask(lambda id_: Resume(id=id_, run=run))
+    assert isinstance(accepted, Accepted)
+    assert (accepted.runs, sim.view(run).attempt) == ((run,), 2)
+    assert "begins anew" in accepted.notes[0]
+
+
 def test_numbers_that_are_none_are_restarted_only_on_the_users_word(sim: SimulatedLab) -> None:
     """`nan` ends a run although crashes are restarted; named in `also` it is restarted."""
     plain, named = (sim.launch(spec=restarting(3, 60.0, also), STUB_DIES_AT="2")[0] for also in ((), ("nan",)))

@@ -172,13 +172,16 @@ def test_a_live_run_is_not_resumed(sim: SimulatedLab) -> None:
 
 
 def test_a_run_without_a_checkpoint_says_so(sim: SimulatedLab) -> None:
-    """Killed before its first checkpoint, there is nothing to go on from."""
+    """Killed before its first checkpoint, there is nothing to go on from: it begins anew, but not as another run."""
     (run,) = sim.launch()
     sim.running(run)
     sim.act("kill", run)
     sim.ended(run)
     with pytest.raises(MissionError, match="no checkpoint"):
-        resume(sim, run)
+        resume(sim, run, "ppo.n_epochs=5")
+    reply = resume(sim, run)
+    assert isinstance(reply, Accepted)
+    assert "begins anew" in reply.notes[0]
 
 
 def test_a_run_whose_lease_is_held_is_not_started_twice(lab: Lab) -> None:
