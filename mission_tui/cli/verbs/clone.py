@@ -6,7 +6,7 @@ import secrets
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -138,7 +138,7 @@ def _ask(
 ) -> Accepted | VerdictReply:
     from mission_tui.ipc.requests import Clone, Resume
 
-    origin = {**session.origin, "name": name, "group": group}
+    origin: dict[str, Any] = {**session.origin, "name": name, "group": group}
 
     def resume(id_: int) -> Resume:
         return Resume(id=id_, run=run, assignments=assignments, checkpoint=checkpoint, branch=True, **origin)
