@@ -13,7 +13,7 @@ from mission_tui.ipc.requests import Compare
 from mission_tui.present.numbers import reading
 from mission_tui.tui.screens.compare import CompareScreen, comparison
 from mission_tui.tui.screens.fleet import FleetScreen
-from tests.tui.fleets import LIVE, a_fleet, a_run
+from tests.tui.fleets import LIVE, a_fleet, a_run, ended
 from tests.tui.sides import a_side
 from tests.tui.stage import Stage, staged
 
@@ -40,6 +40,26 @@ async def test_one_run_of_a_sweep_is_compared_with_all_of_it() -> None:
         (request,) = stage.client.asked_for(Compare)
         assert sorted(request.runs) == sorted(view.id for view in swept)
         await stage.shows("best first")
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (160, 50)])
+async def test_the_detail_of_a_run_of_a_sweep_has_the_table_of_its_settings(size: tuple[int, int]) -> None:
+    """Best first, once the cursor rests on it; asked for once while nothing ends, and again when a run has."""
+    swept = [ended(f"lr-{at}", 5, group="rates", seed=1) for at in range(3)]
+    alone = ended("alone", 6)
+    async with staged(a_fleet((alone, *swept)), size=size) as stage:
+        answer(stage, *(a_side(view, 1, 2.0 + at, gamma=0.9 + at / 100) for at, view in enumerate(swept)))
+        await stage.press("end")
+        await stage.shows("gamma")
+        (table,) = [at for at, text in enumerate(stage.lines()) if "gamma" in text]
+        first, second, *_ = stage.lines()[table + 1 :]
+        assert "0.92" in first
+        assert "0.91" in second
+        await stage.press("up")
+        await stage.still()
+        assert len(stage.client.asked_for(Compare)) == 1
+        await stage.press("home")
+        await stage.until(lambda: "gamma" not in stage.text())
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])

@@ -76,6 +76,19 @@ def seed_groups(views: Iterable[RunView]) -> dict[tuple[str, str], SeedGroup]:
     }
 
 
+def launched_with(view: RunView, known: Iterable[RunView]) -> tuple[RunView, ...]:
+    """All runs of its launch among `known`, by seeds or settings; itself if it was launched alone."""
+    together = tuple(other for other in known if view.group and other.group == view.group)
+    return together if len(together) > 1 else (view,)
+
+
+def sweep_of(view: RunView, known: Iterable[RunView]) -> tuple[RunView, ...]:
+    """All runs of its launch, where that has several settings; none of one that has seeds alone, or nothing but it."""
+    together = launched_with(view, known)
+    seeds = any(len(group.members) == len(together) for group in seed_groups(together).values())
+    return () if len(together) < 2 or seeds else together
+
+
 def _median(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return _middle(known) if len(known) == len(values) else None

@@ -25,6 +25,8 @@ _P = colours.PALETTE
 _HUES = (_P.live, _P.warn, _P.good, _P.paused, _P.key, _P.bold)
 MOST_CURVES = len(_HUES)
 """More curves than this cannot be told apart."""
+COHORT_HUES = (_P.live, _P.warn, _P.good, _P.paused, _P.key, _P.alarm, _P.bold)
+"""A colour for each setting of a comparison, in order; a curve's letter names it without colours."""
 _FAINT = 0.45
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
-from rich.style import Style
 from rich.table import Table
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -21,33 +19,26 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import ComparisonReply
 from mission_tui.ipc.requests import Compare
 from mission_tui.present import numbers
-from mission_tui.present.comparisons import contrast_word, probability, standing
+from mission_tui.present.comparisons import contrast_word
 from mission_tui.present.run_state import asks_for_action
 from mission_tui.tui.actions import Move
 from mission_tui.tui.client import LatestQuery
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import fit_name, line, rendered, words, wrap
-from mission_tui.tui.drawing.table import Column, table
 from mission_tui.tui.screens.sheet import SCROLLING, HintLine, still_open
+from mission_tui.tui.sections.ranking import MEAN_CI, Facts, Words, facts_table, hue_of, interval, ranking, title_line
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.widgets.charts import HUES, ComparisonChart
+from mission_tui.tui.widgets.charts import ComparisonChart
 from mission_tui.tui.widgets.lines import ScrollLines
 
 _AROUND, _LEAST_CHART = 2, 8
 _HINT = "t steps or time  ↑↓ scroll  F5 again  Esc back"
 _NAME, _VALUE, _NAMED_FROM = 22, 11, 70
-_MEAN_CI, _IQM_CI = "95 % CI of the mean", "95 % CI of the IQM"
-_SETTINGS_FIRST = 3
-"""Columns of settings that stay as long as any; below them stands what else differs."""
 _SWEEP_FROM = 3
 """Settings from which on they are what one looks for, and stand above the runs, as those of several seeds do."""
 _COUNTED: tuple[Severity, ...] = ("critical", "warning")
 """Information asks for nothing, and is counted nowhere."""
-
-_WORDS = frozenset({"run", "measure", "findings", "verdict"})
-
-Words = Callable[[float | None], str]
 
 
 class CompareScreen(Screen[None], inherit_bindings=False):
@@ -162,19 +153,9 @@ def _span(found: Comparison) -> str:
     return f"  area up to {say(found.span[1])}"
 
 
-def _budget(found: Comparison) -> str:
-    """Where settings are held against each other."""
-    if found.budget is None:
-        return ""
-    return f" after {numbers.duration(found.budget)}" if found.by == "time" else f" at {numbers.compact(found.budget)}"
-
-
 def comparison(found: Comparison, width: int, open_now: Mapping[str, int] | None = None) -> list[Strip]:
     """The lines for `width` cells; `open_now` findings of each run, by its id, ask for action."""
-    sweep: list[Strip] = []
-    if found.ranking:
-        sweep = [_title(f"settings by the return of their seeds{_budget(found)}, best first", width)]
-        sweep += _sweep(found, width)
+    sweep = ranking(found, width)
     on_top = len(found.cohorts) >= _SWEEP_FROM or len(found.runs) > len(found.cohorts)
     strips = [*(sweep if on_top else []), *_results(found, width, open_now or {})]
     for note in found.notes:
@@ -184,45 +165,15 @@ def comparison(found: Comparison, width: int, open_now: Mapping[str, int] | None
     if any(len(cohort.runs) > 1 for cohort in found.cohorts):
         title = "seeds of one setting together"
         title += ": in the chart their median, with the first letter" if found.bands else ""
-        strips += [_title(title, width), *_seeds(found, width)]
+        strips += [title_line(title, width), *_seeds(found, width)]
     if not on_top:
         strips += sweep
     if found.contrasts:
-        strips += [_title(f"difference from {found.cohorts[0].name}", width), *_contrasts(found, width)]
+        strips += [title_line(f"difference from {found.cohorts[0].name}", width), *_contrasts(found, width)]
     for title, rows in (("settings that differ", found.settings), ("provenance that differs", found.provenance)):
         if rows:
-            strips += [_title(title, width), *_differing(found, rows, width)]
+            strips += [title_line(title, width), *_differing(found, rows, width)]
     return strips
-
-
-def _title(title: str, width: int) -> Strip:
-    return line([(f" {title}", colours.QUIET)], width)
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """A line of a table: its letter in the colour of its curve, and what stands in the columns."""
-
-    mark: str
-    hue: Style
-    cells: tuple[str, ...]
-
-
-def _table(heads: Sequence[tuple[str, int]], rows: Sequence[_Facts], width: int) -> list[Strip]:
-    """`heads` are titles and ranks: whole columns give way, the highest rank first."""
-    letters: Column[_Facts] = Column(" ", 1, lambda row: row.mark, left=True, style=lambda row: row.hue)
-    columns: list[Column[_Facts]] = [
-        Column(title, 1, _cell(at), left=title in _WORDS, rank=rank) for at, (title, rank) in enumerate(heads)
-    ]
-    return table([letters, *columns], rows, width)
-
-
-def _cell(at: int) -> Callable[[_Facts], str]:
-    return lambda row: row.cells[at]
-
-
-def _hue(found: Comparison, place: int) -> Style:
-    return Style(color=HUES[found.runs[place].cohort % len(HUES)], bold=True)
 
 
 def _results(found: Comparison, width: int, open_now: Mapping[str, int]) -> list[Strip]:
@@ -230,7 +181,7 @@ def _results(found: Comparison, width: int, open_now: Mapping[str, int]) -> list
     heads += [(f"to {numbers.reading(found.threshold)}", 2), ("in", 5)] if found.threshold is not None else []
     heads += [("st/s", 3), ("memory", 6), ("findings", 2)]
     name = _NAME if width >= _NAMED_FROM else _NAME // 2
-    rows: list[_Facts] = []
+    rows: list[Facts] = []
     for place, run in enumerate(found.runs):
         result = run.result
         cells = [fit_name(run.name, name).rstrip(), numbers.DASH if run.seed is None else str(run.seed)]
@@ -239,8 +190,8 @@ def _results(found: Comparison, width: int, open_now: Mapping[str, int]) -> list
             cells += [numbers.compact(result.threshold_timesteps), numbers.duration(result.threshold_s)]
         cells += [numbers.rate(result.steps_per_s), numbers.size(result.peak_rss_bytes)]
         cells += [_findings(result, open_now.get(run.id))]
-        rows.append(_Facts(letter(place), _hue(found, place), tuple(cells)))
-    return _table(heads, rows, width)
+        rows.append(Facts(letter(place), hue_of(found, place), tuple(cells)))
+    return facts_table(heads, rows, width)
 
 
 def _findings(result: Result, open_now: int | None) -> str:
@@ -252,55 +203,28 @@ def _findings(result: Result, open_now: int | None) -> str:
 
 
 def _seeds(found: Comparison, width: int) -> list[Strip]:
-    rows: list[_Facts] = []
+    rows: list[Facts] = []
     for cohort in found.cohorts:
         place = next(at for at, run in enumerate(found.runs) if run.id == cohort.runs[0])
         name = cohort.name if len(cohort.runs) > 1 else letter(place)
         for measure, spread in cohort.spreads.items():
             title, say = _measure(measure, found.threshold)
-            middle, sure = (_ends(ends, say) for ends in (spread.quartiles, spread.interval))
+            middle, sure = (interval(ends, say) for ends in (spread.quartiles, spread.interval))
             n = numbers.seeds(spread.n, spread.of, cohort.live)
             cells = (title, say(spread.median), middle, n, say(spread.low), say(spread.high), sure)
-            rows.append(_Facts(name, _hue(found, place), cells))
-    heads = (("measure", 0), ("median", 0), ("IQR", 1), ("n", 1), ("least", 3), ("greatest", 3), (_MEAN_CI, 2))
-    return _table(heads, rows, width)
-
-
-def _ends(ends: tuple[float, float] | None, say: Words) -> str:
-    return numbers.DASH if ends is None else " to ".join(map(say, ends))
-
-
-def _sweep(found: Comparison, width: int) -> list[Strip]:
-    """Each setting against what came of it, best first: what differs between them, and the returns of its seeds."""
-    by_iqm = found.ranked_by == "iqm"
-    names = list(found.ranking[0].settings)
-    short = {name: name.rpartition(".")[2] for name in names}
-    titles = [short[name] if list(short.values()).count(short[name]) == 1 else name for name in names]
-    rows: list[_Facts] = []
-    for it in found.ranking:
-        cohort = found.cohorts[it.cohort]
-        place = next(at for at, run in enumerate(found.runs) if run.id == cohort.runs[0])
-        n = numbers.seeds(it.seeds, len(cohort.seeds), cohort.live)
-        middle, ends = (it.iqm, it.iqm_interval) if by_iqm else (it.mean, it.interval)
-        values = (value_word(it.settings[name]) for name in names)
-        name = cohort.name if len(cohort.runs) > 1 else letter(place)
-        verdict = "best" if it.place == 1 else standing(it, numbers.reading)
-        said = (numbers.reading(middle), _ends(ends, numbers.reading), n, probability(it.improvement), verdict)
-        rows.append(_Facts(name, _hue(found, place), (*values, *said)))
-    heads = [(title, 0 if at < _SETTINGS_FIRST else 6) for at, title in enumerate(titles)]
-    heads += [("IQM", 0), (_IQM_CI, 3)] if by_iqm else [("mean", 0), (_MEAN_CI, 3)]
-    heads += [("n", 1), ("P(best better)", 4), ("verdict", 1)]
-    return _table(heads, rows, width)
+            rows.append(Facts(name, hue_of(found, place), cells))
+    heads = (("measure", 0), ("median", 0), ("IQR", 1), ("n", 1), ("least", 3), ("greatest", 3), (MEAN_CI, 2))
+    return facts_table(heads, rows, width)
 
 
 def _contrasts(found: Comparison, width: int) -> list[Strip]:
-    rows: list[_Facts] = []
+    rows: list[Facts] = []
     for it in found.contrasts:
         title, _ = _measure(it.measure, found.threshold)
         ends = " to ".join(numbers.reading(end) for end in it.interval)
-        rows.append(_Facts(it.group, colours.INK, (title, contrast_word(it), numbers.reading(it.difference), ends)))
+        rows.append(Facts(it.group, colours.INK, (title, contrast_word(it), numbers.reading(it.difference), ends)))
     heads = (("measure", 0), ("verdict", 1), ("difference", 0), ("95 % interval", 2))
-    return _table(heads, rows, width)
+    return facts_table(heads, rows, width)
 
 
 def _measure(name: str, threshold: float | None) -> tuple[str, Words]:
@@ -322,7 +246,7 @@ def _differing(found: Comparison, rows: Sequence[Row], width: int) -> Iterator[S
     shown = range(min(len(found.runs), fitting))
     for _ in shown:
         table.add_column(no_wrap=True, overflow="ellipsis", max_width=(width - _NAME - 2) // len(shown) - 2)
-    table.add_row("", *(words((letter(place), _hue(found, place))) for place in shown))
+    table.add_row("", *(words((letter(place), hue_of(found, place))) for place in shown))
     for row in rows:
         values = (words((value_word(row.values[place]), colours.INK)) for place in shown)
         table.add_row(words((f"  {row.name}", colours.QUIET)), *values)

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mission_tui.fleet.events.metrics import RETURN
-from mission_tui.fleet.views.seed_group import SeedGroup
+from mission_tui.fleet.views.seed_group import SeedGroup, sweep_of
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.drawing import colours
@@ -37,6 +37,7 @@ from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.state.ghost import ghost_of, turn_ghost
 from mission_tui.tui.state.roster import SORTS
 from mission_tui.tui.state.run_data import RunData, RunDataLoader
+from mission_tui.tui.state.sweep import SweepResults
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.footer import Footer
@@ -67,6 +68,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         self._app_context = app_context
         self._home = home
         self._loader = RunDataLoader(app_context, self.redraw)
+        self._sweep = SweepResults(app_context, self.redraw)
         self.view_state = view_state
         self._arrangement = Arrangement(0, 0, listed=True)
         self._composed = False
@@ -221,13 +223,18 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             data = self._loader.data_of(view)
             self._hold_return(view, data)
             row = view_state.row
+            group = row if isinstance(row, SeedGroup) else None
+            sweep = () if group is not None or self.snapshot is None else sweep_of(view, self.snapshot.runs)
+            if sweep and self._rested and view_state.tab == "learn":
+                self._sweep.request(sweep)
             self.query_one(Detail).update(
                 view,
                 data,
                 view_state.tab,
                 self.now,
                 focused=view_state.in_detail,
-                group=row if isinstance(row, SeedGroup) else None,
+                group=group,
+                sweep=self._sweep.of(sweep),
             )
 
     def _hold_return(self, view: RunView, data: RunData) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.time_words import BACK_S, parse_moment
+from mission_tui.fleet.views.seed_group import launched_with
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import GetSnapshot, GetUpgrades
 from mission_tui.tui.drawing.strips import home_relative
@@ -38,7 +39,7 @@ async def compare(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 
     if len(runs) == 1:
         known = app_context.snapshot.runs if app_context.snapshot else ()
-        runs = _sweep_of(runs[0], known)
+        runs = launched_with(runs[0], known)
     if len(runs) == 1:
         before = [view for view in known if _age(view) < _age(runs[0])]
         if not before:
@@ -50,12 +51,6 @@ async def compare(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         return
     # The others are compared with the first, which is the oldest.
     app_context.open(CompareScreen(app_context, tuple(sorted(runs, key=_age))))
-
-
-def _sweep_of(view: RunView, known: tuple[RunView, ...]) -> tuple[RunView, ...]:
-    """All runs of its launch, by seeds or settings; itself if it was launched alone."""
-    together = tuple(other for other in known if view.group and other.group == view.group)
-    return together if len(together) > 1 else (view,)
 
 
 def _age(view: RunView) -> tuple[float, str]:

@@ -13,7 +13,7 @@ from textual.message import Message
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.metrics import faint, hue
+from mission_tui.tui.drawing.metrics import COHORT_HUES, faint, hue
 from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
 from mission_tui.tui.plot.content import Content
@@ -29,9 +29,6 @@ from mission_tui.tui.widgets.lines import Lines
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Comparison, Curve
 
-_P = colours.PALETTE
-HUES = (_P.live, _P.warn, _P.good, _P.paused, _P.key, _P.alarm, _P.bold)
-"""A colour for each setting of a comparison, in order; a curve's letter names it without colours."""
 BAND = "░"
 _BEHIND, _DRAWN = 1, 2
 _NO_ROOM = "no room for a chart: make the terminal larger, or z hides the rest"
@@ -249,7 +246,7 @@ def _curves(found: Comparison) -> Iterator[tuple[str, Curve, str]]:
     bands = {band.name: band for band in found.bands}
     for at, cohort in enumerate(found.cohorts):
         places = [place for place, run in enumerate(found.runs) if run.cohort == at]
-        ink = HUES[at % len(HUES)]
+        ink = COHORT_HUES[at % len(COHORT_HUES)]
         if len(places) > 1 and cohort.name in bands:
             yield letter(places[0]), bands[cohort.name], ink
         else:

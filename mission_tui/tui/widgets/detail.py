@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -20,6 +21,9 @@ from mission_tui.tui.state.run_data import RunData
 from mission_tui.tui.state.run_status import alarms
 from mission_tui.tui.widgets.lines import Lines
 
+if TYPE_CHECKING:
+    from mission_tui.fleet.compare import Comparison
+
 _SHOWN = Style(color=colours.PALETTE.bold, bold=True, underline=True)
 
 
@@ -34,6 +38,7 @@ class Detail(Lines):
         self._now = 0.0
         self._focused = False
         self._group: SeedGroup | None = None
+        self._sweep: Comparison | None = None
         self._offset = 0
 
     def update(
@@ -45,12 +50,15 @@ class Detail(Lines):
         *,
         focused: bool,
         group: SeedGroup | None = None,
+        sweep: Comparison | None = None,
     ) -> None:
-        """Show `tab` of `view`; another run or tab begins unscrolled. Of a `group` it stands for, that comes first."""
+        """Show `tab` of `view`; another run or tab begins unscrolled. A `group` that it stands for, or a `sweep`
+        that it is of, comes first.
+        """
         if self._view is None or view is None or view.id != self._view.id or tab != self._tab:
             self._offset = 0
         self._view, self._data, self._tab, self._now, self._focused = view, data, tab, now, focused
-        self._group = group
+        self._group, self._sweep = group, sweep
         self.redraw()
 
     def redraw(self) -> None:
@@ -60,6 +68,8 @@ class Detail(Lines):
             self.show([])
             return
         about = [] if self._group is None else [_group_line(self._group, self._view, width)]
+        if self._sweep is not None and self._tab == "learn":
+            about += _settings(self._sweep, width, height // 2)
         rows = height - 1 - len(about)
         strips = section(self._tab, self._view, self._data, width, rows, self._now)
         hidden = max(0, len(strips) - rows)
@@ -92,6 +102,14 @@ def _group_line(group: SeedGroup, shown: RunView, width: int) -> Strip:
     parts: list[Part] = [(said, colours.QUIET), (words, colours.BOLD)]
     room = width - cell_len(literal(said)) - cell_len(words)
     return line([*parts, (which if cell_len(literal(which)) <= room else "", colours.QUIET)], width)
+
+
+def _settings(sweep: Comparison, width: int, most: int) -> list[Strip]:
+    """The table of a sweep, best first, in at most so many lines; the best ones without a title where it is longer."""
+    from mission_tui.tui.sections.ranking import ranking  # loads statistics, and most runs are of no sweep
+
+    lines = ranking(sweep, width)
+    return lines if len(lines) <= most else lines[1:][:most] if most > 1 else []
 
 
 def _in_sight(titles: dict[str, str], tab: str, width: int) -> dict[str, str]:

@@ -1,0 +1,99 @@
+"""What came of settings, best first: the table of a sweep, on the screen of a comparison and below the list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.style import Style
+from textual.strip import Strip
+
+from mission_tui.fleet.compare import Comparison, letter, value_word
+from mission_tui.present import numbers
+from mission_tui.present.comparisons import probability, standing
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.metrics import COHORT_HUES
+from mission_tui.tui.drawing.strips import line
+from mission_tui.tui.drawing.table import Column, table
+
+MEAN_CI, _IQM_CI = "95 % CI of the mean", "95 % CI of the IQM"
+_SETTINGS_FIRST = 3
+"""Columns of settings that stay as long as any; below them stands what else differs."""
+_WORDS = frozenset({"run", "measure", "findings", "verdict"})
+
+Words = Callable[[float | None], str]
+
+
+def ranking(found: Comparison, width: int) -> list[Strip]:
+    """The table of the settings of `found` under a title; nothing where they are not ranked."""
+    if not found.ranking:
+        return []
+    title = f"settings by the return of their seeds{_budget(found)}, best first"
+    return [title_line(title, width), *_sweep(found, width)]
+
+
+def _budget(found: Comparison) -> str:
+    """Where settings are held against each other."""
+    if found.budget is None:
+        return ""
+    return f" after {numbers.duration(found.budget)}" if found.by == "time" else f" at {numbers.compact(found.budget)}"
+
+
+def _sweep(found: Comparison, width: int) -> list[Strip]:
+    """Each setting against what came of it, best first: what differs between them, and the returns of its seeds."""
+    by_iqm = found.ranked_by == "iqm"
+    names = list(found.ranking[0].settings)
+    short = {name: name.rpartition(".")[2] for name in names}
+    titles = [short[name] if list(short.values()).count(short[name]) == 1 else name for name in names]
+    rows: list[Facts] = []
+    for it in found.ranking:
+        cohort = found.cohorts[it.cohort]
+        place = next(at for at, run in enumerate(found.runs) if run.id == cohort.runs[0])
+        n = numbers.seeds(it.seeds, len(cohort.seeds), cohort.live)
+        middle, ends = (it.iqm, it.iqm_interval) if by_iqm else (it.mean, it.interval)
+        values = (value_word(it.settings[name]) for name in names)
+        name = cohort.name if len(cohort.runs) > 1 else letter(place)
+        verdict = "best" if it.place == 1 else standing(it, numbers.reading)
+        said = (numbers.reading(middle), interval(ends, numbers.reading), n, probability(it.improvement), verdict)
+        rows.append(Facts(name, hue_of(found, place), (*values, *said)))
+    heads = [(title, 0 if at < _SETTINGS_FIRST else 6) for at, title in enumerate(titles)]
+    heads += [("IQM", 0), (_IQM_CI, 3)] if by_iqm else [("mean", 0), (MEAN_CI, 3)]
+    heads += [("n", 1), ("P(best better)", 4), ("verdict", 1)]
+    return facts_table(heads, rows, width)
+
+
+def title_line(title: str, width: int) -> Strip:
+    """Above a table."""
+    return line([(f" {title}", colours.QUIET)], width)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A line of a table: its letter in the colour of its curve, and what stands in the columns."""
+
+    mark: str
+    hue: Style
+    cells: tuple[str, ...]
+
+
+def facts_table(heads: Sequence[tuple[str, int]], rows: Sequence[Facts], width: int) -> list[Strip]:
+    """`heads` are titles and ranks: whole columns give way, the highest rank first."""
+    letters: Column[Facts] = Column(" ", 1, lambda row: row.mark, left=True, style=lambda row: row.hue)
+    columns: list[Column[Facts]] = [
+        Column(title, 1, _cell(at), left=title in _WORDS, rank=rank) for at, (title, rank) in enumerate(heads)
+    ]
+    return table([letters, *columns], rows, width)
+
+
+def _cell(at: int) -> Callable[[Facts], str]:
+    return lambda row: row.cells[at]
+
+
+def hue_of(found: Comparison, place: int) -> Style:
+    """The colour of the curve of the run at that place."""
+    return Style(color=COHORT_HUES[found.runs[place].cohort % len(COHORT_HUES)], bold=True)
+
+
+def interval(ends: tuple[float, float] | None, say: Words) -> str:
+    """`5.2 to 6.1`."""
+    return numbers.DASH if ends is None else " to ".join(map(say, ends))
