@@ -8,9 +8,10 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,10 +20,11 @@ from mission_tui.cli.options import complete_presets, json_option, run_argument,
 from mission_tui.cli.plan import LaunchWish, planned_one
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
-from mission_tui.errors import UsageError
+from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import LaunchItem
+    from mission_tui.ipc.replies import Accepted
 
 
 @click.command("export")
@@ -79,6 +81,7 @@ def export_command(session: Session, run: str, file: Path, checkpoint: str | Non
     help="Take the settings of this preset, not those in the folder.",
 )
 @click.option("--name", help="Name of the run.")
+@click.option("-r", "--recursive", is_flag=True, help="Take every run folder below DIR; what cannot be taken is said.")
 @click.option("--trust", is_flag=True, help="You know who made its zips; only tensors and numbers are read.")
 @click.option("--logs-only", is_flag=True, help="Skip its zips: a run to view, judge and compare.")
 @set_option
@@ -89,22 +92,68 @@ def import_run_command(
     folder: Path,
     preset: str | None,
     name: str | None,
+    recursive: bool,
     trust: bool,
     logs_only: bool,
     assignments: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Make a run of a folder that Stable-Baselines3 or its zoo left.
 
     Of DIR are read: progress.csv or progress.json, TensorBoard events, monitor files, the zips of PPO.save,
     vecnormalize.pkl, evaluations.npz, config.yml and args.yml.
     """
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.records.sb3_run.folder import run_folders
+
+    if trust and logs_only:
+        raise UsageError("give --trust or --logs-only, not both")
+    path = (session.cwd / folder).resolve()
+    how = _ImportWish(preset, name, assignments, trust=trust, logs_only=logs_only)
+    if not recursive:
+        print_accepted(_imported(session, path, how), as_json)
+        return 0
+    if name is not None:
+        raise UsageError("--name is for one run; with -r each is called by its folder")
+    taken: list[dict[str, Any]] = []
+    refused: list[dict[str, str]] = []
+    for found in run_folders(path):
+        try:
+            reply = _imported(session, found, how)
+        except MissionError as error:
+            refused.append({"folder": str(found), "why": str(error)})
+            print_error(f"{found}: not imported: {error}")
+            continue
+        taken.append({"folder": str(found), "id": reply.runs[0], "notes": list(reply.notes)})
+        if not as_json:
+            write(reply.runs[0])
+            for note in reply.notes:
+                print_error(note)
+    if as_json:
+        write_document({"runs": taken, "refused": refused})
+    elif not taken and not refused:
+        raise UsageError(f"{path}: there is no folder of a run in it")
+    return UsageError.exit_code if refused or not taken else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _ImportWish:
+    """What the command line says of every folder that it imports."""
+
+    preset: str | None
+    name: str | None
+    assignments: tuple[str, ...]
+    trust: bool
+    logs_only: bool
+
+
+def _imported(session: Session, path: Path, how: _ImportWish) -> Accepted:
+    """The answer to the import of the folder `path`. Raises `MissionError`."""
     from mission_tui.ipc.requests import ImportRun
     from mission_tui.records.sb3_run.folder import find_folder
 
-    found = find_folder((session.cwd / folder).resolve())
-    if trust and logs_only:
-        raise UsageError("give --trust or --logs-only, not both")
+    found, trust, logs_only = find_folder(path), how.trust, how.logs_only
+    preset, name, assignments = how.preset, how.name, how.assignments
     if found.zips and not (trust or logs_only):
         raise UsageError(
             f"reading {found.zips[0]} runs torch's loader with your account's rights: give --trust if you know who "
@@ -115,10 +164,9 @@ def import_run_command(
         item = _item_of(session, found.path, name, assignments, models)
     else:
         item = planned_one(session, LaunchWish((preset,), 1, name, assignments), "a folder")
-    path, origin = str(found.path), session.origin
+    origin = session.origin
     with session.connect() as connection:
-        reply = connection.ask(lambda id_: ImportRun(id=id_, path=path, item=item, trusted=models, **origin))
-    print_accepted(reply, as_json)
+        return connection.ask(lambda id_: ImportRun(id=id_, path=str(found.path), item=item, trusted=models, **origin))
 
 
 def _item_of(session: Session, path: Path, name: str | None, assignments: Sequence[str], models: bool) -> LaunchItem:

@@ -31,7 +31,8 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     "trial": a branch of a trial, which goes on with all that `checkpoint` of `run` holds, with a seed of its own.
     "resumed": the newest attempt goes on from `checkpoint` of its own run. "imported": the run began as the file
     or folder `name`, and `run` is empty. "cloned": a run of its own with the settings of `run` that has learned nothing
-    from it. `diff` is a line per changed setting. `after` says what an attempt that nobody asked for follows.
+    from it. `diff` is a line per changed setting. `after` says what an attempt that nobody asked for follows,
+    `path` which folder was imported.
     """
 
     kind: Literal["branch", "resumed", "imported", "cloned", "trial"]
@@ -40,6 +41,7 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     checkpoint: str = ""
     diff: tuple[str, ...] = ()
     after: After | None = None
+    path: str = ""
 
     @property
     def sentence(self) -> str:

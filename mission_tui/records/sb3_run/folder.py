@@ -6,6 +6,7 @@ The table's updates come with the episodes of the monitors, or these alone where
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -82,7 +83,10 @@ def _found(path: Path) -> Sb3Folder:
     deeper = [file for it in sorted(path.iterdir()) if it.is_dir() for file in _files(it)]
     monitors = [file for file in inside if file.name.endswith(_MONITOR)]
     table = next((path / name for name in _TABLES if path / name in inside), None)
-    events = event_files(path)
+    zips = [file for file in inside if file.suffix == ".zip"]
+    played = _first(inside, deeper, "evaluations.npz")
+    # What `tensorboard_log` names lies deeper: tb/PPO_1. A folder of nothing but folders is that of several runs.
+    events = event_files(path) or (_newest_events(path) if monitors or zips or played else [])
     if table is None and not monitors and not events:
         raise UsageError(
             f"{path} holds no log of a training (progress.csv, progress.json, monitor.csv, TensorBoard events); "
@@ -93,12 +97,37 @@ def _found(path: Path) -> Sb3Folder:
         table=table,
         events=events,
         monitors=monitors,
-        zips=[file for file in inside if file.suffix == ".zip"],
+        zips=zips,
         statistics=[it for it in (*inside, *deeper) if it.suffix == ".pkl" and "vecnormalize" in it.name],
         settings=_first(inside, deeper, "config.yml"),
         arguments=_first(inside, deeper, "args.yml"),
-        played=_first(inside, deeper, "evaluations.npz"),
+        played=played,
     )
+
+
+def _newest_events(path: Path) -> list[Path]:
+    """The event files one or two folders below `path`; of several folders, those of the one written last."""
+    found = [it for depth in ("*", "*/*") for it in islice(path.glob(depth), _MOST_FILES) if it.is_dir()]
+    written = [(max(file.stat().st_mtime for file in files), files) for it in found if (files := event_files(it))]
+    return max(written)[1] if written else []
+
+
+def run_folders(path: Path) -> Iterator[Path]:
+    """The folders at and below `path` that are each a run of SB3, in the order of names; what is in one is its own.
+
+    Links are not followed, and run directories of mission-tui are none. Raises `UsageError` where `path` is no folder.
+    """
+    if not path.is_dir():
+        raise UsageError(f"{path} is not a folder")
+    for here, folders, files in os.walk(path):
+        folders.sort()
+        if "spec.toml" in files and "events.jsonl" in files:
+            folders.clear()
+        elif any(name in _TABLES or name.endswith(_MONITOR) or "tfevents" in name for name in files) or (
+            any(name.endswith(".zip") or name == "evaluations.npz" for name in files) and _newest_events(Path(here))
+        ):
+            yield Path(here)
+            folders.clear()
 
 
 def _where_else(path: Path) -> str:

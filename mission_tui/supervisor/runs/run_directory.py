@@ -51,10 +51,12 @@ def create_run(
     story: Sequence[Callable[[int, float], FleetEvent]] = (),
     after: tuple[str, ...] = (),
     trial: TrialBranch | None = None,
+    created_t: float | None = None,
 ) -> FleetEvent:
     """Make `run` with everything its first attempt needs; its first event. `fill` adds what a branch takes along.
 
-    `story` are events that follow the first: those of an attempt that was over before the run came here.
+    `story` are events that follow the first: those of an attempt that was over before the run came here. `created_t`
+    is when it was made then, unix time.
 
     It begins once the runs `after` (ids) have ended; `trial` says of which trial it is a branch. Raises `StorageError`
     with nothing made.
@@ -74,7 +76,7 @@ def create_run(
             make_first = partial(
                 RunCreated, name=name, preset=spec.preset, group=group, origin=origin, after=after, trial=trial
             )
-            created = events.append(lambda seq: make_first(seq, time.time(), asker=requester()))
+            created = events.append(lambda seq: make_first(seq, created_t or time.time(), asker=requester()))
             for make in story:
                 events.append(partial(_told, make))
         finally:

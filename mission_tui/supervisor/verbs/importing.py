@@ -12,6 +12,7 @@ import asyncio
 import os
 import shutil
 import stat
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -53,6 +54,10 @@ from mission_tui.supervisor.runs.run_on_disk import read_run
 _FOLDERS = ("attempts", "checkpoints", "evaluations", "origin", "snapshot")
 
 IMPORT_S = 300.0
+Lived = tuple[float, float]
+"""When a training began and ended, unix time."""
+
+_EARLIEST = 1e8
 NAME_CHARS = 80
 """What is kept of the name of the file or folder that a run came from."""
 
@@ -145,12 +150,18 @@ class Import:
             raise MissionError(f"the import of {self.run.id} gave no result")
         return result
 
-    async def make(self, origin: Origin, outcome: Outcome, findings: Sequence[Finding] = ()) -> None:
-        """The run on disk and known, with everything in `work`. Raises `StorageError` with nothing made."""
-        core = self.core
-        story: list[Callable[[int, float], FleetEvent]] = [lambda seq, t: AttemptStarting(seq, t, 1)]
-        story += [partial(_found, finding) for finding in findings]
-        story.append(lambda seq, t: AttemptEnded(seq, t, 1, outcome))
+    async def make(
+        self, origin: Origin, outcome: Outcome, findings: Sequence[Finding] = (), trained: Lived | None = None
+    ) -> None:
+        """The run on disk and known, with everything in `work`. Raises `StorageError` with nothing made.
+
+        Its journal says when it `trained`, by its logs, and not when it came here: what is old is no news.
+        """
+        core, now = self.core, time.time()
+        began, ended = trained or (now, now)
+        story: list[Callable[[int, float], FleetEvent]] = [lambda seq, _: AttemptStarting(seq, began, 1)]
+        story += [partial(_found, finding, began, ended) for finding in findings]
+        story.append(lambda seq, _: AttemptEnded(seq, ended, 1, outcome))
         await asyncio.to_thread(
             partial(
                 create_run,
@@ -165,6 +176,7 @@ class Import:
                 origin,
                 fill=self._move_in,
                 story=story,
+                created_t=began,
             )
         )
         load_ended(core, await asyncio.to_thread(read_run, self.run))
@@ -195,8 +207,8 @@ async def importing_run(core: Core, request: Importing, stem: str) -> AsyncGener
             await asyncio.to_thread(shutil.rmtree, work.path, ignore_errors=True)
 
 
-def _found(finding: Finding, seq: int, t: float) -> FleetEvent:
-    return FindingChanged(seq, t, finding)
+def _found(finding: Finding, began: float, ended: float, seq: int, _: float) -> FleetEvent:
+    return FindingChanged(seq, min(max(finding.last_t, began), ended), finding)
 
 
 async def import_checkpoint(core: Core, request: ImportCheckpoint) -> Accepted:
@@ -236,9 +248,31 @@ async def import_run(core: Core, request: ImportRun) -> Accepted:
     folder = Path(request.path)
     if not folder.is_absolute():
         raise UsageError(f"the path of the folder must be absolute, not '{folder}'")
+    if (known := _imported_before(core, folder)) is not None:
+        name = core.name_of(known)
+        note = f"{folder} is {name} already, nothing was made; if it has grown since, `rm {name}` and import it again"
+        return Accepted(re=request.id, runs=(known,), notes=(note,))
     async with importing_run(core, request, f"{request.item.spec.preset[:24]}-imported") as importing:
         notes = await _run_imported(importing, folder, models=request.trusted)
     return Accepted(re=request.id, runs=(importing.run.id,), notes=notes)
+
+
+def _imported_before(core: Core, folder: Path) -> str | None:
+    """The run that was made of `folder`; None where there is none."""
+    for run_id in core.store.run_ids():
+        journal = core.store.run(run_id).journal
+        if journal.branched is not None and journal.branched.path == str(folder) and not journal.foreign:
+            return run_id
+    return None
+
+
+def _lived(result: Mapping[str, Any]) -> Lived | None:
+    """When the training began and ended, as its logs say, if that is a time that has been."""
+    began, ended = result.get("began_t"), result.get("ended_t")
+    if not isinstance(began, float) or not isinstance(ended, float) or not 0.0 < began <= ended <= time.time():
+        return None
+    # Monitors that lost their first line count from 0.
+    return began if began > _EARLIEST else ended, ended
 
 
 async def _run_imported(importing: Import, folder: Path, *, models: bool) -> tuple[str, ...]:
@@ -253,7 +287,8 @@ async def _run_imported(importing: Import, folder: Path, *, models: bool) -> tup
     name = None if checkpoint is None else checkpoint.name
     findings = msgspec.convert(result.get("findings", []), list[Finding])
     outcome: Outcome = Finished(name, IMPORTED) if result.get("finished") else Stopped(name, IMPORTED)
-    await importing.make(Origin("imported", "", clean(folder.name, NAME_CHARS), name or ""), outcome, findings)
+    origin = Origin("imported", "", clean(folder.name, NAME_CHARS), name or "", path=str(folder))
+    await importing.make(origin, outcome, findings, _lived(result))
     said = (clean(str(note), 300) for note in result.get("notes", ()))
     return (_summary(importing, result.get("updates"), len(findings), name), *said)
 

@@ -132,6 +132,8 @@ def _import(parsed: argparse.Namespace, say: Say) -> None:
         "updates": rows[-1].update,
         "timesteps": rows[-1].timesteps,
         "finished": rows[-1].timesteps >= (work.spec.run.total_timesteps or sys.maxsize),
+        "began_t": records[0].t,
+        "ended_t": records[-1].t,
         "findings": msgspec.to_builtins(findings),
         "notes": work.notes,
     }
