@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _ELSEWHERE_AT_ONCE = 4
 """So many trials at a time where another machine carries them out."""
-_TABLE = "search."
+_TABLE, _VALUES = "search.", "run.values."
 
 
 def search_plan(
@@ -33,6 +33,7 @@ def search_plan(
     """The whole plan, checked. Raises `UsageError` and `PresetError`."""
     from mission_tui.fleet.capacity.machine import busy_cores
     from mission_tui.fleet.search.plan import SearchPlan
+    from mission_tui.fleet.search.space import setting_of
     from mission_tui.fleet.specs.spec import LAUNCHERS
 
     _check_metric(base, metric)
@@ -53,8 +54,11 @@ def search_plan(
         prune=prune,
         confirm=confirm,
     )
-    assert plan.parameters  # read and checked before anything starts
-    return plan
+    lacking = [
+        each.key for each in plan.parameters if each.key.startswith(_VALUES) and setting_of(base, each.key) is None
+    ]
+    # A command that has no value of its own for a placeholder is nothing that a winner could be held against.
+    return msgspec.structs.replace(plan, confirm=0) if lacking else plan
 
 
 def _check_metric(base: Spec, metric: str) -> None:

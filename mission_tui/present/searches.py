@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from mission_tui.fleet.search.result import Confirmation, SearchResult, SearchTrial
 
 
+_LITTLE = 0.01
+_PLACEHOLDER = "run.values."
+
+
 def progress_words(result: SearchResult) -> str:
     """`12 of 40 trials are over (3 pruned, 1 failed), best so far 487.2 (trial 7)`."""
     counts = [(sum(it.state == state for it in result.trials), state) for state in ("pruned", "failed")]
@@ -37,7 +41,9 @@ def importance_words(result: SearchResult) -> str:
     """`what mattered: ppo.learning_rate 81 %, ppo.n_epochs 19 %`; empty until it is known."""
     if not result.importance:
         return ""
-    return "what mattered: " + ", ".join(f"{key} {share:.0%}" for key, share in result.importance.items())
+    shown = [f"{key} {share:.0%}" for key, share in result.importance.items() if share >= _LITTLE]
+    others = ", the others less than 1%" if len(shown) < len(result.importance) else ""
+    return f"what mattered: {', '.join(shown)}{others}"
 
 
 def confirmation_words(confirmation: Confirmation) -> str:
@@ -64,6 +70,10 @@ def save_words(result: SearchResult) -> str:
     best, confirmation = result.best_trial, result.confirmation
     if best is None or (confirmation is not None and confirmation.says == "same"):
         return ""
+    if all(key.startswith(_PLACEHOLDER) for key in best.settings):
+        return (
+            f"its settings: {', '.join(f'{key.removeprefix(_PLACEHOLDER)}={it}' for key, it in best.settings.items())}"
+        )
     changes = [word for key, value in best.settings.items() for word in ("--set", f"{key}={value}")]
     kept = shlex.join(["mission-tui", "presets", "save", result.preset, f"{result.preset}-best", *changes])
     shown = confirmation is not None and confirmation.says == "better"

@@ -185,15 +185,15 @@ class Driver:
             return len(live)
         self._check_stop()  # a stop of the whole group is none of the trial
         known = [value for value in ends.values if value is not None]
-        if pruned_at is not None:
+        if len(known) == len(runs):  # perhaps before an order to stop had reached them
+            self._reported(number, runs, views)
+            study.finish(number, statistics.fmean(known))
+            say(f"trial {number} came to {statistics.fmean(known):.4g}")
+        elif pruned_at is not None:
             study.prune(number, f"pruned at {pruned_at:.0%} of its budget")
         elif ends.diverged:
             self._reported(number, runs, views)
             study.prune(number, ends.diverged)
-        elif len(known) == len(runs):
-            self._reported(number, runs, views)
-            study.finish(number, statistics.fmean(known))
-            say(f"trial {number} came to {statistics.fmean(known):.4g}")
         else:
             self._failed(number, ends.why or f"no run of it reported {self._plan.metric}")
             return 0

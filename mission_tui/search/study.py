@@ -182,7 +182,7 @@ class Study:
                 settings=dict(noted.get(_SETTINGS, {})),
                 runs=tuple(noted.get(_RUNS, ())),
                 value=value if value is not None and math.isfinite(value) else None,
-                at=noted.get(_PRUNED_AT),
+                at=noted.get(_PRUNED_AT) if trial.state.name == "PRUNED" else None,
                 why=str(noted.get(_WHY, "")),
             )
 

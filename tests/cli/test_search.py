@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from mission_tui.cli.search_plan import typed_search
+from mission_tui.cli.search_plan import search_plan, typed_search
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.search.plan import plan_of
 from mission_tui.fleet.search.result import driver_launch
@@ -101,6 +101,17 @@ def test_a_range_in_the_launch_form_makes_a_search_of_it() -> None:
             typed("ppo.clip_range=0.1,0.2", line)
     with pytest.raises(UsageError, match="count up from the first"):
         typed("ppo.n_epochs=4..20", "run.seed=1,7")
+
+
+def test_a_command_is_held_against_its_own_values_where_it_has_some() -> None:
+    """Without a value for the placeholder there is no run that a winner could be compared with."""
+    bare = Spec(preset="command", run=RunSpec(command=("python", "train.py", "{lr}")))
+    own = change(bare, ["run.values.lr=3e-4"])
+    for base, confirm in ((bare, 0), (own, 5)):
+        plan = search_plan(
+            base, ("run.values.lr=log:1e-5..1e-2",), "", "loss", (8, 2, 1, 5), minimize=True, prune="none"
+        )
+        assert plan.confirm == confirm
 
 
 @needs_optuna

@@ -63,7 +63,9 @@ def test_a_study_goes_on_where_it_was_left(tmp_path: Path) -> None:
         ("running", None),
     ]
     assert (later.runs_of(3), later.pruned_at(2), known[1].why) == (["b", "c"], 0.1, "its environment is broken")
+    later.note_pruned(3, 0.9)
     later.finish(3, 150.0)
+    assert later.trials()[3].at is None, "it was over before it was stopped"
     assert later.ask()[0] == 4, "the preset itself is tried once"
     assert later.drawn(4) != known[0].settings
 

@@ -128,6 +128,11 @@ def search_command(
         plan = search_plan(
             base, found, space, metric, (trials, at_once, seeds, confirm), minimize=minimize, prune=prune
         )
+        if plan.confirm < confirm:
+            print_error(
+                "the command has no values of its own, so the winner will not be held against them: --set gives some, "
+                "such as --set lr=3e-4"
+            )
         driver = _begun(session, plan, name)
     if wait:
         return _wait(session, driver, as_json=as_json)

@@ -21,7 +21,7 @@ from mission_tui.fleet.search.result import SearchResult, SearchTrial, best_of, 
 from mission_tui.fleet.search.verdict import confirmed
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Schedule, Spec
-from mission_tui.present.searches import confirmation_words, progress_words, save_words
+from mission_tui.present.searches import confirmation_words, importance_words, progress_words, save_words
 from mission_tui.records.runs.spec_file import parse_spec, spec_document
 
 CART = Spec(preset="cart", env=EnvSpec(id="CartPole-v1"), run=RunSpec(total_timesteps=1000, seed=7))
@@ -121,6 +121,12 @@ def test_what_keeps_the_winner_says_whether_it_was_shown_to_be_better() -> None:
     assert save_words(result) == (
         "to keep its settings although they were not shown to be better: "
         "mission-tui presets save cart cart-best --set 'ppo.net_arch=[64,64]'"
+    )
+    command = SearchTrial(number=0, state="finished", settings={"run.values.lr": "0.001"}, value=1.0)
+    assert save_words(structs.replace(result, trials=(command,))) == "its settings: lr=0.001"
+    shares = {"ppo.learning_rate": 0.996, "ppo.gamma": 0.004}
+    assert importance_words(structs.replace(result, importance=shares)) == (
+        "what mattered: ppo.learning_rate 100%, the others less than 1%"
     )
     better = confirmed((1, 2, 3), (9.0, 9.1, 9.2), (1.0, 1.1, 1.2), minimize=False)
     assert save_words(structs.replace(result, confirmation=better)).startswith("to keep it: mission-tui presets save")
