@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,8 @@ def test_d8_runs_live_on_a_file_system_without_links_sockets_and_fine_times(idle
     """Launched, saved, adopted by the next supervisor, stopped and gone on: as on a local disk."""
     library = tmp_path / "network_files.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, SOURCE, "-ldl"], check=True)
-    lab, lacking = idle_lab, {"LD_PRELOAD": str(library), "NETWORK_FILES": str(idle_lab.root)}
+    lacking: dict[str, Any] = {"LD_PRELOAD": str(library), "NETWORK_FILES": str(idle_lab.root)}
+    lab = idle_lab
     words = [sys.executable, "-c", _LACKS, str(lab.root)]
     said = subprocess.run(words, env=lab.environ | lacking, capture_output=True, text=True, check=True).stdout
     assert said.split() == ["95", "95", "95", "0"]
