@@ -29,11 +29,11 @@ from mission_tui.supervisor.launchers.caller import VISIBLE, Caller, with_spec_e
 from mission_tui.supervisor.launchers.interpreter import as_module
 from mission_tui.supervisor.runs.core import Core
 
-MOST_S = 60.0
-"""torch, the first call of a driver, and a large net on one core; a hint is not worth a longer wait."""
+MOST_S, LAUNCH_S = 60.0, 20.0
+"""torch, a driver's first call, a large net on one core; a launch does not wait for a hint as long as a check does."""
 
 
-async def device_speeds(core: Core, spec: Spec, caller: Caller) -> DeviceSpeeds | None:
+async def device_speeds(core: Core, spec: Spec, caller: Caller, most_s: float = MOST_S) -> DeviceSpeeds | None:
     """What is kept of such a net, else what is measured now; None without a GPU, and where it cannot be measured."""
     if spec.run.command is not None:
         return None
@@ -47,7 +47,7 @@ async def device_speeds(core: Core, spec: Spec, caller: Caller) -> DeviceSpeeds 
     if kept is not None:
         return kept
     try:
-        speeds = await _measured(spec, home)
+        speeds = await _measured(spec, home, most_s)
     except (TaskError, msgspec.ValidationError):
         return None
     if speeds is not None:
@@ -63,17 +63,17 @@ async def device_cautions(core: Core, specs: Sequence[Spec], caller: Caller) -> 
     for spec in specs:
         if spec.run.device == "auto":
             continue
-        speeds = await device_speeds(core, spec, caller)
+        speeds = await device_speeds(core, spec, caller, LAUNCH_S)
         if speeds is not None and (said := speeds.caution(spec.run.device)):
             cautions.append(f"{spec.preset}: {said}")
     return cautions
 
 
-async def _measured(spec: Spec, home: Caller) -> DeviceSpeeds | None:
+async def _measured(spec: Spec, home: Caller, most_s: float) -> DeviceSpeeds | None:
     words, home = as_module(spec, home, "mission_tui.trainer.checking.device_speeds")
     stdin = msgspec.json.encode(spec)
     task = Task(argv=words, cwd=home.cwd, environ=home.environ, stdin=stdin, attended=True, limits=home.limits)
-    async with aclosing(run_task(task, MOST_S)) as hearing:
+    async with aclosing(run_task(task, most_s)) as hearing:
         async for said in hearing:
             if "speeds" in said:
                 return msgspec.convert(said["speeds"], DeviceSpeeds)
