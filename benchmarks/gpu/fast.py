@@ -20,6 +20,7 @@ import torch as th
 from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.gpu.items import NEVER_EVALUATED, Bench
+from benchmarks.gpu.meters import probing
 from benchmarks.results import Row
 from benchmarks.rows import bounded, compared, unmeasured
 from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
@@ -94,7 +95,9 @@ def _preset(preset: str, bench: Bench, at_once: float | None = None) -> list[Row
     transitions = spec.env.n_envs * spec.ppo.n_steps
     rows: list[Row] = []
     with opened() as lab:
-        alone = trained(lab, preset, words, 1, bench.seconds)[0]
+        with probing() as probe:
+            alone = trained(lab, preset, words, 1, bench.seconds)[0]
+        rows += _busy(preset, "busy", "one run", probe.mean_busy(bench.seconds))
         one = [rate(alone, transitions)]
         note = f"split: {split(alone)}" if preset == "heavy" else split(alone)
         single = (*words, "run.engine=stock", *(("env.vec=inline",) if spec.env.vec != "native" else ()))
@@ -114,16 +117,26 @@ def _preset(preset: str, bench: Bench, at_once: float | None = None) -> list[Row
                 rows.append(bounded(what, "steps/s", one, note=f"{note}; {against}: {error}"))
         what = f"`{preset}`, four at once against one alone, summed steps/s"
         try:
-            four = trained(lab, preset, words, _RUNS, bench.seconds)
+            with probing() as probe:
+                four = trained(lab, preset, words, _RUNS, bench.seconds)
         except (RuntimeError, TimeoutError) as error:
             rows.append(unmeasured(what, "", str(error)))
         else:
             summed = [sum(rate(each, transitions) for each in four)]
             rows.append(compared(what, "steps/s", summed, "one, alone", one, at_once))
+            rows += _busy(preset, "four", "four at once", probe.mean_busy(bench.seconds))
         ours_s = statistics.fmean(row.update_s for row in alone)
         if preset == "beast":
             rows.append(_stock_update(lab, single, ours_s, bench))
     return rows
+
+
+def _busy(preset: str, claim: str, how_many: str, percent: float | None) -> list[Row]:
+    """How busy the card was while all were at work; the note is for what the sources claim."""
+    if percent is None:
+        return []
+    what = f"`{preset}`, {how_many}: the card busy"
+    return [bounded(what, "%", [percent], note=f"{claim} {preset}: {percent:.0f} %")]
 
 
 def _stock_update(lab: Lab, words: Sequence[str], ours_s: float, bench: Bench) -> Row:

@@ -26,6 +26,7 @@ NOTHING = """\
 learn path on tensors that only say they are on a card (`tests/trainer/test_on_a_card.py`). No figure about GPUs in this
 project is a measurement of its own until this page has some."""
 HEAD = "| what | ours | against | theirs | ratio | goal | |\n|---|---|---|---|---|---|---|"
+CLAIMED = ("fast", "heavy", "beast")
 CLAIMS = """\
 ## What the sources claim
 
@@ -45,10 +46,12 @@ def page(folder: Path, device: str = "cuda") -> str:
     elif not sheets:
         parts.append(NOTHING)
     known = {note.split(": ", 1)[0]: note for sheet in sheets.values() for row in sheet.rows for note in [row.note]}
-    none = "not measured"
-    parts.append(
-        CLAIMS.format(split=known.get("split", none), busy=known.get("busy", none), four=known.get("four", none))
-    )
+    said = {
+        claim: ", ".join(known[f"{claim} {preset}"] for preset in CLAIMED if f"{claim} {preset}" in known)
+        for claim in ("busy", "four")
+    }
+    measured = {"split": known.get("split", ""), **said}
+    parts.append(CLAIMS.format(**{claim: words or "not measured" for claim, words in measured.items()}))
     for part, what in PARTS.items():
         parts.append(f"## {part.capitalize()}: {what}")
         items = [item for item in ITEMS if item.part == part]

@@ -73,6 +73,21 @@ def test_the_page_says_that_nothing_was_measured() -> None:
     assert "none of these figures is of a card" in page(Path("/nonexistent"), "cpu")
 
 
+def test_the_claims_stand_beside_what_was_measured(tmp_path: Path) -> None:
+    """How busy each preset kept the card, alone and four at once; what was not measured is called so."""
+    notes = ["busy fast: 11 %", "four fast: 40 %"], ["split: 80 % of the time in updates", "busy heavy: 21 %"]
+    for name, said in zip(("fast.fast", "fast.heavy"), notes, strict=True):
+        write_sheet(
+            Sheet(name, "", tuple(Row(note, "%", None, "", None, note=note) for note in said)),
+            tmp_path / f"{name}.json",
+        )
+    written = page(tmp_path)
+    assert "| 001 | busy fast: 11 %, busy heavy: 21 % |" in written
+    assert "| 001 | four fast: 40 % |" in written
+    assert "| 001 | split: 80 % of the time in updates |" in written
+    assert "not measured |" in page(Path("/nonexistent"))
+
+
 @pytest.mark.slow
 @pytest.mark.process
 @needs_gcc
