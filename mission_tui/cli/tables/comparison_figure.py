@@ -1,5 +1,5 @@
-"""A comparison as a paper's figure, drawn by matplotlib (the extra `report`) in the width of one or two columns: the
-median over seeds with its band, colours that the colour-blind tell apart, and text that stays text.
+"""A comparison as a paper's figure, drawn by matplotlib (the extra `report`) in the width of one or two columns, or any
+other: the middle over seeds with its band, colours that the colour-blind tell apart, and text that stays text.
 
 Names are anybody's: none of them is mathematical markup, and none changes the settings that are drawn with.
 """
@@ -7,6 +7,7 @@ Names are anybody's: none of them is mathematical markup, and none changes the s
 from __future__ import annotations
 
 import io
+import re
 import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mission_tui.cli.tables.comparison_report import COLOURS
 from mission_tui.errors import UsageError, install_words
+from mission_tui.fleet.statistics.intervals import LEAST_VALUES
 from mission_tui.fleet.text import clean
 from mission_tui.present.numbers import axis_name
 from mission_tui.records.files.atomic import write_atomic
@@ -30,7 +32,12 @@ FORMATS = (".pdf", ".svg", ".png")
 COLUMN_INCHES: Mapping[int, float] = {1: 3.5, 2: 7.16}
 """Widths of one and of both columns of a two-column paper (IEEE; ACM and NeurIPS scale from them by a few percent)."""
 
-_ROW_INCHES, _LEGEND_INCHES = 2.1, 0.17
+_ROW_INCHES, _LEGEND_INCHES, _PANEL_INCHES = 2.1, 0.17, 2.6
+_LEGEND_CHARACTER_INCHES, _LEGEND_HANDLE_INCHES = 0.058, 0.5
+_INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4}
+_LEAST_INCHES, _MOST_INCHES = 1.5, 40.0
+_LENGTH = r"(\d+(?:\.\d+)?)\s*(in|cm|mm)?"
+_SIZE = re.compile(rf"{_LENGTH}(?:\s*x\s*{_LENGTH})?", re.ASCII)
 _DASHES: Sequence[Any] = ("-", "--", ":", "-.")
 _SETTINGS: dict[Any, Any] = {
     "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
@@ -55,7 +62,16 @@ _SETTINGS: dict[Any, Any] = {
     "grid.linewidth": 0.5,
     "axes.axisbelow": True,
 }
-_LABEL_CHARACTERS, _AXIS_CHARACTERS = 60, 28
+_ALIKE = 1.05
+"""Rollouts end where they end: settings that end this close have one budget."""
+
+_LABEL_CHARACTERS, _AXIS_CHARACTERS = 120, 28
+_BANDS: Mapping[Edges, str] = {
+    "quartiles": "median and interquartile range",
+    "range": "median and range",
+    "mean": "mean and 95 % interval (Student's, at each place)",
+    "iqm": "interquartile mean and 95 % interval (bootstrap, at each place)",
+}
 _TIMES: Sequence[tuple[float, str]] = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _STEPS: Sequence[tuple[float, str]] = ((1e9, "billions"), (1e6, "millions"), (1e3, "thousands"))
 
@@ -74,12 +90,36 @@ def check_figure(path: Path) -> None:
         ) from error
 
 
+def figure_inches(size: str) -> tuple[float, float | None]:
+    """Width and height that `size` means, such as `8.5cm` or `18x6cm`; without a height it follows from the panels.
+
+    Raises `UsageError`.
+    """
+    match = _SIZE.fullmatch(size.strip().lower())
+    unit = match and (match[2] or match[4])
+    if match is None or not unit:
+        raise UsageError(
+            f"--size {clean(size, 40)}: give WIDTH or WIDTHxHEIGHT in cm, mm or in, such as 8.5cm or 18x6cm"
+        )
+    width = float(match[1]) * _INCHES[match[2] or unit]
+    height = float(match[3]) * _INCHES[match[4] or unit] if match[3] else None
+    if not all(_LEAST_INCHES <= side <= _MOST_INCHES for side in (width, height or width)):
+        raise UsageError(f"--size {clean(size, 40)}: each side has to be from {_LEAST_INCHES:g} to {_MOST_INCHES:g} in")
+    return width, height
+
+
 def write_figure(
-    path: Path, found: Comparison, drawings: Sequence[Drawing], *, columns: int, edges: Edges, seed_lines: bool
+    path: Path,
+    found: Comparison,
+    drawings: Sequence[Drawing],
+    *,
+    inches: tuple[float, float | None],
+    edges: Edges,
+    seed_lines: bool,
 ) -> str:
     """Draw one panel for each of `drawings` into `path`, replacing what was there; the caption that it needs.
 
-    Raises `StorageError`.
+    `inches` are the width and, if it is given, the height. Raises `StorageError`.
     """
     import matplotlib
 
@@ -88,7 +128,7 @@ def write_figure(
         warnings.simplefilter("ignore")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)
-        figure = _figure(found, drawings, columns, seed_lines)
+        figure = _figure(found, drawings, inches, seed_lines)
         drawn = io.BytesIO()
         kind = path.suffix.lower().removeprefix(".")
         undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
@@ -98,52 +138,91 @@ def write_figure(
 
 
 def caption(found: Comparison, drawings: Sequence[Drawing], edges: Edges) -> str:
-    """What the lines and bands are, as a paper has to say it."""
-    seeds = sorted({len(cohort.seeds) for cohort in found.cohorts})
+    """What the lines and bands are, as a paper has to say it, and where settings were trained for longer."""
+    counts = sorted({len(cohort.seeds) for cohort in found.cohorts})
     names = ", ".join(axis_name(drawing.metric) for drawing in drawings)
     over = "timesteps" if found.by == "step" else "time in rollouts and updates"
-    if seeds == [1]:
-        return f"{names} over {over}; one seed of each setting."
-    number = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    band = "interquartile range" if edges == "quartiles" else "range"
-    return f"{names} over {over}: median and {band} over {number} seeds, where all seeds of a setting have values."
+    if counts == [1]:
+        words = f"{names} over {over}; one seed of each setting."
+    else:
+        number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        words = f"{names} over {over}: {_BANDS[edges]} over {number} seeds, where all seeds of a setting have values"
+        lonely = edges == "mean" and any(1 < count < LEAST_VALUES for count in counts)
+        words += f"; two seeds have no interval ({LEAST_VALUES} are the least)." if lonely else "."
+    return words + "".join(_budgets(found, drawings))
 
 
-def _figure(found: Comparison, drawings: Sequence[Drawing], columns: int, seed_lines: bool) -> Figure:
+def _budgets(found: Comparison, drawings: Sequence[Drawing]) -> Iterator[str]:
+    """That a line goes on where another has ended, which a reader could take for more than it is."""
+    ends = []
+    for at, cohort in enumerate(found.cohorts):
+        band = drawings[0].bands[at]
+        own = [curve for run, curve in zip(found.runs, drawings[0].curves, strict=True) if run.id in cohort.runs]
+        ends.append(max((curve.x[-1] for curve in ([band] if band is not None else own) if curve.x), default=0.0))
+    if min(ends) <= 0.0 or max(ends) <= _ALIKE * min(ends):
+        return
+    labels = list(labels_of(found))
+    unit = "timesteps" if found.by == "step" else "s of training"
+    first, last = ends.index(min(ends)), ends.index(max(ends))
+    yield f" Budgets differ: {labels[first]} ends at {ends[first]:,.0f} {unit}, {labels[last]} at {ends[last]:,.0f}."
+
+
+def _figure(
+    found: Comparison, drawings: Sequence[Drawing], inches: tuple[float, float | None], seed_lines: bool
+) -> Figure:
     from matplotlib.figure import Figure
 
-    across = min(columns, len(drawings))
+    width = inches[0]
+    across = min(max(1, int(width / _PANEL_INCHES)), len(drawings))
     down = -(-len(drawings) // across)
-    labels = list(labels_of(found))
-    legend_rows = -(-len(labels) // columns) if len(labels) > 1 or found.settings else 0
-    width, height = COLUMN_INCHES[columns], _ROW_INCHES * down + _LEGEND_INCHES * legend_rows
+    labels, legend_columns, legend_lines = _legend(found, width)
+    height = inches[1] or _ROW_INCHES * down + _LEGEND_INCHES * legend_lines
     figure = Figure(figsize=(width, height), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).flat
     for panel, drawing in zip(panels, drawings, strict=False):
         _draw(panel, found, drawing, labels, seed_lines)
     for panel in list(panels)[len(drawings) :]:
         panel.set_axis_off()
-    if legend_rows:
+    if legend_lines:
         lines = figure.axes[0].get_lines()
         handles = [line for line in lines if not str(line.get_label()).startswith("_")]
-        figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, handlelength=2.4)
+        figure.legend(
+            handles=handles, loc="outside lower center", ncols=legend_columns, frameon=False, handlelength=2.4
+        )
     return figure
 
 
+def _legend(found: Comparison, width: float) -> tuple[list[str], int, int]:
+    """Labels broken into lines that fit into `width` inches, in how many columns, and how many lines high."""
+    room = max(8, int((width - _LEGEND_HANDLE_INCHES) / _LEGEND_CHARACTER_INCHES))
+    labels = [textwrap.fill(label, room) for label in labels_of(found)]
+    if len(labels) == 1 and not found.settings:
+        return labels, 1, 0
+    longest = max(len(line) for label in labels for line in label.splitlines())
+    fit = int(width / (longest * _LEGEND_CHARACTER_INCHES + _LEGEND_HANDLE_INCHES))
+    columns = max(1, min(fit, len(labels), 4))
+    rows = -(-len(labels) // columns)
+    return labels, columns, rows * max(1 + label.count("\n") for label in labels)
+
+
 def labels_of(found: Comparison) -> Iterator[str]:
-    """A label for each cohort: what it has set otherwise, else its name; and over how many seeds it is."""
+    """A label for each cohort: what it has set otherwise, else its name; and over how many seeds it is.
+
+    Labels differ: where the first settings do not tell two apart, all of them are named.
+    """
     from mission_tui.fleet.compare import setting_words
 
     places = {run.id: at for at, run in enumerate(found.runs)}
-    for cohort in found.cohorts:
-        alone = found.runs[places[cohort.runs[0]]]
-        words = setting_words(found.settings, places[cohort.runs[0]]) or (
-            alone.name if len(cohort.runs) == 1 else alone.preset
-        )
-        words = clean(words, _LABEL_CHARACTERS)
-        if words.startswith("_"):  # which matplotlib leaves out of a legend
-            words = f"'{words}'"
-        yield words + (f" ({len(cohort.seeds)} seeds)" if len(cohort.seeds) > 1 else "")
+    firsts = [places[cohort.runs[0]] for cohort in found.cohorts]
+    words = [setting_words(found.settings, at) for at in firsts]
+    if len(set(words)) < len(words):
+        words = [setting_words(found.settings, at, len(found.settings)) for at in firsts]
+    for cohort, at, setting in zip(found.cohorts, firsts, words, strict=True):
+        alone = found.runs[at]
+        label = clean(setting or (alone.name if len(cohort.runs) == 1 else alone.preset), _LABEL_CHARACTERS)
+        if label.startswith("_"):  # which matplotlib leaves out of a legend
+            label = f"'{label}'"
+        yield label + (f" ({len(cohort.seeds)} seeds)" if len(cohort.seeds) > 1 else "")
 
 
 def _draw(panel: Axes, found: Comparison, drawing: Drawing, labels: Sequence[str], seed_lines: bool) -> None:
@@ -153,7 +232,7 @@ def _draw(panel: Axes, found: Comparison, drawing: Drawing, labels: Sequence[str
     for at, (cohort, band, label) in enumerate(zip(found.cohorts, drawing.bands, labels, strict=True)):
         colour, dash = COLOURS[at % len(COLOURS)], _DASHES[at // len(COLOURS) % len(_DASHES)]
         own = [curves[run] for run in cohort.runs]
-        if band is not None:
+        if band is not None and band.low:
             panel.fill_between(_over(band, unit), band.low, band.high, color=colour, alpha=0.2, linewidth=0)
         if band is None or seed_lines:
             faint: dict[str, Any] = {"alpha": 0.45, "linewidth": 0.6} if band is not None else {}

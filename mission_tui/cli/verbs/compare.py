@@ -41,10 +41,13 @@ if TYPE_CHECKING:
     "--columns", type=click.IntRange(1, 2), default=1, help="Width of the figure: one or both columns of a page."
 )
 @click.option(
+    "--size", metavar="WIDTH[xHEIGHT]", help="Size of the figure instead: 8.5cm, 18x6cm, 5in; in cm, mm or in."
+)
+@click.option(
     "--band",
-    type=click.Choice(("quartiles", "range")),
+    type=click.Choice(("quartiles", "range", "mean", "iqm")),
     default="quartiles",
-    help="Around the figure's medians: interquartile range, or least and greatest.",
+    help="Median with interquartile range, or least and greatest; mean, or interquartile mean, with a 95 % interval.",
 )
 @click.option("--seed-lines", is_flag=True, help="Draw every run into the figure too, thinly.")
 @json_option
@@ -58,6 +61,7 @@ def compare_command(
     report: Path | None,
     figure: Path | None,
     columns: int,
+    size: str | None,
     band: Edges,
     seed_lines: bool,
     as_json: bool,
@@ -73,20 +77,20 @@ def compare_command(
     from mission_tui.records.runs.comparison_sides import read_sides
 
     metrics = tuple(dict.fromkeys(metrics)) or (RETURN,)
-    _check_options(metrics, figure)
+    inches = _check_options(metrics, figure, columns, size)
     folders = _folders(session, runs)
     sides = read_sides(folders, print_error, metrics)
     if len(folders) > len(runs):  # a group's name says nothing of the order of its runs
         sides = {metric: in_cohorts(its) for metric, its in sides.items()}
     found = compare(sides[metrics[0]], metrics[0], by, threshold)
-    if figure is not None:
+    if figure is not None and inches is not None:
         from mission_tui.cli.tables.comparison_figure import write_figure
 
         drawings = [
             drawing_of(its, metric, by, found.threshold if metric == found.metric else None, band)
             for metric, its in sides.items()
         ]
-        said = write_figure(figure, found, drawings, columns=columns, edges=band, seed_lines=seed_lines)
+        said = write_figure(figure, found, drawings, inches=inches, edges=band, seed_lines=seed_lines)
         print_error(f"the figure is {figure}; a caption for it: {said}")
     if report is not None:
         from mission_tui.cli.tables.comparison_report import write_report
@@ -104,19 +108,27 @@ def compare_command(
     write_comparison(found)
 
 
-def _check_options(metrics: tuple[str, ...], figure: Path | None) -> None:
-    """Before any run is asked for. Raises `UsageError`."""
+def _check_options(
+    metrics: tuple[str, ...], figure: Path | None, columns: int, size: str | None
+) -> tuple[float, float | None] | None:
+    """Before any run is asked for; width and height of a figure. Raises `UsageError`."""
+    context = click.get_current_context()
+    given = {it for it in context.params if context.get_parameter_source(it) is click.core.ParameterSource.COMMANDLINE}
     if figure is not None:
-        from mission_tui.cli.tables.comparison_figure import check_figure
+        from mission_tui.cli.tables.comparison_figure import COLUMN_INCHES, check_figure, figure_inches
 
         check_figure(figure)
-        return
+        if size is None:
+            return COLUMN_INCHES[columns], None
+        if "columns" in given:
+            raise UsageError("give --columns or --size, not both")
+        return figure_inches(size)
     if len(metrics) > 1:
         raise UsageError("tables compare one --metric; several are panels of a --figure")
-    context = click.get_current_context()
-    for option, name in (("columns", "--columns"), ("band", "--band"), ("seed_lines", "--seed-lines")):
-        if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
-            raise UsageError(f"{name} belongs to --figure FILE")
+    for option in ("columns", "size", "band", "seed_lines"):
+        if option in given:
+            raise UsageError(f"--{option.replace('_', '-')} belongs to --figure FILE")
+    return None
 
 
 def _folders(session: Session, runs: tuple[str, ...]) -> list[Path]:

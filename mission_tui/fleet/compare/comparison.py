@@ -35,7 +35,7 @@ from mission_tui.fleet.compare.results import (
     upto,
 )
 from mission_tui.fleet.events.outcome import ALIVE, OVER
-from mission_tui.fleet.statistics.intervals import LEAST_VALUES, difference
+from mission_tui.fleet.statistics.intervals import LEAST_FOR_IQM, LEAST_VALUES, difference
 from mission_tui.fleet.text import clean
 
 MOST = 64
@@ -131,7 +131,7 @@ def drawing_of(
 ) -> Drawing:
     """What `compare` has to draw, without its numbers; curves with the `extremes` of what was put together.
 
-    Raises `UsageError` for a metric that no run has.
+    Raises `UsageError` for a metric that no run has, and for a setting with too few seeds for the band.
     """
     known = frozenset[str]().union(*(side.trace.tags for side in sides))
     if known and not any(side.trace.values for side in sides):
@@ -139,10 +139,13 @@ def drawing_of(
     if threshold is None:
         said = {side.threshold for side in sides}
         threshold = said.pop() if len(said) == 1 and is_return(metric) else None
-    bands = (
-        band_of(_name(members, sides), [sides[at].trace for at in _one_a_seed(members, sides)], by, points, edges)
-        for members in _grouped(sides)
-    )
+    groups = [(_name(members, sides), _one_a_seed(members, sides)) for members in _grouped(sides)]
+    for name, counted in groups:
+        if edges == "iqm" and 1 < len(counted) < LEAST_FOR_IQM:
+            few = f"{clean(sides[counted[0]].view.name)} and its other seeds ({name}) are {len(counted)}"
+            takes = f"an interquartile mean with its interval takes {LEAST_FOR_IQM} seeds of a setting"
+            raise UsageError(f"{takes}, and {few}: take the mean")
+    bands = (band_of(name, [sides[at].trace for at in counted], by, points, edges) for name, counted in groups)
     curves = tuple(curve_of(side.view.name, side.trace, by, points, extremes=extremes) for side in sides)
     return Drawing(metric=metric, threshold=threshold, curves=curves, bands=tuple(bands))
 

@@ -29,16 +29,21 @@ from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.history.metrics_state import evaluated
 from mission_tui.fleet.history.series import OWN
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.statistics.intervals import interquartile_mean, iqm_estimate, mean_estimate
 from mission_tui.fleet.views.snapshot import RunView
 
 MEASURES = ("best", "final", "area", "threshold_timesteps", "threshold_s", "steps_per_s", "peak_rss_bytes")
 """What of a result is summed up over seeds."""
 
 Axis = Literal["step", "time"]
-Edges = Literal["range", "quartiles"]
-"""What a band of several seeds reaches to: least and greatest, or the first and the third quartile."""
+Edges = Literal["range", "quartiles", "mean", "iqm"]
+"""What a band of several seeds is: the median with least and greatest, or with the first and the third quartile; the
+mean, or the interquartile mean, with the 95 % interval of `mission_tui.fleet.statistics` at each place.
+"""
 
 POINTS = 300
+_BOOTSTRAP_POINTS = 100
+"""Each place takes a bootstrap of its own: about a second for all of a setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,26 +250,39 @@ def curve_of(name: str, trace: Trace, by: Axis, points: int = POINTS, *, extreme
 
 
 def band_of(name: str, traces: Sequence[Trace], by: Axis, points: int = POINTS, edges: Edges = "range") -> Curve | None:
-    """Median and `edges` of several runs on the part of the axis that all have; None where there is none."""
+    """The middle and `edges` of several runs on the part of the axis that all have; None where there is none. Too few
+    runs for an interval have the middle alone.
+    """
     span = shared_span(traces, by)
     if len(traces) < 2 or span is None:
         return None
     low, high = span
+    points = min(points, _BOOTSTRAP_POINTS) if edges == "iqm" else points
     places = [low + (high - low) * point / (points - 1) for point in range(points - 1)] + [high]
     columns = [[level(trace.axis(by), trace.values, place) for trace in traces] for place in places]
+    middles = [_middle_and_ends(column, edges) for column in columns]
     return Curve(
         name,
         tuple(_short(place) for place in places),
-        tuple(_short(statistics.median(column)) for column in columns),
-        *(tuple(map(_short, side)) for side in zip(*(_edges(column, edges) for column in columns), strict=True)),
+        tuple(_short(middle[0]) for middle in middles),
+        *(tuple(map(_short, side)) for side in zip(*(middle[1:] for middle in middles), strict=True)),
     )
 
 
-def _edges(column: Sequence[float], edges: Edges) -> tuple[float, float]:
-    if edges == "range":
-        return min(column), max(column)
-    first, _, third = statistics.quantiles(column, n=4, method="inclusive")
-    return first, third
+def _middle_and_ends(column: Sequence[float], edges: Edges) -> tuple[float, ...]:
+    """The middle, the lower and the upper end; the middle alone where there are too few values for an interval."""
+    match edges:
+        case "range":
+            return statistics.median(column), min(column), max(column)
+        case "quartiles":
+            first, middle, third = statistics.quantiles(column, n=4, method="inclusive")
+            return middle, first, third
+        case "mean":
+            middle, known = statistics.fmean(column), mean_estimate(column)
+        case "iqm":
+            middle, known = interquartile_mean(column), iqm_estimate(column)
+    # Where all seeds have one value there is no interval: the band is as thin as a line there.
+    return (middle,) if known is None else (middle, *(known.interval or (middle, middle)))
 
 
 def _short(value: float) -> float:
