@@ -19,7 +19,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour film night gpu ray
+.PHONY: train train-parallel train-timed train-parallel-timed compare evaluate calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour film night gpu ray
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -135,6 +135,25 @@ gpu:  ## the campaign on a real card, in parts that go on where they were left; 
 	  $(if $(WHEELS),--no-index --find-links "$(WHEELS)",-c build/constraints-gpu.txt) $(GPU_NEEDS)
 	@OMP_NUM_THREADS=1 $(GPU_ENV)/bin/python -m benchmarks.gpu --parts "$(or $(PARTS),$(GPU_PARTS))" \
 	  --seconds $(or $(SECONDS),480) --folder "$(or $(OUT),build/gpu)"
+
+# What stands in front of `make` is handed on: ARGS="--timesteps 500k", RUN=name, DURATION=10m.
+train: $(RUNNING)  ## CoinRun's stand-in, one process: launch modes-sequential-mission; ARGS="--timesteps 500k"
+	$(BIN)/mission-tui launch modes-sequential-mission --wait $(ARGS)
+
+train-parallel: $(RUNNING)  ## the same with env workers: launch modes-workers-mission
+	$(BIN)/mission-tui launch modes-workers-mission --wait $(ARGS)
+
+train-timed: $(RUNNING)  ## one process for DURATION=1h; leaves benchmark_metrics.json in the run directory
+	$(BIN)/mission-tui launch modes-sequential-mission --duration $(or $(DURATION),1h) --wait $(ARGS)
+
+train-parallel-timed: $(RUNNING)  ## the same with env workers
+	$(BIN)/mission-tui launch modes-workers-mission --duration $(or $(DURATION),1h) --wait $(ARGS)
+
+compare: $(RUNNING)  ## one process against env workers, timed in turns; DURATION=10m
+	$(BIN)/mission-tui bench modes-sequential-mission --vs modes-workers-mission --duration $(or $(DURATION),60s) $(ARGS)
+
+evaluate: $(RUNNING)  ## 100 episodes of the newest run's policy; RUN=name
+	$(BIN)/mission-tui evaluate $(or $(RUN),@last) $(ARGS)
 
 tour: $(INSTALLED)  ## docs/tour.md: a picture of every screen, taken of a real fleet; a few minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tour $(if $(ONLY),--only "$(ONLY)")

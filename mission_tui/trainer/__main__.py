@@ -31,6 +31,7 @@ from mission_tui.trainer.record import Record
 from mission_tui.trainer.running_time import notice_stops
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.specs.spec import Spec
     from mission_tui.trainer.training import Job
 
 
@@ -98,6 +99,8 @@ def train(
         how = job.train()
         leave_fork()
         record.ended(how, job.checkpoint, cause=job.cause, unsaved=job.unsaved)
+        if how == "finished":
+            _write_timed(attempt, spec)
         settled(0)
     except Exception as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the last record
         leave_fork(error)
@@ -114,6 +117,16 @@ def train(
         leave_fork(sys.exc_info()[1])
         if job is not None:
             job.close()
+
+
+def _write_timed(attempt: Attempt, spec: Spec) -> None:
+    """Beside the rows of a run with a budget in seconds; what it learned is safe already."""
+    from mission_tui.trainer.timed_metrics import write_timed_metrics
+
+    try:
+        write_timed_metrics(attempt.run_dir, attempt.number, spec)
+    except (MissionError, OSError) as error:
+        complain(f"benchmark_metrics.json could not be written: {error}")
 
 
 def explain(error: Exception, failure: Failure) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from stable_baselines3.common.utils import LinearSchedule
 
+from mission_tui.fleet.bench.repeat import Side
 from mission_tui.fleet.events.metrics import number
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TelemetryMessage
 from mission_tui.trainer.orders import Orders
@@ -93,6 +96,23 @@ def test_seconds_count_over_attempts(tmp_path: Path) -> None:
     second = run_attempt(run_dir, 2, first.ended().checkpoint)
     assert second.ended().how == "finished"
     assert second.updates()[-1].attempt == 1
+
+
+def test_a_timed_run_leaves_the_metrics_of_its_time(tmp_path: Path) -> None:
+    """In the words of `bench`, so that `bench --vs` takes it; a continued one, whose clock stood still, leaves none."""
+    run_dir = new_run(tmp_path / "run", spec_with(run={"total_timesteps": None, "duration_s": 1.5}))
+    first = run_attempt(run_dir)
+    assert first.ended().how == "finished"
+    document = json.loads(run_dir.timed.read_bytes())
+    assert (document["schema"], document["seconds"]) == (1, 1.5)
+    (side,) = msgspec.convert(document["sides"], tuple[Side, ...])
+    (repeat,) = side.repeats
+    assert repeat.timing.timesteps == first.updates()[-1].timesteps
+    assert document["steps_per_s"]["median"] == repeat.timing.steps_per_s > 0
+    assert (repeat.load.peak_rss_bytes or 0) > 10_000_000
+    run_dir.timed.unlink()
+    run_attempt(run_dir, 2, first.ended().checkpoint)
+    assert not run_dir.timed.exists()
 
 
 def test_a_total_that_no_rollout_divides_is_passed_by_less_than_one(tmp_path: Path) -> None:

@@ -44,6 +44,11 @@ class RunDir(Struct, frozen=True):
         return self.path / "metrics.jsonl"
 
     @property
+    def timed(self) -> Path:
+        """What a run with a budget in seconds did in them."""
+        return self.path / "benchmark_metrics.json"
+
+    @property
     def events(self) -> Path:
         return self.path / "events.jsonl"
 
