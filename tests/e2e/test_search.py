@@ -69,7 +69,9 @@ def test_a_search_of_20_trials_killed_in_the_middle_loses_none_that_was_over(fle
     for trial in search["trials"]:
         (run,) = trial["runs"]
         assert views[run]["group"] == "hunt"
-        assert views[run]["outcome"] == ("stopped" if trial["state"] == "pruned" else "finished")
+        if trial["state"] == "pruned" and views[run]["outcome"] in ("failed", "lost"):
+            continue  # it was to be stopped when it was killed
+        assert views[run]["outcome"] == ("stopped" if trial["state"] == "pruned" else "finished"), views[run]
         assert trial["state"] == "finished" or list((fleet.root / run / "checkpoints").glob("0*"))
     (file,) = fleet.root.glob("*-hunt-search-*/study.log") or fleet.root.glob("*/study.log")
     storage = optuna.storages.journal.JournalStorage(optuna.storages.journal.JournalFileBackend(str(file)))
