@@ -6,6 +6,7 @@ NVML is asked by a process of its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
 
-__all__ = ["Check", "all_checks"]
+__all__ = ["Check", "all_checks", "road_checks"]
 
 Level = Literal["ok", "note", "warn", "bad"]
 
@@ -40,3 +41,47 @@ def all_checks(session: Session) -> list[Check]:
         *installation.login_checks(),
         *installation.terminal_checks(session.environ),
     ]
+
+
+def road_checks(session: Session, launcher: str, assignments: Sequence[str]) -> Iterator[Check]:
+    """The road to a cluster, each check as soon as it is made by a process of its own; it asks for what `assignments`
+    and this user's file of clusters say. Raises `UsageError` for a launcher that is none, and `PresetError`.
+    """
+    import subprocess
+    import sys
+
+    import msgspec
+
+    from mission_tui.cli.plan import resolved
+    from mission_tui.errors import UsageError, nearest
+    from mission_tui.fleet.specs.assignment import expand
+    from mission_tui.fleet.specs.preset_file import read_preset
+    from mission_tui.fleet.specs.schema import ENGINES
+
+    if launcher not in ENGINES:
+        near = nearest(launcher[:40], ENGINES) or f"; known are {', '.join(ENGINES)}"
+        raise UsageError(f"--launcher {launcher[:40]!r} is no cluster{near}")
+    (words,) = expand((*assignments, f"run.launcher={launcher}"))
+    preset = read_preset({"env": {"id": "CartPole-v1"}, "run": {"total_timesteps": 1}, "name": "doctor"}, session.root)
+    spec = resolved(preset, words, "none", session.preset_dirs, ())
+    asked = msgspec.json.encode({"spec": spec, "root": str(session.root)}).decode()
+    asking = subprocess.Popen(
+        [sys.executable, "-P", "-m", "mission_tui.supervisor.launchers.road", asked],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env=dict(session.environ),
+    )
+    assert asking.stdout is not None
+    try:
+        for line in asking.stdout:
+            yield msgspec.json.decode(line, type=Check)
+        if asking.wait() != 0:
+            yield Check(
+                launcher, "bad", f"the check ended with exit code {asking.returncode}: what it printed says more"
+            )
+    finally:
+        asking.stdout.close()
+        if asking.poll() is None:
+            # It takes its job back before it leaves.
+            asking.terminate()
+            asking.wait()

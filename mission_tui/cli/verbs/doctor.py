@@ -11,10 +11,10 @@ from importlib.util import find_spec
 
 import click
 
-from mission_tui.cli.options import json_option
+from mission_tui.cli.options import json_option, set_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, Styled, write
-from mission_tui.errors import EX_FAILED
+from mission_tui.errors import EX_FAILED, UsageError
 from mission_tui.paths import health_files, socket_dir
 
 COLOURS: dict[str, Colour] = {"ok": "green", "note": "cyan", "warn": "yellow", "bad": "red"}
@@ -23,28 +23,34 @@ TAKEN = ("hook", "report")
 
 
 @click.command("doctor")
+@click.option("--launcher", metavar="NAME", help="Try the road to slurm or ray instead, by a small job.")
+@set_option
 @json_option
 @pass_session
-def doctor_command(session: Session, as_json: bool) -> int:
-    """Check this machine and this environment.
+def doctor_command(session: Session, launcher: str | None, assignments: tuple[str, ...], as_json: bool) -> int:
+    """Check this machine and this environment, or the road to a cluster.
 
-    Exit code 1 when trainings cannot run here.
+    Exit code 1 when trainings cannot run here, or there.
     """
     from msgspec.structs import asdict
 
     from mission_tui import __version__
-    from mission_tui.cli.doctor_checks import all_checks
+    from mission_tui.cli.doctor_checks import Check, all_checks, road_checks
     from mission_tui.cli.tables.documents import write_document
 
-    found = all_checks(session)
-    healthy = all(check.level != "bad" for check in found)
-    if as_json:
-        write_document({"version": __version__, "healthy": healthy, "checks": [asdict(check) for check in found]})
-    else:
-        for check in found:
+    if assignments and launcher is None:
+        raise UsageError("--set says what is asked of a cluster: add --launcher slurm, or ray")
+    checks = iter(all_checks(session)) if launcher is None else road_checks(session, launcher, assignments)
+    found: list[Check] = []
+    for check in checks:
+        found.append(check)
+        if not as_json:
             write(Styled(check.level.ljust(4), COLOURS[check.level]), f"  {check.name:14} {check.detail}")
             if check.advice:
                 write(f"      {'':14} -> {check.advice}")
+    healthy = all(check.level != "bad" for check in found)
+    if as_json:
+        write_document({"version": __version__, "healthy": healthy, "checks": [asdict(check) for check in found]})
     return 0 if healthy else EX_FAILED
 
 

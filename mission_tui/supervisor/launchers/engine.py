@@ -8,6 +8,7 @@ asked, and no state is believed to be the end of a keeper's file that has yet to
 from __future__ import annotations
 
 import logging
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -66,6 +67,12 @@ def secrets_document(order: LaunchOrder) -> str:
             f"{MOST_SECRET_BYTES:,}: launch from a shell with fewer variables"
         )
     return secrets
+
+
+def unless_seen(path: Path, root: Path) -> str:
+    """The first line of a job's script: it goes no further on a node that does not see `path` in the runs root."""
+    refusal = shlex.join(["echo", f"mission-tui: {not_shared(root)}"])
+    return f"test -f {shlex.quote(str(path))} || {{ {refusal}; exit {EX_NOT_SHARED}; }}\n"
 
 
 class EngineJob(Protocol):
@@ -273,7 +280,7 @@ class EngineLauncher(Generic[J]):
         if why and not found.interrupted and not begun:
             if found.exit_code == EX_NOT_SHARED:
                 why = f"{self.title} did not start it: {not_shared(known.run.path.parent, found.node)}"
-            elif said := _last_words(known.run.attempt(known.attempt).path / self.log_name):
+            elif said := last_words(known.run.attempt(known.attempt).path / self.log_name):
                 why += f"; {said}"
         return Sighting(stage="gone", begun=begun, node=found.node, why=why, interrupted=found.interrupted)
 
@@ -318,7 +325,7 @@ class EngineLauncher(Generic[J]):
             log.warning("%s: %s, and that could not be written: %s", known.run.id, why, error)
 
 
-def _last_words(path: Path) -> str:
+def last_words(path: Path) -> str:
     """The last line of what a job printed before it was a keeper."""
     try:
         lines = read_plain(path, 1 << 20).decode("utf-8", "replace").splitlines()

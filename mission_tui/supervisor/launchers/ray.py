@@ -35,13 +35,12 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.launchers import Job, Reached, Sighting
 from mission_tui.supervisor.launchers.engine import (
-    EX_NOT_SHARED,
     LAG_S,
     SECRETS,
     EngineLauncher,
     Known,
-    not_shared,
     secrets_document,
+    unless_seen,
 )
 from mission_tui.supervisor.launchers.ray_rest import (
     NEVER_PLACED,
@@ -381,9 +380,8 @@ def entrypoint(run: RunDir, order: LaunchOrder) -> str:
     """What the node does: where it sees the run directory it becomes the attempt's keeper."""
     folder = run.attempt(order.attempt)
     keeper = [sys.executable, "-P", "-m", "mission_tui.keeper", str(run.path), str(order.attempt), PASSED]
-    refusal = shlex.join(["echo", f"mission-tui: {not_shared(run.path.parent)}"])
     return (
-        f"test -f {shlex.quote(str(folder.launch))} || {{ {refusal}; exit {EX_NOT_SHARED}; }}\n"
+        f"{unless_seen(folder.launch, run.path.parent)}"
         f"exec {shlex.join(keeper)} >>{shlex.quote(str(folder.path / RAY_LOG))} 2>&1 <<END\n${SECRETS}\nEND\n"
     )
 

@@ -24,7 +24,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.launchers.engine import SECRETS, secrets_document
+from mission_tui.supervisor.launchers.engine import EX_NOT_SHARED, SECRETS, secrets_document, unless_seen
 
 CALL_S = 20.0
 """How long a command may take; a controller under load takes seconds."""
@@ -49,6 +49,8 @@ _KEPT = (
 )
 _WORD_CHARACTERS = 300
 _MANY_CORES = 4096
+_NO_LOG = 4021
+"""ESLURMD_IO_ERROR."""
 _WAITING = frozenset(
     {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 )
@@ -137,25 +139,35 @@ def sbatch_words(run: RunDir, order: LaunchOrder, spec: Spec) -> list[str]:
         *(f"--chdir={run.path}", f"--output={log}", "--open-mode=append", "--nodes=1", "--ntasks=1"),
         *(f"--cpus-per-task={cpus}", f"--signal=B:USR1@{asked.warn_s}"),
     ]
+    return [*words, *asked_words(spec)]
+
+
+def asked_words(spec: Spec) -> list[str]:
+    """What a spec asks of Slurm in so many words."""
+    asked = spec.slurm
     given = ("partition", "account", "qos", "gres", "constraint", "time", "mem")
-    words += [f"--{name}={value}" for name in given if (value := getattr(asked, name)) is not None]
-    return [*words, *asked.extra]
+    return [*(f"--{name}={value}" for name in given if (value := getattr(asked, name)) is not None), *asked.extra]
 
 
 def script(run: RunDir, order: LaunchOrder) -> str:
     """What the node does: it becomes the attempt's keeper, which reads what is withheld from its standard input."""
     keeper = [sys.executable, "-P", "-m", "mission_tui.keeper", str(run.path), str(order.attempt), PASSED]
-    return f'#!/bin/bash\nexec {shlex.join(keeper)} <<<"${SECRETS}"\n'
+    seen = unless_seen(run.attempt(order.attempt).launch, run.path.parent)
+    return f'#!/bin/bash\n{seen}exec {shlex.join(keeper)} <<<"${SECRETS}"\n'
 
 
 def job_environ(order: LaunchOrder, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of the submission: what finds Slurm and Python, and in one variable the values that no file of
     ours may have. Raises `MissionError` where that is too long.
     """
-    kept = {
+    return {**kept_environ(environ), SECRETS: secrets_document(order)}
+
+
+def kept_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """Those of `environ` that find Slurm and Python."""
+    return {
         name: value for name, value in environ.items() if name in _KEPT or name.startswith(("SLURM_CONF", "SBATCH_"))
     }
-    return {**kept, SECRETS: secrets_document(order)}
 
 
 def call(words: Sequence[str], said: str = "", environ: Mapping[str, str] | None = None) -> str:
@@ -219,6 +231,7 @@ def _job(entry: Mapping[str, Any]) -> SlurmJob:
         reason=str(entry.get("state_reason") or ""),
         node=str(entry.get("nodes") or entry.get("batch_host") or ""),
         start_t=_number(entry.get("start_time")),
+        exit_code=_exit_code(entry.get("exit_code")),
     )
 
 
@@ -226,6 +239,17 @@ def _number(value: object) -> float:
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set", True) else 0
     return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _exit_code(value: object) -> int | None:
+    """Plain, as `wait` has it, in old versions; a table with the code itself since 23.02. A node that cannot open the
+    job's log does not see the run directory.
+    """
+    if value == _NO_LOG:
+        return EX_NOT_SHARED
+    if isinstance(value, Mapping):
+        return int(_number(value.get("return_code")))
+    return value >> 8 if isinstance(value, int) else None
 
 
 def _complaint(stderr: str, command: str) -> str:

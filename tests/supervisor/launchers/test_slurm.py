@@ -41,6 +41,10 @@ def listed(*entries: dict[str, object], errors: Sequence[object] = ()) -> str:
     return msgspec.json.encode({"jobs": entries, "errors": errors, "meta": {}}).decode()
 
 
+CODES: dict[int | None, object] = {None: None, 1: 256, 75: {"return_code": {"set": True, "number": 75}}, 73: 4021}
+"""Exit codes, and how versions of Slurm write them; 4021 is a log that could not be opened."""
+
+
 def test_words_of_old_and_new_versions_are_read_alike() -> None:
     """States are a word or a list of them, numbers plain or tables; of several jobs of a name the newest counts."""
     old = entry(7, "PENDING", state_reason="Resources", start_time=100)
@@ -49,6 +53,10 @@ def test_words_of_old_and_new_versions_are_read_alike() -> None:
     assert read_jobs(listed(old))["r.1", "/r"] == SlurmJob(
         number="7", name="r.1", folder="/r", state="PENDING", reason="Resources", start_t=100.0
     )
+    ended = {
+        exit_code: read_jobs(listed(entry(exit_code=code)))["r.1", "/r"].exit_code for exit_code, code in CODES.items()
+    }
+    assert ended == {code: code for code in CODES}
     (job,) = read_jobs(listed(new, unset, old)).values()
     assert (job.number, job.node, job.start_t, job.runs, job.waits) == ("8", "n1", 200.0, True, False)
 

@@ -1,0 +1,49 @@
+"""`doctor --launcher ray` on a real Ray: the road is tried before the first run takes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.ray.cluster import RayCluster
+from tests.slurm.test_roads import Caller, may_unshare, nothing_is_left
+from tests.supervisor.conftest import opened_lab
+
+pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(400)]
+
+
+def test_the_road_to_ray_is_proven_both_ways(tmp_path: Path, cluster: RayCluster) -> None:
+    """Version, token, room, grace, runs root, interpreter, packages and GPU are each said, and no job is left; what is
+    wrong is one sentence.
+    """
+    somebody = Caller(tmp_path, cluster.environ)
+    code, found = somebody.doctor("ray", "--set", "ray.gpus=0.5")
+    assert code == 0
+    assert [*found] == ["Ray", "token", "room", "stop", "runs root", "interpreter", "packages", "GPU"]
+    assert found["token"] == ("ok", "wanted, and yours is accepted")
+    assert found["room"][1].startswith("1 CPU, 0.5 GPU: 2 nodes have it")
+    assert found["GPU"] == ("warn", "the job was shown CUDA_VISIBLE_DEVICES '0'; the driver there lists 0")
+    assert {level for name, (level, _) in found.items() if name != "GPU"} == {"ok"}
+    assert nothing_is_left(somebody.root)
+    assert [number for number in cluster.jobs() if "doctor" in number] == []
+    code, found = somebody.doctor("ray", "--set", "ray.gpus=2")
+    assert (code, found["room"][0]) == (1, "bad")
+    code, found = somebody.doctor("ray", "--set", "ray.address=http://127.0.0.1:9")
+    assert (code, found["Ray"]) == (1, ("bad", "Ray does not answer at http://127.0.0.1:9: Connection refused"))
+    if may_unshare():
+        _unshared(somebody)
+
+
+def _unshared(somebody: Caller) -> None:
+    """A runs root that nodes do not share is refused with that sentence, by doctor and by the run."""
+    code, found = somebody.doctor("ray", unshared=True)
+    said = f"does not see the runs root {somebody.root}: put it on storage that all nodes share"
+    assert (code, found["runs root"][0]) == (1, "bad")
+    assert said in found["runs root"][1]
+    with opened_lab(somebody.root):
+        done = somebody.call("launch", "cartpole", "--launcher", "ray", "--wait", "--json", unshared=True)
+    assert done.returncode == 1
+    (run,) = json.loads(done.stdout)["runs"]
+    assert said in run["cause"]
