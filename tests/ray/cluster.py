@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from tests.slurm.cluster import free_ports
+from tests.slurm.cluster import free_ports, processes_of
 from tests.waiting import until
 
 RAY = Path(os.environ.get("RAY_VENV", Path(__file__).parents[2] / ".venv-ray"), "bin", "ray")
@@ -71,8 +71,9 @@ class RayCluster:
         self.start_node()
 
     def start_head(self) -> None:
-        """Start the head; one that was killed comes back without knowing of any job."""
-        port = self._gcs.rpartition(":")[2]
+        """Start the head; after one that was killed, at another port: it knows of no job, and node `two` not of it."""
+        port = free_ports(1)[0]
+        self._gcs = f"127.0.0.1:{port}"
         self._ray(
             *("--head", f"--port={port}", f"--dashboard-port={self._dashboard}", f"--temp-dir={self.folder}"),
             *(f"--ray-client-server-port={self._client}", "--disable-usage-stats"),
@@ -128,13 +129,7 @@ class RayCluster:
 
     def processes(self) -> list[psutil.Process]:
         """Everything whose words or environment name this cluster's folder."""
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError, psutil.Error):
-                words = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-                if os.fsencode(self.folder) in words and int(entry.name) != os.getpid():
-                    found.append(psutil.Process(int(entry.name)))
-        return found
+        return processes_of(self.folder)
 
     def end(self) -> None:
         """End everything."""
@@ -151,9 +146,9 @@ class RayCluster:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": self.token,
             "RAY_USAGE_STATS_ENABLED": "0",
-            # A node that is gone is noticed after two seconds, not after nineteen.
-            "RAY_health_check_period_ms": "500",
-            "RAY_health_check_timeout_ms": "1000",
+            # A node that is gone refuses to be asked, and is noticed after four seconds, not nineteen; one that is only
+            # slow has its time, as in Ray's own settings.
+            "RAY_health_check_period_ms": "1000",
             "RAY_health_check_failure_threshold": "3",
             "RAY_TEST_CLUSTER": str(self.folder),
         }

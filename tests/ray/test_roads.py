@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.ray.cluster import RayCluster
-from tests.slurm.test_roads import Caller, may_unshare, nothing_is_left
-from tests.supervisor.conftest import opened_lab
+from tests.slurm.test_roads import Caller, may_unshare, nothing_is_left, refuses_what_is_not_shared
 
 pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(400)]
 
@@ -33,17 +31,4 @@ def test_the_road_to_ray_is_proven_both_ways(tmp_path: Path, cluster: RayCluster
     code, found = somebody.doctor("ray", "--set", "ray.address=http://127.0.0.1:9")
     assert (code, found["Ray"]) == (1, ("bad", "Ray does not answer at http://127.0.0.1:9: Connection refused"))
     if may_unshare():
-        _unshared(somebody)
-
-
-def _unshared(somebody: Caller) -> None:
-    """A runs root that nodes do not share is refused with that sentence, by doctor and by the run."""
-    code, found = somebody.doctor("ray", unshared=True)
-    said = f"does not see the runs root {somebody.root}: put it on storage that all nodes share"
-    assert (code, found["runs root"][0]) == (1, "bad")
-    assert said in found["runs root"][1]
-    with opened_lab(somebody.root):
-        done = somebody.call("launch", "cartpole", "--launcher", "ray", "--wait", "--json", unshared=True)
-    assert done.returncode == 1
-    (run,) = json.loads(done.stdout)["runs"]
-    assert said in run["cause"]
+        refuses_what_is_not_shared(somebody, "ray")

@@ -16,7 +16,7 @@ from mission_tui.ipc.requests import Act, Resume
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import read_handle, read_identity
 from tests.ray.cluster import RayCluster
-from tests.slurm.test_runs import events_of, started_exactly, starts_of
+from tests.slurm.test_runs import adopts_every_job, events_of, started_exactly, starts_of
 from tests.supervisor.conftest import Lab, living, stub_spec
 
 pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(400)]
@@ -79,20 +79,7 @@ def no_file_has(root: Path, secret: str) -> None:
 
 def test_the_next_supervisor_adopts_every_job(ray_lab: Lab) -> None:
     """One trains on, one has ended meanwhile; no row is lost and none is doubled."""
-    stays, ends = ray_lab.launch(spec=ray_spec()) + ray_lab.launch(spec=ray_spec(), STUB_ENDS_AT="150")
-    ray_lab.running(stays)
-    ray_lab.running(ends)
-    ray_lab.kill_supervisor()
-    ray_lab.until(ray_lab.dir(ends).attempt(1).exit.exists)
-    ray_lab.start()
-    ray_lab.wait(stays, lambda view: view.state == "running" and view.connected)
-    assert ray_lab.ended(ends).outcome == "finished"
-    ray_lab.act("stop", stays)
-    assert ray_lab.ended(stays).outcome == "stopped"
-    rows, damage = read_all(ray_lab.dir(stays).metrics, MetricRecord)
-    assert damage == []
-    assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
-    assert {row.attempt for row in rows} == {1}
+    adopts_every_job(ray_lab, ray_spec())
 
 
 def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(ray_lab: Lab, cluster: RayCluster) -> None:
@@ -144,3 +131,26 @@ def test_a_refused_submission_is_one_sentence(ray_lab: Lab, cluster: RayCluster,
     assert (ended.cause or "").startswith("Ray did not start it: ")
     assert said in (ended.cause or "")
     assert not [number for number in cluster.jobs() if number.startswith(run)]
+
+
+def test_a_head_that_was_started_anew_loses_no_run(ray_lab: Lab, cluster: RayCluster) -> None:
+    """While it is down nobody's run has ended; afterwards it knows of no job, and those that train are followed,
+    stopped and killed by their files.
+    """
+    saves, dies = ray_lab.launch(2, spec=ray_spec(labels={"place": "two"}))
+    for run in (saves, dies):
+        ray_lab.running(run)
+    cluster.kill_head()
+    log = ray_lab.root / ".supervisor" / "supervisor.log"
+    ray_lab.until(lambda: "Ray does not answer" in log.read_text(encoding="utf-8"), 60)
+    assert {ray_lab.view(run).state for run in (saves, dies)} == {"running"}
+    cluster.start_head()
+    assert cluster.jobs() == {}
+    update = ray_lab.view(saves).update or 0
+    ray_lab.running(saves, update + 50)
+    ray_lab.act("stop", saves)
+    ray_lab.act("kill", dies)
+    ended = ray_lab.ended(saves, 90)
+    assert (ended.outcome, ended.last_checkpoint is not None, ended.attempt) == ("stopped", True, 1)
+    assert ray_lab.ended(dies, 90).outcome == "killed"
+    assert [process for process in ray_lab.processes() if "keeper" in " ".join(process.cmdline())] == []

@@ -142,13 +142,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
     def processes(self) -> list[psutil.Process]:
         """Everything whose words or environment name this cluster's folder."""
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError, psutil.Error):
-                words = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-                if os.fsencode(self.folder) in words and int(entry.name) != os.getpid():
-                    found.append(psutil.Process(int(entry.name)))
-        return found
+        return processes_of(self.folder)
 
     def end(self) -> None:
         """End everything."""
@@ -171,6 +165,17 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
                 stderr=out,
                 start_new_session=True,
             )
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """Everything whose words or environment name `folder`, but this process."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, psutil.Error):
+            words = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            if os.fsencode(folder) in words and int(entry.name) != os.getpid():
+                found.append(psutil.Process(int(entry.name)))
+    return found
 
 
 def free_ports(count: int) -> list[int]:

@@ -78,13 +78,17 @@ def test_the_road_to_slurm_is_proven_both_ways(tmp_path: Path, cluster: Cluster)
 @pytest.mark.skipif(not may_unshare(), reason="nobody here may mount a file system of their own")
 def test_a_runs_root_that_nodes_do_not_share_is_refused_with_that_sentence(tmp_path: Path, cluster: Cluster) -> None:
     """By doctor before the first run, and by the run that was launched all the same."""
-    somebody = Caller(tmp_path, cluster.environ)
-    code, found = somebody.doctor("slurm", unshared=True)
+    refuses_what_is_not_shared(Caller(tmp_path, cluster.environ), "slurm")
+
+
+def refuses_what_is_not_shared(somebody: Caller, launcher: str) -> None:
+    """A runs root that only the caller has under its name is refused with that sentence, by doctor and by the run."""
+    code, found = somebody.doctor(launcher, unshared=True)
     said = f"does not see the runs root {somebody.root}: put it on storage that all nodes share"
     assert (code, found["runs root"][0]) == (1, "bad")
     assert said in found["runs root"][1]
     with opened_lab(somebody.root):
-        done = somebody.call("launch", "cartpole", "--launcher", "slurm", "--wait", "--json", unshared=True)
+        done = somebody.call("launch", "cartpole", "--launcher", launcher, "--wait", "--json", unshared=True)
     assert done.returncode == 1
     (run,) = json.loads(done.stdout)["runs"]
     assert said in run["cause"]

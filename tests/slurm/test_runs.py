@@ -79,17 +79,22 @@ def test_who_waits_says_for_what_and_leaves_the_queue_when_asked(slurm_lab: Lab,
 
 def test_the_next_supervisor_adopts_every_job(slurm_lab: Lab) -> None:
     """One trains on, one has ended meanwhile; no row is lost and none is doubled."""
-    stays, ends = slurm_lab.launch(spec=slurm_spec()) + slurm_lab.launch(spec=slurm_spec(), STUB_ENDS_AT="150")
-    slurm_lab.running(stays)
-    slurm_lab.running(ends)
-    slurm_lab.kill_supervisor()
-    slurm_lab.until(slurm_lab.dir(ends).attempt(1).exit.exists)
-    slurm_lab.start()
-    slurm_lab.wait(stays, lambda view: view.state == "running" and view.connected)
-    assert slurm_lab.ended(ends).outcome == "finished"
-    slurm_lab.act("stop", stays)
-    assert slurm_lab.ended(stays).outcome == "stopped"
-    rows, damage = read_all(slurm_lab.dir(stays).metrics, MetricRecord)
+    adopts_every_job(slurm_lab, slurm_spec())
+
+
+def adopts_every_job(lab: Lab, spec: Spec) -> None:
+    """SIGKILL to the supervisor while two runs of `spec` train: the next one has both."""
+    stays, ends = lab.launch(spec=spec) + lab.launch(spec=spec, STUB_ENDS_AT="150")
+    lab.running(stays)
+    lab.running(ends)
+    lab.kill_supervisor()
+    lab.until(lab.dir(ends).attempt(1).exit.exists)
+    lab.start()
+    lab.wait(stays, lambda view: view.state == "running" and view.connected)
+    assert lab.ended(ends).outcome == "finished"
+    lab.act("stop", stays)
+    assert lab.ended(stays).outcome == "stopped"
+    rows, damage = read_all(lab.dir(stays).metrics, MetricRecord)
     assert damage == []
     assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
     assert {row.attempt for row in rows} == {1}

@@ -250,10 +250,10 @@ class EngineLauncher(Generic[J]):
         self._soon_until = time.monotonic() + SOON_S
         self._polled_at = float("-inf")
 
-    def _is_due(self, *, often: bool = False) -> bool:
-        """Whether the engine is to be asked for its list now; `often` where somebody waits for it."""
+    def _is_due(self, at_least_every_s: float = POLL_S) -> bool:
+        """Whether the engine is to be asked for its list now."""
         now = time.monotonic()
-        if now < self._polled_at + (SOON_POLL_S if often or now < self._soon_until else POLL_S):
+        if now < self._polled_at + (SOON_POLL_S if now < self._soon_until else at_least_every_s):
             return False
         self._polled_at = now
         return True

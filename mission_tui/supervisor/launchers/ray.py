@@ -36,6 +36,7 @@ from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.launchers import Job, Reached, Sighting
 from mission_tui.supervisor.launchers.engine import (
     LAG_S,
+    POLL_S,
     SECRETS,
     EngineLauncher,
     Known,
@@ -63,6 +64,9 @@ from mission_tui.supervisor.launchers.ray_rest import (
 RAY_LOG = "ray.log"
 PASSED = "CUDA_VISIBLE_DEVICES,ROCR_VISIBLE_DEVICES,HIP_VISIBLE_DEVICES,ONEAPI_DEVICE_SELECTOR"
 """What Ray sets for a job and its trainer has to know."""
+
+WAITING_POLL_S = 3.0
+"""While a run waits for room, or for its end, Ray is asked so often."""
 
 REPORT_S = 10.0
 """For so long after its submission a job may not be in what Ray says is in use."""
@@ -111,7 +115,7 @@ class RayLauncher(EngineLauncher[RayJob]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tokens: dict[str, str] = {}
+        self._tokens: dict[str, list[str]] = {}
         self._nodes: dict[str, list[Node]] = {}
 
     def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
@@ -119,9 +123,10 @@ class RayLauncher(EngineLauncher[RayJob]):
         spec = read_attempt_spec(run, order.attempt)
         environ = {**os.environ, **order.env}
         url = address_in(environ, spec.ray.address)
-        if token := token_in(environ):
+        token = token_in(environ)
+        if token and token not in (kept := self._tokens.setdefault(url, [])):
             # Said by whoever launched last, and in memory alone.
-            self._tokens[url] = token
+            kept.insert(0, token)
         self._known[run.id] = RayKnown(
             run,
             order.attempt,
@@ -139,8 +144,8 @@ class RayLauncher(EngineLauncher[RayJob]):
     async def refresh(self, jobs: Sequence[Job]) -> None:
         """Ask each cluster for its jobs, hand over what has room, say what was asked. Raises `RayError`."""
         everybody = [known for known in self._known.values() if isinstance(known, RayKnown)]
-        urgent = any(known.wish or known.order for known in everybody)
-        if not self._is_due(often=urgent):
+        waits = any(known.wish or known.order for known in everybody)
+        if not self._is_due(WAITING_POLL_S if waits else POLL_S):
             return
         clusters = {known.url: [each for each in everybody if each.url == known.url] for known in everybody}
         outcomes = await asyncio.gather(
@@ -162,9 +167,12 @@ class RayLauncher(EngineLauncher[RayJob]):
                     self._refuse(known, str(error))
                 elif known.order is not None:
                     known.refused = f" ({error})"
-            if all(known.order is None and known.job is None for known in members):
-                return
-            raise
+            if at.token in self._tokens.get(at.url, ()) and error.unauthorised:
+                # A token that does not open it must not shut out those who have the right one.
+                self._tokens[at.url].remove(at.token)
+            if any(known.order is not None or known.number for known in members):
+                raise
+            return
         for known in members:
             known.contacted = True
             known.refused = ""
@@ -315,18 +323,18 @@ class RayLauncher(EngineLauncher[RayJob]):
         return known
 
     def _at(self, url: str) -> Address:
-        return Address(url, self._tokens.get(url) or token_in(os.environ))
+        return Address(url, next(iter(self._tokens.get(url, ())), "") or token_in(os.environ))
 
     def _ask(self, job: Job, what: Literal["stop", "kill"]) -> Reached:
         known = self._of(job)
-        if known.order is not None and not known.sending:
-            known.order, known.dropped = None, True
-            return "keeper"
         try:
             write_atomic(job.dir.attempt(job.attempt).signal, b"TERM\n" if what == "stop" else b"QUIT\n")
         except StorageError as error:
             log.warning("%s: %s cannot be asked of its keeper: %s", job.dir.id, what, error)
-        if known.wish != what:
+        if known.order is not None and not known.sending:
+            # If Ray has it all the same, because an answer was lost, its keeper finds the word.
+            known.order, known.dropped = None, True
+        elif known.wish != what:
             known.wish, known.told_at = what, time.monotonic()
         self._hurry()
         return "keeper"

@@ -48,9 +48,9 @@ NEVER_PLACED = (
 class RayError(MissionError):
     """Ray could not be asked, or refused; `sent` tells whether it may have been carried out all the same."""
 
-    def __init__(self, message: str, *, sent: bool = False) -> None:
+    def __init__(self, message: str, *, sent: bool = False, unauthorised: bool = False) -> None:
         super().__init__(message)
-        self.sent = sent
+        self.sent, self.unauthorised = sent, unauthorised
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,8 @@ def _refusal(at: Address, status: int, answer: bytes) -> RayError:
     if status in (401, 403):
         what = "does not accept the token that it was given" if at.token else "wants a token"
         return RayError(
-            f"Ray at {at.url} {what} ({status}): set RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH, where you launch"
+            f"Ray at {at.url} {what} ({status}): set RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH, where you launch",
+            unauthorised=True,
         )
     lines = [line.strip() for line in answer.decode("utf-8", "replace").splitlines()]
     last = next((line for line in reversed(lines) if len(line) > 1), "")

@@ -219,10 +219,13 @@ class Head:
         self.used = 0.0
         self.down = self.mute = False
         self.asked: list[str] = []
+        self.token = ""
         monkeypatch.setattr(ray, "call", self.call)
         monkeypatch.setattr(engine, "SOON_POLL_S", 0.0)
 
     def call(self, at: Address, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
+        if self.token and at.token != self.token:
+            raise RayError(f"Ray at {at.url} does not accept the token", unauthorised=True)
         if self.down:
             raise RayError(f"Ray does not answer at {at.url}: Connection refused")
         self.asked.append(f"{method} {path}")
@@ -326,6 +329,25 @@ async def test_a_head_that_is_down_ends_a_launch_and_no_run(tmp_path: Path, head
     assert launcher.look(job).stage == "gone"
 
 
+async def test_a_wrong_token_shuts_out_nobody_else(tmp_path: Path, head: Head) -> None:
+    """Who launches with it is refused; runs of a right one are followed as before."""
+    head.token = "right"
+    launcher = RayLauncher()
+    run, order = ordered(tmp_path)
+    job = await submitted(launcher, run, structs.replace(order, env=order.env | {"RAY_AUTH_TOKEN": "right"}))
+    head.set("RUNNING")
+    other, order = ordered(tmp_path / "other")
+    order = structs.replace(order, env=order.env | {"RAY_AUTH_TOKEN": "wrong"})
+    refused = Job(other, 1, order.nonce, launcher.submit(other, order))
+    with pytest.raises(RayError):
+        await launcher.refresh([job, refused])
+    ended = read_exit(other.attempt(1).exit)
+    assert ended is not None
+    assert "does not accept the token" in (ended.start_error or "")
+    await launcher.refresh([job])
+    assert launcher.look(job).stage == "starting"
+
+
 async def test_what_ray_never_placed_waits_here_again(tmp_path: Path, head: Head) -> None:
     """Somebody else took the room: after a quarter of an hour Ray fails the job, and that is no end of the run."""
     launcher = RayLauncher()
@@ -414,7 +436,7 @@ async def test_stop_and_kill_are_words_for_the_keeper_and_ray_is_asked_after_the
         now[0] += patience_s - 1
         await launcher.refresh([job])
         assert stops() == before
-        now[0] += 2
+        now[0] += 4
         await launcher.refresh([job])
         assert stops() == before + 1
     head.set("FAILED", error_type="JOB_SUPERVISOR_ACTOR_DIED")
