@@ -208,7 +208,7 @@ $(FILMING): $(INSTALLED)
 	@touch $@
 
 $(EXTRAS): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,fast-envs,report,film,search]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,fast-envs,report,film,search,parquet]'
 	@touch $@
 
 $(BENCH_ENV): $(INSTALLED)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from mission_tui.errors import MissionError, UsageError, nearest
 from mission_tui.paths import runs_root
 
-__all__ = ["Run", "columns", "runs"]
+__all__ = ["Run", "columns", "run", "runs"]
 
 if sys.platform != "linux":
     raise ImportError(
@@ -92,6 +92,11 @@ def runs(root: str | os.PathLike[str] | None = None, *, group: str | None = None
     if group not in groups:
         raise UsageError(f"no run of {folder} is in a group '{group}'{nearest(group, groups)}")
     return [run for run in found if run.group == group]
+
+
+def run(folder: str | os.PathLike[str]) -> Run:
+    """The run in that run directory. Raises `MissionError` or `OSError` where it cannot be read."""
+    return _read(Path(folder))
 
 
 def columns(chosen: Sequence[Run]) -> dict[str, list[Any]]:

@@ -85,8 +85,9 @@ def test_a_caption_says_where_budgets_differ() -> None:
 
 def test_a_figure_has_the_size_that_is_asked_for(tmp_path: Path) -> None:
     """In centimetres, millimetres or inches, with a height or without; anything else is refused with an example."""
-    assert figure_inches("12.7cm") == (pytest.approx(5.0), None)
-    assert figure_inches("127mm x 2in") == (pytest.approx(5.0), 2.0)
+    width, height = figure_inches("12.7cm")
+    assert (width, height) == pytest.approx((5.0, None))
+    assert figure_inches("127mm x 2in") == pytest.approx((5.0, 2.0))
     assert figure_inches("5x2in") == (5.0, 2.0)
     for word in ("8", "8.5", "cm", "8cmx", "0.1in", "5inx99in", "8cm;rm"):
         with pytest.raises(UsageError, match="--size"):

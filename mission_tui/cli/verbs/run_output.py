@@ -110,22 +110,35 @@ def _whole_lines(chunks: Iterator[str]) -> Iterator[str]:
 @click.command("metrics")
 @runs_argument(required=True)
 @click.option("--csv", "as_csv", is_flag=True, help="Every update as CSV, a column per metric.")
+@click.option("--parquet", metavar="FILE", type=click.Path(path_type=Path), help="The same table into a Parquet file.")
 @json_option
 @pass_session
-def metrics_command(session: Session, runs: tuple[str, ...], as_csv: bool, as_json: bool) -> None:
+def metrics_command(session: Session, runs: tuple[str, ...], as_csv: bool, parquet: Path | None, as_json: bool) -> None:
     """Print the metrics of a run's updates.
 
-    --csv takes several runs, or a group's name: then each row has its run, seed, and the settings that differ.
+    --csv and --parquet take several runs, or a group's name: then each row has its run, seed, and the settings that
+    differ.
     """
     from mission_tui.cli.follow_runs import views_of
 
-    if as_csv and as_json:
-        raise UsageError("give --json or --csv, not both")
+    if sum((as_csv, as_json, parquet is not None)) > 1:
+        raise UsageError("give one of --json, --csv and --parquet, not both")
+    if parquet is not None:
+        from mission_tui.cli.tables.parquet import check_parquet
+
+        check_parquet(parquet)
     with session.connect() as connection:
         views = views_of(connection, runs)
+    if parquet is not None:
+        from mission_tui.cli.tables.parquet import write_parquet
+
+        write_parquet(parquet, [Path(view.run_dir) for view in views])
+        return
     if len(views) > 1:
         if not as_csv:
-            raise UsageError(f"these are {len(views)} runs: name one, or give --csv, which puts them into one table")
+            raise UsageError(
+                f"these are {len(views)} runs: name one, or give --csv or --parquet, which put them into one table"
+            )
         _write_csv_of_many(views)
         return
     (view,) = views
