@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import MissionError, PresetError, install_words, nearest, raised_by
-from mission_tui.fleet.specs.env_ids import PLAIN_PACKAGES, package_of, today
+from mission_tui.fleet.specs.env_ids import PLAIN_PACKAGES, package_of, pooled_procgen, today
 from mission_tui.fleet.specs.spec import MISSION_GYM, Algo, EnvSpec, parse_part
 
 if TYPE_CHECKING:
@@ -61,6 +61,9 @@ def import_named(module: str, key: str) -> Any:
         missing = top if importlib.util.find_spec(top) is None else ""
         if missing in PLAIN_PACKAGES:
             raise PresetError(f"{key}: module '{module}' is not installed; pip install {missing}") from error
+        if missing == "procgen":
+            said = pooled_procgen("procgen-coinrun-v0")
+            raise PresetError(f"{key}: module 'procgen' is not installed; its 'procgen-coinrun-v0' {said}") from error
         extra = _EXTRA_MODULES.get(missing)
         if extra is None:
             raise PresetError(f"{key}: module '{module}' cannot be imported: {error}{_near(module, error)}") from error
@@ -138,6 +141,8 @@ def find_env(env: EnvSpec) -> RegisteredEnv:
     module, _, name = gym_id(env.id).rpartition(":")
     if env.id.startswith(f"{_POOL}:") and importlib.util.find_spec(_POOL) is None:
         raise PresetError(f"env.id '{env.id}' needs the `fast-envs` extra; {install_words('fast-envs')}")
+    if module and importlib.util.find_spec(module.partition(".")[0]) is None and (said := pooled_procgen(env.id)):
+        raise PresetError(f"env.id '{env.id}' {said}")
     if module:
         import_named(module, "env.id")
     known = gymnasium.registry
@@ -246,6 +251,8 @@ def _unknown(env_id: str, name: str, registry: Mapping[str, RegisteredEnv]) -> s
         if package in PLAIN_PACKAGES:
             return f"env.id '{env_id}' needs {package}; pip install {package}, and {line}"
         return f"env.id '{env_id}' needs the `envs` extra; {install_words('envs')}, and {line}"
+    if (said := pooled_procgen(name)) is not None:
+        return f"env.id '{env_id}' {said}"
     if (said := today(name, known)) is not None:
         return f"env.id '{env_id}' is not made by the Gymnasium that is installed; {said}"
     return f"env.id '{env_id}' is not a registered environment{nearest(name, known)}"

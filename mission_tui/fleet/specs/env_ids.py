@@ -31,12 +31,32 @@ only the binding changed, while v5 of most of them is another task.
 _ANT = "the 84 contact forces that {old} observed, and that were always 0, are left out, so no network fits both"
 _DIFFERENT = {"Ant-v2": _ANT, "Ant-v3": _ANT, "Humanoid-v3": "its reward has no cost of contacts"}
 
+_PROCGEN = re.compile(
+    r"(?:procgen:)?procgen-(bigfish|bossfight|caveflyer|chaser|climber|coinrun|dodgeball|fruitbot|heist|jumper|leaper|maze"
+    r"|miner|ninja|plunder|starpilot)-v0"
+)
+
 _VERSIONED = re.compile(r"(.+)-v(\d+)")
 
 
 def package_of(env_id: str) -> str | None:
     """The module that registers `env_id`, where its name tells that it is not one of Gymnasium's own."""
     return next((package for pattern, package in _PACKAGES if pattern.fullmatch(env_id)), None)
+
+
+def pooled_procgen(env_id: str) -> str | None:
+    """A sentence's end that says under which id envpool has the game of Procgen that `env_id` is; None for all else.
+
+    The package `procgen` has wheels up to Python 3.10 and registers with gym, which Gymnasium followed.
+    """
+    found = _PROCGEN.fullmatch(env_id)
+    if found is None:
+        return None
+    game = f"envpool:{found[1].capitalize()}"
+    return (
+        f"is a game of procgen, which envpool has as '{game}Hard-v0', procgen's own default, and '{game}Easy-v0': "
+        f"--set env.id={game}Hard-v0 --set ppo.policy=CnnPolicy (extra `fast-envs`)"
+    )
 
 
 def today(env_id: str, made: Iterable[str]) -> str | None:

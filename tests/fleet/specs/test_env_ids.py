@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.specs.env_ids import package_of, today
+from mission_tui.errors import PresetError
+from mission_tui.fleet.specs.env_ids import package_of, pooled_procgen, today
+from mission_tui.fleet.specs.spec import EnvSpec
+from mission_tui.trainer.named_parts import find_env
 
 MADE = ("LunarLander-v3", "Ant-v4", "Ant-v5", "HalfCheetah-v4", "HalfCheetah-v5", "CarRacing-v3", "Taxi-v4", "Box2D")
 
@@ -52,3 +55,14 @@ def test_what_is_different_is_named() -> None:
 def test_other_names_are_left_to_the_nearest_word(env_id: str) -> None:
     """A slip of the pen is no old version."""
     assert today(env_id, MADE) is None
+
+
+@pytest.mark.parametrize("env_id", ["procgen-coinrun-v0", "procgen:procgen-coinrun-v0"])
+def test_a_game_of_procgen_is_answered_with_the_id_that_works(env_id: str) -> None:
+    """envpool has all sixteen, under a name for each distribution of levels; other ids get no such answer."""
+    said = str(pooled_procgen(env_id))
+    assert "--set env.id=envpool:CoinrunHard-v0 --set ppo.policy=CnnPolicy (extra `fast-envs`)" in said
+    assert "'envpool:CoinrunEasy-v0'" in said
+    with pytest.raises(PresetError, match="envpool:CoinrunHard-v0"):
+        find_env(EnvSpec(id=env_id))
+    assert pooled_procgen("procgen-chess-v0") is None
