@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.shapes import as_options
 from benchmarks.gpu.items import Bench
-from benchmarks.gpu.seen import probing
+from benchmarks.gpu.meters import probing
 from benchmarks.results import Row
 from benchmarks.rows import bounded, unmeasured
 from mission_tui.fleet.events.outcome import OVER
