@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -13,7 +15,8 @@ from msgspec import structs
 import mission_tui.read as mt
 from mission_tui.errors import UsageError
 
-RECORDED = Path(__file__).parents[1] / "fixtures" / "fleet-0.1.0" / "runs"
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "tests" / "fixtures" / "fleet-0.1.0" / "runs"
 
 
 def test_a_group_is_read_with_its_settings_and_updates() -> None:
@@ -76,3 +79,23 @@ def test_reading_loads_nothing_heavy() -> None:
     words = f"import sys, mission_tui.read as mt; mt.columns(mt.runs({str(RECORDED)!r})); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", words], capture_output=True, text=True, check=True)
     assert not {"torch", "textual", "numpy", "click", "rich", "gymnasium"} & set(done.stdout.split())
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/reading-runs.ipynb, cell by cell, on a recorded sweep; it was saved without results."""
+    matplotlib = pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
+    matplotlib.use("agg")
+    monkeypatch.setenv("MISSION_TUI_RUNS", str(RECORDED))
+    notebook = json.loads((ROOT / "docs/reading-runs.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    known: dict[str, Any] = {}
+    for cell in cells:
+        exec(compile("".join(cell["source"]), cell["id"], "exec"), known)
+    assert known["varied"] == ["ppo.learning_rate"]
+    assert {word: len(returns) for word, returns in known["last"].items()} == {
+        "learning_rate 0.001": 2,
+        "learning_rate 0.003": 2,
+    }
+    assert len(known["axes"].get_lines()) == 4 + 2
