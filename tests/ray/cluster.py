@@ -26,7 +26,7 @@ RAY = Path(os.environ.get("RAY_VENV", Path(__file__).parents[2] / ".venv-ray"), 
 
 def lacking() -> str:
     """Why there can be no cluster here; empty when there can."""
-    return "" if RAY.is_file() else f"there is no {RAY} (make {RAY.parents[1].name}/.installed)"
+    return "" if RAY.is_file() else f"there is no {RAY} (make ray)"
 
 
 class RayCluster:
@@ -133,10 +133,11 @@ class RayCluster:
 
     def end(self) -> None:
         """End everything."""
-        for _ in range(3):
-            for process in self.processes():
+        while processes := self.processes():
+            for process in processes:
                 with suppress(psutil.Error):
                     process.kill()
+            psutil.wait_procs(processes, timeout=5)
         shutil.rmtree(self.folder, ignore_errors=True)
         (self._known_in / "ray.json").unlink()
 

@@ -9,7 +9,7 @@ import pytest
 from tests.ray.cluster import RayCluster
 from tests.slurm.test_clusters_page import trained_by_the_page
 
-pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(900)]
 
 
 def test_the_commands_of_the_page_train_a_run_on_ray(tmp_path: Path, cluster: RayCluster) -> None:

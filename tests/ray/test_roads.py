@@ -9,7 +9,7 @@ import pytest
 from tests.ray.cluster import RayCluster
 from tests.slurm.test_roads import Caller, may_unshare, nothing_is_left, refuses_what_is_not_shared
 
-pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(900)]
 
 
 def test_the_road_to_ray_is_proven_both_ways(tmp_path: Path, cluster: RayCluster) -> None:

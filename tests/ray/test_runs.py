@@ -19,7 +19,7 @@ from tests.ray.cluster import RayCluster
 from tests.slurm.test_runs import adopts_every_job, events_of, started_exactly, starts_of
 from tests.supervisor.conftest import Lab, living, stub_spec
 
-pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(900)]
 
 
 def ray_spec(**words: object) -> Spec:
