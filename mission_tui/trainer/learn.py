@@ -108,7 +108,10 @@ class Training:
             self.callbacks.log.show(metrics)
         self.progress.entropy = metrics.get("train/entropy_loss")
         timesteps = self.model.num_timesteps
-        self.record.updated(self.progress.update, timesteps, rollout_s, update_s, metrics, self.model.episodes.take())
+        episodes = self.model.episodes.take()
+        self.record.updated(
+            self.progress.update, timesteps, rollout_s, update_s, metrics, episodes, env_s=rollout.env_s
+        )
         self.events.write(metrics, timesteps)
         return True
 

@@ -90,6 +90,8 @@ class Record:
         exact: bool,
         registration: Registration = Registration(),  # noqa: B008 - frozen
         resumed: Resumed | None = None,
+        vec: str = "",
+        device: str = "",
     ) -> None:
         """The attempt begins to learn after `update` updates; rows of earlier attempts beyond that are void."""
         self.update, self.timesteps = update, timesteps
@@ -105,6 +107,8 @@ class Record:
                 reward_threshold=registration.reward_threshold,
                 max_episode_steps=registration.max_episode_steps,
                 resumed=resumed,
+                vec=vec,
+                device=device,
             ),
             durable=True,
         )
@@ -117,8 +121,9 @@ class Record:
         update_s: float,
         metrics: Mapping[str, object],
         episodes: Episodes,
+        env_s: float | None = None,
     ) -> None:
-        """One update is done; `timesteps` include its rollout."""
+        """One update is done; `timesteps` include its rollout, and `rollout_s` the `env_s` of its environments."""
         steps, self.update, self.timesteps = timesteps - self.timesteps, update, timesteps
         said = self._numbers(metrics)
         self._write(
@@ -133,6 +138,7 @@ class Record:
                 steps_per_s=steps / (rollout_s + update_s),
                 metrics=said,
                 episodes=episodes,
+                env_s=env_s,
             )
         )
 

@@ -78,7 +78,16 @@ class Job:
         snapshot = self.attempt.run_dir.snapshot
         registration, update = registration_of(self.spec.env, snapshot), self.training.progress.update
         resumed = probe(model, start.boundary, self.spec, snapshot, exact=exact) if start else None
-        self.record.started(update, model.num_timesteps, self.attempt.checkpoint, exact, registration, resumed)
+        self.record.started(
+            update,
+            model.num_timesteps,
+            self.attempt.checkpoint,
+            exact,
+            registration,
+            resumed,
+            vec=self.envs.kind,
+            device=model.device.type,
+        )
         if lacking:
             self._fail("record of what was loaded", lacking)
         return self.training.learn()

@@ -26,6 +26,8 @@ def test_every_update_is_a_row(tmp_path: Path) -> None:
     assert [(row.update, row.timesteps) for row in ran.updates()] == [(n, 64 * n) for n in range(1, 7)]
     for row in ran.updates():
         assert row.steps_per_s == pytest.approx(64 / (row.rollout_s + row.update_s))
+        assert row.env_s is not None
+        assert 0.0 < row.env_s < row.rollout_s
         assert {
             "train/approx_kl",
             "train/grad_norm",
@@ -34,6 +36,7 @@ def test_every_update_is_a_row(tmp_path: Path) -> None:
         } <= row.metrics.keys()
         assert number(row.metrics["train/learning_rate"]) == 3e-4
     assert ran.ended().how == "finished"
+    assert (ran.started().vec, ran.started().device) == ("inline", "cpu")
 
 
 def test_episodes_are_counted_with_raw_returns_and_outcomes(tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ class TrainingStarted(Struct, frozen=True, tag="start", tag_field="kind", omit_d
     """An attempt begins to learn. Readers drop rows of earlier attempts later than `from_update`.
 
     `reward_threshold` and `max_episode_steps` are what the environment's registration says; None where it says nothing.
+    `vec` and `device` are how environments are stepped and where the policy computes, once "auto" has been decided.
     """
 
     seq: Count
@@ -95,12 +96,15 @@ class TrainingStarted(Struct, frozen=True, tag="start", tag_field="kind", omit_d
     reward_threshold: float | None = None
     max_episode_steps: Count | None = None
     resumed: Resumed | None = None
+    vec: str = ""
+    device: str = ""
 
 
 class UpdateDone(Struct, frozen=True, tag="update", tag_field="kind", omit_defaults=True):
     """One PPO update: `metrics` by SB3's tags plus ours, seconds of its two phases, steps per second of this update.
 
-    `total_timesteps` are those that a command said it means to reach.
+    `total_timesteps` are those that a command said it means to reach. `env_s` are the seconds of the rollout in which
+    environments were stepped; the rest chose actions and kept books. None where the two were not timed apart.
     """
 
     seq: Count
@@ -114,6 +118,7 @@ class UpdateDone(Struct, frozen=True, tag="update", tag_field="kind", omit_defau
     metrics: dict[str, Metric] = field(default_factory=dict)
     episodes: Episodes = Episodes()
     total_timesteps: Count | None = None
+    env_s: Seconds | None = None
 
 
 class CheckpointSaved(Struct, frozen=True, tag="checkpoint", tag_field="kind", omit_defaults=True):

@@ -219,6 +219,7 @@ class HealthJudge:
             known,
             reward_threshold=self._settings.reward_threshold,
             max_episode_steps=self._settings.max_episode_steps,
+            in_use=self._settings.in_use,
             resumed=None,
         )
         hang, age, story = self._hang, self._checkpoint_age, self._after_change

@@ -27,7 +27,8 @@ LARGEST_EXACT = 2**53
 class Row:
     """One update as rules read it: numbers by tag, NaN and infinities included; its episodes; seconds.
 
-    `t` is unix time and 0 where it is not known; so are seconds and steps per second that were not measured.
+    `t` is unix time and 0 where it is not known; so are seconds and steps per second that were not measured. `env_s`
+    are the seconds of the rollout in which environments were stepped, None where nobody timed those apart.
     """
 
     attempt: int
@@ -39,6 +40,7 @@ class Row:
     t: float = 0.0
     rollout_s: float = 0.0
     update_s: float = 0.0
+    env_s: float | None = None
     steps_per_s: float = 0.0
     episodes: int = 0
     outcomes: Mapping[str, int] | None = None
@@ -116,6 +118,7 @@ def row_of(record: UpdateDone) -> Row:
         t=record.t if known(record.t) else 0.0,
         rollout_s=record.rollout_s if known(record.rollout_s) else 0.0,
         update_s=record.update_s if known(record.update_s) else 0.0,
+        env_s=record.env_s if record.env_s is not None and record.env_s <= record.rollout_s else None,
         steps_per_s=record.steps_per_s if known(record.steps_per_s) else 0.0,
         episodes=episodes.n,
         outcomes=outcomes,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import mul
 
 from mission_tui.fleet.events.metrics import Resumed, TrainingStarted
 from mission_tui.fleet.specs.sizes import plan_batch
-from mission_tui.fleet.specs.spec import SHIPPED_MISSIONS, Schedule, Spec, rollout_size
+from mission_tui.fleet.specs.spec import MISSION_GYM, SHIPPED_MISSIONS, PpoSpec, Schedule, Spec, rollout_size
+
+SMALL_NET = 256 * 256
+"""Weights between hidden layers: two layers of 256 units."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +23,9 @@ class Settings:
     whether a schedule is known to narrow it.
     `reduced_precision` is whether products may be rounded to fewer than 24 bits (TF32, bf16);
     `reward_threshold` and `max_episode_steps` are what the environment's own registration says, `shaping` what the
-    preset says of MissionGym's rewards.
+    preset says of MissionGym's rewards. `vec` and `device` are what the preset says, `in_use` what the trainer said
+    that came of them; `batched` is whether the environment is one that can be stepped as one batch, `small_net` whether
+    the policy is an MLP that a CPU computes as soon as it has been asked.
     """
 
     ours: bool = False
@@ -47,6 +53,14 @@ class Settings:
     checkpoint_every_s: float | None = None
     reward_threshold: float | None = None
     max_episode_steps: int | None = None
+    n_envs: int | None = None
+    n_steps: int | None = None
+    vec: str | None = None
+    device: str | None = None
+    threads: int | None = None
+    batched: bool = False
+    small_net: bool = False
+    in_use: tuple[str, str] = ("", "")
     resumed: Resumed | None = None
 
     @property
@@ -60,11 +74,12 @@ class Settings:
         return self.learning_rate.start if isinstance(self.learning_rate, Schedule) else self.learning_rate
 
     def with_env(self, record: TrainingStarted) -> Settings:
-        """With what the trainer said of the environment, and of the resume, when it began."""
+        """With what the trainer said of the environment, of the machine, and of the resume, when it began."""
         return replace(
             self,
             reward_threshold=record.reward_threshold,
             max_episode_steps=record.max_episode_steps,
+            in_use=(record.vec, record.device),
             resumed=record.resumed,
         )
 
@@ -101,7 +116,21 @@ def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
         reduced_precision=spec.run.device != "cpu",
         stats_window=ppo.stats_window_size,
         checkpoint_every_s=spec.keep.checkpoint.every_s,
+        n_envs=spec.env.n_envs,
+        n_steps=ppo.n_steps,
+        vec=spec.env.vec,
+        device=spec.run.device,
+        threads=spec.run.threads,
+        small_net=ppo.policy == "MlpPolicy" and _weights(ppo) <= SMALL_NET,
+        batched=spec.env.id.rpartition(":")[2] == MISSION_GYM and not spec.env.wrappers,
     )
+
+
+def _weights(ppo: PpoSpec) -> int:
+    """The weights between hidden layers of the widest of the policy's towers."""
+    arch = ppo.net_arch if ppo.net_arch is not None else (64, 64)
+    towers = arch.values() if isinstance(arch, dict) else (arch,)
+    return max((sum(map(mul, tower, tower[1:])) for tower in towers), default=0)
 
 
 def _shaping(spec: Spec) -> str | None:

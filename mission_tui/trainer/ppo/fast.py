@@ -12,7 +12,9 @@ and update go through the same layers.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -47,6 +49,7 @@ class FastPPO(PPO):
     rollout_buffer: ResidentBuffer
     _evaluator: PolicyEvaluator | NativePolicy
     _loss_gradient: LossGradient
+    _env_s = 0.0
 
     def __init__(
         self,
@@ -104,13 +107,14 @@ class FastPPO(PPO):
 
     def collect(self) -> RolloutSignals | None:
         try:
-            return super().collect()
+            signals = super().collect()
         except NonFiniteError:
             # Nothing was looked at while it was computed, so the cause is looked for now.
             check_parameters(self.policy)
             for observation in (*self.rollout_buffer.observations_by_step(), self._last_obs):
                 check_observations(observation)
             raise
+        return signals and replace(signals, env_s=self._env_s)
 
     def collect_rollouts(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
@@ -126,6 +130,7 @@ class FastPPO(PPO):
             self.policy.reset_noise(env.num_envs)
         # The names of variables are part of what callbacks are told: they are SB3's.
         asks_later = isinstance(callback, RolloutWatch)
+        clock, env_s = time.monotonic, 0.0
         callback.on_rollout_start()
         for n_steps in range(n_rollout_steps):
             if self.use_sde and self.sde_sample_freq > 0 and n_steps % self.sde_sample_freq == 0:
@@ -139,7 +144,9 @@ class FastPPO(PPO):
                 values, log_probs = self.step_values(obs_tensor, chosen)
             actions = chosen.cpu().numpy()
             clipped_actions = self._for_env(actions)
+            begun_s = clock()
             new_obs, rewards, dones, infos = env.step(clipped_actions)
+            env_s += clock() - begun_s
             self.num_timesteps += env.num_envs
             callback.update_locals(locals())
             if not callback.on_step():
@@ -150,6 +157,7 @@ class FastPPO(PPO):
                 rewards = self._with_time_limits(rewards, infos, ended)
             rollout_buffer.add_rewards(n_steps, actions, rewards)
             self._last_obs, self._last_episode_starts = new_obs, dones  # type: ignore[assignment]
+        self._env_s = env_s
         rollout_buffer.add_values(*self._evaluator.rollout_values(*rollout_buffer.observations_and_actions()))
         values = self._evaluator.predict_values(self._on_device(self._last_obs))
         rollout_buffer.compute_returns_and_advantage(values, dones)

@@ -44,6 +44,7 @@ _OURS = (
     "rollout_buffer_class",
     "_evaluator",
     "_loss_gradient",
+    "_env_s",
 )
 
 

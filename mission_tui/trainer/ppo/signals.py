@@ -38,9 +38,13 @@ _EVERY = slice(None)
 
 @dataclass(frozen=True, slots=True)
 class RolloutSignals:
-    """Read between rollout and update, while the buffer is as it was collected."""
+    """Read between rollout and update, while the buffer is as it was collected.
+
+    `env_s` are the seconds in which environments were stepped; None where they were not timed.
+    """
 
     metrics: dict[str, float]
+    env_s: float | None = None
 
     @classmethod
     def read(cls, model: PPO) -> RolloutSignals:

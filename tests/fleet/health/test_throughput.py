@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.health import HealthJudge, judge_of
+from mission_tui.fleet.health.settings import Settings, settings_of
+from mission_tui.fleet.specs.thresholds import Limits
 from tests.fleet.recorded import SPEC, STEPS
 
 Seconds = tuple[float, float]
@@ -68,6 +72,58 @@ def test_the_slow_phase_is_named_with_its_numbers(slow: Seconds, phases: str, ca
     begin = "455 steps/s in the last 5 updates, 44% of this run's own median of 1,024: "
     assert finding.sentence == begin + phases
     assert finding.cause.startswith(cause)
+
+
+GPU = replace(settings_of(SPEC), in_use=("inline", "cuda"), vec="inline", n_envs=8, n_steps=128, small_net=True)
+
+
+def timed_apart(settings: Settings, phases: Sequence[Seconds], env_s: Sequence[float]) -> list[Finding]:
+    """What judging says of updates of `phases` whose environments took `env_s`."""
+    judge = HealthJudge(settings, Limits())
+    made = [structs.replace(row, env_s=spent) for row, spent in zip(rows(phases), env_s, strict=True)]
+    return throughout(judge, made)
+
+
+def in_parts(env_s: float, settings: Settings) -> Finding:
+    """The finding of a rollout of 2 s, usually 0.75 s of which the environments take 0.4 s and now `env_s`."""
+    (finding,) = timed_apart(settings, [USUAL] * 20 + [SLOW_ROLLOUT] * 5, [0.4] * 20 + [env_s] * 5)
+    return finding
+
+
+def test_a_slow_environment_is_told_from_a_slow_policy() -> None:
+    """By the seconds in which the environments were stepped, with the setting that makes that part cheaper."""
+    env, policy = in_parts(1.7, GPU), in_parts(0.4, GPU)
+    slow = "the environment is slow: 1,024 steps of CartPole-v1 1.7 s instead of 0.4 s"
+    assert env.cause == f"{slow}; choosing their actions 0.3 s as before"
+    assert env.advice_set == ("env.vec=workers",)
+    assert env.evidence[-1]["env_s"] == 1.7
+    assert policy.cause.startswith("the policy is slow: choosing the actions of 1,024 steps of CartPole-v1 1.6 s")
+    assert policy.advice_set == ("run.device=cpu",)
+    on_workers = in_parts(1.7, replace(GPU, in_use=("workers", "cuda")))
+    assert (on_workers.advice_set, "one worker that is slow or dead" in on_workers.advice) == ((), True)
+    assert in_parts(1.7, replace(GPU, batched=True)).advice_set == ("env.vec=native",)
+    assert in_parts(1.7, replace(GPU, in_use=("", ""), vec="auto")).advice_set == ()
+    assert in_parts(0.4, replace(GPU, in_use=("inline", "cpu"), threads=4)).advice_set == ("run.threads=1",)
+    assert in_parts(0.4, replace(GPU, in_use=("inline", "cpu"))).advice_set == ()
+
+
+def test_a_rollout_that_never_was_faster_is_information_with_the_settings_that_help() -> None:
+    """Once half a minute is known, if more than half of it is one part of the rollout; and only where settings help."""
+    long: list[Seconds] = [(1.2, 0.3)] * 60
+    (env,) = timed_apart(GPU, long, [1.0] * 60)
+    assert (env.severity, env.first_update, env.advice_set) == ("info", 20, ("env.vec=workers",))
+    assert env.sentence == "of the 1.5 s of an update 67% stepping the environments, 13% choosing actions, 20% learning"
+    assert env.cause == "stepping 8 environments one after another takes 7.8 ms a step"
+    assert timed_apart(GPU, long[:19], [1.0] * 19) == []
+    (policy,) = timed_apart(GPU, long, [0.2] * 60)
+    assert policy.advice_set == ("env.n_envs=32", "ppo.n_steps=32")
+    (alone,) = timed_apart(replace(GPU, n_envs=1), long, [1.0] * 60)
+    assert alone.advice_set == ("env.n_envs=4", "ppo.n_steps=32", "env.vec=workers")
+    # The trainer measured that workers do not pay; they are in use; nothing takes most of it; only learning does.
+    assert timed_apart(replace(GPU, vec="auto"), long, [1.0] * 60) == []
+    assert timed_apart(replace(GPU, in_use=("workers", "cuda")), long, [1.0] * 60) == []
+    assert timed_apart(GPU, long, [0.6] * 60) == []
+    assert timed_apart(GPU, [(0.5, 1.0)] * 60, [0.4] * 60) == []
 
 
 def test_it_is_over_after_five_updates_near_the_median_again() -> None:

@@ -4,6 +4,9 @@ The measure is the median of the run's own updates, slow ones left out, so a run
 run that joins or leaves makes speeds incomparable: everything is learned anew. A pause or an evaluation does not change
 what is normal, it only ends a row of slow updates: a measure that began anew at each evaluation would never be full.
 
+Of a rollout it says whether the environments or the policy that chooses actions take the time, where the trainer timed
+them apart, and which setting makes that cheaper: a rollout that has become slow, and one that was never faster.
+
 Where rollout and update are slow alike, the machine is busy with something else. That is worth a word only when it
 lasts: of 84 traces recorded for tuning on a crowded machine, 9 have seconds of it that say nothing of the run.
 """
@@ -13,16 +16,16 @@ from __future__ import annotations
 import statistics
 from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Sequence
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric
+from mission_tui.fleet.health import rollout_parts
 from mission_tui.fleet.health.phrases import rounded
+from mission_tui.fleet.health.rollout_parts import MINOR, Parts, Words
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.text import clean
-
-MINOR = 1.15
-"""A phase that takes up to this much longer than usual is as usual: healthy runs stay within 15 % of their median."""
 
 
 class Throughput(Rule):
@@ -33,15 +36,21 @@ class Throughput(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = limits = context.limits.throughput
-        self._usual: deque[tuple[float, float, float]] = deque(maxlen=limits.window)
+        self._usual: deque[tuple[float, float, float, float | None]] = deque(maxlen=limits.window)
         self._speeds: list[float] = []
         self._slow: deque[Row] = deque(maxlen=limits.updates)
         self._slow_s = 0.0
         self._fast = 0
         self._on = False
+        self._measured_s = 0.0
+        self._costly: tuple[Parts, Words] | None = None
 
     def judge(self, row: Row) -> Severity | None:
-        """Warning from the fifth update in a row below 60 % of the run's median until five reach 75 % again."""
+        """Warning from the fifth update in a row below 60 % of the run's median until five reach 75 % again.
+
+        Information, once enough is known, where most of the time goes into a part of the rollout that a setting makes
+        cheaper.
+        """
         limits, speed, seconds = self._limits, row.steps_per_s, row.rollout_s + row.update_s
         if speed > 0.0 and seconds > 0.0:
             median = self._median
@@ -49,23 +58,43 @@ class Throughput(Rule):
                 self._take_slow(row, seconds)
             else:
                 self._take_usual(row, median is not None and speed >= limits.leave * median)
-        return "warning" if self._on else None
+        if self._on:
+            return "warning"
+        if self._costly is None and self._measured_s >= limits.machine_s:
+            self._costly = self._most_of_it()
+        return None if self._costly is None else "info"
 
     def explain(self, severity: Severity) -> Explanation:
         """Compares both phases of the slow updates with what they usually take."""
+        if severity == "info" and self._costly is not None:
+            return self._explain_costly(*self._costly)
         median = self._median or 0.0
         speed = statistics.median(row.steps_per_s for row in self._slow)
         count = len(self._slow)
-        phases, cause, advice = self._diagnosis()
+        phases, (cause, advice, assignments) = self._diagnosis()
         return Explanation(
             sentence=f"{rounded(speed)} steps/s in the last {count} updates, {speed / median:.0%} of this run's own "
             f"median of {rounded(median)}: {phases}",
             cause=cause,
             advice=advice,
+            advice_set=assignments,
             evidence=tuple(row.evidence() | _seconds(row) for row in self._slow),
             signal="steps_per_s",
             threshold=self._limits.warning * median,
             window=self._limits.updates,
+        )
+
+    def _explain_costly(self, parts: Parts, words: Words) -> Explanation:
+        total, (cause, advice, assignments) = parts.env_s + parts.choice_s + parts.update_s, words
+        shares = zip(("stepping the environments", "choosing actions"), (parts.env_s, parts.choice_s), strict=True)
+        said = ", ".join(f"{spent / total:.0%} {what}" for what, spent in shares)
+        return Explanation(
+            sentence=f"of the {total:.2g} s of an update {said}, {parts.update_s / total:.0%} learning",
+            cause=cause,
+            advice=advice,
+            advice_set=assignments,
+            signal="steps_per_s",
+            window=len(self._usual),
         )
 
     def broken(self, cause: Break) -> None:
@@ -74,6 +103,7 @@ class Throughput(Rule):
             self._usual.clear()
             self._speeds.clear()
             self._on = False
+            self._measured_s, self._costly = 0.0, None
         self._end_row()
 
     @property
@@ -96,7 +126,8 @@ class Throughput(Rule):
         self._end_row()
         if len(self._usual) == self._usual.maxlen:
             del self._speeds[bisect_left(self._speeds, self._usual[0][0])]
-        self._usual.append((row.steps_per_s, row.rollout_s, row.update_s))
+        self._usual.append((row.steps_per_s, row.rollout_s, row.update_s, row.env_s))
+        self._measured_s += row.rollout_s + row.update_s
         insort(self._speeds, row.steps_per_s)
 
     def _end_row(self) -> None:
@@ -114,26 +145,38 @@ class Throughput(Rule):
         less, more = sorted(now / was for was, now in self._changes())
         return less > 1.0 and less * less >= more
 
-    def _diagnosis(self) -> tuple[str, str, str]:
-        """What takes longer, why that may be, and what to do."""
+    def _usual_parts(self) -> Parts | None:
+        return _parts([(rollout, update, env) for _, rollout, update, env in self._usual])
+
+    def _most_of_it(self) -> tuple[Parts, Words] | None:
+        parts = self._usual_parts() if len(self._usual) >= self._limits.fewest else None
+        words = None if parts is None else rollout_parts.costly(self.context.settings, parts)
+        return None if parts is None or words is None else (parts, words)
+
+    def _diagnosis(self) -> tuple[str, Words]:
+        """What takes longer, why that may be, what to do, and the settings that do it."""
         rollout, update = self._changes()
         settings = self.context.settings
         if not any(row.update_s for row in self._slow):
-            took = f"the same steps {_took(rollout)}"
-            return took, "the log does not tell collecting from learning", "see which processes use the cores"
+            took = f"the same steps {rollout_parts.took(*rollout)}"
+            return took, ("the log does not tell collecting from learning", "see which processes use the cores", ())
         if max(rollout[1] / rollout[0], update[1] / update[0]) <= MINOR:
-            return "both phases take as long as ever", "updates hold fewer steps than before", "look at the log"
-        what = f"rollout {_took(rollout)}, update {_took(update)}"
+            return "both phases take as long as ever", ("updates hold fewer steps than before", "look at the log", ())
+        what = f"rollout {rollout_parts.took(*rollout)}, update {rollout_parts.took(*update)}"
         advice = "see which processes use the cores, and pause what can wait"
         if self._alike():
-            return what, "both phases are equally slow: the machine has too few free cores for this run", advice
+            return what, ("both phases are equally slow: the machine has too few free cores for this run", advice, ())
         if rollout[1] - rollout[0] >= update[1] - update[0]:
             env = clean(settings.env_id, 80) or "the environment"
             steps = f"{settings.rollout:,} steps of {env}" if settings.rollout else env
-            slow = f"stepping is slow: {steps} {_took(rollout)}"
-            return what, f"{slow}; too few free cores, or an env worker that is slow or dead", advice
+            was, now = self._usual_parts(), _parts([(row.rollout_s, row.update_s, row.env_s) for row in self._slow])
+            if was is not None and now is not None:
+                return what, rollout_parts.slower(settings, steps, was, now, advice)
+            slow = f"stepping is slow: {steps} {rollout_parts.took(*rollout)}"
+            return what, (f"{slow}; too few free cores, or an env worker that is slow or dead", advice, ())
         steps = f"{settings.gradient_steps:,} gradient steps" if settings.gradient_steps else "the gradient steps"
-        return what, f"learning is slow: {steps} {_took(update)}; a shared GPU, or too few free cores", advice
+        slow = f"learning is slow: {steps} {rollout_parts.took(*update)}"
+        return what, (f"{slow}; a shared GPU, or too few free cores", advice, ())
 
 
 def _change(usual: list[float], slow: list[float]) -> tuple[float, float]:
@@ -141,12 +184,20 @@ def _change(usual: list[float], slow: list[float]) -> tuple[float, float]:
     return max(statistics.median(usual), 1e-9), statistics.median(slow)
 
 
-def _took(change: tuple[float, float]) -> str:
-    was, now = change
-    if now <= MINOR * was:
-        return f"{now:.2g} s as before"
-    return f"{now:.2g} s instead of {was:.2g} s"
+def _parts(phases: Sequence[tuple[float, float, float | None]]) -> Parts | None:
+    """The median parts of updates whose rollout, update and seconds in the environments are given; None where most
+    were not timed apart.
+    """
+    timed = [(env, rollout - env, update) for rollout, update, env in phases if env is not None]
+    if 2 * len(timed) < len(phases) or not timed:
+        return None
+    return Parts(*(statistics.median(column) for column in zip(*timed, strict=True)))
 
 
 def _seconds(row: Row) -> dict[str, Metric]:
-    return {"steps_per_s": row.steps_per_s, "rollout_s": row.rollout_s, "update_s": row.update_s}
+    seconds: dict[str, Metric] = {
+        "steps_per_s": row.steps_per_s,
+        "rollout_s": row.rollout_s,
+        "update_s": row.update_s,
+    }
+    return seconds if row.env_s is None else seconds | {"env_s": row.env_s}
