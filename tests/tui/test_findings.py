@@ -337,3 +337,15 @@ async def test_what_is_in_sight_is_said_as_it_is(size: tuple[int, int]) -> None:
             screen.redraw()
             await stage.still()
             assert stage.lines() == seen, key
+
+
+async def test_cause_and_advice_come_before_the_chart_on_the_smallest_screen() -> None:
+    """What to do is in sight; the chart is there when the tab has the screen for itself."""
+    async with staged(sick(KL_FINDING, ENTROPY_FINDING, NAN_FINDING), (60, 20)) as stage:
+        await stage.press("h")
+        await stage.shows("advice")
+        await stage.still()
+        assert " cause " in stage.text()
+        assert "over updates" not in stage.text()
+        await stage.press("z")
+        await stage.shows("over updates")

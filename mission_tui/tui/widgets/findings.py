@@ -34,7 +34,8 @@ from mission_tui.tui.widgets.lines import Lines, ScrollLines
 from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
 
 _BESIDE_FROM = 140
-_CHART_FROM = 14
+_CHART_FROM = 17
+"""Rows of the tab: with fewer a chart would take the place of cause and advice; `z` makes room for it."""
 _CHART_LEAST, _CHART_MOST = 8, 16
 _WORDS = 8
 _EITHER_LEAST = 40
