@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 import subprocess
@@ -49,6 +50,24 @@ def test_columns_are_equally_long_and_say_what_differs() -> None:
     wild, second = structs.replace(two[0], settings={"ppo.net_arch": (64, 64)}), structs.replace(two[1], settings={})
     assert set(mt.columns([wild, second])["ppo.net_arch"]) == {"64-64", None}
     assert mt.columns([])["run"] == []
+
+
+def test_the_names_that_notebooks_use_are_there() -> None:
+    """What was promised once stays: functions with their parameters, fields of a run in the order of the page, the own
+    columns of an update. New ones may come after them.
+    """
+    assert {"Run", "columns", "run", "runs"} <= set(mt.__all__)
+    assert [str(inspect.signature(it)) for it in (mt.runs, mt.columns, mt.run)] == [
+        "(root: 'str | os.PathLike[str] | None' = None, *, group: 'str | None' = None) -> 'list[Run]'",
+        "(chosen: 'Sequence[Run]') -> 'dict[str, list[Any]]'",
+        "(folder: 'str | os.PathLike[str]') -> 'Run'",
+    ]
+    fields = ("id", "folder", "name", "preset", "group", "seed", "outcome", "labels", "settings")
+    assert mt.Run.__struct_fields__[: len(fields)] == fields
+    own = ("update", "attempt", "timesteps", "t", "rollout_s", "update_s", "steps_per_s")
+    assert tuple(mt.runs(RECORDED, group="sweep")[0].updates()[0])[: len(own)] == own
+    page = (ROOT / "docs/reading.md").read_text(encoding="utf-8")
+    assert [name for name in (*mt.__all__, *fields, *own) if f"`{name}" not in page and f".{name}" not in page] == []
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
