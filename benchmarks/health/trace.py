@@ -162,6 +162,7 @@ def _compact(record: MetricRecord) -> MetricRecord:
         record,
         rollout_s=_cut(record.rollout_s),
         update_s=_cut(record.update_s),
+        env_s=None if record.env_s is None else _cut(record.env_s),
         steps_per_s=_cut(record.steps_per_s),
         metrics={tag: _cut_metric(metric) for tag, metric in record.metrics.items()},
         episodes=_thinned(record.episodes),
