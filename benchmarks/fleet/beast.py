@@ -65,7 +65,7 @@ class Stopped:
 def launch(lab: Lab, assignments: Sequence[str]) -> list[str]:
     """Four of one seed; the last one saves at every boundary."""
     words = ["beast", "--seed", "1", *as_options(assignments)]
-    plain = lab.launch(*words, "-n", str(RUNS - 1), "--name", "beast")
+    plain = lab.launch(*words, "-n", str(RUNS - 1), "-j", str(RUNS), "--name", "beast")
     return [*plain, *lab.launch(*words, "--name", "beast-kept", *as_options(KEPT))]
 
 

@@ -33,7 +33,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 def ours(lab: Lab, assignments: Sequence[str], updates: int) -> float:
     """Steps per second of all runs together, each over `updates` whole updates after its first."""
-    runs = lab.launch("heavy", "-n", str(RUNS), *as_options(assignments))
+    runs = lab.launch("heavy", "-n", str(RUNS), "-j", str(RUNS), *as_options(assignments))
     until(lambda: all(len(lab.updates(run)) > updates for run in runs), LIMIT_S, "the updates of every run", 1.0)
     rates = []
     for run in runs:

@@ -44,7 +44,7 @@ def trained(
 
     Raises `RuntimeError` with the cause where one of them failed.
     """
-    ids = lab.launch(preset, "-n", str(runs), *as_options(words), *environ)
+    ids = lab.launch(preset, "-n", str(runs), "-j", str(runs), *as_options(words), *environ)
     try:
         until(lambda: _under_way(lab, ids), FIRST_S, f"two updates of each of {runs} runs of {preset}", 0.2)
         time.sleep(seconds)

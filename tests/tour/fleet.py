@@ -64,7 +64,7 @@ def _settle(lab: Lab) -> None:
     # Long enough to live through the whole tour.
     long = ("--set", "run.total_timesteps=20000000")
     lab.launch("demo", "--name", "eager", "--seed", "1", "--set", "ppo.learning_rate=0.03", *long)
-    lab.launch("demo", "--name", "steady", "--seeds", "3", *long)
+    lab.launch("demo", "--name", "steady", "--seeds", "3", "-j", "3", *long)
     _await_updates(lab, "steady-1", 12)
     until(lambda: _asks(lab, "eager"), 300.0, "a finding", 1.0)
 
