@@ -15,8 +15,8 @@ pytestmark = pytest.mark.timeout(90)
 
 
 def over(quick: Shell, *words: str) -> list[str]:
-    """Ended runs with a few updates each; of several, the group was ended by its name."""
-    runs = quick.launch("tiny", *words)
+    """Ended runs with a few updates each, trained at once; of several, the group was ended by its name."""
+    runs = quick.launch("tiny", "-j", "8", *words)
     for run in runs:
         quick.advancing(run)
     meant = runs if len(runs) == 1 else [str(quick.view(runs[0])["group"])]
