@@ -28,7 +28,7 @@ _NAMED_RUNS = 100
 _JOURNAL_BYTES = 1 << 20
 
 
-def _complete_runs(context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
+def complete_runs(context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
     """Ids, names and groups on disk, newest first, then the words for several: no supervisor is started for it."""
     runs = _runs_on_disk(context)
     names, groups = _names_and_groups(runs)
@@ -101,12 +101,12 @@ _META = "mission_tui.own_command"
 
 def run_argument(*, required: bool = True) -> Callable[[F], F]:
     """One RUN: an id, a unique prefix, a name, or `@last`."""
-    return click.argument("run", metavar="RUN", required=required, shell_complete=_complete_runs)
+    return click.argument("run", metavar="RUN", required=required, shell_complete=complete_runs)
 
 
 def runs_argument(*, required: bool = False) -> Callable[[F], F]:
     """Any number of RUNs."""
-    return click.argument("runs", metavar="RUN...", nargs=-1, required=required, shell_complete=_complete_runs)
+    return click.argument("runs", metavar="RUN...", nargs=-1, required=required, shell_complete=complete_runs)
 
 
 preset_argument = click.argument("presets", metavar="PRESET...", nargs=-1, shell_complete=complete_presets)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mission_tui.cli.answers import merged, print_accepted
-from mission_tui.cli.options import json_option, run_argument, runs_argument
+from mission_tui.cli.options import complete_runs, json_option, run_argument, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import confirm, print_error, write
 from mission_tui.errors import UsageError
@@ -45,7 +45,14 @@ def note_command(session: Session, run: str, text: tuple[str, ...], as_json: boo
 
 
 @click.command("label", context_settings={"ignore_unknown_options": True})
-@click.argument("words", metavar="RUN... +LABEL|-LABEL...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument(
+    "words",
+    metavar="RUN... +LABEL|-LABEL...",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    shell_complete=complete_runs,
+)
 @json_option
 @pass_session
 def label_command(session: Session, words: tuple[str, ...], as_json: bool) -> None:
