@@ -99,6 +99,18 @@ def test_a_figure_has_the_size_that_is_asked_for(tmp_path: Path) -> None:
     assert (root.get("width"), root.get("height")) == ("360pt", "144pt")
 
 
+def test_names_of_axes_fit_into_a_flat_figure(tmp_path: Path) -> None:
+    """Two panels in 12 by 6 cm stand side by side, and a name that is longer than its axis is broken."""
+    pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
+    found, drawings = drawn(seeds())
+    for height, whole in ((2.36, True), (1.5, False)):
+        path = tmp_path / f"{height}.svg"
+        write_figure(path, found, drawings * 2, inches=(4.72, height), edges="range", seed_lines=False)
+        texts = [text.strip() for text in ElementTree.parse(path).getroot().itertext() if text.strip()]
+        assert (texts.count("mean episode return") == 2) is whole
+        assert texts.count("timesteps (thousands)") == 2
+
+
 def test_the_legend_says_what_varies() -> None:
     """Settings that differ, with the number of seeds; the preset's name where nothing does, and one run's own name.
     Two that differ only in the fourth setting are told apart.

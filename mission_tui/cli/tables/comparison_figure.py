@@ -33,6 +33,9 @@ COLUMN_INCHES: Mapping[int, float] = {1: 3.5, 2: 7.16}
 """Widths of one and of both columns of a two-column paper (IEEE; ACM and NeurIPS scale from them by a few percent)."""
 
 _ROW_INCHES, _LEGEND_INCHES, _PANEL_INCHES = 2.1, 0.17, 2.6
+_FLAT_INCHES, _TICKS_INCHES, _CHARACTER_INCHES = 1.4, 0.45, 0.075
+"""Panels lower than the first stand side by side; what an axis takes below a panel; and a letter of its name."""
+
 _LEGEND_CHARACTER_INCHES, _LEGEND_HANDLE_INCHES = 0.058, 0.5
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4}
 _LEAST_INCHES, _MOST_INCHES = 1.5, 40.0
@@ -174,13 +177,20 @@ def _figure(
 
     width = inches[0]
     across = min(max(1, int(width / _PANEL_INCHES)), len(drawings))
-    down = -(-len(drawings) // across)
     labels, legend_columns, legend_lines = _legend(found, width)
-    height = inches[1] or _ROW_INCHES * down + _LEGEND_INCHES * legend_lines
+    below = _LEGEND_INCHES * legend_lines
+    while inches[1] and across < len(drawings) and (inches[1] - below) / -(-len(drawings) // across) < _FLAT_INCHES:
+        across += 1
+    down = -(-len(drawings) // across)
+    height = inches[1] or _ROW_INCHES * down + below
+    room = int(((height - below) / down - _TICKS_INCHES) / _CHARACTER_INCHES)
+    name_characters = min(_AXIS_CHARACTERS, max(6, room)) if inches[1] else _AXIS_CHARACTERS
     figure = Figure(figsize=(width, height), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).flat
     for panel, drawing in zip(panels, drawings, strict=False):
         _draw(panel, found, drawing, labels, seed_lines)
+        name = textwrap.fill(axis_name(drawing.metric), name_characters, break_long_words=False)
+        panel.set_ylabel(name)
     for panel in list(panels)[len(drawings) :]:
         panel.set_axis_off()
     if legend_lines:
@@ -244,7 +254,6 @@ def _draw(panel: Axes, found: Comparison, drawing: Drawing, labels: Sequence[str
     if drawing.threshold is not None:
         panel.axhline(drawing.threshold, color="#777777", linestyle=(0, (4, 3)), linewidth=0.8, label="_threshold")
     panel.set_xlabel(name)
-    panel.set_ylabel(textwrap.fill(axis_name(drawing.metric), _AXIS_CHARACTERS))
     panel.margins(x=0.0)
 
 
