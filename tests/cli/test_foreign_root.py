@@ -161,8 +161,10 @@ MISTAKES: tuple[tuple[str, ...], ...] = (
 
 
 def test_every_verb_that_looks_is_tried() -> None:
-    """A new one is added to the list above; replay without `--json` is the screen, and serve has a test below."""
-    assert set(looking()) - {"replay", "serve"} <= {word for words in LOOKS for word in words}
+    """A new one is added to the list above; replay without `--json` is the screen, serve has a test below, and
+    bridge speaks the protocol, in JSON, to a client that cleans what it shows.
+    """
+    assert set(looking()) - {"replay", "serve", "bridge"} <= {word for words in LOOKS for word in words}
 
 
 @pytest.mark.timeout(60)
