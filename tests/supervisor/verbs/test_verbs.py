@@ -62,11 +62,13 @@ def test_a_machine_that_is_too_small_refuses_with_numbers(sim: SimulatedLab) -> 
     assert run_folders(sim) == []
 
 
-def warnings_of(lab: RunsRoot, count: int, **run: object) -> tuple[str, ...]:
-    """What a launch of `count` runs is warned of."""
+def warnings_of(lab: RunsRoot, count: int, update_s: str = "", **run: object) -> tuple[str, ...]:
+    """What a launch of `count` runs is warned of; each of their updates takes `update_s`."""
     spec = stub_spec()
     item = LaunchItem(spec=structs.replace(spec, run=structs.replace(spec.run, **run)))
     environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    if update_s:
+        environ["STUB_UPDATE_S"] = update_s
     reply = lab.ask(
         lambda id_: Launch(id=id_, items=(item,) * count, cwd=str(lab.root), python=sys.executable, environ=environ)
     )
