@@ -21,6 +21,8 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.internal.conjecture import providers
 
+from mission_tui.paths import seal_keys
+from mission_tui.records.runs import seal
 from tests import retrying
 
 TESTS = Path(__file__).parent
@@ -149,3 +151,9 @@ def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
         begins.setdefault(item.path, span * passed[room(item)] / sizes[room(item)])
         passed[room(item)] += 1
     return sorted(items, key=lambda item: begins[item.path])
+
+
+@pytest.fixture
+def no_spare_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As for a user whose home could always be written: others have a secret beside the sockets, which would count."""
+    monkeypatch.setattr(seal, "seal_keys", lambda environ: (seal_keys(environ)[0], tmp_path / "no" / "spare.key"))

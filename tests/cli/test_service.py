@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -119,20 +120,19 @@ def test_the_unit_starts_this_interpreter_and_ends_no_run(machine: Machine) -> N
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-def test_systemd_itself_finds_nothing_wrong_with_it(machine: Machine, tmp_path: Path) -> None:
+def test_systemd_itself_finds_nothing_wrong_with_it(machine: Machine) -> None:
     """`systemd-analyze verify` says nothing, for a root with blanks, quotes and signs that systemd would expand."""
     machine.unit.folder.mkdir(parents=True)
     odd = UnitFile(machine.unit.folder, machine.home / 'a "b" 50% $HOME')
     odd.path.write_text(odd.text(os.environ))
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--user", str(odd.path)],
-        env=dict(os.environ) | {"XDG_RUNTIME_DIR": str(runtime)},
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
+    with TemporaryDirectory(prefix="xdg-") as runtime:  # a short one: it also looks at the sockets of other units
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--user", str(odd.path)],
+            env=dict(os.environ) | {"XDG_RUNTIME_DIR": runtime},
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
     if "Failed to initialize manager" in done.stderr:
         pytest.skip("systemd-analyze cannot work here: " + done.stderr.strip())
     assert (done.returncode, done.stderr.strip()) == (0, "")

@@ -105,6 +105,7 @@ def test_adopting_seals_what_lies_there_for_this_directory(seals: Seals, run: Ru
     assert sealed.order.env == {"MISSION_TUI_RUN_DIR": str(copy.path), "REPORT": f"{copy.path}/r.jsonl"}
 
 
+@pytest.mark.usefixtures("no_spare_secret")
 def test_the_secret_is_made_once_and_is_private(tmp_path: Path) -> None:
     """Two that start at once agree on it; one that others may read is refused with what to do."""
     environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
@@ -149,6 +150,7 @@ def test_without_a_state_folder_there_is_the_spare_place(tmp_path: Path, monkeyp
     assert (tmp_path / "b" / "key").stat().st_size == 32
 
 
+@pytest.mark.usefixtures("no_spare_secret")
 def test_folders_for_the_secret_are_closed_to_others_whatever_the_umask(tmp_path: Path) -> None:
     """Who may write in a folder above could put another secret there."""
     before = os.umask(0)

@@ -256,6 +256,7 @@ def test_somebody_elses_name_stands_not_in_the_way_of_ours(sim: SimulatedLab, re
     assert received.ran() == []
 
 
+@pytest.mark.usefixtures("no_spare_secret")
 def test_another_secret_makes_everything_foreign(sim: SimulatedLab) -> None:
     """What another user, or this one on another machine, has launched is not ours although every file is the same."""
     sim.start()
