@@ -94,12 +94,15 @@ def train(
                 from mission_tui.trainer.torch_compiler import load_compiler
 
                 load_compiler()
+            if spec.run.duration_s is not None:
+                # What may have changed on the disk by then is loaded now, as everything else is.
+                from mission_tui.trainer import timed_metrics  # noqa: F401
         record_shared_names(os.environ)
         job = Job(attempt, spec, record, orders, link)
         how = job.train()
         leave_fork()
         record.ended(how, job.checkpoint, cause=job.cause, unsaved=job.unsaved)
-        if how == "finished":
+        if how == "finished" and spec.run.duration_s is not None:
             _write_timed(attempt, spec)
         settled(0)
     except Exception as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the last record

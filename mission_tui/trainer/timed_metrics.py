@@ -14,6 +14,8 @@ from contextlib import suppress
 
 import msgspec
 
+from mission_tui.fleet.bench.ratio import pace_of
+from mission_tui.fleet.bench.repeat import Load, Repeat, Side, timing_of, work_of
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.atomic import write_atomic
@@ -27,9 +29,6 @@ def write_timed_metrics(run: RunDir, attempt: int, spec: Spec) -> None:
 
     Raises `StorageError`, and `OSError` where its rows cannot be read.
     """
-    from mission_tui.fleet.bench.ratio import pace_of
-    from mission_tui.fleet.bench.repeat import Load, Repeat, Side, timing_of, work_of
-
     asked_s = spec.run.duration_s
     timing = None if asked_s is None or attempt > 1 else timing_of(read_all(run.metrics, MetricRecord)[0], asked_s)
     if asked_s is None or timing is None:

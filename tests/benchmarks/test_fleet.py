@@ -16,6 +16,7 @@ from benchmarks.fleet.heavy import ceiling, row, theirs
 from benchmarks.fleet.shapes import spec_of
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.trainer.state.boundary import Boundary
+from tests.waiting import until
 
 FLOOR = Floor(seconds=10.0, tera_flop=1.0, giga_flop_s=100.0, cores=2)
 STOPPED = Stopped(1.0, 3, same_as_twin=True, resumed_exactly=True)
@@ -64,8 +65,11 @@ def test_sb3s_scripts_say_how_fast_they_are(monkeypatch: pytest.MonkeyPatch) -> 
     for one in found:
         assert one["steps_per_s"] == pytest.approx(32 / (one["rollout_s"] + one["update_s"]))
         assert one["share_of_update"] >= 0.5
-    left = [process for process in psutil.process_iter() if process.create_time() >= begun and is_script(process)]
-    assert not left
+
+    def left() -> list[psutil.Process]:
+        return [process for process in psutil.process_iter() if process.create_time() >= begun and is_script(process)]
+
+    until(lambda: not left(), what="workers that were killed with their group are gone")
 
 
 def is_script(process: psutil.Process) -> bool:
