@@ -109,7 +109,7 @@ def test_an_overtaken_trainer_that_only_waits_ends_too(tmp_path: Path) -> None:
     """It writes nothing for hours, while paused or in a long update, and is not to keep a node busy meanwhile."""
     run_dir = new_run(tmp_path / "run", spec_with(run=ENDLESS, ppo={"n_epochs": 1_000_000}))
     with trainer(run_dir, "1", program=("-c", QUICK), MISSION_TUI_NONCE="first") as process:
-        until(lambda: rows(run_dir), 30)
+        until(lambda: rows(run_dir) and (run_dir.checkpoints / ".reserve").exists(), 30)
         assert not advanced(run_dir, 1)
         run_dir.fence.write_text(json.dumps({"attempt": 2, "token": "second"}), encoding="ascii")
         before = contents(run_dir.path)

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from mission_tui.fleet.compare import RETURN, compare
 from mission_tui.fleet.events.processes import EnvWorkers, LateWorker
-from mission_tui.fleet.search.result import DRIVER
+from mission_tui.fleet.search.result import DRIVER, is_driver
 from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherRoot, Replay, RunView
 from mission_tui.ipc import replies, requests
 from mission_tui.ipc.requests import Request
@@ -85,6 +85,11 @@ def answer_foreign(stage: Stage, text: Text, luck: random.Random, *, refuses: bo
                 there = structs.replace(client.snapshot, t=t, revision=client.snapshot.revision + 1)
                 client.show(there)
                 return replies.SnapshotReply(re=request.id, snapshot=there)
+            case requests.GetDetails(run=run):
+                details = poison.poisoned(usual(client, request))
+                drives = any(view.id == run and is_driver(view.preset) for view in _views(stage))
+                # With what a search has come to a run shows that instead of its charts.
+                return details if drives else structs.replace(details, search=None)
             case _:
                 return poison.poisoned(usual(client, request))
 

@@ -46,7 +46,7 @@ KEYS_A_ROUND = 12
 REPLAYED = 1 / 6
 MARKED = 1 / 2
 """Of the strings begin with a sign by which they are known on the screen; on a tour all do."""
-ANSWER_S = 0.3
+ANSWER_S, STILL, LOOKS = 0.15, 2, 60
 LEAVING = frozenset({"leave", "suspend", "replay", "shell"})
 BY_NAME = {action.name: action for action in ACTIONS}
 NUMBERS = frozenset({"ReplayLine", "ComparisonChart", "Selector", "Timeline", "EvidenceChart", "HintLine"})
@@ -144,7 +144,7 @@ class _Visitor:
     async def _press(self, key: str, what: str) -> None:
         self._last = what
         if key == "~":
-            await asyncio.sleep(ANSWER_S)
+            await self._answered()
         else:
             await self._stage.press(key.removeprefix("!"))
         self.seen(what)
@@ -152,6 +152,19 @@ class _Visitor:
             await paste(self._stage, self.text)
             self.seen(f"pasting after {what}")
         self._tell("keys", 1)
+
+    async def _answered(self) -> None:
+        """Wait until answers are drawn and nothing changes any more: one may be asked for after another."""
+        same = 0
+        before = ""
+        for _ in range(LOOKS):
+            await asyncio.sleep(ANSWER_S)
+            await self._stage.pilot.pause()
+            now = self._stage.text()
+            same = same + 1 if now == before else 0
+            before = now
+            if same == STILL:
+                return
 
     def seen(self, what: str) -> None:
         """Look at the picture after `what`."""
