@@ -35,6 +35,7 @@ class RayCluster:
     def __init__(self, known_in: Path, folder: Path, token: str, ports: Sequence[int]) -> None:
         self._known_in, self.folder, self.token = known_in, folder, token
         gcs, self._dashboard, self._client, *self._agents = ports
+        self._ports = list(ports)
         self._gcs = f"127.0.0.1:{gcs}"
         self.url = f"http://127.0.0.1:{self._dashboard}"
 
@@ -44,7 +45,7 @@ class RayCluster:
         # Paths of sockets are short.
         folder, token, ports = Path(tempfile.mkdtemp(prefix="ray-")), secrets.token_hex(16), free_ports(5)
         cluster = cls(known_in, folder, token, ports)
-        (known_in / "ray.json").write_text(json.dumps([str(folder), token, ports]), encoding="ascii")
+        cluster._note()
         cluster.start()
         return cluster
 
@@ -60,6 +61,12 @@ class RayCluster:
         cluster.end()
         return None
 
+    def _note(self) -> None:
+        """Write where the next test finds it, which may be one of another worker."""
+        (self._known_in / "ray.json").write_text(
+            json.dumps([str(self.folder), self.token, self._ports]), encoding="ascii"
+        )
+
     @property
     def environ(self) -> dict[str, str]:
         """What clients of this cluster have in their environment."""
@@ -72,8 +79,9 @@ class RayCluster:
 
     def start_head(self) -> None:
         """Start the head; after one that was killed, at another port: it knows of no job, and node `two` not of it."""
-        port = free_ports(1)[0]
+        port = self._ports[0] = free_ports(1)[0]
         self._gcs = f"127.0.0.1:{port}"
+        self._note()
         self._ray(
             *("--head", f"--port={port}", f"--dashboard-port={self._dashboard}", f"--temp-dir={self.folder}"),
             *(f"--ray-client-server-port={self._client}", "--disable-usage-stats"),
