@@ -26,15 +26,19 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.tuning_files import devices_journal, versions_here
 from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
 from mission_tui.supervisor.launchers.caller import VISIBLE, Caller, with_spec_env
-from mission_tui.supervisor.launchers.interpreter import as_module
+from mission_tui.supervisor.launchers.interpreter import as_module, needs_no_preflight
 from mission_tui.supervisor.runs.core import Core
 
 MOST_S, LAUNCH_S = 60.0, 20.0
-"""torch, a driver's first call, a large net on one core; a launch does not wait for a hint as long as a check does."""
+"""torch, a driver's first call, a large net on one core; a launch does not wait for a hint as long as a check does, and
+not at all where nothing of it is tried anyway: then it says what is known.
+"""
 
 
 async def device_speeds(core: Core, spec: Spec, caller: Caller, most_s: float = MOST_S) -> DeviceSpeeds | None:
-    """What is kept of such a net, else what is measured now; None without a GPU, and where it cannot be measured."""
+    """What is kept of such a net, else what is measured within `most_s` (0: nothing is); None without a GPU, and where
+    it cannot be measured.
+    """
     if spec.run.command is not None:
         return None
     await core.machine.measure()
@@ -46,6 +50,8 @@ async def device_speeds(core: Core, spec: Spec, caller: Caller, most_s: float = 
     kept = await asyncio.to_thread(_kept, path, of)
     if kept is not None:
         return kept
+    if not most_s:
+        return None
     try:
         speeds = await _measured(spec, home, most_s)
     except (TaskError, msgspec.ValidationError):
@@ -63,7 +69,7 @@ async def device_cautions(core: Core, specs: Sequence[Spec], caller: Caller) -> 
     for spec in specs:
         if spec.run.device == "auto":
             continue
-        speeds = await device_speeds(core, spec, caller, LAUNCH_S)
+        speeds = await device_speeds(core, spec, caller, 0.0 if needs_no_preflight(spec) else LAUNCH_S)
         if speeds is not None and (said := speeds.caution(spec.run.device)):
             cautions.append(f"{spec.preset}: {said}")
     return cautions

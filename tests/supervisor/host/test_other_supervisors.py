@@ -129,7 +129,7 @@ def test_memory_of_a_gpu_is_promised_once(idle_lab: Lab, tmp_path: Path) -> None
     (folder / "pynvml.py").write_text(stand_in)
     idle_lab.start(PYTHONPATH=f"{folder}:{REPOSITORY}")
     until(lambda: idle_lab.snapshot().gpus, 20, "the GPU is known")
-    # A promise counts until the first update, and a launch that names a GPU looks for seconds how fast that is.
+    # A promise counts until the first update.
     assert not [word for word in warnings_of(idle_lab, 1, SLOW, device="cuda") if "GPU memory" in word]
     (warning,) = (word for word in warnings_of(idle_lab, 1, device="cuda") if "GPU memory" in word)
     assert "of GPU memory: no more than 4" in warning

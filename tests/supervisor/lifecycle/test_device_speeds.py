@@ -85,6 +85,13 @@ def warned(sim: SimulatedLab, device: str) -> list[str]:
     return [word for word in reply.warnings if "this net" in word]
 
 
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for environments that are tried before a run begins."""
+    monkeypatch.setattr(device_speeds, "needs_no_preflight", lambda _spec: False)
+
+
+@pytest.mark.usefixtures("tried")
 def test_a_launch_says_that_it_names_the_slower_device(sim: SimulatedLab, measuring: Measuring) -> None:
     """Measured for the first of them and kept for the next; nothing is measured for `auto`, which takes the faster."""
     assert warned(sim, "auto") == []
@@ -97,6 +104,24 @@ def test_a_launch_says_that_it_names_the_slower_device(sim: SimulatedLab, measur
     assert len(measuring.asked) == 1
 
 
+def test_a_launch_that_tries_nothing_waits_for_no_measurement(
+    sim: SimulatedLab, measuring: Measuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A built-in environment begins at once, with the sentence if a check or a tune has found it."""
+
+    async def smoke(*_: object) -> AsyncGenerator[CheckFigures]:
+        yield CheckFigures(updates=1)
+
+    assert warned(sim, "cuda") == []
+    assert measuring.asked == []
+    monkeypatch.setattr(check, "_smoke", smoke)
+    sim.ask(lambda id_: Check(id=id_, spec=on("cuda"), limit_s=9.0, **of(sim)))
+    (said,) = warned(sim, "cuda")
+    assert SENTENCE in said
+    assert len(measuring.asked) == 1
+
+
+@pytest.mark.usefixtures("tried")
 def test_it_is_silent_without_a_gpu_and_where_it_cannot_be_measured(sim: SimulatedLab, measuring: Measuring) -> None:
     """A hint refuses nothing, and what was not measured is not kept."""
     measuring.answer = TaskError("killed")
