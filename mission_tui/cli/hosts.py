@@ -57,7 +57,7 @@ def asked_hosts(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, H
     for name in names:
         if name == ALL:
             if not known:
-                raise UsageError(f"--host all: {file} names no machine yet; write [hosts] and gpu1 = 'ada@gpu1' there")
+                raise UsageError(f"{file} names no machine yet; write [hosts] and gpu1 = 'ada@gpu1' there")
             found |= {HERE: None, **known}
         elif name == HERE:
             found[HERE] = None

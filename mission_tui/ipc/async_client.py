@@ -65,11 +65,7 @@ class AsyncConnection:
 
     async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
         """The answer to the request that `make` builds from an id; progress on the way is passed over."""
-        async with aclosing(self.stream(make)) as replies:
-            async for reply in replies:
-                if not isinstance(reply, Progress):
-                    return reply
-        raise AssertionError("a stream ends with an answer or an error")
+        return await answer_of(self.stream(make))
 
     async def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncGenerator[Answer | Progress, None]:
         """Progress of a long request, and at the end its answer; a `Watch` never ends in order."""
@@ -130,6 +126,15 @@ class AsyncConnection:
             return await Link.open(path)
         except (OSError, ConnectionLostError) as error:
             raise NoSupervisorError(f"the supervisor for {self._root} does not answer: {error}") from error
+
+
+async def answer_of(stream: AsyncGenerator[Answer | Progress, None]) -> Answer:
+    """The answer at the end of a request's replies."""
+    async with aclosing(stream) as replies:
+        async for reply in replies:
+            if not isinstance(reply, Progress):
+                return reply
+    raise AssertionError("a stream ends with an answer or an error")
 
 
 class _Inbox:

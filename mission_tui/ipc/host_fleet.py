@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from mission_tui.errors import MissionError, NoSupervisorError, UsageError
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherHost, RunView, StaleRun
-from mission_tui.ipc.async_client import AsyncConnection, Link
+from mission_tui.ipc.async_client import AsyncConnection, Link, answer_of
 from mission_tui.ipc.framing import ConnectionLostError
 from mission_tui.ipc.hosts import HERE, Bridge, Host, open_bridge
 from mission_tui.ipc.replies import Accepted, Progress, SnapshotReply
@@ -115,11 +115,13 @@ def host_clients(
 
 
 class _Seen:
-    """What is known of one machine: its newest snapshot, and since when and why it does not answer."""
+    """What is known of one machine: its newest snapshot, its runs as they are called here, and since when and why it
+    does not answer.
+    """
 
     def __init__(self) -> None:
         self.snapshot: FleetSnapshot | None = None
-        self.ahead_s = 0.0
+        self.runs: tuple[RunView, ...] = ()
         self.lost_t: float | None = None
         self.why = ""
 
@@ -154,11 +156,7 @@ class HostFleet:
 
     async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
         """As a supervisor answers; what names runs of several machines is asked of each."""
-        async with aclosing(self.stream(make)) as replies:
-            async for reply in replies:
-                if not isinstance(reply, Progress):
-                    return reply
-        raise AssertionError("a stream ends with an answer or an error")
+        return await answer_of(self.stream(make))
 
     async def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncGenerator[Answer | Progress, None]:
         """As a supervisor answers. Raises `UsageError` for what cannot be asked of other machines."""
@@ -200,16 +198,18 @@ class HostFleet:
                 why = str(error)
             seen.why = why
             if seen.lost_t is None:
-                seen.lost_t = self._clock()
+                seen.lost_t = lost_t = self._clock()
+                seen.runs = tuple(
+                    view if view.state in OVER else replace(view, unheard_since=lost_t) for view in seen.runs
+                )
             self._changed.set()
             await asyncio.sleep(wait_s)
             wait_s = min(LAST_RETRY_S, 2 * wait_s)
 
     def _take(self, name: str, snapshot: FleetSnapshot) -> None:
         seen = self._seen[name]
-        ahead_s = snapshot.t - self._clock()
         seen.snapshot, seen.lost_t, seen.why = snapshot, None, ""
-        seen.ahead_s = ahead_s if abs(ahead_s) > SAME_CLOCK_S else 0.0
+        seen.runs = tuple(self._called(name, snapshot))
         for view in snapshot.runs:
             self._at[view.id] = name
         self._changed.set()
@@ -229,7 +229,7 @@ class HostFleet:
         first = next(iter(answered))
         base = answered[first].snapshot
         assert base is not None
-        runs = [view for name in answered for view in self._runs_of(name)]
+        runs = [view for seen in answered.values() for view in seen.runs]
         snapshots = [seen.snapshot for seen in answered.values() if seen.snapshot is not None]
         over = sorted((view for view in runs if view.state in OVER), key=lambda view: -(view.ended_t or 0.0))
         return replace(
@@ -256,19 +256,20 @@ class HostFleet:
             live=0 if known is None else sum(view.state not in OVER for view in known.runs),
         )
 
-    def _runs_of(self, name: str) -> Iterable[RunView]:
-        seen = self._seen[name]
-        assert seen.snapshot is not None
-        for view in seen.snapshot.runs:
+    def _called(self, name: str, snapshot: FleetSnapshot) -> Iterable[RunView]:
+        """The runs of a machine in names and times of this one."""
+        ahead_s = snapshot.t - self._clock()
+        far = name != HERE and not self._alone
+        if not far and abs(ahead_s) <= SAME_CLOCK_S:
+            yield from snapshot.runs
+            return
+        for view in snapshot.runs:
             changed: dict[str, Any] = {}
-            if name != HERE and not self._alone:
-                changed["name"] = f"{name}:{view.name}"
-                changed["group"] = view.group and f"{name}:{view.group}"
-            if seen.ahead_s:
-                changed |= {field: t - seen.ahead_s for field in _TIMES if (t := getattr(view, field)) is not None}
-            if seen.lost_t is not None and view.state not in OVER:
-                changed["unheard_since"] = seen.lost_t
-            yield replace(view, **changed) if changed else view
+            if far:
+                changed |= {"name": f"{name}:{view.name}", "group": view.group and f"{name}:{view.group}"}
+            if abs(ahead_s) > SAME_CLOCK_S:
+                changed |= {field: t - ahead_s for field in _TIMES if (t := getattr(view, field)) is not None}
+            yield replace(view, **changed)
 
     def _places(self, request: Request) -> dict[str, tuple[str, ...]]:
         """By machine the runs that `request` names there, as that machine calls them."""

@@ -18,7 +18,7 @@ from mission_tui.ipc.hosts import Host, host_called, known_hosts, ssh_command
 from mission_tui.ipc.requests import GetLog, GetTrash
 from mission_tui.ipc.sockets import OPERATOR_SOCKET
 from mission_tui.paths import socket_dir
-from tests.ipc.serving import served, snapshot
+from tests.ipc.serving import served, snapshot, until
 
 THIN_SSH = """
 import socket, sys, threading, time, queue, os
@@ -117,8 +117,9 @@ async def test_snapshots_do_not_pile_up_before_an_answer(tmp_path: Path) -> None
 
         tasks = [asyncio.create_task(follow()), asyncio.create_task(work())]
         took_s = []
-        for _ in range(5):
-            await asyncio.sleep(1.0)
+        for shown in range(10, 60, 10):
+            # So many would be under way by then, if they were pushed.
+            await until(lambda shown=shown: desk.newest.revision > shown)  # type: ignore[misc]
             asked_t = time.monotonic()
             await connection.ask(lambda id_: GetLog(id=id_, run="r", limit=100))
             took_s.append(time.monotonic() - asked_t)
