@@ -14,7 +14,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
 
-__all__ = ["Check", "all_checks", "road_checks"]
+__all__ = ["Check", "all_checks", "cluster_checks"]
 
 Level = Literal["ok", "note", "warn", "bad"]
 
@@ -43,9 +43,11 @@ def all_checks(session: Session) -> list[Check]:
     ]
 
 
-def road_checks(session: Session, launcher: str, assignments: Sequence[str]) -> Iterator[Check]:
-    """The road to a cluster, each check as soon as it is made by a process of its own; it asks for what `assignments`
-    and this user's file of clusters say. Raises `UsageError` for a launcher that is none, and `PresetError`.
+def cluster_checks(session: Session, launcher: str, assignments: Sequence[str]) -> Iterator[Check]:
+    """What trying a cluster finds, each check as soon as a process of its own has made it; it asks for what
+    `assignments` and this user's file of clusters say.
+
+    Raises `UsageError` for a launcher that is none, and `PresetError`.
     """
     import subprocess
     import sys
@@ -66,7 +68,7 @@ def road_checks(session: Session, launcher: str, assignments: Sequence[str]) -> 
     spec = resolved(preset, words, "none", session.preset_dirs, ())
     asked = msgspec.json.encode({"spec": spec, "root": str(session.root)}).decode()
     asking = subprocess.Popen(
-        [sys.executable, "-P", "-m", "mission_tui.supervisor.launchers.road", asked],
+        [sys.executable, "-P", "-m", "mission_tui.supervisor.launchers.cluster_check", asked],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         env=dict(session.environ),

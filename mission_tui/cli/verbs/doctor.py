@@ -28,19 +28,19 @@ TAKEN = ("hook", "report")
 @json_option
 @pass_session
 def doctor_command(session: Session, launcher: str | None, assignments: tuple[str, ...], as_json: bool) -> int:
-    """Check this machine and this environment, or the road to a cluster.
+    """Check this machine and this environment, or try a cluster.
 
     Exit code 1 when trainings cannot run here, or there.
     """
     from msgspec.structs import asdict
 
     from mission_tui import __version__
-    from mission_tui.cli.doctor_checks import Check, all_checks, road_checks
+    from mission_tui.cli.doctor_checks import Check, all_checks, cluster_checks
     from mission_tui.cli.tables.documents import write_document
 
     if assignments and launcher is None:
         raise UsageError("--set says what is asked of a cluster: add --launcher slurm, or ray")
-    checks = iter(all_checks(session)) if launcher is None else road_checks(session, launcher, assignments)
+    checks = iter(all_checks(session)) if launcher is None else cluster_checks(session, launcher, assignments)
     found: list[Check] = []
     for check in checks:
         found.append(check)

@@ -1,4 +1,4 @@
-"""`python -m mission_tui.supervisor.launchers.road`: try the road to an engine before the first run takes it.
+"""`python -m mission_tui.supervisor.launchers.cluster_check`: try a cluster by a small job before a run goes there.
 
 Its one word is what is to be tried, as JSON: a spec, and the runs root. Each line of standard output is a check as
 `doctor` shows it. A small job goes the whole way: it reads a nonce that was written here, writes it back from its node,
@@ -30,8 +30,8 @@ from mission_tui.fleet.text import clean
 from mission_tui.plain_files import make_folder, read_plain, remove_tree
 from mission_tui.records.files.atomic import write_atomic
 from mission_tui.records.runs.layout import supervisor_dir
+from mission_tui.supervisor.launchers import cluster_check_on_node, slurm_commands
 from mission_tui.supervisor.launchers import ray_rest as rest
-from mission_tui.supervisor.launchers import road_on_node, slurm_commands
 from mission_tui.supervisor.launchers.engine import EX_NOT_SHARED, EngineJob, last_words, not_shared, unless_seen
 from mission_tui.supervisor.launchers.ray import asked_of
 
@@ -75,7 +75,7 @@ class Answer(Struct, frozen=True):
     gpus: int
 
 
-class Road(Protocol):
+class Engine(Protocol):
     """How an engine is asked, one call after the other. All raise `MissionError`."""
 
     title: str
@@ -93,7 +93,7 @@ class Road(Protocol):
         """End the job and leave nothing of it."""
 
 
-class SlurmRoad:
+class SlurmEngine:
     """By Slurm's four commands."""
 
     title = "Slurm"
@@ -134,7 +134,7 @@ class SlurmRoad:
         slurm_commands.call(("scancel", number))
 
 
-class RayRoad:
+class RayEngine:
     """By the dashboard of Ray's head."""
 
     title = "Ray"
@@ -188,7 +188,7 @@ class RayRoad:
             rest.call(self._at, "DELETE", rest.job_path(number))
 
 
-ROADS: Mapping[str, Callable[[Spec], Road]] = {"slurm": SlurmRoad, "ray": RayRoad}
+ENGINES: Mapping[str, Callable[[Spec], Engine]] = {"slurm": SlurmEngine, "ray": RayEngine}
 
 
 def _room(node: rest.Node) -> str:
@@ -199,9 +199,9 @@ def tried(wish: Wish) -> Iterator[Found]:
     """Each check as soon as it is made; the first that is bad is the last."""
     title = wish.spec.run.launcher
     try:
-        road: Road = ROADS[title](wish.spec)
-        title = road.title
-        yield from road.reach()
+        engine: Engine = ENGINES[title](wish.spec)
+        title = engine.title
+        yield from engine.reach()
     except MissionError as error:
         if str(error):
             yield Found(title, "bad", str(error))
@@ -213,7 +213,7 @@ def tried(wish: Wish) -> Iterator[Found]:
         root.mkdir(parents=True, exist_ok=True)
         make_folder(supervisor_dir(root))
         make_folder(folder)
-        yield from _there_and_back(road, root, folder, name)
+        yield from _there_and_back(engine, root, folder, name)
     except (MissionError, OSError) as error:
         yield Found("job", "bad", str(error))
     finally:
@@ -221,18 +221,18 @@ def tried(wish: Wish) -> Iterator[Found]:
             remove_tree(folder)
 
 
-def _there_and_back(road: Road, root: Path, folder: Path, name: str) -> Iterator[Found]:
+def _there_and_back(engine: Engine, root: Path, folder: Path, name: str) -> Iterator[Found]:
     nonce = secrets.token_hex(16)
     write_atomic(folder / "nonce", nonce.encode())
-    words = [sys.executable, "-P", "-m", road_on_node.__name__, str(folder)]
+    words = [sys.executable, "-P", "-m", cluster_check_on_node.__name__, str(folder)]
     log = shlex.quote(str(folder / "job.log"))
     script = f"{unless_seen(folder / 'nonce', root)}exec {shlex.join(words)} >{log} 2>&1\n"
-    number, begun_at = road.submit(name, script), time.monotonic()
+    number, begun_at = engine.submit(name, script), time.monotonic()
     try:
-        job = road.job(number)
+        job = engine.job(number)
         while (job is None or job.waits or job.runs) and time.monotonic() - begun_at < WAIT_S:
             time.sleep(LOOK_S)
-            job = road.job(number)
+            job = engine.job(number)
         if job is None or job.waits or job.runs:
             why = "is not in its list" if job is None else job.why_it_waits if job.waits else "does not end"
             yield Found("job", "warn", f"the job was taken back after {WAIT_S:g} s: it {why}", "try again later")
@@ -242,13 +242,13 @@ def _there_and_back(road: Road, root: Path, folder: Path, name: str) -> Iterator
             not (folder / "answer.json").exists() and job.exit_code in (0, None) and time.monotonic() - seen_at < LAG_S
         ):
             time.sleep(LOOK_S)
-        yield from _judged(road, root, folder, job, nonce, time.monotonic() - seen_at)
+        yield from _judged(engine, root, folder, job, nonce, time.monotonic() - seen_at)
     finally:
         with suppress(MissionError):
-            road.forget(number)
+            engine.forget(number)
 
 
-def _judged(road: Road, root: Path, folder: Path, job: EngineJob, nonce: str, lag_s: float) -> Iterator[Found]:
+def _judged(engine: Engine, root: Path, folder: Path, job: EngineJob, nonce: str, lag_s: float) -> Iterator[Found]:
     """What the job's end and answer say of runs root, interpreter, packages and GPU."""
     if job.exit_code == EX_NOT_SHARED:
         yield Found("runs root", "bad", not_shared(root, job.node))
@@ -277,7 +277,7 @@ def _judged(road: Road, root: Path, folder: Path, job: EngineJob, nonce: str, la
     detail = f"Python {clean(answer.python, 20)} and mission-tui {clean(answer.version, 30)} on {where}"
     advice = "" if same else f"here it is {__version__}: use one environment for both"
     yield Found("interpreter", "ok" if same else "warn", detail, advice)
-    here = road_on_node.packages()
+    here = cluster_check_on_node.packages()
     others = [
         f"{name} {clean(answer.packages.get(name, 'missing'), 30)}, here {version}"
         for name, version in here.items()

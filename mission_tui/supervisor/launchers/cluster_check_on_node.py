@@ -1,4 +1,4 @@
-"""`python -m mission_tui.supervisor.launchers.road_on_node FOLDER`: what a job of `doctor --launcher` says of its node.
+"""`python -m ...launchers.cluster_check_on_node FOLDER`: what the job of `doctor --launcher` says of its node.
 
 It reads the nonce that was written there, and writes it back beside what it found. Loads no package that it reports.
 """
