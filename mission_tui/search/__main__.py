@@ -27,7 +27,7 @@ def main() -> int:
         say("this is the driver of a search; begin one with `mission-tui search`")
         return EX_USAGE
     run, attempt = RunDir(Path(os.environ["MISSION_TUI_RUN_DIR"])), int(os.environ["MISSION_TUI_ATTEMPT"])
-    report.should_stop()
+    report.should_stop()  # which finds its socket by the variables that go next
     for name in _MARKERS:  # what is started from here, a supervisor for one, is no process of this run
         os.environ.pop(f"MISSION_TUI_{name}", None)
     try:

@@ -16,9 +16,8 @@ from mission_tui.fleet.compare import Trace, trace_of
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.search.plan import SearchPlan, items_of
-from mission_tui.fleet.search.result import Confirmation, SearchResult, best_of
+from mission_tui.fleet.search.result import Confirmation, SearchResult, best_of, confirmed
 from mission_tui.fleet.search.space import Parameter, trial_words
-from mission_tui.fleet.search.verdict import confirmed
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import RunView
@@ -104,16 +103,15 @@ class Driver:
             if trial.state != "running":
                 continue
             if trial.runs:
-                self._again(trial.runs, {item.name: item for item in self._items(trial.number)}, trial.number)
+                self._again(trial.runs, trial.number)
             else:
                 self._begin(trial.number)
 
-    def _again(self, runs: Sequence[str], items: Mapping[str | None, LaunchItem], number: int) -> None:
+    def _again(self, runs: Sequence[str], number: int) -> None:
         if self._study.pruned_at(number) is not None:
             return
-        views = self._fleet.views(runs)
-        names = list(items)
-        now = [self._revived(run, views.get(run), items[names[at]]) for at, run in enumerate(runs)]
+        views, items = self._fleet.views(runs), self._items(number)
+        now = [self._revived(run, views.get(run), items[at]) for at, run in enumerate(runs)]
         if now != list(runs):
             self._study.note_runs(number, now)
 
