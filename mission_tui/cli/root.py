@@ -38,9 +38,8 @@ VERBS = {
     "cleanup": "clean rm prune",
     "presets": "presets check",
     "doctor": "paths doctor",
-    "supervisor": "supervisor",
+    "supervisor": "supervisor bridge",
     "service": "service",
-    "bridge": "bridge",
 }
 """By module of `mission_tui.cli.verbs` its verbs that have options of their own; verb `x-y` is `x_y_command` there.
 

@@ -1,8 +1,13 @@
-"""`mission-tui supervisor`: whether one is running, and how to end it; runs go on without it unless --with-runs."""
+"""`mission-tui supervisor`: whether one is running, and how to end it; runs go on without it unless --with-runs.
+
+`mission-tui bridge` passes on what a screen on another machine and the supervisor here say to each other.
+"""
 
 from __future__ import annotations
 
+import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +16,7 @@ import click
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
-from mission_tui.errors import EX_UNAVAILABLE, MissionError, NoSupervisorError
+from mission_tui.errors import EX_UNAVAILABLE, MissionError, NoSupervisorError, StoppedSupervisorError
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import Accepted, Welcome
@@ -103,3 +108,31 @@ def _is_supervisor(pid: int) -> bool:
         return b"mission_tui.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+
+
+@click.command("bridge")
+@click.option("--unless-stopped", is_flag=True, help="Start no supervisor that was stopped on request.")
+@pass_session
+def bridge_command(session: Session, unless_stopped: bool) -> int:
+    """Speak with the supervisor of this machine over standard input and output; `--host` calls it by ssh."""
+    from mission_tui.ipc.hosts import carry
+
+    carry(_link(session, unless_stopped=unless_stopped), 0, 1)
+    return 0
+
+
+def _link(session: Session, *, unless_stopped: bool) -> socket.socket:
+    from mission_tui.ipc.sockets import connect
+    from mission_tui.ipc.start import ensure_supervisor, operator_socket, start_readonly_server, was_stopped
+
+    if session.received or (session.readonly and not session.is_supervised):
+        if session.received:
+            print_error(session.what_was_received)
+        return start_readonly_server(session.root)
+    with suppress(OSError):
+        return connect(operator_socket(session.root), None)
+    if unless_stopped and was_stopped(session.root):
+        raise StoppedSupervisorError(f"no supervisor runs for {session.root}: it was stopped on request")
+    session.require_writable_root()
+    ensure_supervisor(session.root)
+    return connect(operator_socket(session.root), None)
