@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.trainer.harness import new_run, run_attempt, spec_with
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tensorboard") is None, reason="the tensorboard extra is not installed"
@@ -24,6 +26,9 @@ def test_attempts_are_one_curve(tmp_path: Path) -> None:
     spec = spec_with(keep={"checkpoint": {"every_steps": 64, "last": 10}})
     run_dir = new_run(tmp_path / "run", spec)
     run_attempt(run_dir)
+    # TensorBoard reads files in the order of their names, which begin with the second.
+    (first,) = run_dir.path.glob("events.out.tfevents.*")
+    until(lambda: time.time() >= int(first.name.split(".")[3]) + 1)
     again = run_attempt(run_dir, 2, "000000128")
     read: Any = event_accumulator.EventAccumulator(str(run_dir.path))
     read.Reload()

@@ -133,7 +133,7 @@ def test_it_looks_as_recorded(look: str, snap_compare: SnapCompare, utc: None) -
         stage = Stage(app, client, clock, pilot)
         await stage.until(lambda: app.app_context.snapshot is not None and app.app_context.presets)
         await pilot.pause()
-        if look.startswith(("kill", "help")):
+        if look.startswith(("kill", "help", "form")):
             # The charts below the list come with the cursor's rest, also under a sheet.
             await stage.until(lambda: getattr(stage.screen, "_rested", True))
             await stage.still()
