@@ -93,7 +93,8 @@ def judge_command(
             one = _judged(found, judge_settings)
         except UsageError as error:
             named += path == found
-            unread.append({"file": str(error).partition(": ")[0], "why": str(error)})
+            file = str(found) if isinstance(found, Path) else str(error).partition(": ")[0]
+            unread.append({"file": file, "why": str(error)})
             print_error(str(error))
             continue
         counts[one.worst] += 1
