@@ -1,6 +1,6 @@
 """``python -m mission_tui.trainer.export RUN_DIR --checkpoint NAME FILE.zip``: a checkpoint as an ordinary SB3 zip.
 
-`PPO.load` of a plain Stable-Baselines3 opens it, or sb3-contrib's class of the run's algorithm. Statistics of a
+`load` of the run's algorithm opens it, in a plain Stable-Baselines3 or sb3-contrib. Statistics of a
 normalised run go beside it, in SB3's own format, as ``FILE.vecnormalize.pkl``. Writing is the only place where this
 project pickles, because SB3's formats are pickles.
 """
@@ -19,16 +19,24 @@ import stable_baselines3
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
 
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.specs.sb3_algorithms import OtherAlgorithm, other_algorithm
 from mission_tui.fleet.specs.spec import Algo, Spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
-from mission_tui.trainer.building.arguments import ppo_arguments
+from mission_tui.trainer.building.arguments import learner_arguments, ppo_arguments
+from mission_tui.trainer.building.model import build_learner
 from mission_tui.trainer.named_parts import check_contrib
 from mission_tui.trainer.process import Say, answer, lower_priority
 from mission_tui.trainer.spaces import described_space
 from mission_tui.trainer.state.boundary import Boundary
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.state.model_state import put_moments, put_parameters, restore_normalizer
+from mission_tui.trainer.state.model_state import (
+    put_all_moments,
+    put_learned,
+    put_moments,
+    put_parameters,
+    restore_normalizer,
+)
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process, spaces_alone
 
@@ -76,6 +84,8 @@ def _vec(spec: Spec, run_dir: RunDir, boundary: Boundary) -> VecEnv:
 
 def _stock_model(spec: Spec, vec: Any, boundary: Boundary) -> Any:
     """The algorithm as SB3 or sb3-contrib has it, with the run's arguments, standing where the checkpoint was taken."""
+    if (other := other_algorithm(spec.run.algo)) is not None:
+        return _other_model(spec, other, vec, boundary)
     facts, cls, arguments = boundary.state["facts"], _stock_class(spec.ppo.algo), ppo_arguments(spec)
     if spec.ppo.algo == "maskable_ppo":
         # It has discrete actions only, and so no such arguments.
@@ -89,6 +99,24 @@ def _stock_model(spec: Spec, vec: Any, boundary: Boundary) -> Any:
     put_parameters(model.policy, boundary.parameters)
     put_moments(model.policy, model.policy.optimizer, boundary.moments)
     model.num_timesteps, model._n_updates = boundary.timesteps, boundary.state["n_updates"]
+    return model
+
+
+def _other_model(spec: Spec, other: OtherAlgorithm, vec: Any, boundary: Boundary) -> Any:
+    """The same of another algorithm, whose class is SB3's own already; its replay buffer is no part of such a file."""
+    buffer = {"buffer_size": 2 * vec.num_envs} if other.off_policy else {}
+    arguments = learner_arguments(spec)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = build_learner(spec, {**arguments, **buffer}, vec, boundary.state["facts"]["seed"], "cpu")
+    put_learned(model, boundary.parameters)
+    put_all_moments(model, boundary.moments)
+    model.n_envs = spec.env.n_envs
+    model.num_timesteps, model._n_updates = boundary.timesteps, boundary.state["n_updates"]
+    if other.off_policy:
+        model.buffer_size = arguments["buffer_size"]  # type: ignore[attr-defined]
+    if (counters := boundary.state.get("counters")) is not None:
+        model.count_from({name: value for name, value in counters.items() if name != "last_original_obs"})
     return model
 
 

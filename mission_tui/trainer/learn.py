@@ -1,4 +1,4 @@
-"""The loop of PPO as this project runs it: rollout, update, record, boundary.
+"""The loop of a training as this project runs it: rollout, update, record, boundary.
 
 At a boundary orders are obeyed and checkpoints taken. A stop is honoured within one environment step or one minibatch
 too: the unfinished rollout or update is dropped, and the boundary before it stands.
@@ -6,9 +6,8 @@ too: the unfinished rollout or update is dropped, and the boundary before it sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.findings import CHECKPOINT, EVALUATION
@@ -16,12 +15,12 @@ from mission_tui.fleet.events.provenance import diff_of
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.failures import complain
+from mission_tui.trainer.learner import Learner, timed
 from mission_tui.trainer.live_settings import LiveSettings
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.periodic_evaluation import Evaluating
-from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.record import CheckpointReason, Record
-from mission_tui.trainer.running_time import Budget, Stopwatch, unstopped_s
+from mission_tui.trainer.running_time import Budget, Stopwatch
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.state.boundary import Boundary, Progress, capture
 from mission_tui.trainer.state.checkpoint import Checkpoints
@@ -29,14 +28,12 @@ from mission_tui.trainer.state.resume import spec_facts
 from mission_tui.trainer.tensorboard import EventFile
 from mission_tui.trainer.tree import Tree
 
-T = TypeVar("T")
-
 
 @dataclass(slots=True)
 class Training:
     """One attempt's training of `model`. `boundary` is always the last one reached, safe to save at any moment."""
 
-    model: PPO
+    model: Learner
     budget: Budget
     orders: Orders
     record: Record
@@ -92,25 +89,27 @@ class Training:
 
     def _advance(self, watch: Stopwatch) -> bool:
         """One rollout and one update, recorded; False if a stop was asked meanwhile and both are dropped."""
-        self.record.phase("rollout")
-        rollout, rollout_s = _timed(self.model.collect)
-        if rollout is None:
-            return False
-        self.model._current_progress_remaining = self.budget.progress_remaining(self.model.num_timesteps, watch.seconds)
-        self.record.phase("update")
-        update, update_s = _timed(self.model.update)
-        if update is None:
+        advanced = self.model.advance(
+            self.record.phase, lambda timesteps: self.budget.progress_remaining(timesteps, watch.seconds)
+        )
+        if advanced is None:
             return False
         self.progress.update += 1
-        metrics = rollout.metrics | update.read(self.model)
+        metrics = advanced.metrics
         if self.callbacks is not None:
-            metrics = self.callbacks.log.take() | metrics
+            metrics = {**self.callbacks.log.take(), **metrics}
             self.callbacks.log.show(metrics)
         self.progress.entropy = metrics.get("train/entropy_loss")
         timesteps = self.model.num_timesteps
         episodes = self.model.episodes.take()
         self.record.updated(
-            self.progress.update, timesteps, rollout_s, update_s, metrics, episodes, env_s=rollout.env_s
+            self.progress.update,
+            timesteps,
+            advanced.rollout_s,
+            advanced.update_s,
+            metrics,
+            episodes,
+            env_s=advanced.env_s,
         )
         self.events.write(metrics, timesteps)
         return True
@@ -173,7 +172,7 @@ class Training:
         if not self.evaluating.due(self.boundary.timesteps, self.progress.trained_s):
             return
         try:
-            saved, saving_s = _timed(lambda: self.save("steps"))
+            saved, saving_s = timed(lambda: self.save("steps"))
             self.evaluating.begin(saved, self.boundary.update, self.boundary.timesteps, saving_s)
         except (StorageError, CheckpointError) as error:
             complain(f"no evaluation now, training goes on: {error}")
@@ -226,6 +225,8 @@ class Training:
         """What a resume wants to know of the policy before loading it."""
         model = self.model
         extra: dict[str, Any] = {"obs": short(model.observation_space), "act": short(model.action_space)}
+        if model.replay is not None:
+            extra["replay"] = model.keeps_replay
         if self.live_settings.words:
             extra["set"] = [list(words) for words in self.live_settings.words]
         assert self.boundary is not None
@@ -233,9 +234,3 @@ class Training:
         if episodes:
             extra["ep_rew_mean"] = sum(r for r, _, _ in episodes) / len(episodes)
         return extra
-
-
-def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    begun_s = unstopped_s()
-    result = work()
-    return result, unstopped_s() - begun_s

@@ -16,8 +16,9 @@ from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import check_live, with_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.trainer.building.arguments import ppo_arguments
+from mission_tui.trainer.building.arguments import learner_arguments
 from mission_tui.trainer.failures import complain
+from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.ppo import PPO
 
 _PLAIN = ("batch_size", "n_epochs", "ent_coef", "vf_coef", "max_grad_norm", "target_kl")
@@ -40,7 +41,7 @@ class LiveSettings:
     publish: Callable[[dict[str, str]], None] = _publish_nothing
     failed: Callable[[str], None] = complain
 
-    def take(self, model: PPO, order: Order) -> tuple[Change, ...] | None:
+    def take(self, model: Learner, order: Order) -> tuple[Change, ...] | None:
         """Give `model` the settings of `order`; what changed, None when it is known already or does not fit."""
         if order.number <= self.number:
             return None
@@ -48,15 +49,16 @@ class LiveSettings:
         try:
             check_live(self.spec, order.assignments)
             spec = with_words(self.spec, (order.assignments,))
-            arguments = ppo_arguments(spec)
+            arguments = learner_arguments(spec)
         except MissionError as error:
             self.failed(f"not set, training goes on as it was: {error}")
             return None
-        for name in _PLAIN:
-            setattr(model, name, arguments[name])
+        if isinstance(model, PPO):
+            for name in _PLAIN:
+                setattr(model, name, arguments[name])
+            model.clip_range = FloatSchedule(arguments["clip_range"])
         model.learning_rate = arguments["learning_rate"]
         model._setup_lr_schedule()
-        model.clip_range = FloatSchedule(arguments["clip_range"])
         changes = judge_resume(self.spec, spec, ResumeFacts(model.num_timesteps)).changes
         self.spec = spec
         self.words.append(order.assignments)

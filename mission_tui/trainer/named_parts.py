@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import MissionError, PresetError, install_words, nearest, raised_by
 from mission_tui.fleet.specs.env_ids import PLAIN_PACKAGES, package_of, pooled_procgen, today
-from mission_tui.fleet.specs.spec import MISSION_GYM, Algo, EnvSpec, parse_part
+from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
+from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, parse_part
 
 if TYPE_CHECKING:
     import gymnasium
@@ -112,10 +113,13 @@ def _called(target: Callable[..., Any]) -> str:
     return getattr(target, "__name__", str(target))
 
 
-def check_contrib(algo: Algo) -> None:
+def check_contrib(algo: str) -> None:
     """Raise `PresetError`, with what to install, if `algo` needs sb3-contrib and that is not here."""
-    if algo != "ppo" and importlib.util.find_spec("sb3_contrib") is None:
-        raise PresetError(f"ppo.algo = '{algo}' needs the `contrib` extra; {install_words('contrib')}")
+    other = other_algorithm(algo)
+    borrowed = algo != "ppo" if other is None else other.borrowed
+    if borrowed and importlib.util.find_spec("sb3_contrib") is None:
+        key = "ppo.algo" if other is None else "run.algo"
+        raise PresetError(f"{key} = '{algo}' needs the `contrib` extra; {install_words('contrib')}")
 
 
 def gym_id(env_id: str) -> str:

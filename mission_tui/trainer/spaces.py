@@ -1,4 +1,4 @@
-"""Which observation and action spaces SB3's PPO can be trained on, and how a space is named in one word.
+"""Which observation and action spaces PPO and its neighbours can be trained on, and how a space is named in one word.
 
 Needs gymnasium and NumPy only, so that a preflight answers without torch.
 """
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from mission_tui.envs.masks import MASKS
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.specs.spec import PpoSpec
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS, other_algorithm
+from mission_tui.fleet.specs.spec import PpoSpec, Spec, other_settings
 
 _NATURE_PIXELS = 36
 """Fewer in a side leave nothing of an image behind the third convolution of SB3's `NatureCNN`."""
@@ -83,6 +84,29 @@ def _bound(values: NDArray[Any]) -> NDArray[Any]:
 def refusal(observations: spaces.Space[Any], actions: spaces.Space[Any], ppo: PpoSpec) -> str | None:
     """Why PPO cannot be trained on these spaces with this policy, as a sentence; None if it can."""
     return _action_refusal(actions, ppo) or _observation_refusal(observations, ppo)
+
+
+def refusal_of(spec: Spec, observations: spaces.Space[Any], actions: spaces.Space[Any]) -> str | None:
+    """Why the algorithm of `spec` cannot be trained on these spaces, as a sentence; None if it can."""
+    other, settings = other_algorithm(spec.run.algo), other_settings(spec)
+    if other is None or settings is None:
+        return refusal(observations, actions, spec.ppo)
+    kind = type(actions).__name__
+    if kind not in other.actions:
+        fit = ", ".join(name for name, it in OTHERS.items() if kind in it.actions)
+        takes = " or ".join(other.actions)
+        near = f"; PPO, {fit} take them" if fit and kind in ("Box", "Discrete", "MultiDiscrete", "MultiBinary") else ""
+        return f"its actions {short(actions)} are not supported; {other.called} takes {takes}{near}"
+    if isinstance(actions, spaces.Box) and not np.isfinite([actions.low, actions.high]).all():
+        return (
+            f"its actions {short(actions)} are unbounded; {other.called} needs finite bounds, wrap it in RescaleAction"
+        )
+    if getattr(settings, "use_sde", False) and not isinstance(actions, spaces.Box):
+        return f"{other.name}.use_sde needs continuous actions, and these are {short(actions)}"
+    # Policies are called alike in all of them; the words name PPO's key.
+    alike = PpoSpec(policy=settings.policy, policy_kwargs=settings.policy_kwargs)
+    sentence = _observation_refusal(observations, alike)
+    return None if sentence is None else sentence.replace("ppo.", f"{other.name}.").replace("PPO", other.called)
 
 
 def masks_refusal(ppo: PpoSpec, *, offered: bool) -> str | None:

@@ -1,4 +1,4 @@
-"""One attempt from spec to last checkpoint: build envs, build PPO, learn, save."""
+"""One attempt from spec to last checkpoint: build envs, build what learns, learn, save."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.events.findings import CHECKPOINT, EVALUATION
 from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.algorithm import engine_of
+from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
-from mission_tui.trainer.building.arguments import ppo_arguments
+from mission_tui.trainer.building.arguments import learner_arguments
 from mission_tui.trainer.building.callbacks import build_callbacks
 from mission_tui.trainer.building.device_speeds import NetShape
 from mission_tui.trainer.building.effective import effective_toml, loaded_modules, versions
-from mission_tui.trainer.building.model import build_ppo, choose_device, engine_options, use_tf32
+from mission_tui.trainer.building.model import build_learner, choose_device, use_tf32
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.learn import Training
+from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.live_settings import LiveSettings
 from mission_tui.trainer.named_parts import registration_of
 from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.periodic_evaluation import Evaluating
-from mission_tui.trainer.ppo import PPO, FastPPO
+from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.running_time import Budget
-from mission_tui.trainer.spaces import masks_refusal, refusal
+from mission_tui.trainer.spaces import masks_refusal, refusal_of
 from mission_tui.trainer.state.boundary import Progress, restore_random_state
 from mission_tui.trainer.state.checkpoint import Checkpoints, Loaded, load_checkpoint
 from mission_tui.trainer.state.env_proof import unproven
@@ -102,15 +104,15 @@ class Job:
             self._proven = False
             complain(f"the resume is continued, not exact: of env.id '{self.spec.env.id}' {why}; episodes begin anew")
 
-    def _build(self, envs: BuiltEnvs, was: Facts) -> tuple[PPO, Facts, dict[str, str]]:
-        """PPO on `envs`, the circumstances it will learn under, and the reasons for those that were chosen here."""
-        run, arguments = self.spec.run, ppo_arguments(self.spec)
+    def _build(self, envs: BuiltEnvs, was: Facts) -> tuple[Learner, Facts, dict[str, str]]:
+        """What learns on `envs`, the circumstances it will learn under, and the reasons for what was chosen here."""
+        run, arguments = self.spec.run, learner_arguments(self.spec)
         device, why_device = choose_device(run.device, was.get("device"), self.spec, NetShape.of(envs.vec), arguments)
         why_tf32 = use_tf32(device, wanted=run.tf32)
         seed, why_seed = self._seed(was)
         run_dir = self.attempt.run_dir
         self.callbacks = build_callbacks(self.spec, run_dir.path, run_dir.snapshot, (seed + _PLAYING_SEED) % 2**31)
-        model = build_ppo(arguments, envs.vec, seed, device, self.spec.ppo.algo, **engine_options(self.spec))
+        model = build_learner(self.spec, arguments, envs.vec, seed, device)
         model.callbacks = self.callbacks
         reasons = {
             "run.device": why_device,
@@ -178,13 +180,13 @@ class Job:
         return loaded
 
     def _check_spaces(self, envs: BuiltEnvs) -> None:
-        sentence = refusal(envs.vec.observation_space, envs.vec.action_space, self.spec.ppo)
+        sentence = refusal_of(self.spec, envs.vec.observation_space, envs.vec.action_space)
         if sentence is None:
             sentence = masks_refusal(self.spec.ppo, offered=envs.vec.has_attr(MASKS))
         if sentence is not None:
             raise PresetError(f"env.id '{self.spec.env.id}' cannot be trained: {sentence}")
 
-    def _compile(self, model: PPO) -> str:
+    def _compile(self, model: Learner) -> str:
         if not isinstance(model, FastPPO) or not model.compiles:
             return "as the run's spec says"
         complain("compiling the policy before the first step: half a minute the first time, seconds later")
@@ -198,7 +200,7 @@ class Job:
             return was["seed"], "as in the attempt before"
         return secrets.randbelow(2**31), "drawn, because the preset gives none"
 
-    def _stand_at(self, start: Loaded | None, model: PPO, facts: Facts, terms: Terms) -> tuple[Training, bool]:
+    def _stand_at(self, start: Loaded | None, model: Learner, facts: Facts, terms: Terms) -> tuple[Training, bool]:
         """The training at its first boundary, fresh or where `start` was taken, and whether it is exactly there."""
         attempt, run_dir = self.attempt, self.attempt.run_dir
         keep = self.spec.keep.checkpoint
@@ -267,6 +269,8 @@ class Job:
 
 
 def _why_engine(spec: Spec) -> str:
+    if (other := other_algorithm(spec.run.algo)) is not None:
+        return f"{other.called} is trained by {other.package}'s own operations; the fast engine knows PPO alone"
     if engine_of(spec) != spec.run.engine:
         return f"ppo.algo = '{spec.ppo.algo}' is trained by sb3-contrib's operations; the fast engine knows ppo alone"
     return "as the run's spec says"

@@ -1,12 +1,23 @@
-"""The algorithms of the PPO family: which policies each has, which engine carries it, and what it cannot be given."""
+"""Which algorithm a spec names, which policies it has, which engine carries it, and what it cannot be given: those of
+the PPO family, which share a table, and the others (`sb3_algorithms`), which have one each.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from mission_tui.errors import nearest
 from mission_tui.fleet.specs.quantity import format_quantity
-from mission_tui.fleet.specs.spec import Algo, Engine, Spec
+from mission_tui.fleet.specs.sb3_algorithms import (
+    OTHERS,
+    AlgorithmSpec,
+    OffPolicySpec,
+    OnPolicySpec,
+    OtherAlgorithm,
+    other_algorithm,
+)
+from mission_tui.fleet.specs.spec import Algo, Engine, PpoSpec, Schedule, Spec, other_settings
 
 _FEEDFORWARD = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 POLICIES: Mapping[Algo, tuple[str, ...]] = {
@@ -25,9 +36,33 @@ def engine_of(spec: Spec) -> Engine:
     return spec.run.engine if spec.ppo.algo == "ppo" else "stock"
 
 
+def algorithm_name(spec: Spec) -> str:
+    """What trains `spec`: "ppo", "maskable_ppo", "sac", ..."""
+    other = other_algorithm(spec.run.algo)
+    return spec.ppo.algo if other is None else other.name
+
+
+def learning_table(spec: Spec) -> tuple[str, PpoSpec | AlgorithmSpec]:
+    """The table of the algorithm that trains `spec`, and its settings. All have `learning_rate`, `gamma`, a policy."""
+    other = other_algorithm(spec.run.algo)
+    settings = other_settings(spec)
+    return ("ppo", spec.ppo) if other is None or settings is None else (other.name, settings)
+
+
+def replay_buffer_of(spec: Spec) -> OffPolicySpec | None:
+    """The settings of the replay buffer that `spec` learns from; None where it has none."""
+    settings = other_settings(spec)
+    return settings if isinstance(settings, OffPolicySpec) else None
+
+
+def keeps_replay_buffer(spec: Spec) -> bool:
+    """Whether the replay buffer of `spec` is in its checkpoints."""
+    return replay_buffer_of(spec) is not None and spec.keep.checkpoint.replay_buffer is not False
+
+
 def lstm_shape(spec: Spec) -> tuple[int, int] | None:
     """Hidden units and layers of each of a recurrent policy's two LSTMs; None for policies without memory."""
-    if spec.ppo.algo != "recurrent_ppo":
+    if spec.ppo.algo != "recurrent_ppo" or other_algorithm(spec.run.algo) is not None:
         return None
     kwargs = spec.ppo.policy_kwargs
     sizes = kwargs.get("lstm_hidden_size", _LSTM_HIDDEN), kwargs.get("n_lstm_layers", _LSTM_LAYERS)
@@ -73,3 +108,82 @@ def _policy(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
         keys,
         f"ppo.policy = {format_quantity(policy)} must be one of {', '.join(valid)}, or module:Class{whose}{hint}",
     )
+
+
+_AUTO = re.compile(r"auto(_\d+(\.\d+)?)?", re.ASCII)
+_OF_PPO = ("precision", "compile", "auto_scale")
+"""Fields of `run` that only PPO obeys, and what every other algorithm has there."""
+
+
+def stray_complaints(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Tables of algorithms that `run.algo` does not name: what they say would have no effect."""
+    other = other_algorithm(spec.run.algo)
+    for name in OTHERS:
+        if getattr(spec, name) is not None and (other is None or name != other.name):
+            now = "PPO" if other is None else f"run.algo = '{other.name}'"
+            yield (name, "run.algo"), f"[{name}] has no effect with {now}; write algo = '{name}' to train with it"
+    if other is not None and spec.ppo != PpoSpec():
+        default = PpoSpec()
+        written = next(key for key in default.__struct_fields__ if getattr(spec.ppo, key) != getattr(default, key))
+        there = written in other.table.__struct_fields__
+        near = f"the nearest valid key is {other.name}.{written}" if there else f"[{other.name}] has no such setting"
+        yield (f"ppo.{written}", "run.algo"), f"ppo.{written} has no effect with run.algo = '{other.name}'; {near}"
+
+
+def other_complaints(spec: Spec, other: OtherAlgorithm) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What contradicts itself in the table of `other`, which trains `spec`."""
+    name, settings = other.name, other_settings(spec)
+    assert settings is not None
+    for field, usual in zip(_OF_PPO, ("fp32", False, False), strict=True):
+        if getattr(spec.run, field) != usual:
+            value = f"'{usual}'" if isinstance(usual, str) else str(usual).lower()
+            said = f"run.{field} is for PPO alone, and run.algo = '{name}'; the nearest valid value is {value}"
+            yield (f"run.{field}", "run.algo"), said
+    yield from _other_policy(settings, other)
+    rate = settings.learning_rate
+    if isinstance(rate, Schedule):
+        for end in ("start", "end"):
+            if getattr(rate, end) > 1.0:
+                yield (f"{name}.learning_rate",), f"{name}.learning_rate.{end} must be at most 1; that is the nearest"
+        if rate.start == rate.end == 0.0:
+            yield (f"{name}.learning_rate",), f"{name}.learning_rate is 0 from start to end; its start must be above 0"
+    ent_coef = getattr(settings, "ent_coef", None)
+    if isinstance(ent_coef, str) and not _AUTO.fullmatch(ent_coef):
+        said = f"{name}.ent_coef = {format_quantity(ent_coef)} must be a number, 'auto' or such as 'auto_0.1'"
+        yield (f"{name}.ent_coef",), f"{said}; the nearest valid value is 'auto'"
+    if isinstance(settings, OffPolicySpec):
+        yield from _replaying(spec, settings, name)
+    elif isinstance(settings, OnPolicySpec) and spec.env.n_envs * settings.n_steps < 2:
+        yield (f"{name}.n_steps",), f"{name}.n_steps = 1 leaves nothing to compare; the nearest valid value is 2"
+
+
+def _replaying(spec: Spec, settings: OffPolicySpec, name: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    if settings.train_freq == "episode" and spec.env.n_envs > 1:
+        said = f"{name}.train_freq = 'episode' trains one environment at a time; the nearest valid is env.n_envs = 1"
+        yield (f"{name}.train_freq", "env.n_envs"), said
+    least = spec.env.n_envs * 2
+    if settings.buffer_size < least:
+        said = f"{name}.buffer_size = {settings.buffer_size} holds less than two steps of every environment"
+        yield (f"{name}.buffer_size", "env.n_envs"), f"{said}; the nearest valid value is {least}"
+    if settings.optimize_memory_usage and settings.n_steps > 1:
+        said = f"{name}.optimize_memory_usage and {name}.n_steps = {settings.n_steps} exclude each other"
+        yield (f"{name}.optimize_memory_usage", f"{name}.n_steps"), f"{said}; the nearest valid value is false"
+
+
+def _other_policy(settings: AlgorithmSpec, other: OtherAlgorithm) -> Iterator[tuple[tuple[str, ...], str]]:
+    name, policy, arch = other.name, settings.policy, settings.net_arch
+    if policy not in other.policies and ":" not in policy:
+        hint = nearest(policy[:40], other.policies)
+        valid = ", ".join(other.policies)
+        said = f"{name}.policy = {format_quantity(policy)} must be one of {valid}, or module:Class{hint}"
+        yield (f"{name}.policy",), said
+    for tower in arch if isinstance(arch, dict) else ():
+        if tower not in other.towers:
+            valid = f"valid here: {', '.join(other.towers)}" if other.towers else "it takes a list, such as [256, 256]"
+            yield (f"{name}.net_arch",), f"unknown key {name}.net_arch.{tower[:60]!r}; {valid}"
+    if isinstance(arch, dict) and arch.keys() < set(other.towers):
+        lacking = next(tower for tower in other.towers if tower not in arch)
+        yield (f"{name}.net_arch",), f"{name}.net_arch says nothing of {lacking}; give both, or a list for both"
+    if arch is not None and "net_arch" in settings.policy_kwargs:
+        said = f"{name}.policy_kwargs.net_arch and {name}.net_arch exclude each other; keep {name}.net_arch"
+        yield (f"{name}.policy_kwargs", f"{name}.net_arch"), said

@@ -10,9 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mission_tui.errors import nearest
-from mission_tui.fleet.specs.algorithm import algorithm_complaints, engine_of
+from mission_tui.fleet.specs.algorithm import (
+    algorithm_complaints,
+    algorithm_name,
+    engine_of,
+    other_complaints,
+    replay_buffer_of,
+    stray_complaints,
+)
 from mission_tui.fleet.specs.health_file import contradictions
 from mission_tui.fleet.specs.quantity import format_quantity, parse_goal
+from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.schema import plain_key
 from mission_tui.fleet.specs.secrecy import is_secret
 from mission_tui.fleet.specs.sizes import nearby_divisors, plan_batch, pressure_caution
@@ -56,11 +64,22 @@ def violations(spec: Spec) -> Iterator[Violation]:
 
 def _of_training(spec: Spec) -> Iterator[Violation]:
     yield from _budget(spec)
-    yield from _rollout(spec)
     yield from _workers(spec)
-    yield from _schedules(spec)
-    yield from _policy(spec)
-    yield from _engine(spec)
+    for keys, sentence in stray_complaints(spec):
+        yield Violation(keys, sentence)
+    if (other := other_algorithm(spec.run.algo)) is None:
+        yield from _rollout(spec)
+        yield from _schedules(spec)
+        yield from _policy(spec)
+        yield from _engine(spec)
+    else:
+        for keys, sentence in other_complaints(spec, other):
+            yield Violation(keys, sentence)
+    if spec.keep.checkpoint.replay_buffer is not None and replay_buffer_of(spec) is None:
+        yield Violation(
+            ("keep.checkpoint.replay_buffer", "run.algo"),
+            f"keep.checkpoint.replay_buffer has no effect with {algorithm_name(spec)}, which has none; leave it out",
+        )
     if not _DEVICE.fullmatch(spec.run.device):
         hint = nearest(spec.run.device[:20], ("auto", "cpu", "cuda", "cuda:0", "mps"))
         yield Violation(
@@ -191,6 +210,10 @@ def _cautions(spec: Spec) -> Iterator[str]:
     buffer, written = rollout_size(spec), spec.ppo.batch_size
     if spec.profile is not None:
         yield spec.profile
+    if other_algorithm(spec.run.algo) is not None:
+        yield from _env_cautions(spec)
+        yield from _of_replaying(spec)
+        return
     if engine_of(spec) != spec.run.engine:
         yield f"ppo.algo = '{spec.ppo.algo}' is trained by run.engine = 'stock', by sb3-contrib's own operations"
     if isinstance(written, int) and buffer % written:
@@ -203,14 +226,28 @@ def _cautions(spec: Spec) -> Iterator[str]:
                 f"run.total_timesteps = {total:,} is no multiple of the rollout of {buffer:,}: "
                 f"whole rollouts end at {ends:,}"
             )
-    if spec.env.n_workers is not None and spec.env.vec in ("native", "inline"):
-        yield f"env.n_workers = {spec.env.n_workers} has no effect with env.vec = '{spec.env.vec}'; 'workers' uses it"
-    if spec.env.id.startswith("envpool:") and spec.env.vec in ("inline", "workers"):
-        yield f"env.vec = '{spec.env.vec}' steps the pool's tasks one by one; env.vec = 'native' steps them all at once"
+    yield from _env_cautions(spec)
     if caution := pressure_caution(spec):
         yield caution
     if spec.ppo.ent_coef > 1.0:
         yield f"ppo.ent_coef = {spec.ppo.ent_coef:g} outweighs the policy loss; usual values are 0 to 0.2"
+
+
+def _env_cautions(spec: Spec) -> Iterator[str]:
+    if spec.env.n_workers is not None and spec.env.vec in ("native", "inline"):
+        yield f"env.n_workers = {spec.env.n_workers} has no effect with env.vec = '{spec.env.vec}'; 'workers' uses it"
+    if spec.env.id.startswith("envpool:") and spec.env.vec in ("inline", "workers"):
+        yield f"env.vec = '{spec.env.vec}' steps the pool's tasks one by one; env.vec = 'native' steps them all at once"
+
+
+def _of_replaying(spec: Spec) -> Iterator[str]:
+    buffer, total = replay_buffer_of(spec), spec.run.total_timesteps
+    if buffer is not None and total is not None and buffer.learning_starts >= total:
+        name = algorithm_name(spec)
+        yield (
+            f"{name}.learning_starts = {buffer.learning_starts:,} is not below run.total_timesteps = {total:,}: "
+            "it would learn nothing"
+        )
 
 
 def _program_complaints(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -238,6 +275,9 @@ def _command(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
         words = getattr(spec.run, key)
         if words is not None and (not words or not words[0] or any("\0" in word for word in words)):
             yield (f"run.{key}",), f"run.{key} must begin with a program, such as ['python', 'train.py']"
+    if (other := other_algorithm(spec.run.algo)) is not None:
+        said = f"run.algo = '{other.name}' is for the built-in trainer and has no effect with run.command"
+        yield ("run.algo", "run.command"), said
     for table, default in (("env", EnvSpec()), ("ppo", PpoSpec())):
         fields = getattr(spec, table)
         written = [name for name in fields.__struct_fields__ if getattr(fields, name) != getattr(default, name)]

@@ -25,6 +25,7 @@ from mission_tui.fleet.specs.consistency import TRAINERS_OWN, violations
 from mission_tui.fleet.specs.health_file import HealthFile, layers_below, profile_of
 from mission_tui.fleet.specs.preset_file import PresetFile
 from mission_tui.fleet.specs.quantity import format_quantity
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS, SCHEDULED, other_algorithm
 from mission_tui.fleet.specs.schema import (
     ENGINES,
     TABLES,
@@ -151,8 +152,11 @@ def as_tables(spec: Spec) -> dict[str, Any]:
     for engine in ENGINES:
         if getattr(spec, engine) == TABLES[engine].cls():
             del tables[engine]
+    if other_algorithm(spec.run.algo) is not None:
+        del tables["ppo"]
     if spec.run.command is not None:
-        del tables["env"], tables["ppo"], tables["evaluate"]
+        del tables["env"], tables["evaluate"]
+        tables.pop("ppo", None)
         tables["run"] = {name: value for name, value in tables["run"].items() if name not in TRAINERS_OWN}
     return {name: _written(value) for name, value in tables.items() if value is not None}
 
@@ -221,6 +225,7 @@ class Layers:
     def add_layer(self, place: Place, tables: Mapping[str, Mapping[str, object]]) -> None:
         """Put fitted `tables` on top. A budget, in steps or seconds, replaces the budget of the layers below."""
         self._make_room(tables.get("run", {}))
+        self._leave_algorithm(tables.get("run", {}).get("algo"))
         for table, fields in tables.items():
             for name, value in fields.items():
                 adds = merges(field_of(table, name, place.at(table)).type)
@@ -240,6 +245,8 @@ class Layers:
         """Put the words of one command line on top, as one layer. Raises `PresetError`."""
         keys = {assignment.key for assignment in assignments if assignment.value is not None}
         self._make_room({budget for budget in _BUDGETS if f"run.{budget}" in keys})
+        algos = [it.value for it in assignments if it.key == "run.algo"]
+        self._leave_algorithm(getattr(algos[-1], "text", algos[-1]) if algos else None)
         for assignment in assignments:
             self._assign(assignment)
 
@@ -253,7 +260,7 @@ class Layers:
         if "id" not in self._tables["env"] and "command" not in self._tables["run"]:
             place = Place(self._last_writer(("env.id",)))
             raise place.refuse("env.id is missing; give a Gymnasium id, such as 'CartPole-v1', or a run.command")
-        return msgspec.convert({"preset": name, "description": description, **self._tables}, Spec)
+        return msgspec.convert({"preset": name, "description": description, **self._completed()}, Spec)
 
     def finish(self, name: str, description: str) -> Spec:
         """The spec of preset `name`. Raises `PresetError` for a missing environment or a contradiction."""
@@ -261,6 +268,29 @@ class Layers:
         for violation in violations(spec):
             raise Place(self._last_writer(violation.keys)).refuse(violation.sentence)
         return spec
+
+    def _completed(self) -> dict[str, dict[str, Any]]:
+        """The tables, with that of the algorithm that trains and without the empty ones of others.
+
+        An off-policy algorithm has one environment where nobody wrote how many, as in Stable-Baselines3: each further
+        one would take from the gradient steps for a transition.
+        """
+        other = other_algorithm(self._tables["run"].get("algo"))
+        tables = {
+            name: table
+            for name, table in self._tables.items()
+            if table or name not in OTHERS or (other is not None and name == other.name)
+        }
+        if other is not None and other.off_policy:
+            tables["env"] = {"n_envs": 1, **tables["env"]}
+        return tables
+
+    def _leave_algorithm(self, algo: object) -> None:
+        """Another algorithm takes nothing over from the settings of the one below it."""
+        was = self._tables["run"].get("algo") or "ppo"
+        if algo is None or algo == was:
+            return
+        self._tables["ppo" if was not in OTHERS else was] = {}
 
     def _assign(self, assignment: Assignment) -> None:
         place = Place(assignment.source)
@@ -324,27 +354,36 @@ def check_live(spec: Spec, words: Sequence[str]) -> None:
         raise UsageError("give at least one KEY=VALUE, with one value each, such as ppo.learning_rate=1e-4")
     for assignment in runs[0]:
         key = assignment.key
-        if key in LIVE_KEYS or key.rpartition(".")[0] in _SCHEDULED:
+        keys, scheduled = live_keys(spec)
+        if key in keys or key.rpartition(".")[0] in scheduled:
             if key == "ppo.batch_size" and spec.run.compile:
                 raise UsageError(f"{key}: with run.compile every shape was compiled at the start; stop it, then resume")
             continue
-        raise UsageError(f"{format_quantity(key)} {_why_not(key)}")
+        raise UsageError(f"{format_quantity(key)} {_why_not(key, keys)}")
 
 
-def _why_not(key: str) -> str:
+def live_keys(spec: Spec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The keys that can be changed while a run of `spec` trains, and those of them that may be schedules."""
+    other = other_algorithm(spec.run.algo)
+    if other is None:
+        return LIVE_KEYS, _SCHEDULED
+    scheduled = tuple(f"{other.name}.{name}" for name in SCHEDULED)
+    return (*scheduled, *(key for key in LIVE_KEYS if not key.startswith("ppo."))), scheduled
+
+
+def _why_not(key: str, keys: Sequence[str]) -> str:
     table, _, name = key.partition(".")
     known = table in TABLES and name.split(".")[0] in {field.name for field in TABLES[table].fields}
     if known:
-        return f"cannot be changed while a run trains: stop it, then resume --set {key}=...; these can: {_listed()}"
-    bare = {live.partition(".")[2]: live for live in LIVE_KEYS}
-    near = nearest(key, (*LIVE_KEYS, *bare))
+        return (
+            f"cannot be changed while a run trains: stop it, then resume --set {key}=...; these can: {', '.join(keys)}"
+        )
+    bare = {live.partition(".")[2]: live for live in keys}
+    near = nearest(key, (*keys, *bare))
     for short, whole in bare.items():
         near = near.replace(f"'{short}'", f"'{whole}'")
-    return f"is not a setting of a run{near or f'; these can be changed while it trains: {_listed()}'}"
-
-
-def _listed() -> str:
-    return ", ".join(LIVE_KEYS)
+    listed = ", ".join(keys)
+    return f"is not a setting of a run{near or f'; these can be changed while it trains: {listed}'}"
 
 
 def with_words(spec: Spec, changes: Iterable[Sequence[str]]) -> Spec:

@@ -17,7 +17,7 @@ be a repository of anybody's. `ORIGIN:NAME` names it whichever others have the n
 """
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_HEAD = ("name", "description", "extends", "key", "launch", "profile")
+_HEAD = ("name", "description", "extends", "key", "launch", "profile", "algo")
 _SET_KEY = "P"
 
 
@@ -77,6 +77,7 @@ def read_preset(table: Mapping[str, object], path: Path) -> PresetFile:
     contradictions between fields are left to `resolve`.
     """
     place = Place(str(path))
+    table = _with_algo(table, place)
     for key in table:
         if key not in TABLES and key not in _HEAD:
             raise unknown_key(place.at(key), key, (*_HEAD, *TABLES))
@@ -95,6 +96,17 @@ def read_preset(table: Mapping[str, object], path: Path) -> PresetFile:
         launch=launch,
         profile=_profile(table["profile"], place.at("profile"), path) if "profile" in table else None,
     )
+
+
+def _with_algo(table: Mapping[str, object], place: Place) -> Mapping[str, object]:
+    """`algo` at the top level is `run.algo`, written where a reader looks first."""
+    if "algo" not in table:
+        return table
+    run = table.get("run", {})
+    if isinstance(run, Mapping) and "algo" in run:
+        raise place.refuse("algo and run.algo say the same; keep one of them")
+    rest = {name: value for name, value in table.items() if name != "algo"}
+    return {**rest, "run": {**run, "algo": table["algo"]} if isinstance(run, Mapping) else run}
 
 
 def _text(value: object, place: Place) -> str:
@@ -130,7 +142,7 @@ def _launch(table: Mapping[str, object], place: Place) -> tuple[str, ...]:
     names = table["launch"]
     if not isinstance(names, list) or not names:
         raise place.at("launch").misfit(names, 'a list of preset names, such as ["fast", "heavy"]')
-    for other in ("extends", "profile", *TABLES):
+    for other in ("extends", "profile", "algo", *TABLES):
         if other in table:
             raise place.refuse(f"launch makes this a set of presets, which has no {other}; remove one of the two")
     return tuple(_word(name, place.at("launch").item(index)) for index, name in enumerate(names))

@@ -14,6 +14,7 @@ from msgspec import NODEFAULT, inspect
 
 from mission_tui.errors import PresetError, nearest
 from mission_tui.fleet.specs.quantity import format_quantity, parse_real, parse_whole
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 from mission_tui.fleet.time_words import span_s
 
@@ -57,12 +58,22 @@ def _fields(struct: inspect.StructType) -> dict[str, inspect.Field]:
     return {field.encode_name: field for field in struct.fields}
 
 
+def members(type_: inspect.Type) -> tuple[inspect.Type, ...]:
+    """What a value of this type may be, one by one, "not written" aside."""
+    members = type_.types if isinstance(type_, inspect.UnionType) else (type_,)
+    return tuple(member for member in members if not isinstance(member, inspect.NoneType))
+
+
 _SPEC = inspect.type_info(Spec)
 assert isinstance(_SPEC, inspect.StructType)
 TABLES: Mapping[str, inspect.StructType] = {
-    field.name: field.type for field in _SPEC.fields if isinstance(field.type, inspect.StructType)
+    field.name: member
+    for field in _SPEC.fields
+    for member in members(field.type)
+    if isinstance(member, inspect.StructType)
 }
-"""The tables of a preset by name: `env`, `ppo`, `run`, `keep`, `evaluate`, `slurm`, `ray`."""
+"""The tables of a preset by name: `env`, `ppo`, `run`, `keep`, `evaluate`, `slurm`, `ray`, and one for each of the
+algorithms that `run.algo` may name."""
 ENGINES = tuple(name for name in LAUNCHERS if name in TABLES)
 """The launchers of which something can be asked in a table of their own."""
 
@@ -78,8 +89,11 @@ def field_of(table: str, name: str, place: Place) -> inspect.Field:
 def unknown_key(place: Place, name: str, siblings: Iterable[str]) -> PresetError:
     """The refusal of key `name`: names the table it belongs to, else the nearest of its `siblings`, else them all."""
     siblings, name = tuple(siblings), name[:60]
-    homes = {field: f"{table}.{field}" for table, struct in TABLES.items() for field in _fields(struct)}
-    if homes.get(name, place.key) != place.key:
+    tables = {table: struct for table, struct in TABLES.items() if table not in OTHERS}
+    homes = {field: f"{table}.{field}" for table, struct in tables.items() for field in _fields(struct)}
+    if place.key.partition(".")[0] in OTHERS and "." in place.key:
+        hint = nearest(name, siblings) or f"; valid here: {', '.join(siblings)}"
+    elif homes.get(name, place.key) != place.key:
         hint = f"; did you mean '{homes[name]}'?"
     else:
         elsewhere = () if "." in place.key else tuple(homes.values())
@@ -129,12 +143,6 @@ def fit(type_: inspect.Type, value: object, place: Place, default: object = NODE
 def merges(type_: inspect.Type) -> bool:
     """Whether a later layer's table for this field adds to an earlier one's, key by key, instead of replacing it."""
     return isinstance(type_, inspect.StructType | inspect.DictType)
-
-
-def members(type_: inspect.Type) -> tuple[inspect.Type, ...]:
-    """What a value of this type may be, one by one, "not written" aside."""
-    members = type_.types if isinstance(type_, inspect.UnionType) else (type_,)
-    return tuple(member for member in members if not isinstance(member, inspect.NoneType))
 
 
 def _takes(type_: inspect.Type, kind: type[inspect.Type]) -> bool:
@@ -205,6 +213,8 @@ def _fit_scalar(type_: inspect.Type, value: object, place: Place, wanted: str, e
         return truth
     if not isinstance(value, str):
         raise place.misfit(value, wanted)
+    if place.key == "ppo.algo" and value in OTHERS:
+        raise place.misfit(value, f"{wanted}; {value} has a table of its own and is named by run.algo = '{value}'")
     if isinstance(type_, inspect.LiteralType) and value not in type_.values:
         raise place.misfit(value, f"{wanted}{nearest(value, [str(choice) for choice in type_.values])}")
     if isinstance(type_, inspect.StrType) and len(value) < (type_.min_length or 0):

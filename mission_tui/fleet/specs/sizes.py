@@ -17,7 +17,8 @@ from functools import lru_cache
 
 from msgspec import Struct, structs
 
-from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
+from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, gradient_steps
+from mission_tui.fleet.specs.spec import Schedule, Spec, other_settings, rollout_size
 
 REFERENCE_ROLLOUT = 32_768
 REFERENCE_MINIBATCH = 8_192
@@ -54,6 +55,8 @@ def plan_batch(spec: Spec) -> BatchPlan:
     minibatch); a chosen one always divides it. Never raises.
     """
     buffer = rollout_size(spec)
+    if (other := other_settings(spec)) is not None:
+        return _other_plan(other, spec.env.n_envs)
     scaling = spec.run.auto_scale and buffer >= REFERENCE_ROLLOUT
     batch_size, batch_reason = _batch_size(spec, buffer, scaling)
     minibatches = math.ceil(buffer / batch_size)
@@ -71,9 +74,17 @@ def plan_batch(spec: Spec) -> BatchPlan:
     return BatchPlan(batch_size, n_epochs, minibatches, steps, tuple(reasons), proposed)
 
 
+def _other_plan(settings: AlgorithmSpec, n_envs: int) -> BatchPlan:
+    """Of another algorithm than PPO: nothing is chosen, each period has the minibatches that its settings make."""
+    steps = max(1, gradient_steps(settings, n_envs))
+    batch = getattr(settings, "batch_size", None) or n_envs * getattr(settings, "n_steps", 1)
+    return BatchPlan(batch, 1, steps, steps, ())
+
+
 def starting_learning_rate(spec: Spec) -> float:
     """The learning rate of the first update; of a schedule, its start."""
-    rate = spec.ppo.learning_rate
+    other = other_settings(spec)
+    rate = spec.ppo.learning_rate if other is None else other.learning_rate
     return rate.start if isinstance(rate, Schedule) else rate
 
 

@@ -12,7 +12,24 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, ValidationError, convert, field
 
+from mission_tui.fleet.specs.sb3_algorithms import (
+    A2cSpec,
+    AlgorithmSpec,
+    CrossqSpec,
+    DdpgSpec,
+    DqnSpec,
+    QrdqnSpec,
+    RunAlgo,
+    SacSpec,
+    Td3Spec,
+    TqcSpec,
+    TrpoSpec,
+    other_algorithm,
+    period_steps,
+)
 from mission_tui.fleet.specs.thresholds import HealthKeep
+from mission_tui.fleet.specs.values import AboveZero, LearningRate, NonNegative, Positive, Share, Steps
+from mission_tui.fleet.specs.values import Schedule as Schedule
 
 LIVE_KEYS = (
     "ppo.learning_rate",
@@ -32,13 +49,6 @@ LAUNCHERS = ("local", "slurm", "ray")
 
 LARGEST_SEED = 2**32 - 1
 """NumPy's global generator takes no larger one, and SB3 seeds that too."""
-
-Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
-Steps = Annotated[int, Meta(ge=1, le=10**15)]
-Share = Annotated[float, Meta(ge=0.0, le=1.0)]
-NonNegative = Annotated[float, Meta(ge=0.0, le=1e9)]
-AboveZero = Annotated[float, Meta(gt=0.0, le=1e9)]
-LearningRate = Annotated[float, Meta(gt=0.0, le=1.0)]
 
 Algo = Literal["ppo", "maskable_ppo", "recurrent_ppo"]
 Engine = Literal["fast", "stock"]
@@ -70,14 +80,6 @@ def part_words(value: object) -> str | None:
         return None
     arguments = ", ".join(f"{name}={part_words(item) or item}" for name, item in kwargs.items())
     return f"{value['cls']}({arguments})" if arguments else str(value["cls"])
-
-
-class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A hyper-parameter that changes with progress: from `start` (first step) to `end` (last step)."""
-
-    start: NonNegative
-    end: NonNegative = 0.0
-    kind: Literal["linear"] = "linear"
 
 
 def schedule_words(value: object) -> str | None:
@@ -154,6 +156,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `cwd`, `env`, `env_file` and `pythonpath` say whose Python it is; what is not written is the launching client's.
     Values of `env` are on record, those in `env_file` never are. `grace_s` lies between SIGTERM and SIGKILL. `follow`
     names logs of a command that does not report, such as "logs/*". `callbacks` are of SB3's kind and called in order.
+    `algo` names another algorithm than PPO, which has a table of its own in the spec; None is PPO.
     `launcher` says by what it is carried out, one of `LAUNCHERS`. `goal` is
     what it is to reach, a mean return or "success 80%", in place of the environment's own reward threshold.
     Without `preload` its processes are started anew, never forked off one that has loaded the libraries already.
@@ -183,6 +186,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     launcher: str = LAUNCHERS[0]
     goal: float | Annotated[str, Meta(max_length=60)] | None = None
     preload: bool = True
+    algo: RunAlgo | None = None
 
 
 def command_key(run: RunSpec, attempt: int) -> str:
@@ -204,11 +208,15 @@ def command_words(run: RunSpec, attempt: int = 1) -> tuple[str, ...]:
 
 
 class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When checkpoints are taken (always at update boundaries) and how many of the newest stay."""
+    """When checkpoints are taken (always at update boundaries) and how many of the newest stay.
+
+    `replay_buffer` is whether that of an off-policy algorithm is in them; not written, it is.
+    """
 
     every_s: AboveZero = 600.0
     every_steps: Steps | None = None
     last: Annotated[int, Meta(ge=2, le=10_000)] = 3
+    replay_buffer: bool | None = None
 
 
 RestartAlso = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "start"]
@@ -315,6 +323,7 @@ class RaySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything needed to train one run, resolved: `spec.toml` of a run directory is exactly this.
 
+    Of the algorithms, the one that `run.algo` names has its table; without one it is `ppo`.
     `profile` says what a host profile has set, or why it has not; None where none was asked for.
     """
 
@@ -328,6 +337,15 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ray: RaySpec = RaySpec()
     description: str = ""
     profile: str | None = None
+    sac: SacSpec | None = None
+    td3: Td3Spec | None = None
+    ddpg: DdpgSpec | None = None
+    dqn: DqnSpec | None = None
+    a2c: A2cSpec | None = None
+    tqc: TqcSpec | None = None
+    trpo: TrpoSpec | None = None
+    qrdqn: QrdqnSpec | None = None
+    crossq: CrossqSpec | None = None
 
 
 class LaunchItem(Struct, frozen=True, kw_only=True):
@@ -347,6 +365,16 @@ def goes_on_elsewhere(spec: Spec) -> bool:
     return bool(getattr(getattr(spec, spec.run.launcher, None), "requeue", False))
 
 
+def other_settings(spec: Spec) -> AlgorithmSpec | None:
+    """The settings of the algorithm that `run.algo` names; None where PPO trains."""
+    other = other_algorithm(spec.run.algo)
+    if other is None:
+        return None
+    settings: AlgorithmSpec | None = getattr(spec, other.name)
+    return other.table() if settings is None else settings
+
+
 def rollout_size(spec: Spec) -> int:
-    """Transitions of one rollout: `n_envs * n_steps`."""
-    return spec.env.n_envs * spec.ppo.n_steps
+    """Transitions of one update: of PPO a rollout, `n_envs * n_steps`; of another algorithm a period."""
+    other = other_settings(spec)
+    return spec.env.n_envs * spec.ppo.n_steps if other is None else period_steps(other, spec.env.n_envs)

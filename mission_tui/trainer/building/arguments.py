@@ -1,4 +1,4 @@
-"""From a spec to the arguments of SB3's `PPO`: schedules, batch plan, and a policy whose classes were looked at."""
+"""From a spec to the arguments of SB3's classes: schedules, batch plan, and a policy whose classes were looked at."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch as th
 from stable_baselines3 import PPO
+from stable_baselines3.common.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise, VectorizedActionNoise
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.type_aliases import Schedule as Sb3Schedule
@@ -15,9 +17,17 @@ from stable_baselines3.common.utils import LinearSchedule
 
 from mission_tui.errors import PresetError, nearest
 from mission_tui.fleet.specs.algorithm import POLICIES
+from mission_tui.fleet.specs.sb3_algorithms import (
+    ActionNoise,
+    AlgorithmSpec,
+    OffPolicySpec,
+    OtherAlgorithm,
+    other_algorithm,
+)
 from mission_tui.fleet.specs.sizes import plan_batch
-from mission_tui.fleet.specs.spec import PpoSpec, Schedule, Spec
-from mission_tui.trainer.named_parts import check_kwargs, find_named
+from mission_tui.fleet.specs.spec import PpoSpec, Schedule, Spec, other_settings
+from mission_tui.trainer.named_parts import check_contrib, check_kwargs, find_named
+from mission_tui.trainer.sb3_algorithms.periods import learner_class
 
 _SAME_NAME = (
     "n_steps",
@@ -32,9 +42,46 @@ _SAME_NAME = (
     "target_kl",
     "stats_window_size",
 )
-_KEY = "ppo.policy_kwargs"
 _SPACES_AND_SCHEDULE = 3
 """A policy is made with observation space, action space and learning rate, in this order."""
+
+
+def learner_arguments(spec: Spec) -> dict[str, Any]:
+    """Keyword arguments for what trains `spec`, without environment, seed and device. Raises `PresetError`."""
+    other, settings = other_algorithm(spec.run.algo), other_settings(spec)
+    if other is None or settings is None:
+        return ppo_arguments(spec)
+    return _other_arguments(other, settings)
+
+
+def _other_arguments(other: OtherAlgorithm, settings: AlgorithmSpec) -> dict[str, Any]:
+    """The names are the class's own, so all that is written otherwise is named here.
+
+    The noise of actions is still its settings: it is made once the actions are known (`action_noise`).
+    """
+    check_contrib(other.name)
+    arguments = {name: getattr(settings, name) for name in settings.__struct_fields__ if name != "net_arch"}
+    arguments["learning_rate"] = _schedule(settings.learning_rate)
+    arguments["policy"] = _policy(settings.policy, f"{other.name}.policy", other.policies)
+    aliases = learner_class(other).policy_aliases
+    arguments["policy_kwargs"] = _policy_kwargs(settings, arguments["policy"], f"{other.name}.policy_kwargs", aliases)
+    if isinstance(settings, OffPolicySpec):
+        if settings.train_freq == "episode":
+            arguments["train_freq"] = (1, "episode")
+        if settings.optimize_memory_usage:
+            # SB3 cannot tell timeouts apart in one array for both observations, and wants to be told so.
+            arguments["replay_buffer_kwargs"] = {"handle_timeout_termination": False}
+    return arguments
+
+
+def action_noise(noise: ActionNoise | None, components: int, n_envs: int) -> Any:
+    """SB3's object for `noise` on so many components of an action, in so many environments; None for none."""
+    if noise is None:
+        return None
+    kind = NormalActionNoise if noise.kind == "normal" else OrnsteinUhlenbeckActionNoise
+    one = kind(mean=np.zeros(components), sigma=noise.std * np.ones(components))
+    # SB3 does the same, but only when a training begins: what it drew last has a place to go back to before.
+    return one if n_envs == 1 else VectorizedActionNoise(one, n_envs)
 
 
 def ppo_arguments(spec: Spec) -> dict[str, Any]:
@@ -42,13 +89,13 @@ def ppo_arguments(spec: Spec) -> dict[str, Any]:
     ppo = spec.ppo
     plan = plan_batch(spec)
     arguments: dict[str, Any] = {name: getattr(ppo, name) for name in _SAME_NAME}
-    arguments["policy"] = _policy(ppo)
+    arguments["policy"] = _policy(ppo.policy, "ppo.policy", POLICIES[ppo.algo])
     arguments["batch_size"] = plan.batch_size
     arguments["n_epochs"] = plan.n_epochs
     arguments["learning_rate"] = _schedule(ppo.learning_rate)
     arguments["clip_range"] = _schedule(ppo.clip_range)
     arguments["clip_range_vf"] = None if ppo.clip_range_vf is None else _schedule(ppo.clip_range_vf)
-    arguments["policy_kwargs"] = _policy_kwargs(ppo, arguments["policy"])
+    arguments["policy_kwargs"] = _policy_kwargs(ppo, arguments["policy"], "ppo.policy_kwargs", PPO.policy_aliases)
     return arguments
 
 
@@ -58,16 +105,16 @@ def _schedule(value: float | Schedule) -> float | Sb3Schedule:
     return float(value)
 
 
-def _policy(ppo: PpoSpec) -> Any:
-    name, valid = ppo.policy, POLICIES[ppo.algo]
+def _policy(name: str, key: str, valid: tuple[str, ...]) -> Any:
     if name in valid:
         return name
     if ":" in name:
-        found = find_named(name, "ppo.policy")
+        found = find_named(name, key)
         if not (isinstance(found, type) and issubclass(found, BasePolicy)):
-            raise PresetError(f"ppo.policy = '{name}' is no policy; it must be a class derived from ActorCriticPolicy")
+            base = "ActorCriticPolicy" if key == "ppo.policy" else "BasePolicy"
+            raise PresetError(f"{key} = '{name}' is no policy; it must be a class derived from {base}")
         return found
-    raise PresetError(f"ppo.policy = '{name}' is none of {', '.join(valid)}{nearest(name, valid)}")
+    raise PresetError(f"{key} = '{name}' is none of {', '.join(valid)}{nearest(name, valid)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +139,22 @@ _CLASS_KEYS = {
 }
 
 
-def _policy_kwargs(ppo: PpoSpec, policy: Any) -> dict[str, Any]:
+def _policy_kwargs(
+    settings: PpoSpec | AlgorithmSpec, policy: Any, where: str, aliases: Mapping[str, Any]
+) -> dict[str, Any]:
     """Keyword arguments for `policy`, a class or one of SB3's names. Raises `PresetError` naming the key."""
-    kwargs = dict(ppo.policy_kwargs)
+    kwargs = dict(settings.policy_kwargs)
     for key, kind in _CLASS_KEYS.items():
         if isinstance(kwargs.get(key), str):
-            kwargs[key] = _class_named(kwargs[key], f"{_KEY}.{key}", kind)
-        _check_arguments(kwargs, key, kind, kind.usual if isinstance(policy, str) else None)
-    if isinstance(ppo.net_arch, Mapping):
-        kwargs["net_arch"] = {part: list(sizes) for part, sizes in ppo.net_arch.items()}
-    elif ppo.net_arch is not None:
-        kwargs["net_arch"] = list(ppo.net_arch)
-    cls = PPO.policy_aliases.get(policy) if isinstance(policy, str) else policy
+            kwargs[key] = _class_named(kwargs[key], f"{where}.{key}", kind)
+        _check_arguments(kwargs, key, kind, kind.usual if isinstance(policy, str) else None, where)
+    if isinstance(settings.net_arch, Mapping):
+        kwargs["net_arch"] = {part: list(sizes) for part, sizes in settings.net_arch.items()}
+    elif settings.net_arch is not None:
+        kwargs["net_arch"] = list(settings.net_arch)
+    cls = aliases.get(policy) if isinstance(policy, str) else policy
     if cls is not None:
-        check_kwargs(cls, kwargs, _KEY, given=_SPACES_AND_SCHEDULE)
+        check_kwargs(cls, kwargs, where, given=_SPACES_AND_SCHEDULE)
     return kwargs
 
 
@@ -117,7 +166,7 @@ def _class_named(name: str, key: str, kind: _ClassKey) -> Any:
     return found
 
 
-def _check_arguments(kwargs: Mapping[str, Any], key: str, kind: _ClassKey, usual: type | None) -> None:
+def _check_arguments(kwargs: Mapping[str, Any], key: str, kind: _ClassKey, usual: type | None, where: str) -> None:
     cls, arguments = kwargs.get(key, usual), kwargs.get(kind.arguments or "")
     if isinstance(cls, type) and isinstance(arguments, Mapping):
-        check_kwargs(cls, arguments, f"{_KEY}.{kind.arguments}", given=kind.given)
+        check_kwargs(cls, arguments, f"{where}.{kind.arguments}", given=kind.given)

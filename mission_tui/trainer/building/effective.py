@@ -24,23 +24,27 @@ import torch as th
 
 import mission_tui
 from mission_tui.fleet.events.provenance import LoadedModule, LoadedModules, sources_of
+from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.sizes import plan_batch, scaling_of
-from mission_tui.fleet.specs.spec import Algo, Spec
+from mission_tui.fleet.specs.spec import Spec, other_settings
+from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.named_parts import CONTRIB
 from mission_tui.trainer.native.library import instruction_set
 from mission_tui.trainer.ppo import PPO, FastPPO
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.vec_env import BuiltEnvs
 
+_ELSEWHERE = ("policy", "net_arch", "policy_kwargs", "learning_rate", "action_noise", "train_freq")
 MOST_MODULES, MOST_BYTES = 500, 64 << 20
 """More than this is no longer the person's own code; the first ones count, and no more is read."""
 
 _LENT = frozenset({"mission_tui", "msgspec", "tomli_w", "safetensors", "psutil"})
 
 
-def versions(algo: Algo) -> dict[str, str]:
+def versions(algo: str) -> dict[str, str]:
     """Versions of everything that a number of `algo` can depend on, and how its small networks are computed."""
-    contrib = {} if algo == "ppo" else {"sb3_contrib": version(CONTRIB)}
+    other = other_algorithm(algo)
+    contrib = {} if algo == "ppo" or (other is not None and not other.borrowed) else {"sb3_contrib": version(CONTRIB)}
     return contrib | {
         "python": platform.python_version(),
         "torch": th.__version__,
@@ -52,12 +56,14 @@ def versions(algo: Algo) -> dict[str, str]:
     }
 
 
-def effective_toml(spec: Spec, envs: BuiltEnvs, model: PPO, progress_remaining: float, reasons: dict[str, str]) -> str:
+def effective_toml(
+    spec: Spec, envs: BuiltEnvs, model: Learner, progress_remaining: float, reasons: dict[str, str]
+) -> str:
     """The file's text; `reasons` join those of the batch plan and of the environments."""
     plan = plan_batch(spec)
     tables = {
         "env": _env(spec, envs),
-        "ppo": _ppo(model, progress_remaining),
+        **_learning(spec, model, progress_remaining),
         "run": {
             "seed": model.seed,
             "threads": th.get_num_threads(),
@@ -72,7 +78,7 @@ def effective_toml(spec: Spec, envs: BuiltEnvs, model: PPO, progress_remaining: 
         "reasons": {
             "env.vec": envs.reason,
             **dict(reason.split(": ", 1) for reason in plan.reasons),
-            **({} if model.lr_warmup.over else {"ppo.learning_rate": model.lr_warmup.sentence}),
+            **_easing(model),
             **reasons,
         },
     }
@@ -91,6 +97,26 @@ def _env(spec: Spec, envs: BuiltEnvs) -> dict[str, Any]:
         "observation_space": short(envs.vec.observation_space),
         "action_space": short(envs.vec.action_space),
     }
+
+
+def _easing(model: Learner) -> dict[str, str]:
+    if not isinstance(model, PPO) or model.lr_warmup.over:
+        return {}
+    return {"ppo.learning_rate": model.lr_warmup.sentence}
+
+
+def _learning(spec: Spec, model: Learner, progress: float) -> dict[str, Any]:
+    """The table of the algorithm, as the model has it."""
+    settings = other_settings(spec)
+    if settings is None:
+        assert isinstance(model, PPO)
+        return {"ppo": _ppo(model, progress)}
+    read = {name: getattr(model, name, None) for name in settings.__struct_fields__ if name not in _ELSEWHERE}
+    plain = {name: value for name, value in read.items() if isinstance(value, bool | int | float | str)}
+    if (train_freq := getattr(model, "train_freq", None)) is not None:
+        plain["train_freq"] = train_freq.frequency if train_freq.unit.value == "step" else train_freq.unit.value
+    plain["learning_rate"] = model.lr_schedule(progress)
+    return {model.algo: plain}
 
 
 def _ppo(model: PPO, progress: float) -> dict[str, Any]:
@@ -116,7 +142,7 @@ def _ppo(model: PPO, progress: float) -> dict[str, Any]:
     }
 
 
-def _engine(spec: Spec, model: PPO) -> dict[str, Any]:
+def _engine(spec: Spec, model: Learner) -> dict[str, Any]:
     options = (
         {"engine": "fast", "precision": model.precision, "compile": model.compiles}
         if isinstance(model, FastPPO)
@@ -125,15 +151,16 @@ def _engine(spec: Spec, model: PPO) -> dict[str, Any]:
     return {**options, "total_timesteps": spec.run.total_timesteps, "duration_s": spec.run.duration_s}
 
 
-def _model(model: PPO) -> dict[str, Any]:
+def _model(model: Learner) -> dict[str, Any]:
     first = next(model.policy.parameters())
+    policy: Any = model.policy
     return {
         "policy": type(model.policy).__name__,
         "parameters": sum(parameter.numel() for parameter in model.policy.parameters()),
-        "net_arch": model.policy.net_arch,
+        "net_arch": policy.net_arch,
         "device": str(first.device),
         "dtype": str(first.dtype).removeprefix("torch."),
-        "optimizer": type(model.policy.optimizer).__name__,
+        "optimizer": type(model.optimizers()[0]).__name__,
     }
 
 

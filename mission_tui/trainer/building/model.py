@@ -1,4 +1,4 @@
-"""Building the PPO of a run, or just its policy, with nothing written outside the run directory; and its device.
+"""Building what a run trains, or just its policy, with nothing written outside the run directory; and its device.
 
 The device is what the preset says, or else the faster one: a small MLP is usually faster on the CPU even where there is
 a GPU, and nobody has to know from which size on that changes.
@@ -12,15 +12,20 @@ from typing import Any, Literal
 import msgspec
 import torch as th
 from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.preprocessing import get_action_dim
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
-from mission_tui.fleet.specs.algorithm import engine_of
-from mission_tui.fleet.specs.spec import Algo, Engine, Spec
+from mission_tui.fleet.specs.algorithm import engine_of, keeps_replay_buffer
+from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, OffPolicySpec, other_algorithm
+from mission_tui.fleet.specs.spec import Algo, Engine, Spec, other_settings
+from mission_tui.trainer.building.arguments import action_noise, learner_arguments
 from mission_tui.trainer.building.device_speeds import MEASURE_S, NetShape, measured_speeds
+from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.named_parts import check_contrib
 from mission_tui.trainer.ppo import PPO, FastPPO
+from mission_tui.trainer.sb3_algorithms.periods import learner_class
 
 ENGINES: dict[Engine, type[PPO]] = {"fast": FastPPO, "stock": PPO}
 
@@ -45,6 +50,44 @@ def build_ppo(
     # Without a logger of its own every SB3 model writes into the temporary folder.
     model.set_logger(Logger(None, []))
     return model
+
+
+def build_learner(spec: Spec, arguments: dict[str, Any], vec: VecEnv, seed: int | None, device: str) -> Learner:
+    """A fresh model of the algorithm of `spec`, made with `arguments` (`learner_arguments`).
+
+    Raises `PresetError` as `build_ppo`.
+    """
+    other = other_algorithm(spec.run.algo)
+    if other is None:
+        return build_ppo(arguments, vec, seed, device, spec.ppo.algo, **engine_options(spec))
+    check_contrib(other.name)
+    if "action_noise" in arguments:
+        arguments = {
+            **arguments,
+            "action_noise": action_noise(arguments["action_noise"], get_action_dim(vec.action_space), vec.num_envs),
+        }
+    try:
+        model = learner_class(other)(env=vec, seed=seed, device=device, **arguments)
+    except (AssertionError, NotImplementedError, TypeError, ValueError) as error:
+        raise PresetError(f"[{other.name}] does not fit this environment: {' '.join(str(error).split())}") from error
+    model.set_logger(Logger(None, []))
+    model.keeps_replay = keeps_replay_buffer(spec)
+    return model
+
+
+def build_player(spec: Spec, vec: VecEnv, device: str) -> Learner:
+    """The algorithm of `spec` for the sake of its policy: it cannot be trained, because its buffer holds two steps.
+
+    Raises `PresetError` as `build_ppo`.
+    """
+    arguments = learner_arguments(spec)
+    settings = other_settings(spec)
+    if settings is None:
+        return build_scratch(arguments, vec, device, spec.ppo.algo)
+    small = {"buffer_size": 2 * vec.num_envs} if isinstance(settings, OffPolicySpec) else {"n_steps": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return build_learner(spec, {**arguments, **small}, vec, None, device)
 
 
 def engine_options(spec: Spec) -> dict[str, Any]:
@@ -92,6 +135,8 @@ def choose_device(
     if wanted != "auto":
         _check_present(wanted)
         return wanted, "as the preset says"
+    if (settings := other_settings(spec)) is not None:
+        return _untimed_device(settings, kept)
     if not th.cuda.is_available():
         return "cpu", "there is no CUDA device"
     if kept is not None:
@@ -101,6 +146,15 @@ def choose_device(
     except RuntimeError as error:
         return "cpu", f"the GPU cannot compute: {' '.join(str(error).split())}"
     return ("cpu" if speeds.faster == "cpu" else "cuda"), speeds.sentence
+
+
+def _untimed_device(settings: AlgorithmSpec, kept: str | None) -> tuple[str, str]:
+    """What is faster is measured for PPO alone."""
+    if kept is not None and (kept == "cpu" or th.cuda.is_available()):
+        return kept, "as in the attempt before"
+    if th.cuda.is_available() and settings.policy.startswith("Cnn"):
+        return "cuda", "a policy of images is faster there; which device is faster is measured for PPO alone"
+    return "cpu", "which device is faster is measured for PPO alone; run.device = 'cuda' uses a GPU"
 
 
 def compare_devices(

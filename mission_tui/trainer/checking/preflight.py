@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from mission_tui.errors import MissionError, PresetError, raised_by
+from mission_tui.fleet.specs.algorithm import algorithm_name, learning_table
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Spec
 from mission_tui.trainer.named_parts import check_contrib, gym_id, import_named, make_env, native_refusal
 from mission_tui.trainer.process import Say, answer, asked_spec
@@ -51,15 +52,16 @@ def _check(say: Say) -> None:
     if spec.run.python is not None:
         _import_trainer(say)
     import_all(spec, say)
-    check_contrib(spec.ppo.algo)
-    if spec.run.callbacks or spec.ppo.policy_kwargs or ":" in spec.ppo.policy:
+    check_contrib(algorithm_name(spec))
+    learning = learning_table(spec)[1]
+    if spec.run.callbacks or learning.policy_kwargs or ":" in learning.policy:
         _check_classes(spec)
-    known = known_spaces(spec.env) if spec.ppo.algo == "ppo" else None
+    known = known_spaces(spec.env) if algorithm_name(spec) == "ppo" else None
     if known is not None and spec.ppo.policy == "MlpPolicy" and (not spec.ppo.use_sde or known[1].startswith("Box")):
         say({"ok": True, "obs": known[0], "act": known[1]})
         return
     from mission_tui.envs.masks import MASKS
-    from mission_tui.trainer.spaces import masks_refusal, refusal, short, stack_refusal, stacked
+    from mission_tui.trainer.spaces import masks_refusal, refusal_of, short, stack_refusal, stacked
 
     say({"doing": f"making an environment of env.id '{spec.env.id}'"})
     env = make_env(spec.env, None, around=lambda made: made)
@@ -68,7 +70,7 @@ def _check(say: Say) -> None:
         sentence = stack_refusal(observations) if frames > 1 else None
         if sentence is None:
             observations = stacked(observations, frames) if frames > 1 else observations
-            sentence = refusal(observations, env.action_space, spec.ppo)
+            sentence = refusal_of(spec, observations, env.action_space)
         if sentence is None:
             sentence = masks_refusal(spec.ppo, offered=env.has_wrapper_attr(MASKS))
         if sentence is None and spec.env.vec == "native":
@@ -112,10 +114,10 @@ def _import_trainer(say: Say) -> None:
 
 def _check_classes(spec: Spec) -> None:
     """Find every class of the user's that a training will need; these modules import torch, whoever names them."""
-    from mission_tui.trainer.building.arguments import ppo_arguments
+    from mission_tui.trainer.building.arguments import learner_arguments
     from mission_tui.trainer.building.callbacks import check_callbacks
 
-    ppo_arguments(spec)
+    learner_arguments(spec)
     check_callbacks(spec)
 
 
@@ -146,9 +148,10 @@ def _named(spec: Spec) -> Iterator[tuple[str, str]]:
         yield "env.id", spec.env.id.rpartition(":")[0]
     tables: dict[str, Any] = msgspec.to_builtins(spec)
     yield from _classes("env.wrappers", tables["env"]["wrappers"])
-    yield from _classes("ppo.policy", spec.ppo.policy)
-    for name, value in spec.ppo.policy_kwargs.items():
-        yield from _classes(f"ppo.policy_kwargs.{name}", value)
+    table, learning = learning_table(spec)
+    yield from _classes(f"{table}.policy", learning.policy)
+    for name, value in learning.policy_kwargs.items():
+        yield from _classes(f"{table}.policy_kwargs.{name}", value)
     yield from _classes("run.callbacks", tables["run"].get("callbacks"))
 
 

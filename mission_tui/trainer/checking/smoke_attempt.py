@@ -33,7 +33,7 @@ from mission_tui.trainer.named_parts import make_env, native_refusal
 from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.process import Say, children
 from mission_tui.trainer.record import Record
-from mission_tui.trainer.spaces import refusal, short
+from mission_tui.trainer.spaces import refusal_of, short
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def check_one(spec: Spec, say: Say) -> tuple[Level, str]:
     say({"doing": f"making an environment of env.id '{spec.env.id}'"})
     env = make_env(spec.env, None, around=lambda made: made)
     try:
-        sentence = refusal(env.observation_space, env.action_space, spec.ppo)
+        sentence = refusal_of(spec, env.observation_space, env.action_space)
         if sentence is None and spec.env.vec == "native":
             sentence = native_refusal(spec.env)
         if sentence is not None:

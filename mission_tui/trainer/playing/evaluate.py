@@ -33,14 +33,13 @@ from mission_tui.records.runs.code_files import check_rules, rules_of
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.spec_file import attempt_spec_file, read_attempt_spec
-from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.building.model import build_scratch
+from mission_tui.trainer.building.model import build_player
+from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.named_parts import mission_rules
-from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.state.checkpoint import RULES, Loaded, load_checkpoint
-from mission_tui.trainer.state.model_state import freeze_normalizer, put_parameters
+from mission_tui.trainer.state.model_state import freeze_normalizer, put_learned
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 from mission_tui.trainer.vec_env.episodes import Act, PlayedEpisodes, mean_of, play, play_side_by_side, summary
@@ -199,7 +198,7 @@ def actor(parsed: argparse.Namespace, spec: Spec, vec: VecEnv, loaded: Loaded) -
     return model.player(model.env, deterministic=not parsed.stochastic), model.env
 
 
-def trained_model(spec: Spec, vec: VecEnv, loaded: Loaded) -> PPO:
+def trained_model(spec: Spec, vec: VecEnv, loaded: Loaded) -> Learner:
     """The policy of the checkpoint, on the CPU, around `vec`, whose normaliser has its statistics and keeps them.
 
     Raises `CheckpointError` where the checkpoint is not of this environment.
@@ -207,10 +206,10 @@ def trained_model(spec: Spec, vec: VecEnv, loaded: Loaded) -> PPO:
     _check_normalizer(loaded, vec)
     if (normalizer := unwrap_vec_normalize(vec)) is not None:
         freeze_normalizer(normalizer, loaded.boundary.state["normalizer"])
-    model = build_scratch(ppo_arguments(spec), vec, "cpu", spec.ppo.algo)
+    model = build_player(spec, vec, "cpu")
     assert model.env is not None
     _check_spaces(loaded, model.env)
-    put_parameters(model.policy, loaded.boundary.parameters)
+    put_learned(model, loaded.boundary.parameters)
     return model
 
 

@@ -30,6 +30,7 @@ from mission_tui.envs.state_pictures import can_draw, picture_of_state
 from mission_tui.envs.worker import die_with
 from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.events.metrics import Metric, spoken
+from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.played_frame import (
@@ -45,9 +46,9 @@ from mission_tui.fleet.views.played_frame import (
 )
 from mission_tui.process_name import call_process
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.playing.evaluate import subject, trained_model
 from mission_tui.trainer.playing.show import Frame, half_blocks, pixels_of
-from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env
@@ -334,7 +335,7 @@ def _sentence(text: str) -> str:
 
 
 @th.no_grad()
-def opinion(model: PPO, env: VecEnv, observations: Any) -> tuple[tuple[ActionHead, ...], Metric | None]:
+def opinion(model: Learner, env: VecEnv, observations: Any) -> tuple[tuple[ActionHead, ...], Metric | None]:
     """What the policy says of its next action, one head for each part of it, and its critic's value of the state.
 
     Nothing of a recurrent policy, whose memory only `player` keeps.
@@ -344,6 +345,8 @@ def opinion(model: PPO, env: VecEnv, observations: Any) -> tuple[tuple[ActionHea
     policy: Any = model.policy
     policy.set_training_mode(False)
     tensor = policy.obs_to_tensor(observations)[0]
+    if (other := other_algorithm(model.algo)) is not None and other.off_policy:
+        return _valued(policy, tensor)
     if model.algo == "maskable_ppo":
         masks = np.stack(env.env_method(MASKS))
         distribution = policy.get_distribution(tensor, action_masks=masks)
@@ -351,6 +354,29 @@ def opinion(model: PPO, env: VecEnv, observations: Any) -> tuple[tuple[ActionHea
         distribution = policy.get_distribution(tensor)
     value = spoken(float(policy.predict_values(tensor)[0, 0]))
     return heads_of(distribution), value
+
+
+def _valued(policy: Any, observation: Any) -> tuple[tuple[ActionHead, ...], Metric | None]:
+    """Of an off-policy algorithm: the mean and spread of what its actor does, and what its critic, or the best of its
+    action values, says of the state.
+    """
+    values = getattr(policy, "q_net", None) or getattr(policy, "quantile_net", None)
+    if values is not None:
+        said = values(observation)
+        # QR-DQN has quantiles of each action, shape (1, quantiles, actions).
+        each = said.mean(dim=1) if said.ndim == 3 else said
+        return (), spoken(float(each[0].max()))
+    actor = policy.actor
+    heads: tuple[ActionHead, ...] = ()
+    if hasattr(actor, "get_action_dist_params"):
+        mean, log_std, _ = actor.get_action_dist_params(observation)
+        pairs = zip(th.tanh(mean)[0].tolist(), log_std[0].exp().tolist(), strict=True)
+        heads = tuple(ActionHead(taken=0.0, mean=spoken(it), std=spoken(std)) for it, std in pairs)[:MOST_HEADS]
+    action = actor(observation, deterministic=True) if heads else actor(observation)
+    said = policy.critic(observation, action)
+    parts = said if isinstance(said, tuple) else (said,)
+    # The smallest of the critics', as the algorithms take it; TQC's are quantiles of each.
+    return heads, spoken(min(float(part[0].mean()) for part in parts))
 
 
 def heads_of(distribution: Any) -> tuple[ActionHead, ...]:

@@ -20,7 +20,6 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.envs.masks import choices
-from mission_tui.fleet.specs.spec import Algo
 from mission_tui.trainer.ppo.losses import ActionEvaluation, ClipRanges, Losses
 from mission_tui.trainer.ppo.reference import PPO
 from mission_tui.trainer.ppo.signals import head_entropies
@@ -34,7 +33,7 @@ _SCALARS = ("old_values", "old_log_prob", "advantages", "returns")
 class MaskablePPO(PPO):
     """A `PPO` whose environments say at every step which of their discrete actions are allowed."""
 
-    algo: ClassVar[Algo] = "maskable_ppo"
+    algo: ClassVar[str] = "maskable_ppo"
     policy_aliases: ClassVar[Any] = sb3_contrib.MaskablePPO.policy_aliases
     policy: Any
 
@@ -104,7 +103,7 @@ class MaskablePPO(PPO):
 class RecurrentPPO(PPO):
     """A `PPO` whose actor and critic remember, in LSTMs, the episode so far."""
 
-    algo: ClassVar[Algo] = "recurrent_ppo"
+    algo: ClassVar[str] = "recurrent_ppo"
     policy_aliases: ClassVar[Any] = sb3_contrib.RecurrentPPO.policy_aliases
     policy: Any
     _last_lstm_states: Any = None

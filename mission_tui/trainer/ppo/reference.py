@@ -15,11 +15,11 @@ import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import update_learning_rate
-from stable_baselines3.common.vec_env import VecEnv
 from torch.nn.functional import mse_loss
 
-from mission_tui.fleet.specs.spec import Algo
+from mission_tui.fleet.events.outcome import Phase
 from mission_tui.trainer.callbacks import Callbacks
+from mission_tui.trainer.learner import Advanced, Learner, timed
 from mission_tui.trainer.ppo.losses import ActionEvaluation, ClipRanges, Losses
 from mission_tui.trainer.ppo.optimizer import LrWarmup
 from mission_tui.trainer.ppo.signals import (
@@ -31,8 +31,7 @@ from mission_tui.trainer.ppo.signals import (
     check_rollout,
     head_entropies,
 )
-from mission_tui.trainer.tree import Tree
-from mission_tui.trainer.vec_env.episodes import Act, EpisodeTally
+from mission_tui.trainer.vec_env.episodes import EpisodeTally
 
 _OURS = (
     "stop_asked",
@@ -53,13 +52,13 @@ def never() -> bool:
     return False
 
 
-class PPO(stable_baselines3.PPO):
+class PPO(Learner, stable_baselines3.PPO):
     """`stop_asked` is looked at before every environment step and every minibatch; `episodes` counts what ended.
 
     `lr_warmup` is what a resume does to the learning rate for a while, `callbacks` are those of the preset.
     """
 
-    algo: ClassVar[Algo] = "ppo"
+    algo: ClassVar[str] = "ppo"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -67,6 +66,18 @@ class PPO(stable_baselines3.PPO):
         self.episodes = EpisodeTally()
         self.lr_warmup = LrWarmup()
         self.callbacks: Callbacks | None = None
+
+    def advance(self, enter: Callable[[Phase], None], remaining: Callable[[int], float]) -> Advanced | None:
+        enter("rollout")
+        rollout, rollout_s = timed(self.collect)
+        if rollout is None:
+            return None
+        self._current_progress_remaining = remaining(self.num_timesteps)
+        enter("update")
+        update, update_s = timed(self.update)
+        if update is None:
+            return None
+        return Advanced(rollout.metrics | update.read(self), rollout_s, update_s, rollout.env_s)
 
     def collect(self) -> RolloutSignals | None:
         """Fill the rollout buffer; None if a stop was asked or a callback ended it, and the buffer is then worthless.
@@ -112,17 +123,6 @@ class PPO(stable_baselines3.PPO):
     def train(self) -> None:
         """SB3's own entry to the update, so that its `learn` works on this class too."""
         self.update()
-
-    def player(self, env: VecEnv, *, deterministic: bool) -> Act:
-        """The policy as one who plays in `env` from its reset on; `env` is wrapped as the model's own."""
-        return lambda observations, _: self.predict(observations, deterministic=deterministic)[0]
-
-    def memory(self) -> Tree | None:
-        """A copy of what the policy remembers of the episodes that are under way; None if it remembers nothing."""
-        return None
-
-    def remember(self, memory: Tree) -> None:
-        """Go on with a `memory` of the same policy and as many environments."""
 
     def _descend(self, clip: ClipRanges, signals: UpdateSignals) -> bool:
         """All epochs over the buffer, fewer if `target_kl` is passed; False if a stop was asked."""
@@ -242,7 +242,7 @@ class RolloutWatch(BaseCallback):
             self.others.on_rollout_start()
 
     def _on_step(self) -> bool:
-        assert isinstance(self.model, PPO)
+        assert isinstance(self.model, Learner)
         # As they came: one nan would be in all of them once the normalizer's statistics have it.
         normalizer = self.model.get_vec_normalize_env()
         check_rewards(self.locals["rewards"] if normalizer is None else normalizer.get_original_reward())

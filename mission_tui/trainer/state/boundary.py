@@ -13,6 +13,7 @@ import random
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -22,6 +23,7 @@ import torch as th
 from mission_tui.envs.state import generator_from_words, generator_words, is_portable
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
+from mission_tui.trainer.learner import Learner, Replayed
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.ppo.optimizer import LrWarmup
 from mission_tui.trainer.spaces import described
@@ -41,7 +43,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """A copy that shares no memory with the model. `state` is a tree of arrays and JSON values."""
+    """A copy that shares no memory with the model. `state` is a tree of arrays and JSON values.
+
+    Only `replay` is the model's own, which goes back to this boundary when it is written; in a boundary that was read
+    it is the file at `replay_file`, if one was kept.
+    """
 
     update: int
     timesteps: int
@@ -49,6 +55,8 @@ class Boundary:
     parameters: model_state.Tensors
     moments: model_state.Tensors
     state: Tree
+    replay: Replayed | None = None
+    replay_file: Path | None = None
 
     @property
     def has_env_state(self) -> bool:
@@ -56,7 +64,7 @@ class Boundary:
         return self.state["envs"] is not None
 
 
-def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundary:
+def capture(model: Learner, progress: Progress, facts: Mapping[str, Any]) -> Boundary:
     """Copy the boundary `model` stands at; `facts` are JSON values that a resume will want to compare."""
     assert model.env is not None
     base = savable(model.env)
@@ -64,7 +72,7 @@ def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundar
     state: Tree = {
         "facts": dict(facts),
         "n_updates": model._n_updates,
-        "easing": model.lr_warmup.state,
+        "easing": model.lr_warmup.state if isinstance(model, PPO) else None,
         "entropy": progress.entropy,
         "episodes": _window(model),
         "random": capture_random(model.device, model.action_space),
@@ -77,29 +85,37 @@ def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundar
         "callbacks": None if model.callbacks is None else model.callbacks.state,
         "spaces": _spaces(model.env.unwrapped),
     }
+    if (counters := model.counters()) is not None:
+        state["counters"] = counters
+    if model.replay is not None:
+        model.replay.mark()
     return Boundary(
         update=progress.update,
         timesteps=model.num_timesteps,
         trained_s=progress.trained_s,
-        parameters=model_state.copy_parameters(model.policy),
-        moments=model_state.copy_moments(model.policy, model.policy.optimizer),
+        parameters=model_state.copy_learned(model),
+        moments=model_state.copy_all_moments(model),
         state=state,
+        replay=model.replay if model.keeps_replay else None,
     )
 
 
-def restore_learner(model: PPO, boundary: Boundary, terms: Terms = AS_IT_WAS) -> None:
+def restore_learner(model: Learner, boundary: Boundary, terms: Terms = AS_IT_WAS) -> None:
     """Put back what is learned and counted: parameters, moments, statistics, counters, the window of last episodes.
 
     What `terms` leave behind begins anew, and a warm-up of theirs replaces the one that the boundary was taken in.
     Raises `CheckpointError` if the boundary is of another policy or of other observations.
     """
-    model_state.put_parameters(model.policy, boundary.parameters)
+    model_state.put_learned(model, boundary.parameters)
     if not terms.fresh_optimizer:
-        model_state.put_moments(model.policy, model.policy.optimizer, boundary.moments)
+        model_state.put_all_moments(model, boundary.moments)
     state = boundary.state
     if not terms.fresh_normalizer:
         _restore_statistics(model, state)
-    model.lr_warmup = LrWarmup.from_state(state.get("easing")) if terms.over(0, 0) else LrWarmup(terms)
+    if isinstance(model, PPO):
+        model.lr_warmup = LrWarmup.from_state(state.get("easing")) if terms.over(0, 0) else LrWarmup(terms)
+    if (counters := state.get("counters")) is not None:
+        model.count_from(counters)
     model.num_timesteps = boundary.timesteps
     model._n_updates = state["n_updates"]
     window = state["episodes"]
@@ -109,7 +125,7 @@ def restore_learner(model: PPO, boundary: Boundary, terms: Terms = AS_IT_WAS) ->
     model.ep_success_buffer = deque(window["success"], maxlen=model._stats_window_size)
 
 
-def _restore_statistics(model: PPO, state: Tree) -> None:
+def _restore_statistics(model: Learner, state: Tree) -> None:
     normalizer = model.get_vec_normalize_env()
     if normalizer is not None and state["normalizer"] is None and not normalizer.norm_obs:
         return  # of rewards alone: its statistics begin here
@@ -119,7 +135,7 @@ def _restore_statistics(model: PPO, state: Tree) -> None:
         model_state.restore_normalizer(normalizer, state["normalizer"], lanes=False)
 
 
-def restore_envs(model: PPO, boundary: Boundary) -> bool:
+def restore_envs(model: Learner, boundary: Boundary) -> bool:
     """Put the environments back into the middle of their episodes; False if they or the boundary cannot do that."""
     assert model.env is not None
     base, state, normalizer = savable(model.env), boundary.state, model.get_vec_normalize_env()
@@ -136,7 +152,7 @@ def restore_envs(model: PPO, boundary: Boundary) -> bool:
     return True
 
 
-def restore_random_state(model: PPO, boundary: Boundary) -> None:
+def restore_random_state(model: Learner, boundary: Boundary) -> None:
     """Put all random generators back; the last thing before training goes on, because building things draws numbers."""
     restore_random(boundary.state["random"], model.device, model.action_space)
 
@@ -147,7 +163,7 @@ def _spaces(base: Any) -> Tree | None:
     return None if observations is None or actions is None else {"observations": observations, "actions": actions}
 
 
-def _window(model: PPO) -> Tree:
+def _window(model: Learner) -> Tree:
     return {
         "info": [[float(e["r"]), int(e["l"]), float(e["t"])] for e in model.ep_info_buffer or ()],
         "success": [float(success) for success in model.ep_success_buffer or ()],

@@ -42,6 +42,7 @@ RULES = "rules_sha256"
 _SLACK_BYTES = 256 << 10
 """For file headers, JSON, folders, and the last rows of the record."""
 _POLICY, _OPTIMIZER, _STATE = "policy.safetensors", "optimizer.safetensors", "state"
+_REPLAY = "replay.npz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ def load_checkpoint(folder: Path) -> Loaded:
         parameters=read_tensors(folder / _POLICY),
         moments=read_tensors(folder / _OPTIMIZER),
         state=state,
+        replay_file=folder / _REPLAY if _REPLAY in manifest.files else None,
     )
     return Loaded(manifest, boundary)
 
@@ -162,6 +164,8 @@ class Checkpoints:
         """Keep room for one checkpoint like `boundary`, so that a disk that fills up costs the run nothing."""
         tensors = (*boundary.parameters.values(), *boundary.moments.values())
         size = sum(tensor.nbytes for tensor in tensors) + _bytes(boundary.state) + _SLACK_BYTES
+        if boundary.replay is not None:
+            size += boundary.replay.size_bytes
         self._reserve = Reserve(self._run_dir.checkpoints / RESERVE, size)
         why = "the disk is nearly full"
         try:
@@ -246,3 +250,5 @@ def fill_checkpoint(folder: Path, boundary: Boundary) -> None:
     write_tensors(boundary.parameters, folder / _POLICY)
     write_tensors(boundary.moments, folder / _OPTIMIZER)
     write_tree({"trained_s": boundary.trained_s, **boundary.state}, folder / _STATE)
+    if boundary.replay is not None:
+        boundary.replay.write(folder / _REPLAY)

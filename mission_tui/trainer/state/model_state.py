@@ -25,6 +25,7 @@ from stable_baselines3.common.vec_env import (
 )
 
 from mission_tui.errors import CheckpointError
+from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.tree import Tree
 
 Tensors = dict[str, th.Tensor]
@@ -37,9 +38,24 @@ def copy_parameters(policy: th.nn.Module) -> Tensors:
     return {name: tensor.detach().clone() for name, tensor in named_tensors(policy).items()}
 
 
+def copy_learned(model: Learner) -> Tensors:
+    """The same of a model's policy, with what it learns besides."""
+    return copy_parameters(model.policy) | {
+        name: tensor.detach().clone() for name, tensor in model.learned_besides().items()
+    }
+
+
+def put_learned(model: Learner, tensors: Tensors) -> None:
+    """Copy what `copy_learned` made into `model`. Raises `CheckpointError` as `put_parameters` does."""
+    _put_tensors(named_tensors(model.policy) | model.learned_besides(), tensors)
+
+
 def put_parameters(policy: th.nn.Module, tensors: Tensors) -> None:
     """Copy `tensors` into `policy`. Raises `CheckpointError` if names or shapes are not those of the policy."""
-    own = named_tensors(policy)
+    _put_tensors(named_tensors(policy), tensors)
+
+
+def _put_tensors(own: Tensors, tensors: Tensors) -> None:
     if odd := own.keys() ^ tensors.keys():
         where = "the checkpoint" if min(odd) in own else "this run's policy"
         raise CheckpointError(f"the checkpoint is of another policy: parameter {min(odd)} is missing in {where}")
@@ -59,6 +75,38 @@ def copy_moments(policy: th.nn.Module, optimizer: th.optim.Optimizer) -> Tensors
         for key, value in optimizer.state.get(parameter, {}).items()
         if value is not None
     }
+
+
+def copy_all_moments(model: Learner) -> Tensors:
+    """Clones of what every optimizer of `model` keeps per parameter, named ``<parameter>/<moment>``."""
+    return {
+        f"{name}/{key}": th.as_tensor(value).detach().clone()
+        for optimizer in model.optimizers()
+        for name, parameter in _trained(model).items()
+        for key, value in optimizer.state.get(parameter, {}).items()
+        if value is not None
+    }
+
+
+def put_all_moments(model: Learner, moments: Tensors) -> None:
+    """Give every optimizer of `model` its `moments`. Raises `CheckpointError` for those of another policy."""
+    named = _trained(model)
+    by_name: dict[str, Tensors] = {}
+    for full_name, tensor in moments.items():
+        name, _, key = full_name.rpartition("/")
+        if name not in named:
+            raise CheckpointError(f"the checkpoint is of another policy: its optimizer knows parameter {name}")
+        by_name.setdefault(name, {})[key] = tensor
+    name_of = {id(parameter): name for name, parameter in named.items()}
+    for optimizer in model.optimizers():
+        owned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        known = {index: by_name.get(name_of.get(id(parameter), "")) for index, parameter in enumerate(owned)}
+        state = {index: kept for index, kept in known.items() if kept is not None}
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _trained(model: Learner) -> Tensors:
+    return dict(model.policy.named_parameters()) | model.learned_besides()
 
 
 def put_moments(policy: th.nn.Module, optimizer: th.optim.Optimizer, moments: Tensors) -> None:

@@ -25,9 +25,10 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 from mission_tui.errors import CheckpointError, PresetError, raised_by
 from mission_tui.fleet.events.metrics import Resumed, spoken
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS, other_algorithm
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.failures import complain
-from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.state.boundary import Boundary, capture_random, restore_envs, restore_learner, restore_random
 from mission_tui.trainer.state.model_state import (
     capture_normalizer,
@@ -72,6 +73,9 @@ def facts_of(
 def spec_facts(spec: Spec) -> Facts:
     """`spec` as JSON values."""
     facts: Facts = msgspec.json.decode(msgspec.json.encode(spec))
+    for name in OTHERS:
+        if facts[name] is None:
+            del facts[name]
     return facts
 
 
@@ -81,7 +85,7 @@ def starting_seed(seed: int, attempt: int) -> int:
 
 
 def restore_training(
-    model: PPO, boundary: Boundary, now: Facts, attempt: int, terms: Terms = AS_IT_WAS, *, proven: bool = True
+    model: Learner, boundary: Boundary, now: Facts, attempt: int, terms: Terms = AS_IT_WAS, *, proven: bool = True
 ) -> bool:
     """Make `model` stand at `boundary` as far as the circumstances `now` and `terms` allow; True if that is exact.
 
@@ -91,13 +95,26 @@ def restore_training(
     """
     was: Facts = boundary.state["facts"]
     restore_learner(model, boundary, terms)
+    replayed = _restore_replay(model, boundary)
     same_task = _task(was) == _task(now) and was["vec"] == now["vec"] and was["seed"] == now["seed"]
     in_place = same_task and proven and restore_envs(model, boundary)
     if not in_place:
         assert model.env is not None
         model.env.seed(starting_seed(now["seed"], attempt))
     as_it_was = structs.replace(terms, until_timesteps=0) == AS_IT_WAS
-    return in_place and as_it_was and now["device"] == "cpu" and _same_numbers(was, now)
+    return in_place and replayed and as_it_was and now["device"] == "cpu" and _same_numbers(was, now)
+
+
+def _restore_replay(model: Learner, boundary: Boundary) -> bool:
+    """Whether the replay buffer, if there is one, is what it was."""
+    if model.replay is None:
+        return True
+    said = "it begins empty, because the checkpoint has none: it collects before it learns again"
+    if boundary.replay_file is not None:
+        said = model.replay.read(boundary.replay_file)
+    if said:
+        complain(f"the resume is continued, not exact, because of its replay buffer: {said}")
+    return not said
 
 
 def _task(facts: Facts) -> Facts:
@@ -106,21 +123,24 @@ def _task(facts: Facts) -> Facts:
 
 
 def _same_numbers(was: Facts, now: Facts) -> bool:
-    ppo, run = now["spec"]["ppo"], now["spec"]["run"]
+    run = now["spec"]["run"]
+    algo = run.get("algo")
+    table = "ppo" if other_algorithm(algo) is None else algo
+    ppo = now["spec"][table]
     # A schedule over seconds follows the clock, which no resume can repeat.
-    by_clock = run["duration_s"] is not None and any(isinstance(ppo[key], dict) for key in _SCHEDULED)
+    by_clock = run["duration_s"] is not None and any(isinstance(ppo.get(key), dict) for key in _SCHEDULED)
     return (
         not by_clock
         # What a callback does to a training, and from which generators it draws, nobody can know.
         and not run["callbacks"]
-        and _SINCE | was["spec"]["ppo"] == ppo
+        and (_SINCE if table == "ppo" else {}) | was["spec"].get(table, {}) == ppo
         and all(was["spec"]["run"][key] == run[key] for key in ("total_timesteps", "duration_s"))
         and all(was["spec"]["run"].get(key, usual) == run[key] for key, usual in _ARITHMETIC.items())
         and all(was[key] == now[key] for key in ("device", "threads", "versions"))
     )
 
 
-def take_weights(model: PPO, boundary: Boundary) -> str:
+def take_weights(model: Learner, boundary: Boundary) -> str:
     """Copy every parameter of the same name and shape, and the normalizer's statistics where they fit.
 
     Returns what was taken, in a sentence. Raises `PresetError` when nothing fits.
@@ -142,7 +162,7 @@ def take_weights(model: PPO, boundary: Boundary) -> str:
     return f"{taken}{_statistics(model, boundary)}" + (f"; fresh: {', '.join(fresh)}" if fresh else "")
 
 
-def _statistics(model: PPO, boundary: Boundary) -> str:
+def _statistics(model: Learner, boundary: Boundary) -> str:
     normalizer = model.get_vec_normalize_env()
     if normalizer is None or boundary.state["normalizer"] is None:
         return ""
@@ -156,7 +176,7 @@ class _TooLongError(Exception):
     """The probe's time is up."""
 
 
-def probe(model: PPO, boundary: Boundary, spec: Spec, snapshot: Path | None, *, exact: bool) -> Resumed:
+def probe(model: Learner, boundary: Boundary, spec: Spec, snapshot: Path | None, *, exact: bool) -> Resumed:
     """What was recorded with `boundary`, and what its policy scores now. An exact resume has nothing to compare."""
     returns = np.array([r for r, _, _ in boundary.state["episodes"]["info"]], dtype=float)
     before = Resumed(
@@ -186,7 +206,7 @@ def probe(model: PPO, boundary: Boundary, spec: Spec, snapshot: Path | None, *, 
     return msgspec.structs.replace(before, **now)
 
 
-def _played(model: PPO, spec: Spec, snapshot: Path | None) -> np.ndarray:
+def _played(model: Learner, spec: Spec, snapshot: Path | None) -> np.ndarray:
     vec = build_vec_env(in_this_process(spec, NATIVE_LANES, INLINE_LANES), snapshot).vec
     until_s = time.monotonic() + PROBE_LIMIT_S
     try:

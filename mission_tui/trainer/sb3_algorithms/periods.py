@@ -1,0 +1,265 @@
+"""An algorithm of SB3's as the loop of a run trains it: rounds of SB3's own `collect_rollouts` and `train`, one after
+the other as its `learn` has them, counted as one update each time that enough environment steps are done.
+
+A test compares parameters with those of SB3's `learn`, bit for bit. What an algorithm logs is the mean over the period
+of what it logged after each of its updates; counts, rates and the learning rate are those of the last one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch as th
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.noise import VectorizedActionNoise
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+
+from mission_tui.fleet.events.outcome import Phase
+from mission_tui.fleet.specs.sb3_algorithms import PERIOD_STEPS, OtherAlgorithm
+from mission_tui.trainer.failures import NonFiniteError
+from mission_tui.trainer.learner import Advanced, Learner, timed
+from mission_tui.trainer.ppo.reference import RolloutWatch, never
+from mission_tui.trainer.ppo.signals import check_observations, check_parameters
+from mission_tui.trainer.running_time import unstopped_s
+from mission_tui.trainer.sb3_algorithms.replay import Replay, StopAskedError
+from mission_tui.trainer.tree import Tree
+from mission_tui.trainer.vec_env.episodes import EpisodeTally
+
+_LAST = frozenset({"train/n_updates", "train/learning_rate", "rollout/exploration_rate"})
+_UNDEFINED = "train/explained_variance"
+"""Nan where returns do not vary: then it is absent."""
+_OPTIMIZED = ("actor", "critic")
+_COUNTED = ("_n_calls", "_episode_num", "exploration_rate")
+_OURS = ("stop_asked", "episodes", "callbacks", "replay", "keeps_replay", "_remaining", "_watch")
+
+
+class PeriodLearner(Learner):
+    """Goes in front of an SB3 class. What is not said here is that class's own."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.stop_asked: Callable[[], bool] = never
+        self.episodes = EpisodeTally()
+        self.callbacks = None
+        self._remaining: Callable[[int], float] | None = None
+        self._watch: RolloutWatch | None = None
+        if isinstance(self, OffPolicyAlgorithm) and self.replay_buffer is not None:
+            self.replay = Replay(self.replay_buffer, self._stop_is_asked)
+
+    def advance(self, enter: Callable[[Phase], None], remaining: Callable[[int], float]) -> Advanced | None:
+        if self._watch is None:
+            # One for all rounds: making one resets what a callback has counted.
+            self._watch = RolloutWatch(self.callbacks)
+            self._watch.init_callback(self)
+        self._remaining = remaining
+        period = _Period()
+        target, begun_s, learned = self.num_timesteps + PERIOD_STEPS, unstopped_s(), False
+        enter("rollout")
+        while self.num_timesteps < target:
+            steps = self._collect(self._watch)
+            if steps is None:
+                return None
+            gradient_steps = self._due(steps)
+            if gradient_steps == 0:
+                continue
+            if not learned:
+                learned = True
+                enter("update")
+            with _logged_into(self, period):
+                whole, spent_s = timed(partial(self._learn, gradient_steps))
+            period.update_s += spent_s
+            if not whole:
+                return None
+        if not learned:
+            enter("update")
+        period.check_finite()
+        check_parameters(self.policy)
+        metrics = self._of_episodes() | period.means()
+        if "exploration_rate" in vars(self):
+            metrics["rollout/exploration_rate"] = float(vars(self)["exploration_rate"])
+        return Advanced(metrics, max(0.0, unstopped_s() - begun_s - period.update_s), period.update_s)
+
+    def _stop_is_asked(self) -> bool:
+        return self.stop_asked()
+
+    def _collect(self, watch: BaseCallback) -> int | None:
+        """One round of collecting; its environment steps, None if it was ended."""
+        model: Any = self
+        before = self.num_timesteps
+        try:
+            if not isinstance(self, OffPolicyAlgorithm):
+                going = model.collect_rollouts(self.env, watch, model.rollout_buffer, n_rollout_steps=model.n_steps)
+                self._update_current_progress_remaining(self.num_timesteps, self._total_timesteps)
+                return self.num_timesteps - before if going else None
+            rollout = model.collect_rollouts(
+                self.env,
+                train_freq=model.train_freq,
+                action_noise=model.action_noise,
+                callback=watch,
+                learning_starts=model.learning_starts,
+                replay_buffer=model.replay_buffer,
+                log_interval=None,
+            )
+        except ValueError:
+            # torch's distributions refuse nan parameters with a ValueError that says nothing of where they came from.
+            check_parameters(self.policy)
+            check_observations(self._last_obs)
+            raise
+        return rollout.episode_timesteps if rollout.continue_training else None
+
+    def _due(self, steps: int) -> int:
+        """Gradient steps that are due after a round of so many environment steps."""
+        model: Any = self
+        if not isinstance(self, OffPolicyAlgorithm):
+            return 1
+        # The second is SB3's first, but after a resume without its replay buffer.
+        assert isinstance(self.replay, Replay)
+        filled = self.replay.filled >= min(model.learning_starts, model.replay_buffer.buffer_size * self.n_envs)
+        if self.num_timesteps <= model.learning_starts or not filled:
+            return 0
+        return int(model.gradient_steps) if model.gradient_steps >= 0 else steps
+
+    def _learn(self, gradient_steps: int) -> bool:
+        """False if a stop was asked meanwhile."""
+        model: Any = self
+        try:
+            if isinstance(self, OffPolicyAlgorithm):
+                model.train(batch_size=model.batch_size, gradient_steps=gradient_steps)
+            else:
+                model.train()
+        except StopAskedError:
+            return False
+        except ValueError:
+            check_parameters(self.policy)
+            raise
+        return True
+
+    def _of_episodes(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        if self.ep_info_buffer:
+            found["rollout/ep_rew_mean"] = float(np.mean([episode["r"] for episode in self.ep_info_buffer]))
+            found["rollout/ep_len_mean"] = float(np.mean([episode["l"] for episode in self.ep_info_buffer]))
+        if self.ep_success_buffer:
+            found["rollout/success_rate"] = float(np.mean(self.ep_success_buffer))
+        return found
+
+    def optimizers(self) -> tuple[th.optim.Optimizer, ...]:
+        policy: Any = self.policy
+        owners = (policy, *(getattr(policy, name, None) for name in _OPTIMIZED))
+        found = [getattr(owner, "optimizer", None) for owner in owners]
+        found.append(getattr(self, "ent_coef_optimizer", None))
+        whole = (it for it in found if isinstance(it, th.optim.Optimizer))
+        return tuple({id(it): it for it in whole}.values())
+
+    def learned_besides(self) -> dict[str, th.Tensor]:
+        coefficient = getattr(self, "log_ent_coef", None)
+        return {} if coefficient is None else {"log_ent_coef": coefficient}
+
+    def counters(self) -> Tree | None:
+        counted: Tree = {name: vars(self)[name] for name in _COUNTED if name in vars(self)}
+        noise: Any = getattr(self, "action_noise", None)
+        each = noise.noises if isinstance(noise, VectorizedActionNoise) else [noise]
+        if any(hasattr(one, "noise_prev") for one in each):
+            counted["noise"] = [np.array(one.noise_prev) for one in each]
+        if (original := getattr(self, "_last_original_obs", None)) is not None:
+            counted["last_original_obs"] = (
+                {key: np.array(part) for key, part in original.items()}
+                if isinstance(original, dict)
+                else np.array(original)
+            )
+        return counted
+
+    def count_from(self, counters: Tree) -> None:
+        for name in _COUNTED:
+            if name in counters:
+                setattr(self, name, counters[name])
+        noise: Any = getattr(self, "action_noise", None)
+        each = noise.noises if isinstance(noise, VectorizedActionNoise) else [noise]
+        for one, was in zip(each, counters.get("noise", ()), strict=False):
+            if hasattr(one, "noise_prev"):
+                one.noise_prev = was
+        if "last_original_obs" in counters:
+            self._last_original_obs = counters["last_original_obs"]
+
+    def _update_current_progress_remaining(self, num_timesteps: int, total_timesteps: int) -> None:
+        """By the budget of the run, which may be seconds."""
+        if self._remaining is None:
+            super()._update_current_progress_remaining(num_timesteps, total_timesteps)
+        else:
+            self._current_progress_remaining = self._remaining(num_timesteps)
+
+    def _update_info_buffer(self, infos: list[dict[str, Any]], dones: np.ndarray | None = None) -> None:
+        super()._update_info_buffer(infos, dones)
+        self.episodes.add(infos)
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), *_OURS]
+
+    def _maybe_recommend_cpu(self, mlp_class_name: str = "ActorCriticPolicy") -> None:
+        """SB3 warns when an MLP is trained on a GPU; here the device was asked for or chosen, and is recorded."""
+
+
+class _Period:
+    """What was logged in one period."""
+
+    def __init__(self) -> None:
+        self.update_s = 0.0
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._counts: defaultdict[str, int] = defaultdict(int)
+
+    def take(self, logged: dict[str, Any]) -> None:
+        """Take what one update logged."""
+        for tag, value in logged.items():
+            if not isinstance(value, int | float | np.number):
+                continue
+            number = float(value)
+            if tag == _UNDEFINED and not np.isfinite(number):
+                continue
+            if tag in _LAST:
+                self._sums[tag], self._counts[tag] = number, 1
+            else:
+                self._sums[tag] += number
+                self._counts[tag] += 1
+
+    def means(self) -> dict[str, float]:
+        """By tag, for the row."""
+        return {tag: self._sums[tag] / count for tag, count in self._counts.items()}
+
+    def check_finite(self) -> None:
+        """Raise `NonFiniteError` naming the first loss that is nan or infinite."""
+        for tag, value in self.means().items():
+            if not np.isfinite(value) and tag.endswith("loss"):
+                raise NonFiniteError(f"{tag} became {value} in an update")
+
+
+class _logged_into:  # noqa: N801 - a context, read as a verb
+    """While an algorithm trains, what it logs goes into a period instead of the callbacks' log."""
+
+    def __init__(self, model: Any, period: _Period) -> None:
+        self._model, self._period = model, period
+
+    def __enter__(self) -> None:
+        self._before, self._own = self._model._logger, Logger(None, [])
+        self._model._logger = self._own
+
+    def __exit__(self, *_: object) -> None:
+        self._model._logger = self._before
+        self._period.take(dict(self._own.name_to_value))
+
+
+@cache
+def learner_class(other: OtherAlgorithm) -> type[PeriodLearner]:
+    """The class that trains `other`. Its package is loaded by whoever trains with it; see `check_contrib`."""
+    sb3 = getattr(importlib.import_module(other.package), other.called)
+
+    class Trained(PeriodLearner, sb3):  # type: ignore[misc, valid-type]  # of a class that is known at run time
+        algo: ClassVar[str] = other.name
+
+    Trained.__name__ = Trained.__qualname__ = other.called
+    return Trained
