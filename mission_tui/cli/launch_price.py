@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 from mission_tui.cli.tables.plan import plan_facts
 from mission_tui.cli.terminal_output import print_error
 from mission_tui.errors import MissionError, NoSupervisorError
-from mission_tui.present.numbers import DASH, all_at_once, count, differing_words, duration, duration_range, size
+from mission_tui.present.numbers import (
+    DASH,
+    all_at_once,
+    count,
+    differing_words,
+    duration,
+    duration_range,
+    replay_words,
+    size,
+)
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -96,6 +105,7 @@ def cost_facts(spec: Spec, cost: Cost, *, decided: bool) -> dict[str, Any]:
         "ram_seen": cost.ram_seen,
         "vram_bytes": cost.vram_bytes,
         "vram_seen": cost.vram_seen,
+        **_replay_facts(spec),
         "cores": cost.cores,
         "gpu": cost.gpu,
         "begins": not cost.waits if decided else None,
@@ -108,6 +118,16 @@ def cost_facts(spec: Spec, cost: Cost, *, decided: bool) -> dict[str, Any]:
         if pace is None
         else {"run": pace.name, "t": pace.t, "steps_per_s": pace.steps_per_s, "differs": list(pace.differs)},
     }
+
+
+def _replay_facts(spec: Spec) -> dict[str, Any]:
+    """Only of who has a replay buffer."""
+    from mission_tui.fleet.capacity.replay_memory import replay_size
+
+    replay = replay_size(spec)
+    if replay is None:
+        return {}
+    return {"replay_bytes": replay.full_bytes, "replay_checkpoint_bytes": replay.checkpoint_bytes}
 
 
 def show_price(items: Sequence[LaunchItem], quoted: Quoted) -> None:
@@ -166,6 +186,11 @@ def _notes(items: Sequence[LaunchItem], quoted: Quoted) -> Iterator[str]:
         (item.spec.preset, cost.pace) for item, cost in zip(items, costs, strict=True) if not item.spec.run.command
     ]
     several = len({preset for preset, _ in learners}) > 1
+    yield from dict.fromkeys(
+        f"{item.spec.preset}: {words}; keep.checkpoint.replay_buffer=false keeps it out of checkpoints"
+        for item in items
+        if (words := replay_words(item.spec))
+    )
     yield from dict.fromkeys(f"{preset}: {_pace(pace)}" if several else _pace(pace) for preset, pace in learners)
     if quoted.refused:
         yield f"a launch would be refused: {quoted.refused}"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mission_tui.fleet.capacity.replay_memory import replay_size
 from mission_tui.fleet.events.metrics import Metric, number
 from mission_tui.fleet.statistics.quartiles import Quartiles
 from mission_tui.fleet.text import clean
@@ -16,6 +17,7 @@ from mission_tui.fleet.views.snapshot import HostMeters
 
 if TYPE_CHECKING:
     from mission_tui.fleet.capacity.cost import Cost, Pace
+    from mission_tui.fleet.specs.spec import Spec
 
 DASH = "-"
 
@@ -228,6 +230,18 @@ def axis_name(tag: str) -> str:
     """`mean episode return`, `episode length (steps)`: a number without a unit has none, an unknown tag is its own."""
     name = _LONG.get(tag) or TITLES.get(tag) or clean(tag, 60)
     return f"{name} ({_UNITS[tag]})" if tag in _UNITS else name
+
+
+def replay_words(spec: Spec) -> str:
+    """What a replay buffer takes in memory and in checkpoints; "" for an algorithm without one."""
+    size_ = replay_size(spec)
+    if size_ is None:
+        return ""
+    assumed = " if its observations are like MissionGym's" if size_.assumed else ""
+    held = f"replay buffer {size(size_.full_bytes)} once full{assumed}"
+    if not size_.kept_bytes:
+        return f"{held}   not in checkpoints, so no resume is exact"
+    return f"{held}   {size(size_.checkpoint_bytes)} in each checkpoint, {size(size_.kept_bytes)} in {size_.kept}"
 
 
 def all_at_once(costs: Sequence[Cost]) -> str:

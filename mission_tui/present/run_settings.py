@@ -10,14 +10,16 @@ from typing import Any
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.health.proven_advice import FOLLOWED
+from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.preset import as_tables
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import Schedule, Spec, part_words, rollout_size, schedule_words
 from mission_tui.present.numbers import DASH
 
 OF_A_COMMAND = "command"
 """What the preset of a run is called that was launched by its command line: there is none to hold it against."""
 
-_FIRST = ("env", "ppo", "run", "keep", "model", "host")
+_FIRST = ("env", "ppo", *OTHERS, "run", "keep", "model", "host")
 _LEFT_OUT = ("run.seed",)
 """No setting: every run has its own."""
 
@@ -86,10 +88,10 @@ def differing(own: Sources, other: Sources, runs: bool) -> tuple[list[tuple[str,
 def _values(own: Sources, other: Sources, runs: bool) -> tuple[dict[str, str], dict[str, str]]:
     sides = [_both(*own), _both(*other)]
     schedules = {
-        f"ppo.{name}"
-        for spec in (own[0], other[0])
-        for name in spec.ppo.__struct_fields__
-        if isinstance(getattr(spec.ppo, name), Schedule)
+        f"{table}.{name}"
+        for table, learning in map(learning_table, (own[0], other[0]))
+        for name in learning.__struct_fields__
+        if isinstance(getattr(learning, name), Schedule)
     }
     known: list[dict[str, str]] = [{}, {}]
     for name in dict.fromkeys(name for side in sides for name in side):

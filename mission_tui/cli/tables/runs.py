@@ -13,6 +13,7 @@ from mission_tui.cli.tables.table import Table
 from mission_tui.fleet.events.findings import CHECKPOINT
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import part_words
 from mission_tui.fleet.text import clean
 from mission_tui.present.numbers import DASH, count, duration, in_unit, measure, percent, size, until_full
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _FULL_PERCENT = 90.0
 
 _CHARACTERS = 20_000
-SECTIONS = ("env", "ppo", "run", "model")
+SECTIONS = ("env", "ppo", *OTHERS, "run", "model")
 
 
 def machine_line(snapshot: FleetSnapshot) -> str:

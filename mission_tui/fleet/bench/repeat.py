@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from mission_tui.fleet.events.metrics import RETURN, MetricRecord, TrainingStarted, UpdateDone, counted_records, number
 from mission_tui.fleet.specs.sizes import plan_batch
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import Spec, other_settings
 
 WARMUP_UPDATES = 2
 WARMUP_SHARE = 0.1
@@ -160,7 +160,7 @@ def work_of(spec: Spec) -> dict[str, object]:
     """The settings on which it depends what is learned, as they take effect."""
     plan = plan_batch(spec)
     ppo, env = spec.ppo, spec.env
-    return {
+    of_env: dict[str, object] = {
         "env.id": env.id,
         "env.config": env.config,
         "env.kwargs": repr(env.kwargs),
@@ -168,6 +168,12 @@ def work_of(spec: Spec) -> dict[str, object]:
         "env.frame_stack": env.frame_stack or 1,
         "env.n_envs": env.n_envs,
         "env.normalize": repr(env.normalize),
+    }
+    if (settings := other_settings(spec)) is not None:
+        named = {f"{spec.run.algo}.{name}": repr(getattr(settings, name)) for name in settings.__struct_fields__}
+        return {**of_env, "run.algo": spec.run.algo, **named}
+    return {
+        **of_env,
         "ppo.algo": ppo.algo,
         "ppo.policy": ppo.policy,
         "ppo.n_steps": ppo.n_steps,

@@ -12,9 +12,11 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from mission_tui.fleet.specs.algorithm import lstm_shape
+from mission_tui.fleet.capacity.replay_memory import ReplaySize, replay_size
+from mission_tui.fleet.specs.algorithm import lstm_shape, replay_buffer_of
+from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, DqnSpec, OnPolicySpec
 from mission_tui.fleet.specs.sizes import nearby_divisors, plan_batch
-from mission_tui.fleet.specs.spec import MISSION_GYM, Spec, rollout_size
+from mission_tui.fleet.specs.spec import MISSION_GYM, Spec, other_settings, rollout_size
 
 MIB = 1 << 20
 TRAINER_BYTES = 320 * MIB
@@ -38,6 +40,10 @@ SLOW_HOURS = 24.0
 SPARE_SHARE = 0.02
 """Of all memory, what no run is given that waits for it: estimates err, and a machine without any kills somebody."""
 SB3_NET = (64, 64)
+_OTHER_NETS = {
+    "sac": (256, 256), "tqc": (256, 256), "crossq": (1024, 1024), "td3": (400, 300), "ddpg": (400, 300),
+}  # fmt: skip
+"""Layers where nobody wrote them, of the algorithms that have others than PPO's."""
 _POOL = "envpool:"
 
 
@@ -108,12 +114,35 @@ def assess(
 
 def policy_parameters(spec: Spec, obs_floats: int, act_floats: int) -> int:
     """Weights and biases of SB3's separate actor and critic networks (``MlpPolicy``, ``MlpLstmPolicy``)."""
+    if (other := other_settings(spec)) is not None:
+        return _other_parameters(spec, other, obs_floats, act_floats)
     arch = spec.ppo.net_arch
     actor = arch.get("pi", ()) if isinstance(arch, dict) else arch or SB3_NET
     critic = arch.get("vf", ()) if isinstance(arch, dict) else arch or SB3_NET
     features, remembering = _recurrent(spec, obs_floats)
     chains = ((features, *actor, act_floats), (features, *critic, 1))
     return 2 * remembering + sum((wide + 1) * high for chain in chains for wide, high in pairwise(chain))
+
+
+def _other_parameters(spec: Spec, settings: AlgorithmSpec, obs_floats: int, act_floats: int) -> int:
+    """Of another algorithm: its actor, and its critics or action values with their targets; layers as SB3 has them."""
+    actor, critic = _towers(spec, settings)
+    chains = [((obs_floats, *actor, act_floats), 1), ((obs_floats, *critic, act_floats), 2)]
+    if isinstance(settings, OnPolicySpec):
+        chains = [((obs_floats, *actor, act_floats), 1), ((obs_floats, *critic, 1), 1)]
+    elif not isinstance(settings, DqnSpec):
+        chains = [((obs_floats, *actor, 2 * act_floats), 2), ((obs_floats + act_floats, *critic, 1), 4)]
+    else:
+        chains = chains[1:]
+    return sum(times * (wide + 1) * high for chain, times in chains for wide, high in pairwise(chain))
+
+
+def _towers(spec: Spec, settings: AlgorithmSpec) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    arch, name = settings.net_arch, spec.run.algo or ""
+    usual = _OTHER_NETS.get(name, SB3_NET)
+    if isinstance(arch, dict):
+        return arch.get("pi", usual), arch.get("qf", arch.get("vf", usual))
+    return (usual, usual) if arch is None else (arch, arch)
 
 
 def _recurrent(spec: Spec, obs_floats: int) -> tuple[int, int]:
@@ -160,6 +189,8 @@ def estimate_memory(spec: Spec, obs_floats: int, act_floats: int, cores: int) ->
     Observations are counted as float32, actions as int64; on a GPU part of it lives there instead, and the driver's own
     host memory is not counted.
     """
+    if (other := other_settings(spec)) is not None:
+        return _other_memory(spec, other, obs_floats, act_floats, cores)
     hidden, layers = lstm_shape(spec) or (0, 0)
     # Hidden and cell states, of actor and critic, are kept with every transition.
     transition = 4 * obs_floats + 8 * act_floats + 6 * 4 + 4 * 4 * hidden * layers
@@ -175,6 +206,23 @@ def estimate_memory(spec: Spec, obs_floats: int, act_floats: int, cores: int) ->
         fixed_bytes=TRAINER_BYTES + KEEPER_BYTES + workers * WORKER_BYTES + learning,
         n_envs=spec.env.n_envs,
         tensor_bytes=buffer * spec.env.n_envs + learning,
+    )
+
+
+def _other_memory(spec: Spec, settings: AlgorithmSpec, obs_floats: int, act_floats: int, cores: int) -> Memory:
+    """The same of another algorithm, a replay buffer as it is once it is full. That lies in host memory always."""
+    plan, replay = plan_batch(spec), replay_size(spec, obs_floats)
+    activations = 2 * 4 * plan.batch_size * (4 * sum(map(sum, _towers(spec, settings))) + obs_floats)
+    learning = PARAMETER_BYTES * policy_parameters(spec, obs_floats, act_floats) + activations
+    rollout = 0
+    if isinstance(settings, OnPolicySpec):
+        rollout = BUFFER_COPIES * (4 * obs_floats + 8 * act_floats + 6 * 4) * settings.n_steps
+    buffer = 0 if replay is None else replay.full_bytes
+    return Memory(
+        per_env_bytes=rollout + (0 if _is_batched(spec) else ENV_BYTES),
+        fixed_bytes=TRAINER_BYTES + KEEPER_BYTES + likely_workers(spec, cores) * WORKER_BYTES + learning + buffer,
+        n_envs=spec.env.n_envs,
+        tensor_bytes=learning,
     )
 
 
@@ -205,20 +253,40 @@ def _memory_lacks(
     # What was measured beyond the arithmetic may belong to the environments or not: it counts as fixed.
     fixed = memory.fixed_bytes + max(0, needed - memory.total_bytes)
     fitting = (there - fixed) // memory.per_env_bytes // group * group
-    remedy = f"env.n_envs = {fitting} fits" if fitting > 0 else "free some, or use a smaller network or ppo.batch_size"
+    smaller = _fitting_buffer(spec, there, needed)
+    fewer = f"env.n_envs = {fitting} fits" if fitting > 0 else "free some, or use a smaller network or ppo.batch_size"
+    remedy = smaller or fewer
     free = f"{there / MIB:,.0f} MiB {'are the most that can be' if waits else 'are'} free"
     seen = "" if seen_bytes is None else " (measured last time)"
     yield f"needs about {needed / MIB:,.0f} MiB of memory{seen} and {free}; {remedy}"
 
 
+def _fitting_buffer(spec: Spec, there: int, needed: int) -> str:
+    """A replay buffer that fits, where it is what does not."""
+    settings, replay = replay_buffer_of(spec), replay_size(spec)
+    if settings is None or replay is None or replay.full_bytes <= needed - there:
+        return ""
+    share = 1.0 - (needed - there) / replay.full_bytes
+    return f"{spec.run.algo}.buffer_size = {int(settings.buffer_size * share):,} fits"
+
+
 def _disk_lacks(spec: Spec, machine: Machine, parameters: int) -> Iterator[str]:
     kept = spec.keep.checkpoint.last + 1
     needed = LOG_BYTES + kept * CHECKPOINT_BYTES_PER_PARAMETER * parameters
+    replay = replay_size(spec)
+    needed += 0 if replay is None else replay.kept_bytes
     if machine.disk_free is not None and needed > machine.disk_free:
         yield (
             f"needs about {needed / MIB:,.0f} MiB of disk for {kept} checkpoints and its records, and "
-            f"{machine.disk_free / MIB:,.0f} MiB are free at the runs root"
+            f"{machine.disk_free / MIB:,.0f} MiB are free at the runs root{_of_replay(replay)}"
         )
+
+
+def _of_replay(replay: ReplaySize | None) -> str:
+    if replay is None or not replay.kept_bytes:
+        return ""
+    part = f"{replay.kept_bytes / MIB:,.0f} MiB of it are replay buffers"
+    return f"; {part}, which keep.checkpoint.replay_buffer = false leaves out"
 
 
 def _core_warnings(spec: Spec, machine: Machine) -> Iterator[str]:
@@ -245,6 +313,8 @@ def _core_warnings(spec: Spec, machine: Machine) -> Iterator[str]:
 
 def _slowness(spec: Spec, machine: Machine, parameters: int) -> Iterator[str]:
     total, buffer = spec.run.total_timesteps, rollout_size(spec)
+    if other_settings(spec) is not None:
+        return  # the arithmetic below is of PPO's update
     if total is None or (machine.gpu and spec.run.device != "cpu"):
         return
     threads = min(spec.run.threads or 1, machine.cores)

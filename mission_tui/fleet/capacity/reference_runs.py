@@ -18,7 +18,8 @@ import msgspec
 from mission_tui.fleet.capacity.cost import Pace
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.algorithm import learning_table
+from mission_tui.fleet.specs.spec import Spec, other_settings
 from mission_tui.fleet.statistics.quartiles import quartiles
 
 _ROWS = 20
@@ -56,7 +57,19 @@ def differences(spec: Spec, other: Spec) -> tuple[str, ...]:
             for name in names
             if getattr(here, name) != getattr(there, name)
         ]
+    differ += _of_algorithms(spec, other)
     return tuple(differ)
+
+
+def _of_algorithms(spec: Spec, other: Spec) -> list[str]:
+    """The settings of another algorithm than PPO: all of them, since any may bear on its speed."""
+    (here, mine), (there, theirs) = learning_table(spec), learning_table(other)
+    if here != there:
+        return [f"run.algo {there}"]
+    if here == "ppo":
+        return []
+    names = (name for name in mine.__struct_fields__ if getattr(mine, name) != getattr(theirs, name))
+    return [f"{here}.{name} {_word(getattr(theirs, name))}" for name in names]
 
 
 def reference_runs(spec: Spec, runs: Iterable[RunHistory]) -> list[ReferenceRun]:
@@ -133,6 +146,8 @@ def shape_of(spec: Spec) -> bytes:
         (run.device, run.engine, run.precision, run.compile, run.threads, run.auto_scale, run.callbacks),
         (run.command, run.python),
     )
+    if (settings := other_settings(spec)) is not None:
+        return msgspec.json.encode((*parts, run.algo, settings), order="deterministic")
     return msgspec.json.encode(parts, order="deterministic")
 
 

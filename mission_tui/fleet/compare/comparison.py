@@ -35,6 +35,7 @@ from mission_tui.fleet.compare.results import (
     upto,
 )
 from mission_tui.fleet.events.outcome import ALIVE, OVER
+from mission_tui.fleet.specs.algorithm import algorithm_name
 from mission_tui.fleet.statistics.intervals import LEAST_FOR_IQM, LEAST_VALUES, difference
 from mission_tui.fleet.text import clean
 
@@ -310,6 +311,12 @@ def _notes(
         yield f"the tasks differ ({', '.join(other)}): their returns cannot be compared"
     elif any(name == key or name.startswith(f"{key}.") for name in names for key in _OTHER_RETURNS):
         yield "the environments differ in their settings: the same return may not mean the same"
+    algorithms = dict.fromkeys(algorithm_name(side.spec) for side in sides if side.spec.run.command is None)
+    if len(algorithms) > 1:
+        yield (
+            f"the algorithms differ ({', '.join(algorithms)}): an update is not the same in each, nor are losses; "
+            "returns by step or by time can be compared"
+        )
     if names & _MACHINE:
         yield "the machines differ: speeds and times cannot be compared"
     for cohort in cohorts:

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from mission_tui.fleet.events.outcome import AFTER_WORDS, After
 from mission_tui.fleet.ranges import Bytes, Count, UnixTime
 from mission_tui.fleet.resume.verdict import Change, Grade, ResumeVerdict
+from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.spec import Spec, parse_part
 from mission_tui.fleet.text import clean
 
@@ -162,7 +163,7 @@ def sources_of(spec: Spec) -> tuple[str, ...]:
             f"{'module' if last == '-m' else 'file'}:{word}" for last, word in zip(before, words, strict=False)
         )
     parts = (*spec.env.wrappers, *spec.run.callbacks)
-    named = [spec.env.id, spec.ppo.policy, *(part.cls for part in map(parse_part, parts))]
+    named = [spec.env.id, learning_table(spec)[1].policy, *(part.cls for part in map(parse_part, parts))]
     modules = [name.partition(":")[0] for name in named if ":" in name and not name.startswith("envpool:")]
     tops = (module.partition(".")[0] for module in (*modules, *spec.env.imports))
     return tuple(f"module:{top}" for top in dict.fromkeys(tops))

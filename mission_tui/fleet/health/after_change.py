@@ -21,7 +21,9 @@ from mission_tui.fleet.health.returns import trend_warm_up
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import SAFE_TIMES, StepScale
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.fleet.specs.spec import LIVE_KEYS, Schedule, Spec
+from mission_tui.fleet.specs.preset import is_live, live_keys
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS
+from mission_tui.fleet.specs.spec import Schedule, Spec
 
 RATE = "ppo.learning_rate"
 _UNRELATED = ("env.vec", "env.n_workers", "env.imports")
@@ -46,13 +48,16 @@ class Changed:
     undo: str
 
 
+_OF_LEARNING = ("ppo.", "env.", *(f"{name}." for name in OTHERS))
+
+
 def changed_in(was: Spec, now: Spec) -> tuple[Changed, ...]:
     """What differs between two specs of a run that trains on, of the settings that bear on what is learned."""
     found = []
-    for name in LIVE_KEYS:
+    for name in live_keys(now.run.algo)[0]:
         table, _, key = name.partition(".")
-        old, new = (getattr(getattr(spec, table), key) for spec in (was, now))
-        if table == "ppo" and old != new:
+        old, new = (getattr(getattr(spec, table), key, None) for spec in (was, now))
+        if table != "run" and old != new:
             found.append(Changed(name, _shown(old), _shown(new), f"{name}={_word(old)}"))
     return tuple(found)
 
@@ -62,7 +67,7 @@ def changed_by(changes: Iterable[Change]) -> tuple[Changed, ...]:
     return tuple(
         Changed(it.name, _said(it.was), _said(it.now), _undo(it.name, it.was))
         for it in changes
-        if it.name.startswith(("ppo.", "env.")) and it.name not in _UNRELATED and it.was != it.now
+        if it.name.startswith(_OF_LEARNING) and it.name not in _UNRELATED and it.was != it.now
     )
 
 
@@ -281,7 +286,7 @@ class AfterChange(Rule):
             )
         if not all(words):
             return "undo your change: resume from the last good checkpoint with the settings of before", (), ""
-        live = all(it.name in LIVE_KEYS for it in self._changed)
+        live = all(is_live(it.name) for it in self._changed)
         back = ", ".join(f"{_key(it.name)} {it.now} → {it.was}" for it in self._changed)
         if harmed or not live:
             return f"undo your change ({back}), from the last good checkpoint before it", words, "back"

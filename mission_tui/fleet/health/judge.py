@@ -35,7 +35,7 @@ from mission_tui.fleet.events.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.health.after_change import AfterChange, changed_by, changed_in
-from mission_tui.fleet.health.algorithms import TELLING, Algorithm, told_by
+from mission_tui.fleet.health.algorithms import TELLING, Algorithm, other_called, told_by
 from mission_tui.fleet.health.checkpoint_age import CheckpointAge
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.not_finite import NotFinite
@@ -47,6 +47,7 @@ from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.health.usual_settings import usual_first
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import with_words
+from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.specs.thresholds import Limits
 
@@ -490,7 +491,13 @@ class _Round:
 
 def judge_of(spec: Spec, total_timesteps: int | None = None) -> HealthJudge:
     """A judge of runs that train as `spec` says, by the spec's own limits."""
-    return HealthJudge(settings_of(spec, total_timesteps), spec.keep.health, spec)
+    other = other_algorithm(spec.run.algo)
+    return HealthJudge(
+        settings_of(spec, total_timesteps),
+        spec.keep.health,
+        spec,
+        None if other is None else other_called(other.called),
+    )
 
 
 def acts(limits: Limits, rule_id: str) -> str:

@@ -13,8 +13,10 @@ from mission_tui.fleet.events.outcome import NO_GPU_MEMORY, NO_MEMORY, Failed, O
 from mission_tui.fleet.health.phrases import flag_value, for_strangers, rounded
 from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.history.classify import ExitFacts
+from mission_tui.fleet.specs.algorithm import replay_buffer_of
+from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.sizes import plan_batch
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.fleet.text import clean
 
 __all__ = ["ID", "out_of_memory"]
@@ -83,10 +85,14 @@ def _needs(spec: Spec, *, on_gpu: bool) -> str:
         return "what it needs is decided in its script, and other programs may have held the rest"
     if on_gpu:
         return f"an update works on minibatches of {plan_batch(spec).batch_size:,} transitions at a time"
-    return f"{spec.env.n_envs:,} environments and {spec.env.n_envs * spec.ppo.n_steps:,} transitions a rollout are held"
+    if (buffer := replay_buffer_of(spec)) is not None:
+        return f"a replay buffer of {buffer.buffer_size:,} transitions is held, which fills while it trains"
+    return f"{spec.env.n_envs:,} environments and {rollout_size(spec):,} transitions a rollout are held"
 
 
 def _on_gpu(spec: Spec) -> Advice:
+    if other_algorithm(spec.run.algo) is not None:
+        return "train it on the CPU, or when nothing else is on this GPU", ("run.device=cpu",)
     plan = plan_batch(spec)
     half = plan.batch_size // 2
     if half < SMALL_BATCH or plan.batch_size % 2:
@@ -99,10 +105,15 @@ def _on_gpu(spec: Spec) -> Advice:
 
 
 def _on_machine(spec: Spec) -> Advice:
+    if (buffer := replay_buffer_of(spec)) is not None:
+        key = f"{spec.run.algo}.buffer_size={buffer.buffer_size // 2}"
+        return "resume it with a replay buffer half as large, which keeps its newest transitions", (key,)
     n_envs, n_steps = spec.env.n_envs, spec.ppo.n_steps
     fewer = n_envs // 2
     if fewer == 0:
         return "run it when less else runs here; it has one environment, which is all that it holds", ()
+    if other_algorithm(spec.run.algo) is not None:
+        return "resume it with half the environments", (f"env.n_envs={fewer}",)
     assignments: tuple[str, ...] = (f"env.n_envs={fewer}", f"ppo.n_steps={n_envs * n_steps // fewer}")
     if spec.env.n_workers is not None and fewer % spec.env.n_workers:
         workers = next(it for it in range(min(fewer, spec.env.n_workers), 0, -1) if fewer % it == 0)

@@ -6,8 +6,17 @@ from dataclasses import dataclass, replace
 from operator import mul
 
 from mission_tui.fleet.events.metrics import Resumed, TrainingStarted
+from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec
 from mission_tui.fleet.specs.sizes import plan_batch
-from mission_tui.fleet.specs.spec import MISSION_GYM, SHIPPED_MISSIONS, PpoSpec, Schedule, Spec, rollout_size
+from mission_tui.fleet.specs.spec import (
+    MISSION_GYM,
+    SHIPPED_MISSIONS,
+    PpoSpec,
+    Schedule,
+    Spec,
+    other_settings,
+    rollout_size,
+)
 
 SMALL_NET = 256 * 256
 """Weights between hidden layers: two layers of 256 units."""
@@ -92,6 +101,8 @@ def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
     if spec.run.command is not None:
         return Settings(command=spec.run.command, total_timesteps=total_timesteps or spec.run.total_timesteps)
     plan, ppo, normalize = plan_batch(spec), spec.ppo, spec.env.normalize
+    if (other := other_settings(spec)) is not None:
+        return _settings_of_other(spec, other, total_timesteps)
     return Settings(
         ours=True,
         env_id=spec.env.id,
@@ -122,6 +133,35 @@ def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
         device=spec.run.device,
         threads=spec.run.threads,
         small_net=ppo.policy == "MlpPolicy" and _weights(ppo) <= SMALL_NET,
+        batched=spec.env.id.rpartition(":")[2] == MISSION_GYM and not spec.env.wrappers,
+    )
+
+
+def _settings_of_other(spec: Spec, other: AlgorithmSpec, total_timesteps: int | None) -> Settings:
+    """Of another algorithm: what the rules that fit it ask for. A clip range or epochs it has none."""
+    plan, normalize = plan_batch(spec), spec.env.normalize
+    ent_coef = getattr(other, "ent_coef", None)
+    return Settings(
+        ours=True,
+        env_id=spec.env.id,
+        shaping=_shaping(spec),
+        total_timesteps=total_timesteps or spec.run.total_timesteps,
+        rollout=rollout_size(spec),
+        learning_rate=other.learning_rate,
+        batch_size=plan.batch_size,
+        gradient_steps=plan.gradient_steps,
+        ent_coef=ent_coef if isinstance(ent_coef, float) else None,
+        gamma=other.gamma,
+        normalize_reward=normalize if isinstance(normalize, bool) else normalize.reward,
+        normalize_obs=normalize if isinstance(normalize, bool) else normalize.obs,
+        use_sde=getattr(other, "use_sde", False),
+        reduced_precision=spec.run.device != "cpu",
+        stats_window=getattr(other, "stats_window_size", 100),
+        checkpoint_every_s=spec.keep.checkpoint.every_s,
+        n_envs=spec.env.n_envs,
+        vec=spec.env.vec,
+        device=spec.run.device,
+        threads=spec.run.threads,
         batched=spec.env.id.rpartition(":")[2] == MISSION_GYM and not spec.env.wrappers,
     )
 

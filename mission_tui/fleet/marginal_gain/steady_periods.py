@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mission_tui.fleet.history.run import RunHistory
+from mission_tui.fleet.specs.spec import other_settings
 
 WARM_S = 5.0
 """The first update of an attempt, and what follows so soon, fills caches and starts threads: it is not timed."""
@@ -120,7 +121,17 @@ def _kind(run: RunHistory) -> str:
     if spec.run.command is not None:
         return spec.preset
     ppo, how = spec.ppo, spec.run
-    work = (ppo.algo, ppo.policy, ppo.n_steps, ppo.n_epochs, ppo.batch_size, ppo.net_arch, ppo.use_sde)
+    work: tuple[object, ...] = (
+        ppo.algo,
+        ppo.policy,
+        ppo.n_steps,
+        ppo.n_epochs,
+        ppo.batch_size,
+        ppo.net_arch,
+        ppo.use_sde,
+    )
+    if (settings := other_settings(spec)) is not None:
+        work = (how.algo, settings)
     return repr((spec.env, work, how.engine, how.device, how.precision, how.compile, how.threads))
 
 

@@ -27,10 +27,13 @@ from mission_tui.fleet.resume.remedies import (
     overriding,
     restore_field,
 )
+from mission_tui.fleet.resume.sb3_rulings import RULES_OF_OTHERS, begins_empty
 from mission_tui.fleet.resume.sides import ResumeFacts, Rule, Ruling, Sides, always
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Grade, Remedy, ResumeVerdict, Terms
+from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.consistency import LARGEST_ROLLOUT, violations
 from mission_tui.fleet.specs.preset import draft_change
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.schema import ENGINES, TABLES
 from mission_tui.fleet.specs.sizes import BatchPlan, nearby_divisors, plan_batch
 from mission_tui.fleet.specs.spec import Part, Schedule, Spec, part_words, rollout_size
@@ -89,6 +92,8 @@ RULES: Mapping[str, Rule] = {
     "ppo.stats_window_size": always("note", "ep_rew_mean averages over another number of episodes"),
     "ppo.net_arch": _SHAPES,
     "ppo.policy_kwargs": rulings.policy_kwargs,
+    "run.algo": always("refuse", "another algorithm learns other networks by other losses", rulings.NEW_RUN, BRANCH),
+    **RULES_OF_OTHERS,
     "run.total_timesteps": rulings.total_timesteps,
     "run.duration_s": rulings.duration,
     "run.seed": always("note", "other starts from here on; the same seed would replay the first attempt's starts"),
@@ -170,6 +175,8 @@ def _changes(sides: Sides) -> Iterator[Change]:
     contradictions = {violation.keys[0]: violation.sentence for violation in violations(sides.now)}
     before, after = _values(sides.was, sides.plan_was), _values(sides.now, sides.plan_now)
     for name, value in after.items():
+        if name not in before:
+            continue  # of another algorithm, which is refused by its own row
         if name in contradictions:
             ruling = Ruling("refuse", contradictions[name], remedies=_nearest(sides.now, name))
         elif before[name] != value or _forced(sides, name):
@@ -188,6 +195,8 @@ def _changes(sides: Sides) -> Iterator[Change]:
             ruling.answered_by,
         )
     yield from _spaces(sides.facts)
+    if (empty := begins_empty(sides)) is not None:
+        yield Change("replay buffer", "not in the checkpoint", "empty", empty.grade, empty.why)
     if sides.facts.collapsed is not None:
         ruling = _settled(sides, "policy", rulings.collapsed(sides))
         override = ruling.grade == "refuse"
@@ -228,14 +237,16 @@ def _values(spec: Spec, plan: BatchPlan) -> dict[str, Any]:
     """Every field by its dotted name, as it takes effect: chosen sizes as numbers, the normalizer as what it is,
     one frame where none are stacked.
     """
+    learning = learning_table(spec)[0]
     values = {
         f"{table}.{field.name}": getattr(getattr(spec, table), field.name)
         for table, struct in TABLES.items()
+        if table == learning or (table != "ppo" and table not in OTHERS)
         for field in struct.fields
     }
     effective = {
-        "ppo.batch_size": plan.batch_size,
-        "ppo.n_epochs": plan.n_epochs,
+        **({"ppo.batch_size": plan.batch_size, "ppo.n_epochs": plan.n_epochs} if learning == "ppo" else {}),
+        "run.algo": spec.run.algo or "ppo",
         "env.normalize": rulings.normalizer(spec.env),
         "env.frame_stack": spec.env.frame_stack or 1,
     }

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from mission_tui.fleet.resume import remedies
+from mission_tui.fleet.resume import remedies, sb3_rulings
 from mission_tui.fleet.resume.sides import Ruling, Sides, always, factor
 from mission_tui.fleet.resume.verdict import Remedy
+from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.sizes import nearby_divisors
-from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Schedule, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Schedule, Spec, other_settings
 
 QUIET_RATIO = 1.5
 """Of minibatch sizes: Adam's steps are off by its square root, 1.2 x, while a learning rate may double quietly."""
@@ -34,6 +35,8 @@ NOT_EXACT = always("note", "continued, not exact: floating-point sums and random
 
 def n_envs(sides: Sides) -> Ruling:
     """Another number of environments: another rollout, or the same one in other chunks."""
+    if other_settings(sides.now) is not None and sides.was.run.algo == sides.now.run.algo:
+        return sb3_rulings.n_envs(sides)
     if sides.rollout_was == sides.rollout_now:
         return _other_chunks(sides)
     return _larger(sides) if sides.rollout_now > sides.rollout_was else _smaller(sides)
@@ -295,15 +298,16 @@ def _jumps(sides: Sides, budget: str) -> Ruling:
     jumps: list[str] = []
     pins: list[str] = []
     stays: list[str] = []
+    (table, of_was), (_, of_now) = learning_table(sides.was), learning_table(sides.now)
     for name in ("learning_rate", "clip_range", "clip_range_vf"):
-        was, now = getattr(sides.was.ppo, name), getattr(sides.now.ppo, name)
+        was, now = getattr(of_was, name, None), getattr(of_now, name, None)
         if not isinstance(now, Schedule) or was != now:
             continue
-        before, after = sides.value_at_resume(was, sides.was), sides.value_at_resume(now, sides.now)
-        jumps.append(f"ppo.{name} {before:.3g} -> {after:.3g}")
-        word, kept = _pin(sides, name, now, before)
+        before, after = sides.value_at_resume(now, sides.was), sides.value_at_resume(now, sides.now)
+        jumps.append(f"{table}.{name} {before:.3g} -> {after:.3g}")
+        word, kept = _pin(sides, f"{table}.{name}", now, before)
         pins.append(word)
-        stays.append(f"ppo.{name} {kept:.3g}")
+        stays.append(f"{table}.{name} {kept:.3g}")
     if not jumps:
         return Ruling("note", budget)
     why = f"{budget}; progress is recomputed from it and schedules jump: {', '.join(jumps)}"
@@ -312,7 +316,7 @@ def _jumps(sides: Sides, budget: str) -> Ruling:
     return Ruling("warn", why, words, (pin,))
 
 
-def _pin(sides: Sides, name: str, schedule: Schedule, before: float) -> tuple[str, float]:
+def _pin(sides: Sides, key: str, schedule: Schedule, before: float) -> tuple[str, float]:
     """The assignment with which a schedule goes on from the value it has `before`, to the same end; and that value.
 
     One that has reached its end, or whose progress is not known, goes on as a constant.
@@ -320,9 +324,9 @@ def _pin(sides: Sides, name: str, schedule: Schedule, before: float) -> tuple[st
     total = sides.now.run.total_timesteps
     if total is None or before == schedule.end:
         kept = before or schedule.start * LEAST_SHARE
-        return f"ppo.{name}={kept:.4g}", kept
+        return f"{key}={kept:.4g}", kept
     remaining = 1.0 - sides.facts.timesteps / total
-    return f"ppo.{name}.start={schedule.end + (before - schedule.end) / remaining:.4g}", before
+    return f"{key}.start={schedule.end + (before - schedule.end) / remaining:.4g}", before
 
 
 def normalizer(env: EnvSpec) -> Normalize | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Grade, Remedy, Terms
+from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.sizes import BatchPlan, plan_batch
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 
@@ -19,8 +20,8 @@ class ResumeFacts:
 
     `timesteps` are those of the checkpoint, `finished` says that the run used up its budget, the spaces are their
     printed forms, `steps_per_s` is the speed of its last updates, `grad_clipped_share` (0..1) is the share of gradients
-    that ``max_grad_norm`` clipped lately, and `collapsed` is the sentence of the finding by which the checkpoint's
-    policy was frozen or collapsed.
+    that ``max_grad_norm`` clipped lately, `replay_kept` says whether the checkpoint has its replay buffer, and
+    `collapsed` is the sentence of the finding by which the checkpoint's policy was frozen or collapsed.
     """
 
     timesteps: int
@@ -32,6 +33,7 @@ class ResumeFacts:
     steps_per_s: float | None = None
     grad_clipped_share: float | None = None
     collapsed: str | None = None
+    replay_kept: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,11 @@ class Sides:
 
     @property
     def learning_rate_was(self) -> float:
-        return self.value_at_resume(self.was.ppo.learning_rate, self.was)
+        return self.value_at_resume(learning_table(self.was)[1].learning_rate, self.was)
 
     @property
     def learning_rate_now(self) -> float:
-        return self.value_at_resume(self.now.ppo.learning_rate, self.now)
+        return self.value_at_resume(learning_table(self.now)[1].learning_rate, self.now)
 
     def scaled_learning_rate(self, scale: float) -> tuple[str, ...]:
         """The assignments for `scale` times the learning rate, of a schedule for both its ends."""

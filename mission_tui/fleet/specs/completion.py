@@ -17,6 +17,7 @@ from mission_tui.errors import nearest
 from mission_tui.fleet.specs.algorithm import POLICIES
 from mission_tui.fleet.specs.assignment import alternatives
 from mission_tui.fleet.specs.quantity import format_quantity
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.schema import TABLES, describe, members
 from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 
@@ -54,6 +55,7 @@ _VALUES: Mapping[str, Sequence[str]] = {
     "env.id": KNOWN_ENVS,
     "env.config": ("standard", "demo"),
     "ppo.policy": tuple(dict.fromkeys(name for names in POLICIES.values() for name in names)),
+    **{f"{name}.policy": it.policies for name, it in OTHERS.items()},
     "run.device": ("auto", "cpu", "cuda", "cuda:0"),
     "run.launcher": LAUNCHERS,
 }
@@ -96,10 +98,18 @@ def doubtful_env(spec: Spec, known: Sequence[str] = ()) -> str:
 def _keys(typed: str, spec: Spec | None) -> Iterator[Completion]:
     now = {} if spec is None else _flat(msgspec.to_builtins(spec))
     low = typed.lower()
-    ranked = sorted((rank, at, key) for at, key in enumerate(_fields()) if (rank := _rank(low, key)) is not None)
+    left_out = _foreign_tables(spec)
+    fields = (it for it in enumerate(_fields()) if it[1].partition(".")[0] not in left_out)
+    ranked = sorted((rank, at, key) for at, key in fields if (rank := _rank(low, key)) is not None)
     for _, _, key in ranked:
         value = f", now {format_quantity(now[key])}" if now.get(key) is not None else ""
         yield Completion(f"{key}=", 0, f"{_what(_fields()[key])}{value}")
+
+
+def _foreign_tables(spec: Spec | None) -> set[str]:
+    """Tables of the algorithms that `spec` does not train with: their keys would be refused."""
+    algo = None if spec is None else spec.run.algo
+    return {"ppo", *OTHERS} - {"ppo" if algo not in OTHERS else algo}
 
 
 def _values(

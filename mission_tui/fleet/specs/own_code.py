@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from mission_tui.fleet.specs.algorithm import learning_table
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS, AlgorithmSpec
 from mission_tui.fleet.specs.secrecy import is_secret
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Part, PpoSpec, RunSpec, Spec, command_words, part_words
 from mission_tui.fleet.text import spelled_out
@@ -40,6 +42,7 @@ CodeKind = Literal[
 _SHIPPED = frozenset({"mission_tui.envs.atari:AtariWrapper", "mission_tui.envs.hidden_velocity:HiddenVelocity"})
 """Classes of ours that presets are meant to name; any other name in the package is no part that was made for it."""
 _POOL = "envpool"
+_LEARNING = ("ppo", *OTHERS)
 _CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _DEEPEST = 32
 
@@ -63,7 +66,7 @@ def own_code(spec: Spec) -> tuple[OwnCode, ...]:
         found.append(OwnCode("command", "run.command", shlex.join(command_words(run))))
     if run.resume_command is not None:
         found.append(OwnCode("resume command", "run.resume_command", shlex.join(command_words(run, 2))))
-    found += [*_places(run), *_of_env(spec.env), *_of_policy(spec.ppo)]
+    found += [*_places(run), *_of_env(spec.env), *_of_policy(*learning_table(spec))]
     found += [OwnCode("callback", "run.callbacks", _part(part)) for part in run.callbacks]
     if spec.keep.health.on_event is not None:
         found.append(OwnCode("on_event", "keep.health.on_event", spec.keep.health.on_event))
@@ -112,11 +115,11 @@ def _of_env(env: EnvSpec) -> Iterator[OwnCode]:
             yield from _classes("env.wrappers", part.kwargs)
 
 
-def _of_policy(ppo: PpoSpec) -> Iterator[OwnCode]:
-    if ":" in ppo.policy:
-        yield OwnCode("policy", "ppo.policy", ppo.policy)
+def _of_policy(table: str, settings: PpoSpec | AlgorithmSpec) -> Iterator[OwnCode]:
+    if ":" in settings.policy:
+        yield OwnCode("policy", f"{table}.policy", settings.policy)
     # A class without a module is looked up in torch or SB3, by its last word.
-    yield from _classes("ppo.policy_kwargs", ppo.policy_kwargs)
+    yield from _classes(f"{table}.policy_kwargs", settings.policy_kwargs)
 
 
 def _part(part: str | Part) -> str:
@@ -129,7 +132,7 @@ def _classes(key: str, value: Any, depth: int = 0) -> Iterator[OwnCode]:
         yield OwnCode("class", key, "tables too deep to be read")
     elif isinstance(value, str):
         # The trainer takes whatever has a colon in a policy's arguments for a class; others say what they like there.
-        if _CLASS.fullmatch(value) or (":" in value and key.startswith("ppo.")):
+        if _CLASS.fullmatch(value) or (":" in value and key.partition(".")[0] in _LEARNING):
             yield OwnCode("class", key, value)
     elif isinstance(value, Mapping):
         for name, inner in value.items():

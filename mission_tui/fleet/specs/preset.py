@@ -354,7 +354,7 @@ def check_live(spec: Spec, words: Sequence[str]) -> None:
         raise UsageError("give at least one KEY=VALUE, with one value each, such as ppo.learning_rate=1e-4")
     for assignment in runs[0]:
         key = assignment.key
-        keys, scheduled = live_keys(spec)
+        keys, scheduled = live_keys(spec.run.algo)
         if key in keys or key.rpartition(".")[0] in scheduled:
             if key == "ppo.batch_size" and spec.run.compile:
                 raise UsageError(f"{key}: with run.compile every shape was compiled at the start; stop it, then resume")
@@ -362,13 +362,19 @@ def check_live(spec: Spec, words: Sequence[str]) -> None:
         raise UsageError(f"{format_quantity(key)} {_why_not(key, keys)}")
 
 
-def live_keys(spec: Spec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The keys that can be changed while a run of `spec` trains, and those of them that may be schedules."""
-    other = other_algorithm(spec.run.algo)
+def live_keys(algo: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The keys that can be changed while a run of `algo` (as in `run.algo`) trains, and which may be schedules."""
+    other = other_algorithm(algo)
     if other is None:
         return LIVE_KEYS, _SCHEDULED
     scheduled = tuple(f"{other.name}.{name}" for name in SCHEDULED)
     return (*scheduled, *(key for key in LIVE_KEYS if not key.startswith("ppo."))), scheduled
+
+
+def is_live(key: str) -> bool:
+    """Whether `key` can be changed while some run trains."""
+    table, _, name = key.partition(".")
+    return key in LIVE_KEYS or (table in OTHERS and name in SCHEDULED)
 
 
 def _why_not(key: str, keys: Sequence[str]) -> str:

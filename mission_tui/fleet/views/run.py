@@ -31,6 +31,8 @@ from mission_tui.fleet.history.forecast import Pace, enough_for_trend, pace_of, 
 from mission_tui.fleet.history.journal_state import JournalState, TrialState
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts, evaluated
 from mission_tui.fleet.history.run import RunHistory, setting_changes
+from mission_tui.fleet.specs.algorithm import learning_table, replay_buffer_of
+from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import MISSION_GYM, Spec, command_words
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import (
@@ -92,8 +94,9 @@ def view_of(run: RunHistory) -> RunView:
         update_s=row.update_s if row else None,
         seed=spec.run.seed if spec else None,
         env_id=clean(trained_by_us.env.id) if trained_by_us else "",
+        algo=_algo(trained_by_us),
         n_envs=trained_by_us.env.n_envs if trained_by_us else 0,
-        n_steps=trained_by_us.ppo.n_steps if trained_by_us else 0,
+        n_steps=_n_steps(trained_by_us) if trained_by_us else 0,
         last_checkpoint=metrics.checkpoint or (outcome.checkpoint if outcome else None),
         metrics=drawn.metrics,
         outcomes=drawn.outcomes,
@@ -262,6 +265,17 @@ def _restart(due: RestartDue | None) -> Restart | None:
 
 def _held(frozen: RunFrozen | None) -> HeldResources | None:
     return None if frozen is None else HeldResources(frozen.memory_bytes, frozen.gpu, frozen.vram_bytes)
+
+
+def _algo(spec: Spec | None) -> str | None:
+    """What `run.algo` names; None for PPO, which is not said."""
+    other = None if spec is None else other_algorithm(spec.run.algo)
+    return None if other is None else other.name
+
+
+def _n_steps(spec: Spec) -> int:
+    """Steps of each environment in an update."""
+    return int(getattr(learning_table(spec)[1], "n_steps", 0)) if replay_buffer_of(spec) is None else 0
 
 
 def _total_timesteps(run: RunHistory) -> int | None:

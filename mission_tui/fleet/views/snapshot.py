@@ -254,6 +254,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     update_s: float | None = None
     seed: int | None = None
     env_id: str = ""
+    algo: str | None = None
     n_envs: int = 0
     n_steps: int = 0
     last_checkpoint: str | None = None

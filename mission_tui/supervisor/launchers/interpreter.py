@@ -20,6 +20,7 @@ import msgspec
 
 import mission_tui
 from mission_tui.errors import PresetError
+from mission_tui.fleet.specs.algorithm import algorithm_name
 from mission_tui.fleet.specs.spec import MISSION_GYM, SHIPPED_MISSIONS, Spec
 from mission_tui.fleet.text import clean
 from mission_tui.paths import lent_dir
@@ -106,7 +107,7 @@ def needs_no_preflight(spec: Spec) -> bool:
         return False
     if env.kwargs or env.wrappers or env.imports or ppo.policy_kwargs or ppo.use_sde or ppo.policy != "MlpPolicy":
         return False
-    if env.frame_stack is not None or spec.run.callbacks or ppo.algo != "ppo":
+    if env.frame_stack is not None or spec.run.callbacks or algorithm_name(spec) != "ppo":
         return False
     if env.id == MISSION_GYM:
         return env.config in SHIPPED_MISSIONS

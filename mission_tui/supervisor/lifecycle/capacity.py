@@ -27,6 +27,7 @@ from mission_tui.fleet.capacity.headroom import (
 )
 from mission_tui.fleet.capacity.machine import MIB, SPARE_SHARE, Machine
 from mission_tui.fleet.events.processes import Placement
+from mission_tui.fleet.specs.algorithm import replay_buffer_of
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import GpuMeters
 from mission_tui.records.runs.attempt import LaunchOrder
@@ -134,7 +135,8 @@ def _claim(core: Core, run: LiveRun, spec: Spec) -> Claim | None:
     )
     return claim_with_usage(
         structs.replace(claim, cores=0) if known.journal.held else claim,
-        trains=row is not None and row.attempt == run.attempt,
+        # A replay buffer takes its memory as it fills.
+        trains=row is not None and row.attempt == run.attempt and replay_buffer_of(spec) is None,
         held_bytes=_resident_bytes(run),
         vram_held_bytes=None if trainer is None or not core.machine.gpu.gpus else _vram(core.machine, trainer),
     )

@@ -26,6 +26,7 @@ from mission_tui.fleet.capacity.headroom import QueuedRun
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.launch_plan import check_names
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
+from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.consistency import cautions, default_threads
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.records.runs.attempt import LaunchOrder
@@ -99,7 +100,7 @@ async def _tried(specs: Sequence[Spec], caller: Caller) -> list[str]:
 def _same_task(spec: Spec, other: Spec) -> bool:
     """Whether both would be preflighted alike."""
     whose = [(it.run.python, it.run.cwd, it.run.env, it.run.env_file, it.run.pythonpath) for it in (spec, other)]
-    return (spec.env, spec.ppo) == (other.env, other.ppo) and whose[0] == whose[1]
+    return (spec.env, learning_table(spec)) == (other.env, learning_table(other)) and whose[0] == whose[1]
 
 
 async def _made_all(

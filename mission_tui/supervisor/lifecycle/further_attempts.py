@@ -198,6 +198,7 @@ async def plan_attempt(
         steps_per_s=_speed(core, run_id),
         grad_clipped_share=clipped_share(core, run_id),
         collapsed=_collapsed(core, run_id, checkpoint),
+        replay_kept=checkpoint.extra.get("replay"),
     )
     terms, agreed = AS_IT_WAS, False
     if isinstance(request, Resume) and (request.remedies or request.overrides):

@@ -17,6 +17,7 @@ from mission_tui.fleet.capacity.admission import never_fits
 from mission_tui.fleet.compare.differing import changed_settings, value_word
 from mission_tui.fleet.events.journal import PriorityAsked, SettingsAsked
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.preset import change
@@ -70,7 +71,9 @@ async def set_queued(core: Core, run: LiveRun, words: Sequence[str]) -> tuple[st
     assert was is not None
     assert order is not None
     warnings = check_machine(core, [now], run, run.visible_gpus, waits=True)
-    if (now.env, now.ppo, now.run) != (was.env, was.ppo, was.run) and not needs_no_preflight(now):
+    if (now.env, learning_table(now), now.run) != (was.env, learning_table(was), was.run) and not needs_no_preflight(
+        now
+    ):
         await preflight(now, Caller.of(order))
         if run.turn is None or core.store.run(run.id).spec != was:
             raise UsageError(f"{name} began, or was changed, while its environment was tried; look at it again")

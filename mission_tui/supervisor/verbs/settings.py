@@ -24,8 +24,8 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FleetEvent, HealthActed, PriorityAsked, SettingsAsked
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
-from mission_tui.fleet.specs.preset import check_live, draft_change
-from mission_tui.fleet.specs.spec import LIVE_KEYS, Spec
+from mission_tui.fleet.specs.preset import check_live, draft_change, is_live
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply, Set
 from mission_tui.ipc.telemetry_messages import Order
@@ -130,7 +130,7 @@ def _in_words(verdict: ResumeVerdict) -> ResumeVerdict:
 
 def _said(change: Change) -> Change:
     settings = (it for it in change.remedies if it.assignments)
-    fitting = (it for it in settings if all(word.partition("=")[0] in LIVE_KEYS for word in it.assignments))
+    fitting = (it for it in settings if all(is_live(word.partition("=")[0]) for word in it.assignments))
     advice = "; or ".join(f"{' '.join(it.assignments)}: {it.what}" for it in fitting)
     return structs.replace(change, remedy=advice, remedies=(), override=False)
 

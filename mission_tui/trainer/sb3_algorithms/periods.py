@@ -164,7 +164,7 @@ class PeriodLearner(Learner):
     def counters(self) -> Tree | None:
         counted: Tree = {name: vars(self)[name] for name in _COUNTED if name in vars(self)}
         noise: Any = getattr(self, "action_noise", None)
-        each = noise.noises if isinstance(noise, VectorizedActionNoise) else [noise]
+        each: list[Any] = noise.noises if isinstance(noise, VectorizedActionNoise) else [noise]
         if any(hasattr(one, "noise_prev") for one in each):
             counted["noise"] = [np.array(one.noise_prev) for one in each]
         if (original := getattr(self, "_last_original_obs", None)) is not None:
@@ -186,6 +186,13 @@ class PeriodLearner(Learner):
                 one.noise_prev = was
         if "last_original_obs" in counters:
             self._last_original_obs = counters["last_original_obs"]
+
+    def _setup_learn(self, *args: Any, **kwargs: Any) -> Any:
+        # SB3 resets the noise of actions here, which a resume has just put back.
+        noise = (self.counters() or {}).get("noise", ())
+        begun = super()._setup_learn(*args, **kwargs)
+        self.count_from({"noise": noise})
+        return begun
 
     def _update_current_progress_remaining(self, num_timesteps: int, total_timesteps: int) -> None:
         """By the budget of the run, which may be seconds."""

@@ -20,6 +20,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 from mission_tui.envs.channel import EnvRecipe
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events.processes import EnvWorkers
+from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec, parse_part
 from mission_tui.forks import leave_fork
 from mission_tui.trainer.named_parts import env_kwargs, find_env, gym_id, make_env, making, native_refusal
@@ -184,7 +185,7 @@ def _normalized(vec: VecEnv, spec: Spec) -> VecEnv:
             norm_reward=normalize.reward,
             clip_obs=normalize.clip_obs,
             clip_reward=normalize.clip_reward,
-            gamma=spec.ppo.gamma,
+            gamma=learning_table(spec)[1].gamma,
         )
     except ValueError as error:
         raise PresetError(f"env.normalize cannot be used here: {error}") from error

@@ -11,14 +11,15 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.cost import Cost, Pace, first_update_s, whole_run_range_s, whole_run_s
 from mission_tui.fleet.launch_plan import RUNS_AT_ONCE, counted_seeds, launch_words, product_words
 from mission_tui.fleet.search.result import is_driver
-from mission_tui.fleet.specs.algorithm import engine_of
+from mission_tui.fleet.specs.algorithm import engine_of, learning_table, replay_buffer_of
 from mission_tui.fleet.specs.assignment import factors
 from mission_tui.fleet.specs.completion import doubtful_env
+from mission_tui.fleet.specs.sb3_algorithms import OtherAlgorithm, other_algorithm
 from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
 from mission_tui.fleet.specs.spec import LARGEST_SEED, LaunchItem, Schedule, Spec, command_words, rollout_size
 from mission_tui.ipc.replies import Quoted
 from mission_tui.present import numbers
-from mission_tui.present.numbers import all_at_once, differing_words
+from mission_tui.present.numbers import all_at_once, differing_words, replay_words
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
 
@@ -91,6 +92,12 @@ def meaning(items: Sequence[LaunchItem], settings: Sequence[str] = (), copies: i
         return [f"{first}  {shlex.join(command_words(spec.run))}", "a command: its exit code says how it ended"]
     plan = plan_batch(spec)
     rollout = rollout_size(spec)
+    if (other := other_algorithm(spec.run.algo)) is not None:
+        return [
+            f"{first}  {spec.env.id}, {_seed(spec)}, {_budget(spec, rollout)}",
+            *_of_other(spec, other),
+            *((f"{doubt} Ctrl-T tries it",) if (doubt := doubtful_env(spec)) else ()),
+        ]
     shape = f"{spec.env.n_envs} x {spec.ppo.n_steps:,} = {rollout:,}"
     pressure = f"update pressure {update_pressure(spec):.1f}"
     lines = [
@@ -105,6 +112,18 @@ def meaning(items: Sequence[LaunchItem], settings: Sequence[str] = (), copies: i
     if doubt := doubtful_env(spec):
         lines.append(f"{doubt} Ctrl-T tries it")
     return lines
+
+
+def _of_other(spec: Spec, other: OtherAlgorithm) -> Iterator[str]:
+    """What decides a run of another algorithm than PPO."""
+    plan, period = plan_batch(spec), rollout_size(spec)
+    package = other.package.replace("stable_baselines3", "Stable-Baselines3").replace("sb3_contrib", "sb3-contrib")
+    yield f"{other.called} of {package}   an update is {period:,} steps of {spec.env.n_envs} environment(s)"
+    yield f"batch {plan.batch_size:,}   gradient steps {plan.gradient_steps:,} an update   {_rate(spec)}"
+    buffer = replay_buffer_of(spec)
+    if buffer is not None:
+        begins = f"learns from step {buffer.learning_starts:,} on"
+        yield f"replay buffer {buffer.buffer_size:,} transitions   {begins}"
 
 
 def _seeds(draft: Draft) -> tuple[int, ...]:
@@ -135,7 +154,7 @@ def _budget(spec: Spec, rollout: int) -> str:
 
 
 def _rate(spec: Spec) -> str:
-    rate = spec.ppo.learning_rate
+    rate = learning_table(spec)[1].learning_rate
     return f"learning rate {rate.start:g} to {rate.end:g}" if isinstance(rate, Schedule) else f"learning rate {rate:g}"
 
 
@@ -147,6 +166,8 @@ def price(items: Sequence[LaunchItem], quoted: Quoted, cores: int | None, now: f
     yield f"{_memory(first)}   {_cores(first.cores, cores)}", colours.INK
     if spec.run.command is None:
         yield from ((text, colours.INK) for text in _times(spec, first.pace, now))
+    if replayed := replay_words(spec):
+        yield replayed, colours.INK
     if len(quoted.costs) > 1:
         yield all_at_once(quoted.costs), colours.INK
     for warning in quoted.warnings:

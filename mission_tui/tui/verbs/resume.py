@@ -12,7 +12,8 @@ from mission_tui.fleet.commands import refusal
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.specs.completion import Completion, complete
-from mission_tui.fleet.specs.spec import LIVE_KEYS, Spec, schedule_words
+from mission_tui.fleet.specs.preset import is_live, live_keys
+from mission_tui.fleet.specs.spec import Spec, schedule_words
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply, GetDetails, Resume, Set
@@ -25,9 +26,8 @@ from mission_tui.tui.verbs.orders import Verb, fitting, no_finding
 
 _HELP_TO_RESUME = "KEY=VALUE, several with spaces between. Nothing starts yet: what each change does is shown first."
 _SINCE_NOW = "From the next update on, marked on the curves; health rules start afresh. A resume keeps it."
-_KEYS = ", ".join(LIVE_KEYS)
 _HELP_TO_SET_QUEUED = "KEY=VALUE, several with spaces between. What they change is shown first."
-_HELP_TO_SET = f"KEY=VALUE, several with spaces between: {_KEYS}. What they do is shown first."
+_HELP_TO_SET = "KEY=VALUE, several with spaces between: {}. What they do is shown first."
 
 
 async def resume(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
@@ -132,11 +132,10 @@ async def set_(app_context: AppContext, runs: tuple[RunView, ...], begun: str = 
             await _set(app_context, view, settings_in(said))
 
         live = view.state != "queued"
-        help_ = _HELP_TO_SET if live else _HELP_TO_SET_QUEUED
-        offers = partial(_offers, app_context, view, LIVE_KEYS if live else ())
-        await ask_line(
-            app_context, title, help_, "shows what they do", "ppo.learning_rate=1e-4", judge, begun, offers=offers
-        )
+        keys = live_keys(view.algo)[0]
+        help_ = _HELP_TO_SET.format(", ".join(keys)) if live else _HELP_TO_SET_QUEUED
+        offers = partial(_offers, app_context, view, keys if live else ())
+        await ask_line(app_context, title, help_, "shows what they do", f"{keys[0]}=1e-4", judge, begun, offers=offers)
 
 
 async def set_advice(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
@@ -297,7 +296,7 @@ def _gentler(finding: Finding) -> tuple[str, ...]:
     keys = [word.partition("=")[0] for word in finding.advice_set]
     if finding.undo:
         return ()
-    return ("To set it from here on, without going back: Esc, then A.",) if keys and set(keys) <= set(LIVE_KEYS) else ()
+    return ("To set it from here on, without going back: Esc, then A.",) if keys and all(map(is_live, keys)) else ()
 
 
 VERBS: Mapping[str, Verb] = {

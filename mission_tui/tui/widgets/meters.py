@@ -12,6 +12,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.fleet.events.outcome import ALIVE
+from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.views.snapshot import (
     FleetSnapshot,
     GpuMeters,
@@ -247,7 +248,12 @@ def calm_share(snapshot: FleetSnapshot | None, view: RunView, details: DetailsRe
     """The sentence for `view`, if it is that run and trains on that GPU; else nothing."""
     device = str(details.effective.get("run", {}).get("device", ""))
     name, _, index = device.partition(":")
-    if snapshot is None or name != "cuda" or view.state not in ALIVE or "Mlp" not in details.spec.ppo.policy:
+    if (
+        snapshot is None
+        or name != "cuda"
+        or view.state not in ALIVE
+        or "Mlp" not in learning_table(details.spec)[1].policy
+    ):
         return ""
     mean = lone_share(snapshot, int(index) if index.isdigit() else 0)
     if mean is None:

@@ -76,11 +76,19 @@ def _remarks(view: RunView, width: int) -> list[Part]:
     return [*lines, (fit(words, width), colours.INK)] if words else lines
 
 
+def _shape(view: RunView) -> list[str]:
+    """Environments and steps of an update; the algorithm where it is another than PPO."""
+    if view.algo is None:
+        return [f"{view.n_envs} x {view.n_steps}"]
+    steps = f" x {view.n_steps}" if view.n_steps else f" env{'' if view.n_envs == 1 else 's'}"
+    return [view.algo, f"{view.n_envs}{steps}"]
+
+
 def _facts(view: RunView, now: float, width: int) -> str:
     up = None if view.started_t is None else now - view.started_t
     facts = [view.preset]
     if view.env_id:
-        facts += [view.env_id, f"{view.n_envs} x {view.n_steps}"]
+        facts += [view.env_id, *_shape(view)]
     elif view.description:
         facts.append(view.description)
     if view.seed is not None:
