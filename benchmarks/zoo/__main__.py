@@ -19,7 +19,7 @@ from benchmarks.zoo.agents_table import section, with_section
 from benchmarks.zoo.best import best_of, play_best, unplayed
 from benchmarks.zoo.kept import keep, kept_agents, with_kept
 from benchmarks.zoo.many_seeds import many_seeds
-from benchmarks.zoo.published import TABLE, TASKS, Published, Task, read_published
+from benchmarks.zoo.published import OTHERS, TABLE, TASKS, Published, Task, read_published
 from benchmarks.zoo.table import Course, Measured, page, row_of
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.metrics import RETURN, number
@@ -43,7 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MissionError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    here = [_measured(asked, task, published[task.zoo_env], own) for task, own in jobs.items()]
+    here = [
+        _measured(asked, task, OTHERS.get((task.algo, task.zoo_env)) or published[task.zoo_env], own)
+        for task, own in jobs.items()
+    ]
     kept = asked.page and asked.page.with_suffix(".json")
     measured = here if kept is None else with_kept(here, kept)
     rows = tuple(map(row_of, measured))

@@ -24,7 +24,7 @@ class Task:
 
     `module` is what the environment needs beyond the plain install, with the extra that brings it. `engine` is written
     where it is not the default one. A repeat with seeds from `first_seed` on has its reason in `repeat`; `also` are
-    settings beyond the preset's that change nothing of what is learned.
+    settings beyond the preset's that change nothing of what is learned. `algo` is the algorithm's name in the zoo.
     """
 
     env: str
@@ -36,10 +36,13 @@ class Task:
     first_seed: int = 1
     repeat: str = ""
     also: tuple[str, ...] = ()
+    algo: str = "ppo"
 
     @property
     def name(self) -> str:
         """What it is called in a table."""
+        if self.algo != "ppo":
+            return f"{self.env}, {self.algo.upper()}"
         if self.repeat:
             return f"{self.env}, seeds from {self.first_seed}"
         return f"{self.env}, engine {self.engine}" if self.engine else self.env
@@ -67,6 +70,9 @@ TASKS = (
     Task("Acrobot-v1", "acrobot", "Acrobot-v1"),
     Task("MountainCar-v0", "mountaincar", "MountainCar-v0"),
     Task("LunarLander-v3", "lunarlander", "LunarLander-v2", "Box2D", "envs"),
+    Task("Pendulum-v1", "pendulum-sac", "Pendulum-v1", algo="sac"),
+    Task("MountainCarContinuous-v0", "mountaincar-continuous-td3", "MountainCarContinuous-v0", algo="td3"),
+    Task("CartPole-v1", "cartpole-dqn", "CartPole-v1", algo="dqn"),
     # SB3's numbers to the last bit, where the default engine's are SB3's up to rounding: is a miss the engine's?
     Task("CartPole-v1", "cartpole", "CartPole-v1", engine="stock"),
     # Five other seeds, because one of the first five forgot what it knew. It takes nothing back of their verdict.
@@ -91,6 +97,15 @@ class Published:
     def bound(self) -> float:
         """The least mean of our seeds that meets it: a standard deviation below it, or one percent if that is more."""
         return self.mean - max(self.std, LEAST_MARGIN * abs(self.mean))
+
+
+# DLR-RM/rl-baselines3-zoo @ 22e3ff2 (MIT), benchmark.md: the table beside the checkout has PPO's rows alone.
+OTHERS = {
+    ("sac", "Pendulum-v1"): Published(-156.995, 88.714, 750),
+    ("td3", "MountainCarContinuous-v0"): Published(93.483, 0.075, 2275),
+    ("dqn", "CartPole-v1"): Published(500.0, 0.0, 300),
+}
+"""What the zoo published of other algorithms."""
 
 
 def read_published(table: Path) -> dict[str, Published]:

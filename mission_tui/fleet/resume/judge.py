@@ -149,6 +149,8 @@ def _judged(sides: Sides) -> ResumeVerdict:
 
 def _with_offers(was: Spec, target: ResumeTarget, facts: ResumeFacts, grade: Grade, change: Change) -> Change:
     """`change` with those of its remedies that help, and with going back to the old value where that helps."""
+    if change.name == "run.algo":
+        return change  # settings of the other one went with it, and only a new run has some
     offers, grave = change.remedies, _GRAVITY.index(change.grade) >= _GRAVITY.index("warn")
     if grave and change.name in RULES and restore_field(was, target.spec, change.name) != target.spec:
         offers = (*offers, Remedy("restore", f"{change.name} stays as it was"))
@@ -237,9 +239,9 @@ def _values(spec: Spec, plan: BatchPlan) -> dict[str, Any]:
     """Every field by its dotted name, as it takes effect: chosen sizes as numbers, the normalizer as what it is,
     one frame where none are stacked.
     """
-    learning = learning_table(spec)[0]
+    learning, settings = learning_table(spec)
     values = {
-        f"{table}.{field.name}": getattr(getattr(spec, table), field.name)
+        f"{table}.{field.name}": getattr(settings if table == learning else getattr(spec, table), field.name)
         for table, struct in TABLES.items()
         if table == learning or (table != "ppo" and table not in OTHERS)
         for field in struct.fields
