@@ -142,6 +142,7 @@ def _train(attempt: Attempt, spec: Spec, tamper: Callable[[Bench, int], None], c
         if isinstance(message, PhaseEntered) and message.phase == "rollout":
             assert job.training is not None
             if not bench:
+                assert isinstance(job.training.model, PPO)
                 bench.append(Bench(job.training.model, orders, clock, spec.run.seed or 0, attempt.number))
             tamper(bench[0], message.update + 1)
 

@@ -12,6 +12,7 @@ from msgspec import inspect
 from mission_tui.fleet.specs.own_code import OwnCode, own_code, own_code_words
 from mission_tui.fleet.specs.preset import as_tables, from_tables, resolve
 from mission_tui.fleet.specs.preset_file import read_preset
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.schema import members
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, SlurmSpec, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep, RuleLimits
@@ -25,6 +26,9 @@ CODE_KEYS: Mapping[str, str] = {
     "env.imports": "modules that are imported",
     "ppo.policy": "`module:Class` is imported and made",
     "ppo.policy_kwargs": "`module:Class` is imported and made",
+    **{
+        f"{name}.{key}": "`module:Class` is imported and made" for name in OTHERS for key in ("policy", "policy_kwargs")
+    },
     "run.command": "a program",
     "run.resume_command": "a program",
     "run.values": "words of that program's",
@@ -52,7 +56,15 @@ HARMLESS_KEYS = frozenset(
         *("ppo.net_arch", "ppo.algo"),
         *("run.total_timesteps", "run.duration_s", "run.seed", "run.device", "run.threads", "run.auto_scale"),
         *("run.engine", "run.precision", "run.compile", "run.tf32", "run.grace_s", "run.launcher", "run.goal"),
-        "run.preload",
+        *("run.preload", "run.algo", "keep.checkpoint.replay_buffer"),
+        # The settings of other algorithms; an entropy coefficient is a number, or a word that is compared.
+        *(
+            f"{name}.{key}"
+            for name, it in OTHERS.items()
+            for key in it.table.__struct_fields__
+            if key not in ("policy", "policy_kwargs", "action_noise")
+        ),
+        *(f"{name}.action_noise.{key}" for name in ("sac", "td3", "ddpg", "tqc", "crossq") for key in ("kind", "std")),
         # One argument of sbatch each, and never a word of their own.
         *("slurm.partition", "slurm.account", "slurm.qos", "slurm.gres", "slurm.constraint", "slurm.time", "slurm.mem"),
         *("slurm.cpus", "slurm.warn_s", "slurm.requeue"),
@@ -135,6 +147,7 @@ def test_harmless_keys_that_hold_free_words_are_few_and_known() -> None:
     """Numbers, switches and words from a list cannot name anything; what else is harmless is so for a reason."""
     free = {key for key, field in keys(Spec) if any(holds_text(kind) for kind in members(field.type))}
     program_words = {"run.device", "run.follow", "run.launcher", "run.goal", "ray.labels"}
+    program_words |= {"sac.ent_coef", "tqc.ent_coef", "crossq.ent_coef"}
     program_words |= {
         f"slurm.{name}" for name in SlurmSpec.__struct_fields__ if name not in ("cpus", "warn_s", "requeue", "extra")
     }
@@ -157,6 +170,20 @@ NAMED: dict[str, tuple[dict[str, dict[str, Any]], OwnCode]] = {
         {"ppo": {"policy_kwargs": {"features_extractor_class": "my:Net"}}},
         OwnCode("class", "ppo.policy_kwargs.features_extractor_class", "my:Net"),
     ),
+    **{
+        f"{name}.policy": (
+            {"run": {"algo": name}, name: {"policy": "my:Policy"}},
+            OwnCode("policy", f"{name}.policy", "my:Policy"),
+        )
+        for name in OTHERS
+    },
+    **{
+        f"{name}.policy_kwargs": (
+            {"run": {"algo": name}, name: {"policy_kwargs": {"features_extractor_class": "my:Net"}}},
+            OwnCode("class", f"{name}.policy_kwargs.features_extractor_class", "my:Net"),
+        )
+        for name in OTHERS
+    },
     "run.command": (
         {"run": {"command": ["sh", "-c", "touch x"]}},
         OwnCode("command", "run.command", "sh -c 'touch x'"),
