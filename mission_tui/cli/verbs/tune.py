@@ -175,9 +175,7 @@ def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchIt
     if item.spec.run.command is not None:
         raise UsageError(f"{word} runs a command, whose settings tune does not know")
     if other_algorithm(item.spec.run.algo) is not None:
-        raise UsageError(
-            f"{word} trains with {item.spec.run.algo}; tune searches for rollouts and minibatches of PPO"
-        )
+        raise UsageError(f"{word} trains with {item.spec.run.algo}; tune searches for rollouts and minibatches of PPO")
     return item
 
 
