@@ -7,10 +7,13 @@ asked, and no state is believed to be the end of a keeper's file that has yet to
 
 from __future__ import annotations
 
+import base64
 import logging
+import os
 import shlex
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Literal, Protocol, TypeVar
@@ -20,7 +23,7 @@ import msgspec
 from mission_tui.errors import MissionError
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import read_plain
-from mission_tui.records.files.atomic import StorageError, write_json
+from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
 from mission_tui.records.runs.attempt import ExitRecord, Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.process_tree import StopStatus
@@ -38,7 +41,7 @@ STATE_S = 15.0
 """How long a job may be called running after its keeper has left."""
 
 SECRETS = "MISSION_TUI_SECRETS"
-"""The variable of a job that has the values which no file of ours may have."""
+"""The variable of a job that has one half of the values which no file may have."""
 
 MOST_SECRET_BYTES = 96_000
 """The kernel takes 128 KiB in one variable, and base64 makes four bytes of three."""
@@ -67,6 +70,28 @@ def secrets_document(order: LaunchOrder) -> str:
             f"{MOST_SECRET_BYTES:,}: launch from a shell with fewer variables"
         )
     return secrets
+
+
+def half_of_secrets(run: RunDir, order: LaunchOrder) -> str:
+    """The values that no file may have, as a job's environment may have them: every bit turned by one of a random pad,
+    which lies in the run directory until the keeper has read it. Engines show, log or spool that environment; neither
+    half says anything. A second submission of one attempt has the same halves, because either may be carried out.
+
+    Raises `MissionError` where they are too long, and `StorageError`.
+    """
+    said = secrets_document(order).encode()
+    path = run.attempt(order.attempt).pad
+    pad = _pad_in(path)
+    if len(pad) != len(said):
+        pad = os.urandom(len(said))
+        write_atomic(path, pad, mode=0o600)
+    return base64.b64encode(bytes(a ^ b for a, b in zip(said, pad, strict=True))).decode("ascii")
+
+
+def _pad_in(path: Path) -> bytes:
+    with suppress(OSError):
+        return read_plain(path, MOST_SECRET_BYTES)
+    return b""
 
 
 def unless_seen(path: Path, root: Path) -> str:

@@ -9,7 +9,6 @@ reads, and Ray's own stop comes only after the grace.
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 import os
 import re
@@ -40,7 +39,7 @@ from mission_tui.supervisor.launchers.engine import (
     SECRETS,
     EngineLauncher,
     Known,
-    secrets_document,
+    half_of_secrets,
     unless_seen,
 )
 from mission_tui.supervisor.launchers.ray_rest import (
@@ -231,7 +230,7 @@ class RayLauncher(EngineLauncher[RayJob]):
         known.sending = True
         try:
             number = job_number(known)
-            env_vars = split_secrets(known.run, order)
+            env_vars = {SECRETS: half_of_secrets(known.run, order)}
             said = submission(
                 number,
                 entrypoint(known.run, order),
@@ -392,17 +391,6 @@ def entrypoint(run: RunDir, order: LaunchOrder) -> str:
         f"{unless_seen(folder.launch, run.path.parent)}"
         f"exec {shlex.join(keeper)} >>{shlex.quote(str(folder.path / RAY_LOG))} 2>&1 <<END\n${SECRETS}\nEND\n"
     )
-
-
-def split_secrets(run: RunDir, order: LaunchOrder) -> dict[str, str]:
-    """The values that no file may have, as the job's environment: every bit turned by one of a random pad, which lies
-    in the run directory until the keeper has read it. Ray shows and logs that environment; neither half says anything.
-    Raises `MissionError` where they are too long, and `StorageError`.
-    """
-    said = secrets_document(order).encode()
-    pad = os.urandom(len(said))
-    write_atomic(run.attempt(order.attempt).pad, pad, mode=0o600)
-    return {SECRETS: base64.b64encode(bytes(a ^ b for a, b in zip(said, pad, strict=True))).decode("ascii")}
 
 
 def _beats(known: RayKnown) -> bool:

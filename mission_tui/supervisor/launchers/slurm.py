@@ -60,7 +60,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             return
         try:
             spec = read_attempt_spec(known.run, order.attempt)
-            words, environ = sbatch_words(known.run, order, spec), job_environ(order, os.environ)
+            words, environ = sbatch_words(known.run, order, spec), job_environ(known.run, order, os.environ)
             answer = await asyncio.to_thread(call, words, script(known.run, order), environ)
             self._accepted(known, submitted_number(answer))
         except SlurmError as error:

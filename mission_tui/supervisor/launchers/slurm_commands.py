@@ -24,7 +24,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.launchers.engine import EX_NOT_SHARED, SECRETS, secrets_document, unless_seen
+from mission_tui.supervisor.launchers.engine import EX_NOT_SHARED, SECRETS, half_of_secrets, unless_seen
 
 CALL_S = 20.0
 """How long a command may take; a controller under load takes seconds."""
@@ -156,11 +156,11 @@ def script(run: RunDir, order: LaunchOrder) -> str:
     return f'#!/bin/bash\n{seen}exec {shlex.join(keeper)} <<<"${SECRETS}"\n'
 
 
-def job_environ(order: LaunchOrder, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the submission: what finds Slurm and Python, and in one variable the values that no file of
-    ours may have. Raises `MissionError` where that is too long.
+def job_environ(run: RunDir, order: LaunchOrder, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the submission, which Slurm keeps in its spool: what finds Slurm and Python, and one half of
+    the values that no file may have. Raises `MissionError` where that is too long, and `StorageError`.
     """
-    return {**kept_environ(environ), SECRETS: secrets_document(order)}
+    return {**kept_environ(environ), SECRETS: half_of_secrets(run, order)}
 
 
 def kept_environ(environ: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -114,16 +115,23 @@ def test_what_is_asked_is_said_in_sbatchs_own_options(tmp_path: Path) -> None:
     assert next(word for word in words if word.startswith("--output=")).count("%%j") == 1
 
 
-def test_a_secret_is_in_the_jobs_environment_and_nowhere_else(tmp_path: Path) -> None:
-    """Neither the script nor the words have it, and nothing else of the supervisor's environment goes along."""
+def test_slurm_spools_half_of_a_secret(tmp_path: Path) -> None:
+    """Half of it says nothing; the script and the words have none of it, and nothing else of the supervisor's
+    environment goes along.
+    """
     run, order = ordered(tmp_path)
-    environ = job_environ(order, {"PATH": "/bin", "AWS_KEY": "mine", "SBATCH_ACCOUNT": "lab"})
-    assert environ == {"PATH": "/bin", "SBATCH_ACCOUNT": "lab", "MISSION_TUI_SECRETS": '{"TOKEN":"very secret"}'}
+    environ = job_environ(run, order, {"PATH": "/bin", "AWS_KEY": "mine", "SBATCH_ACCOUNT": "lab"})
+    half = base64.b64decode(environ.pop("MISSION_TUI_SECRETS"))
+    assert environ == {"PATH": "/bin", "SBATCH_ACCOUNT": "lab"}
+    pad = run.attempt(1).pad
+    assert bytes(a ^ b for a, b in zip(half, pad.read_bytes(), strict=True)) == b'{"TOKEN":"very secret"}'
+    assert b"very" not in half + pad.read_bytes()
+    assert pad.stat().st_mode & 0o777 == 0o600
     assert "very" not in script(run, order)
     assert not any("very" in word for word in sbatch_words(run, order, stub_spec()))
     long = structs.replace(order, env={"TOKEN": "x" * 200_000})
     with pytest.raises(MissionError, match="launch from a shell with fewer variables"):
-        job_environ(long, {})
+        job_environ(run, long, {})
 
 
 class Answers:
