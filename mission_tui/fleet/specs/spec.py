@@ -286,6 +286,7 @@ class SlurmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `cpus` is reckoned from threads and env workers where it is None. `extra` are further words for `sbatch`. `warn_s`
     before the time limit the run saves and ends; with `requeue` it goes on in another job then, and after a lost node.
+    Up to `pack` runs that ask for the same and are launched together share one job.
     """
 
     partition: Word | None = None
@@ -299,6 +300,7 @@ class SlurmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     extra: tuple[Word, ...] = ()
     warn_s: Annotated[int, Meta(ge=1, le=86_400)] = 120
     requeue: bool = True
+    pack: Annotated[int, Meta(ge=1, le=64)] = 1
 
 
 class RaySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -129,7 +129,7 @@ class Handle(Struct, frozen=True, kw_only=True):
 
     `id` means something to that launcher alone: the number of a keeper's process, or of an engine's job. `preloaded`:
     whether its processes were forked off one that had loaded their libraries; `cold` says why they were not. `address`
-    is where the engine is asked, if it has one.
+    is where the engine is asked, if it has one. `pack` names the job that it shares with other runs, if it does.
     """
 
     launcher: str
@@ -139,6 +139,7 @@ class Handle(Struct, frozen=True, kw_only=True):
     preloaded: bool = False
     cold: str = ""
     address: str = ""
+    pack: str = ""
 
 
 def read_handle(path: Path) -> Handle | None:

@@ -1,4 +1,5 @@
-"""Attempts as jobs of Slurm: one job an attempt, submitted by `sbatch`, all asked about by one `squeue`.
+"""Attempts as jobs of Slurm: one job an attempt, submitted by `sbatch`, all asked about by one `squeue`. With
+`slurm.pack` several attempts share a job.
 
 Nothing here waits for a command: `refresh` calls them beside the loop.
 """
@@ -6,15 +7,20 @@ Nothing here waits for a command: `refresh` calls them beside the loop.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Literal
 
 from mission_tui.errors import DamagedError, MissionError
+from mission_tui.fence import fence_document
+from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
+from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
-from mission_tui.supervisor.launchers import Job, Reached
+from mission_tui.supervisor.launchers import Job, Reached, Sighting
 from mission_tui.supervisor.launchers.engine import LAG_S, EngineLauncher, Known
 from mission_tui.supervisor.launchers.slurm_commands import (
     SLURM_LOG,
@@ -22,12 +28,24 @@ from mission_tui.supervisor.launchers.slurm_commands import (
     SlurmJob,
     call,
     job_environ,
-    job_name,
     read_jobs,
     sbatch_words,
     script,
     submitted_number,
 )
+from mission_tui.supervisor.launchers.slurm_packs import (
+    SlurmKnown,
+    due_packs,
+    everybody_is_over,
+    forget_pack,
+    pack_environ,
+    pack_script,
+    pack_words,
+    waits_for_company,
+    write_pack,
+)
+
+log = logging.getLogger(__name__)
 
 
 class SlurmLauncher(EngineLauncher[SlurmJob]):
@@ -37,56 +55,171 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
     title = "Slurm"
     log_name = SLURM_LOG
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._cancel: set[str] = set()
+        """Numbers of jobs in the queue of which no member is left."""
+
+    def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
+        """Have the order handed over in the next `refresh`; its number follows."""
+        spec = read_attempt_spec(run, order.attempt)
+        self._known[run.id] = SlurmKnown(
+            run, order.attempt, order.nonce, order=order, spec=spec, since=time.monotonic()
+        )
+        self._hurry()
+        return Handle(launcher=self.name, id="", submitted_t=time.time())
+
     async def refresh(self, jobs: Sequence[Job]) -> None:
         """Submit what waits, say what was asked, and ask for the state of all. Raises `SlurmError`."""
         # Of whom nothing is known here, nobody has looked yet, or nobody wants to know any more.
-        await asyncio.gather(*(self._hand_over(known) for known in list(self._known.values()) if known.order))
-        wishes = [known for known in self._known.values() if known.wish]
-        if not self._is_due() and not wishes:
+        everybody = self._everybody()
+        waiting = [known for known in everybody if known.order is not None and not known.sending]
+        unsure = [known for known in waiting if known.refused]
+        fresh = [known for known in waiting if not known.refused]
+        shared = [known for known in fresh if known.spec is not None and known.spec.slurm.pack > 1]
+        await asyncio.gather(
+            *(self._was_lost(known) for known in unsure),
+            *(self._hand_over(known) for known in fresh if known not in shared),
+            *(self._hand_over_together(members) for members in due_packs(shared, time.monotonic())),
+        )
+        wishes = [known for known in everybody if known.wish]
+        if not self._is_due() and not wishes and not self._cancel:
             return
         self._polled_at = time.monotonic()
         found = read_jobs(
             await asyncio.to_thread(call, ("squeue", "--json", "--states=all", "--user", str(os.getuid())))
         )
-        for known in list(self._known.values()):
-            self._take(known, found.get((job_name(known.run, known.attempt), str(known.run.path))))
+        for known in self._everybody():
+            self._take(known, found.get(known.key))
         await asyncio.gather(*(self._carry_out(known) for known in wishes))
+        while self._cancel:
+            with suppress(SlurmError):
+                await asyncio.to_thread(call, ("scancel", self._cancel.pop()))
 
-    async def _hand_over(self, known: Known[SlurmJob]) -> None:
-        order = known.order
-        if order is None:
-            return
-        if known.refused and not await self._was_lost(known):
+    def _everybody(self) -> list[SlurmKnown]:
+        return [known for known in self._known.values() if isinstance(known, SlurmKnown)]
+
+    async def _hand_over(self, known: SlurmKnown) -> None:
+        order, spec = known.order, known.spec
+        if order is None or spec is None:
             return
         try:
-            spec = read_attempt_spec(known.run, order.attempt)
             words, environ = sbatch_words(known.run, order, spec), job_environ(known.run, order, os.environ)
-            answer = await asyncio.to_thread(call, words, script(known.run, order), environ)
-            self._accepted(known, submitted_number(answer))
-        except SlurmError as error:
-            if error.sent:
-                # It may be in the queue all the same: the list of jobs tells.
-                known.refused = f" ({error})"
-            else:
-                self._refuse(known, str(error))
+            await self._submit([known], words, script(known.run, order), environ)
         except (MissionError, DamagedError, OSError) as error:
             self._refuse(known, str(error))
 
-    async def _was_lost(self, known: Known[SlurmJob]) -> bool:
-        """Of a submission without an answer, whether it never arrived; else it is taken up."""
+    async def _hand_over_together(self, members: list[SlurmKnown]) -> None:
+        """Submit one job for all `members`; nobody's company came for one that is alone."""
+        if len(members) == 1:
+            await self._hand_over(members[0])
+            return
+        root = members[0].run.path.parent
+        orders = [(known.run, known.order) for known in members if known.order is not None]
+        specs = [known.spec for known in members if known.spec is not None]
+        try:
+            name = write_pack(root, members)
+            environ = pack_environ(orders, os.environ)
+            for known in members:
+                known.pack = name
+                # A supervisor that comes after this one looks for the job by it.
+                write_json(known.run.attempt(known.attempt).handle, self._handle(known, ""))
+            await self._submit(members, pack_words(root, name, specs), pack_script(root, name), environ)
+        except (MissionError, DamagedError, OSError) as error:
+            for known in members:
+                self._refuse(known, str(error))
+
+    async def _submit(
+        self, members: Sequence[SlurmKnown], words: Sequence[str], said: str, environ: Mapping[str, str]
+    ) -> None:
+        """Raises `SlurmError` where nothing was submitted."""
+        for known in members:
+            known.sending = True
+        try:
+            number = submitted_number(await asyncio.to_thread(call, words, said, environ))
+        except SlurmError as error:
+            if not error.sent:
+                raise
+            # It may be in the queue all the same: the list of jobs tells.
+            for known in members:
+                known.refused = f" ({error})"
+        else:
+            for known in members:
+                self._accepted(known, number)
+        finally:
+            for known in members:
+                known.sending = False
+
+    async def _was_lost(self, known: SlurmKnown) -> None:
+        """Of a submission without an answer, find out whether it arrived: then it is taken up, else given up."""
         try:
             found = read_jobs(await asyncio.to_thread(call, ("squeue", "--json", "--states=all")))
         except SlurmError:
-            return False
-        job = found.get((job_name(known.run, known.attempt), str(known.run.path)))
+            return
+        job = found.get(known.key)
         if job is None:
             self._refuse(known, f"Slurm did not take the job{known.refused}")
         else:
             self._take(known, job)
+
+    def look(self, job: Job) -> Sighting:
+        """As for every engine; of a job that several share, the end of one says nothing of the job."""
+        known = self._of(job)
+        files = job.dir.attempt(job.attempt)
+        if known.dropped and not files.identity.exists():
+            return Sighting(stage="gone")
+        if known.pack and files.exit.exists() and not self._ended_by_slurm(known):
+            return self._gone(known, begun=files.identity.exists())
+        return super().look(job)
+
+    def _ended_by_slurm(self, known: SlurmKnown) -> bool:
+        """Whether Slurm may have ended an attempt whose record is there: why, its list of jobs says."""
+        files = known.run.attempt(known.attempt)
+        if files.signal.exists():
+            return False
+        with suppress(DamagedError, OSError):
+            ended = read_exit(files.exit)
+            return ended is not None and ended.start_error is None and (ended.code is None or ended.asked == "term")
         return False
+
+    def is_free(self, run: RunDir) -> bool:
+        """As for every engine; a job that several share may have others now."""
+        known = self._known.get(run.id)
+        if isinstance(known, SlurmKnown) and (known.dropped or known.pack):
+            return known.dropped or run.attempt(known.attempt).exit.exists() or super().is_free(run)
+        return super().is_free(run)
+
+    def release(self, job: Job) -> None:
+        """Remember nothing of it; of a job that several share, the last one takes its folder along."""
+        known = self._known.get(job.dir.id)
+        super().release(job)
+        if isinstance(known, SlurmKnown) and known.pack:
+            root = job.dir.path.parent
+            over = known.job is not None and not (known.job.waits or known.job.runs)
+            if over or everybody_is_over(root, known.pack):
+                forget_pack(root, known.pack)
+
+    def _of(self, job: Job) -> SlurmKnown:
+        known = self._known.get(job.dir.id)
+        if not isinstance(known, SlurmKnown) or known.attempt != job.attempt:
+            number, pack = ("", "") if job.handle is None else (job.handle.id, job.handle.pack)
+            known = self._known[job.dir.id] = SlurmKnown(job.dir, job.attempt, job.nonce, number, pack=pack)
+            self._hurry()
+        return known
+
+    def _handle(self, known: Known[SlurmJob], number: str) -> Handle:
+        pack = known.pack if isinstance(known, SlurmKnown) else ""
+        return Handle(launcher=self.name, id=number, submitted_t=time.time(), pack=pack)
+
+    def _why_kept(self, known: Known[SlurmJob]) -> str:
+        if isinstance(known, SlurmKnown) and waits_for_company(known):
+            return "waits: others may share its job"
+        return super()._why_kept(known)
 
     def _ask(self, job: Job, what: Literal["stop", "kill"]) -> Reached:
         known = self._of(job)
+        if known.pack or (known.spec is not None and known.spec.slurm.pack > 1 and known.order is not None):
+            return self._ask_member(known, what)
         if known.order is not None and not known.refused:
             # `refresh` may be handing it over now: Slurm is told as soon as there is a number.
             known.wish = what
@@ -97,7 +230,20 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         self._hurry()
         return "keeper"
 
-    async def _carry_out(self, known: Known[SlurmJob]) -> None:
+    def _ask_member(self, known: SlurmKnown, what: Literal["stop", "kill"]) -> Reached:
+        """Ask the keeper of one run of a job by its file; the others are not asked anything."""
+        try:
+            write_atomic(known.run.attempt(known.attempt).signal, b"TERM\n" if what == "stop" else b"QUIT\n")
+        except StorageError as error:
+            log.warning("%s: %s cannot be asked of its keeper: %s", known.run.id, what, error)
+        if known.order is not None and not known.sending and not known.refused:
+            known.order, known.dropped = None, True
+        elif known.wish != what:
+            known.wish, known.told_at = what, time.monotonic()
+        self._hurry()
+        return "keeper"
+
+    async def _carry_out(self, known: SlurmKnown) -> None:
         """Tell Slurm what was asked: SIGTERM or SIGQUIT to the keeper; again until it was heard, and with more force
         where a kill changes nothing.
         """
@@ -107,6 +253,9 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         if not (found.waits or found.runs):
             known.wish = None
             return
+        if known.pack:
+            self._see_member_end(known, found)
+            return
         number = known.number
         if found.waits:
             words = ["scancel", number]
@@ -115,9 +264,27 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         elif known.wish == "kill" and time.monotonic() - known.told_at > LAG_S:
             words = ["scancel", number]
         else:
+            # Its keeper reads what it was asked.
+            known.wish = None if known.wish == "stop" else known.wish
             return
         with suppress(SlurmError):
             await asyncio.to_thread(call, words)
             known.told_at = time.monotonic() if known.told_at is None else known.told_at
             if known.wish == "stop":
                 known.wish = None
+
+    def _see_member_end(self, known: SlurmKnown, found: SlurmJob) -> None:
+        """Of a job in the queue a member is dropped, and the job with the last of them: its keeper, should it begin all
+        the same, finds the word. One that is not killed within `LAG_S` is fenced off.
+        """
+        files = known.run.attempt(known.attempt)
+        if found.waits and not files.identity.exists():
+            known.dropped, known.wish = True, None
+            if everybody_is_over(known.run.path.parent, known.pack):
+                self._cancel.add(found.number)
+        elif known.wish == "stop" or files.exit.exists():
+            known.wish = None
+        elif known.told_at is not None and time.monotonic() - known.told_at > LAG_S:
+            known.wish = None
+            with suppress(StorageError):
+                write_atomic(known.run.fence, fence_document(known.attempt + 1, ""))

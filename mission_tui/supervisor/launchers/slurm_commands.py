@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -131,13 +132,21 @@ def job_name(run: RunDir, attempt: int) -> str:
 
 def sbatch_words(run: RunDir, order: LaunchOrder, spec: Spec) -> list[str]:
     """The words of the submission; the script comes on standard input."""
-    asked = spec.slurm
-    log = str(run.attempt(order.attempt).path / SLURM_LOG).replace("%", "%%")
-    cpus = asked.cpus or busy_cores(spec, _MANY_CORES)
+    log = run.attempt(order.attempt).path / SLURM_LOG
+    return words_of_job(job_name(run, order.attempt), run.path, log, cpus_of(spec), spec)
+
+
+def cpus_of(spec: Spec) -> int:
+    """The cores that a run of `spec` is to have."""
+    return spec.slurm.cpus or busy_cores(spec, _MANY_CORES)
+
+
+def words_of_job(name: str, folder: Path, log: Path, cpus: int, spec: Spec) -> list[str]:
+    """The words that submit a job `name`, which works in `folder` and prints to `log`, with what `spec` asks for."""
     words = [
-        *("sbatch", "--parsable", "--no-requeue", f"--job-name={job_name(run, order.attempt)}"),
-        *(f"--chdir={run.path}", f"--output={log}", "--open-mode=append", "--nodes=1", "--ntasks=1"),
-        *(f"--cpus-per-task={cpus}", f"--signal=B:USR1@{asked.warn_s}"),
+        *("sbatch", "--parsable", "--no-requeue", f"--job-name={name}"),
+        *(f"--chdir={folder}", f"--output={str(log).replace('%', '%%')}", "--open-mode=append"),
+        *("--nodes=1", "--ntasks=1", f"--cpus-per-task={cpus}", f"--signal=B:USR1@{spec.slurm.warn_s}"),
     ]
     return [*words, *asked_words(spec)]
 
