@@ -28,7 +28,11 @@ def call_process(role: str, run: str, *words: str, brief: str | None = None) -> 
         return
     name = short_name(run)
     kernel = ctypes.CDLL(None)
-    kernel.prctl(_PR_SET_NAME, ctypes.c_char_p(squeezed(brief or role, name)), 0, 0, 0)
+    seen = squeezed(brief or role, name)
+    if "SLURM_JOB_ID" in os.environ:
+        # Slurm's plugin proctrack/linuxproc reads /proc/PID/stat by words: it never signals who has a space there.
+        seen = b":".join(seen.split())
+    kernel.prctl(_PR_SET_NAME, ctypes.c_char_p(seen), 0, 0, 0)
     with suppress(OSError, ValueError, IndexError):
         _overwrite_arguments([f"mission-tui {role} of {name}", *words])
 

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 from mission_tui.envs.channel import DONE, ERROR, FORM, QUIT, STEP, Assignment, Channel, Raised, frame
@@ -30,6 +31,10 @@ def main(words: list[str]) -> int:
     guard_forks()
     # A Ctrl-C is the trainer's to answer: it saves first, and needs its environments for that.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if "MISSION_TUI_MAILBOX" in os.environ:
+        # An engine that ends a job says so to all its processes at once, as if each could save.
+        signal.signal(signal.SIGTERM, _leave_to_trainer)
+        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
     call_process(f"worker {place}", run, brief=f"env{place}")
     die_with(int(parent))
     record_shared_names(os.environ)
@@ -39,6 +44,10 @@ def main(words: list[str]) -> int:
     with suppress(EOFError, OSError):
         _serve(channel)
     return 0
+
+
+def _leave_to_trainer(_number: int, _frame: FrameType | None) -> None:
+    """What a worker does of its own at a SIGTERM: nothing. It ends with its trainer."""
 
 
 def _serve(channel: Channel) -> None:

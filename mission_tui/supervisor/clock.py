@@ -215,7 +215,8 @@ def watch_start(runs: Runs, run: LiveRun, now: float, limit_s: float) -> None:
     """Raise the flag `slow-start` when the attempt has been starting for longer than `limit_s`; lower it after."""
     history = runs.store.run(run.id)
     started_t = history.journal.started_t
-    slow = history.state == "starting" and started_t is not None and now - started_t > limit_s
+    since = None if started_t is None else max(started_t, run.waited_until_t)
+    slow = history.state == "starting" and since is not None and now - since > limit_s
     if runs.apply(run.id, FlagSeen("slow-start", raised=slow)) and slow:
         what = "builds its environments or model" if run.link is not None else "imports, or never came that far"
         log.warning("%s has been starting for more than %g s: its trainer %s", run.id, limit_s, what)

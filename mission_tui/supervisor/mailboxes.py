@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import structs
 
+from mission_tui.fleet.events.processes import FlagSeen
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry_messages import (
     TELEMETRY_LINE_BYTES,
@@ -64,11 +65,15 @@ class MailboxLink:
 
 @dataclass(slots=True)
 class _Seen:
-    """What was read of one attempt's file; `lag_s` is the least by which its clock was behind ours when it was read."""
+    """What was read of one attempt's file, first at `first_at`; `lag_s` is the least by which its clock was behind ours
+    when it was read.
+    """
 
     attempt: int
     raw: bytes = b""
+    first_at: float = 0.0
     changed_at: float | None = None
+    silent: bool = False
     lag_s: float = float("inf")
     said: tuple[TelemetryMessage, ...] = ()
 
@@ -87,17 +92,24 @@ class Mailboxes:
         if seen is None or seen.attempt != run.attempt:
             self._forget_ended()
             # Of a file that was there before us nobody knows yet whether anybody still writes it.
-            self._seen[run.id] = _Seen(run.attempt, _read(run))
+            self._seen[run.id] = _Seen(run.attempt, _read(run), time.monotonic())
             return
         now, raw = time.monotonic(), _read(run)
         if raw and raw != seen.raw:
             seen.raw, seen.changed_at = raw, now
+            self._call_silent(run, seen, silent=False)
             self._take(run, seen, raw)
-        elif seen.changed_at is not None and now - seen.changed_at > SILENT_S:
+        elif raw and not seen.silent and now - (seen.changed_at or seen.first_at) > SILENT_S:
             seen.changed_at = None
+            log.warning("%s: nothing new in its mailbox for %g s", run.id, SILENT_S)
+            self._call_silent(run, seen, silent=run.link is None or isinstance(run.link, MailboxLink))
             if isinstance(run.link, MailboxLink):
-                log.warning("%s: nothing new in its mailbox for %g s", run.id, SILENT_S)
                 self._handler.disconnected(run.link)
+
+    def _call_silent(self, run: LiveRun, seen: _Seen, *, silent: bool) -> None:
+        if silent != seen.silent:
+            seen.silent = silent
+            self._core.apply(run.id, FlagSeen("silent", raised=silent))
 
     def _take(self, run: LiveRun, seen: _Seen, raw: bytes) -> None:
         try:

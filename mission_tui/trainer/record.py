@@ -92,6 +92,7 @@ class Record:
         resumed: Resumed | None = None,
         vec: str = "",
         device: str = "",
+        moved: tuple[str, ...] = (),
     ) -> None:
         """The attempt begins to learn after `update` updates; rows of earlier attempts beyond that are void."""
         self.update, self.timesteps = update, timesteps
@@ -109,6 +110,7 @@ class Record:
                 resumed=resumed,
                 vec=vec,
                 device=device,
+                moved=moved,
             ),
             durable=True,
         )

@@ -21,7 +21,7 @@ from mission_tui.records.files.atomic import StorageError, write_atomic, write_j
 from mission_tui.trainer.building.arguments import learner_arguments
 from mission_tui.trainer.building.callbacks import build_callbacks
 from mission_tui.trainer.building.device_speeds import NetShape
-from mission_tui.trainer.building.effective import effective_toml, loaded_modules, versions
+from mission_tui.trainer.building.effective import effective_toml, loaded_modules, machine_facts, versions
 from mission_tui.trainer.building.model import build_learner, choose_device, use_tf32
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.failures import Failure, complain
@@ -38,7 +38,7 @@ from mission_tui.trainer.spaces import masks_refusal, refusal_of
 from mission_tui.trainer.state.boundary import Progress, restore_random_state
 from mission_tui.trainer.state.checkpoint import Checkpoints, Loaded, load_checkpoint
 from mission_tui.trainer.state.env_proof import unproven
-from mission_tui.trainer.state.resume import Facts, facts_of, probe, restore_training, take_weights
+from mission_tui.trainer.state.resume import Facts, facts_of, moved, probe, restore_training, take_weights
 from mission_tui.trainer.tensorboard import EventFile
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env
 
@@ -89,6 +89,7 @@ class Job:
             resumed,
             vec=self.envs.kind,
             device=model.device.type,
+            moved=moved(was, facts) if start else (),
         )
         if lacking:
             self._fail("record of what was loaded", lacking)
@@ -122,7 +123,8 @@ class Job:
             "run.engine": _why_engine(self.spec),
             "run.compile": self._compile(model),
         }
-        return model, facts_of(self.spec, seed, envs, device, th.get_num_threads(), versions(model.algo)), reasons
+        made_of, machine = versions(model.algo), machine_facts(device)
+        return model, facts_of(self.spec, seed, envs, device, th.get_num_threads(), made_of, machine), reasons
 
     @property
     def cause(self) -> str:

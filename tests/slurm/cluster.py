@@ -33,7 +33,7 @@ def find(name: str) -> str | None:
 
 
 class Cluster:
-    """Nodes n1 and n2 with two CPUs each, partition `main`."""
+    """Nodes n1 and n2 with two CPUs each, partition `main`, and `urgent`, for whose jobs those of `main` make room."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -74,9 +74,12 @@ KillWait=10
 SlurmdTimeout=10
 MessageTimeout=5
 MinJobAge=600
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=20
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 """,
             encoding="ascii",
         )

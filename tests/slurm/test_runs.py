@@ -151,6 +151,42 @@ def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(slurm_l
         cluster.wait_idle()
 
 
+@pytest.mark.timeout(200)
+def test_who_is_cancelled_or_makes_room_has_saved(slurm_lab: Lab, cluster: Cluster) -> None:
+    """Slurm's SIGTERM reaches the env workers too, and the run saves all the same within KillWait. What an
+    administrator cancelled stays ended; what was preempted goes on exactly once there is room.
+    """
+    slurm_lab.kill_supervisor()
+    slurm_lab.start(MISSION_TUI_TRAINER="mission_tui.trainer")
+    spec = slurm_spec(cpus=2)
+    spec = structs.replace(spec, env=structs.replace(spec.env, vec="workers", n_workers=2))
+    cancelled, preempted = slurm_lab.launch(2, spec=spec)
+    for run in (cancelled, preempted):
+        slurm_lab.running(run, 3)
+    cluster.ask("scancel", number_of(slurm_lab, cancelled))
+    number = cluster.ask("sbatch", "--parsable", "-p", "urgent", "-N2", "-n2", "-c2", "--wrap", "sleep 2").strip()
+    ended = slurm_lab.ended(cancelled)
+    assert (ended.outcome, ended.attempt) == ("stopped", 1)
+    assert ended.last_checkpoint is not None
+    assert "CANCELLED" in (ended.cause or "")
+    slurm_lab.wait(preempted, lambda view: view.attempt == 2, 60)
+    over = [event for event in events_of(slurm_lab, preempted) if isinstance(event, AttemptEnded)]
+    assert over[0].interrupted == "it made room for another job"
+    started = slurm_lab.until(lambda: [row for row in starts_of(slurm_lab, preempted) if row.attempt == 2], 60)
+    assert started[0].exact
+    assert started[0].from_update >= 3
+    assert number.isdigit()
+    slurm_lab.act("kill", preempted)
+    slurm_lab.ended(preempted)
+
+
+def number_of(lab: Lab, run: str) -> str:
+    """The number of the job of the run's first attempt."""
+    handle = read_handle(lab.dir(run).attempt(1).handle)
+    assert handle is not None
+    return handle.id
+
+
 def test_without_a_controller_a_launch_is_one_sentence(slurm_lab: Lab, cluster: Cluster) -> None:
     """Nothing is left behind: no job once the controller is back, and the run says why it did not begin."""
     cluster.stop("slurmctld")

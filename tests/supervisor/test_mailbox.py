@@ -9,6 +9,7 @@ import time
 import msgspec
 import pytest
 
+from mission_tui.cli.tables.documents import run_facts
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.ipc.replies import Accepted
@@ -218,13 +219,18 @@ async def test_silence_ends_the_connection_and_a_word_brings_it_back(
     field: Field,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A node that was cut off: orders go to the engine meanwhile, and to the file again once it writes."""
+    """A node that was cut off is called silent, on the screen as in JSON; orders go to the engine meanwhile, and to the
+    file again once it writes.
+    """
     monkeypatch.setattr(mailboxes, "SILENT_S", 0.3)
     async with field.supervisor() as supervisor:
         run, node = await on_a_node(supervisor, field)
-        await supervisor.wait(run, lambda view: not view.connected)
+        view = await supervisor.wait(run, lambda view: not view.connected)
+        assert run_facts(view)["flags"] == ["silent"]
+        assert run_facts(view)["node"] == "n1"
         node.say()
-        await supervisor.wait(run, lambda view: view.connected)
+        view = await supervisor.wait(run, lambda view: view.connected)
+        assert view.flags == ()
         await pause(supervisor.core, Act(id=1, verb="pause", runs=(run,)))
         assert [numbered.order.what for numbered in orders_of(node.job.run)] == ["pause"]
         await supervisor.wait(run, lambda view: not view.connected)

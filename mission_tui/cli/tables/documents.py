@@ -26,8 +26,8 @@ RUN_FACTS = (
     "id", "name", "preset", "group", "state", "outcome", "kind", "cause", "flags", "attempt", "update", "timesteps",
     "total_timesteps", "steps_per_s", "eta_s", "eta_low_s", "eta_high_s", "best", "goal", "seed", "labels", "note",
     "changes", "pids", "usage", "workers",
-    "held", "restart", "again", "rebooted", "failed_duties", "checkpoint_t", "placed", "size_bytes", "can",
-    "findings", "branch_of", "run_dir",
+    "held", "restart", "again", "rebooted", "failed_duties", "checkpoint_t", "placed",
+    "launcher", "node", "heartbeat_t", "size_bytes", "can", "findings", "branch_of", "run_dir",
 )
 TRIAL_FACTS = (
     "number", "checkpoint", "from_update", "from_timesteps", "until_timesteps", "updates", "seeds", "group", "finding",

@@ -127,7 +127,8 @@ def _remark(view: RunView, now: float) -> str:
     # One that starts waits in the queue of its engine.
     held = view.cause if view.held is not None or view.state in ("queued", "starting") else ""
     gpu = f"GPU{view.placed.number}" if view.placed is not None and view.state not in OVER else ""
-    return "; ".join(word for word in (flags, gpu, held, *asking[:1], *failed[:2]) if word)
+    node = f"on {view.node}" if view.node is not None and view.state not in OVER else ""
+    return "; ".join(word for word in (flags, node, gpu, held, *asking[:1], *failed[:2]) if word)
 
 
 def provenance_lines(details: DetailsReply) -> Iterator[str]:
@@ -155,6 +156,8 @@ def provenance_rows(details: DetailsReply) -> Iterator[tuple[str, str]]:
     yield "folder", known.cwd
     yield "Python", f"{known.python_version} ({known.python})"
     yield from known.machine.items()
+    if known.launched_on:
+        yield "launched on", known.launched_on
     if known.loaded is not None:
         yield "mission-tui", known.loaded.package
         for name, module in known.loaded.modules.items():

@@ -84,6 +84,7 @@ class TrainingStarted(Struct, frozen=True, tag="start", tag_field="kind", omit_d
 
     `reward_threshold` and `max_episode_steps` are what the environment's registration says; None where it says nothing.
     `vec` and `device` are how environments are stepped and where the policy computes, once "auto" has been decided.
+    `moved` says what of the machine is another one than that of the checkpoint, a line each.
     """
 
     seq: Count
@@ -98,6 +99,7 @@ class TrainingStarted(Struct, frozen=True, tag="start", tag_field="kind", omit_d
     resumed: Resumed | None = None
     vec: str = ""
     device: str = ""
+    moved: tuple[str, ...] = ()
 
 
 class UpdateDone(Struct, frozen=True, tag="update", tag_field="kind", omit_defaults=True):

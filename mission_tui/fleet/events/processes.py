@@ -25,6 +25,7 @@ RunFlag = Literal[
     "failed-duty",
     "out-of-sight",
     "outlived",
+    "silent",
 ]
 
 
@@ -176,6 +177,12 @@ class FlagSeen(Struct, frozen=True):
     raised: bool
 
 
+class NodeSeen(Struct, frozen=True):
+    """The live attempt runs on `node` of its launcher's engine."""
+
+    node: str
+
+
 class ForeignSeen(Struct, frozen=True):
     """The run was not launched by this user on this machine, and `why` that is known: it is shown and never acted on.
 
@@ -213,6 +220,7 @@ Observation = (
     LinkSeen
     | PhaseSeen
     | HeartbeatSeen
+    | NodeSeen
     | PidsSeen
     | FlagSeen
     | ForeignSeen

@@ -131,7 +131,8 @@ class Provenance(Struct, frozen=True, kw_only=True):
 
     `command` are the words of the client, empty where they are not known. `sources` are digests of the Python files
     that the environment, or the command, comes from, by `module:NAME` or `file:PATH`.
-    `loaded` is what its trainer has really imported; None while that is not known, and for a command.
+    `loaded` is what its trainer has really imported; None while that is not known, and for a command. Where the attempt
+    ran on a node of a cluster, `machine` is that node as its trainer found it, and `launched_on` whence it was sent.
     """
 
     t: UnixTime
@@ -144,6 +145,7 @@ class Provenance(Struct, frozen=True, kw_only=True):
     machine: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     loaded: LoadedModules | None = None
+    launched_on: str = ""
 
 
 def noted(verdict: ResumeVerdict, notes: tuple[Change, ...]) -> ResumeVerdict:
@@ -238,6 +240,8 @@ def _versions(names: list[str], packages: Mapping[str, str]) -> str:
 
 
 def _machine(was: Provenance, now: Provenance, every: bool) -> Iterator[Change]:
+    if was.launched_on:
+        return  # Which node comes next is not known here; its trainer says what is another one.
     names = {"host": "machine", "cpu": "processor", "gpus": "GPUs", "gpu_driver": "GPU driver"}
     names |= {"cores": "cores", "system": "system"} if every else {}
     for key, name in names.items():

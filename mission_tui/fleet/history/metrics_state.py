@@ -22,9 +22,13 @@ from mission_tui.fleet.history.course import Course, GoalView, Place, Scan
 from mission_tui.fleet.history.forecast import Pace
 from mission_tui.fleet.history.series import Columns
 from mission_tui.fleet.specs.quantity import Goal
+from mission_tui.fleet.text import clean
 
 POINTS = 60
 """Rows kept of every run, live or ended: what a snapshot's series show."""
+
+
+MOVED_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ class MetricsState:
 
     `total_timesteps` are those that a command last said it means to reach. `saved_t` is when (unix s) `checkpoint` was
     saved, `evaluated_t` when a periodic evaluation last was done, `evaluation` the newest that counts.
-    `reward_threshold` is what the environment's registration says. `view_parts` is what a view made of the rows up to a
+    `reward_threshold` is what the environment's registration says, `moved` what of the machine is another one since
+    the checkpoint that the attempt goes on from. `view_parts` is what a view made of the rows up to a
     `seq` for a goal, kept for the next view; `scan` has gone over the first rows, and is dropped where they change.
     """
 
@@ -65,6 +70,7 @@ class MetricsState:
     sets: list[SettingsChanged] = field(default_factory=list)
     outcomes: deque[tuple[int, dict[str, int]]] = field(default_factory=lambda: deque(maxlen=POINTS))
     reward_threshold: float | None = None
+    moved: tuple[str, ...] = ()
     view_parts: tuple[int, Goal | None, ViewParts] | None = field(default=None, compare=False, repr=False)
     scan: Scan | None = field(default=None, compare=False, repr=False)
 
@@ -80,7 +86,7 @@ def fold_record(metrics: MetricsState, record: MetricRecord) -> None:
     """Fold one line of `metrics.jsonl`. An attempt's start drops the later rows of earlier attempts (rewind)."""
     match record:
         case TrainingStarted():
-            metrics.attempt = record.attempt
+            metrics.attempt, metrics.moved = record.attempt, tuple(clean(it, MOVED_CHARS) for it in record.moved[:4])
             if record.reward_threshold is not None:
                 metrics.reward_threshold = record.reward_threshold
             if record.checkpoint not in (None, metrics.checkpoint):

@@ -79,6 +79,7 @@ class ObservedState:
     phase: Phase | None = None
     phase_t: float | None = None
     heartbeat_t: float | None = None
+    node: str = ""
     pids: processes.Pids = field(default_factory=processes.Pids)
     flags: frozenset[processes.RunFlag] = frozenset()
     waits: str = ""
@@ -156,6 +157,7 @@ class RunHistory:
                 processes.LinkSeen()
                 | processes.PhaseSeen()
                 | processes.HeartbeatSeen()
+                | processes.NodeSeen()
                 | processes.PidsSeen()
                 | processes.FlagSeen()
                 | processes.ForeignSeen()
@@ -252,7 +254,9 @@ class RunHistory:
                 journal.end(event)
                 if (word := outcome_word(event.outcome)) != "finished":
                     journal.moments.append((event.t, word))
-                self.observed = ObservedState(flags=self.observed.flags - {"slow-start"})
+                self.observed = ObservedState(
+                    flags=self.observed.flags - {"slow-start", "silent"}, node=self.observed.node
+                )
             case RestartDue():
                 journal.restart = event
             case RunParked():
@@ -299,6 +303,8 @@ class RunHistory:
                 observed.phase, observed.phase_t = phase, t
             case processes.HeartbeatSeen(t=t):
                 changed, observed.heartbeat_t = observed.heartbeat_t != t, t
+            case processes.NodeSeen(node=node):
+                changed, observed.node = observed.node != node, node
             case processes.PidsSeen(pids=pids):
                 changed, observed.pids = observed.pids != pids, pids
             case processes.FlagSeen(flag=flag, raised=raised):

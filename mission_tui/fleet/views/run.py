@@ -33,7 +33,7 @@ from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewPa
 from mission_tui.fleet.history.run import RunHistory, setting_changes
 from mission_tui.fleet.specs.algorithm import learning_table, replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
-from mission_tui.fleet.specs.spec import MISSION_GYM, Spec, command_words
+from mission_tui.fleet.specs.spec import LAUNCHERS, MISSION_GYM, Spec, command_words
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import (
     SERIES,
@@ -81,6 +81,8 @@ def view_of(run: RunHistory) -> RunView:
         phase_t=observed.phase_t,
         connected=observed.connected,
         heartbeat_t=observed.heartbeat_t,
+        launcher=spec.run.launcher if spec else LAUNCHERS[0],
+        node=clean(observed.node) or None,
         started_t=journal.started_t,
         ended_t=journal.ended_t,
         update=row.update if row else None,
@@ -103,7 +105,7 @@ def view_of(run: RunHistory) -> RunView:
         series=drawn.series,
         findings=_findings(run),
         silenced=tuple(sorted(journal.silenced)),
-        origins=_origins(journal),
+        origins=_origins(journal, metrics.moved if metrics.attempt == journal.attempt else ()),
         size_bytes=run.size_bytes,
         changes=setting_changes(run)[-SHOWN_CHANGES:],
         labels=tuple(sorted(journal.labels)),
@@ -149,10 +151,16 @@ def _trial(trial: TrialState) -> TrialView:
     return TrialView(t=trial.t, plan=plan, verdict=verdict, closed="" if closed is None else closed.how, taken_by=by)
 
 
-def _origins(journal: JournalState) -> tuple[Origin, ...]:
-    """The first attempt of a branch of a trial goes on from what the branch comes from: that is said once."""
+def _origins(journal: JournalState, moved: tuple[str, ...]) -> tuple[Origin, ...]:
+    """With what of the machine is another one since.
+
+    The first attempt of a branch of a trial goes on from what the branch comes from: that is said once.
+    """
     twice = journal.branch_of is not None and journal.attempt == 1
-    return tuple(it for it in (journal.branched, None if twice else journal.resumed) if it is not None)
+    resumed = None if twice else journal.resumed
+    if resumed is not None and moved:
+        resumed = structs.replace(resumed, diff=(*resumed.diff, *moved))
+    return tuple(it for it in (journal.branched, resumed) if it is not None)
 
 
 def _flags(journal: JournalState, seen: frozenset[RunFlag], failed: tuple[FailedDuty, ...]) -> tuple[RunFlag, ...]:

@@ -218,7 +218,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     both are None for a run that was over when the supervisor began and has more rows than were read then, until all of
     them are. `task`: what it trains on.
     `moments` are the last times that it was held, ended or went on.
-    `trials` are the newest of its own; `branch_of` says of which trial of another run it is a branch. `unheard_since`:
+    `trials` are the newest of its own; `branch_of` says of which trial of another run it is a branch. `launcher` has
+    its newest attempt, and runs it on `node` of its engine; None for this machine. `unheard_since`:
     since that unix time its machine does not answer, on a screen of several machines.
     """
 
@@ -241,6 +242,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     phase_t: float | None = None
     connected: bool = False
     heartbeat_t: float | None = None
+    launcher: str = "local"
+    node: str | None = None
     started_t: float | None = None
     ended_t: float | None = None
     update: int | None = None

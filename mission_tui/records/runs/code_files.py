@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,9 +18,12 @@ from msgspec import structs
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.provenance import LoadedModules, Provenance
+from mission_tui.fleet.specs.spec import LAUNCHERS
+from mission_tui.fleet.text import clean
 from mission_tui.paths import sha256
 from mission_tui.plain_files import make_folder, names_in, read_plain
 from mission_tui.records.files.atomic import StorageError, storing, write_atomic
+from mission_tui.records.runs.attempt import read_handle
 from mission_tui.records.runs.layout import AttemptDir, RunDir
 
 RECORD_BYTES = 1 << 20
@@ -35,12 +39,29 @@ def read_provenance(run: RunDir, attempt: int) -> Provenance | None:
         try:
             raw = read_plain(run.attempt(number).provenance, RECORD_BYTES)
             known = msgspec.json.decode(raw, type=Provenance)
-            return structs.replace(known, loaded=_read_loaded(run.attempt(number)))
+            known = structs.replace(known, loaded=_read_loaded(run.attempt(number)))
+            return _on_its_node(run.attempt(number), known)
         except FileNotFoundError:
             continue
         except (OSError, ValueError, RecursionError, DamagedError) as error:
             log.warning("%s: %s", run.attempt(number).provenance, error)
     return None
+
+
+def _on_its_node(attempt: AttemptDir, known: Provenance) -> Provenance:
+    """`known` with the machine of an attempt that another launcher than this machine's carried out: what its trainer
+    wrote. The probe has looked at the machine that it was launched on.
+    """
+    try:
+        handle = read_handle(attempt.handle)
+        if handle is None or handle.launcher == LAUNCHERS[0]:
+            return known
+        said = tomllib.loads(read_plain(attempt.effective, RECORD_BYTES).decode()).get("host", {})
+    except (OSError, ValueError, RecursionError, DamagedError):
+        said = {}
+    names = {"name": "host", "cpu": "cpu", "gpu": "gpus", "gpu_driver": "gpu_driver"}
+    there = {key: clean(str(said[name]), 200) for name, key in names.items() if name in said}
+    return structs.replace(known, machine=there, launched_on=known.machine.get("host", ""))
 
 
 def _read_loaded(attempt: AttemptDir) -> LoadedModules | None:

@@ -30,7 +30,7 @@ from mission_tui.supervisor.launchers.engine import EX_NOT_SHARED, SECRETS, half
 CALL_S = 20.0
 """How long a command may take; a controller under load takes seconds."""
 
-PASSED = "SLURM_,CUDA_VISIBLE_DEVICES,ROCR_VISIBLE_DEVICES,ZE_AFFINITY_MASK,GPU_DEVICE_ORDINAL"
+PASSED = "SLURM_,SLURMD_NODENAME,CUDA_VISIBLE_DEVICES,ROCR_VISIBLE_DEVICES,ZE_AFFINITY_MASK,GPU_DEVICE_ORDINAL"
 """What Slurm sets for a job and its trainer has to know: beginnings of names."""
 
 SLURM_LOG = "slurm.log"

@@ -15,7 +15,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import ENDING, AttemptStarting, FindingChanged, KeeperLost
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import Failed
-from mission_tui.fleet.events.processes import FlagSeen, Pids, PidsSeen, WaitSeen
+from mission_tui.fleet.events.processes import FlagSeen, NodeSeen, Pids, PidsSeen, WaitSeen
 from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.health import cleared
 from mission_tui.fleet.history.restart_policy import ASKED, Row
@@ -167,6 +167,8 @@ def watch_or_finish(core: Core, run: LiveRun) -> None:
         resume_ending(core, run)
     if seen.stage == "queued" or before.stage == "queued":
         core.apply(run.id, WaitSeen(seen.why if seen.stage == "queued" else ""))
+    if seen.node:
+        core.apply(run.id, NodeSeen(seen.node))
     if seen.stage in ("queued", "starting", "running"):
         _in_sight(core, run)
         _watch(core, run)

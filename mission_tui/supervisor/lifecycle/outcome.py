@@ -58,6 +58,8 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -
         outcome = structs.replace(outcome, cause=f"{saved} on request; its memory is free")
     elif isinstance(outcome, Stopped) and rebooted:
         outcome = structs.replace(outcome, cause="ended when the machine was shut down")
+    elif isinstance(outcome, Stopped) and seen.why and not asked & ENDING:
+        outcome = structs.replace(outcome, cause=clean(seen.why, CAUSE_CHARACTERS))
     if run.end is not None and run.end.unsaved:
         outcome = structs.replace(outcome, cause=clean(f"{outcome.cause}; {run.end.unsaved}", CAUSE_CHARACTERS))
     here = run.launcher.can.here

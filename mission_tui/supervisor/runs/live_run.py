@@ -6,6 +6,7 @@ Everything here can be made again from the run directory and by its launcher.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -65,6 +66,9 @@ class LiveRun:
     handle: Handle | None = None
     sighting: Sighting = NOTHING_SEEN
     """How the attempt stood when it was last looked at."""
+
+    waited_until_t: float = 0.0
+    """Until then (unix s) it was seen to wait for its engine, which may take days and is no slow start."""
 
     peak_rss_bytes: int = 0
     peak_vram_bytes: int | None = None
@@ -180,6 +184,8 @@ class LiveRun:
     def look(self) -> Sighting:
         """How the attempt stands now."""
         self.sighting = self.launcher.look(self.job)
+        if self.sighting.stage in ("queued", "unseen") and not self.launcher.can.here:
+            self.waited_until_t = time.time()
         return self.sighting
 
     def lives(self) -> bool:

@@ -8,7 +8,9 @@ that imported them.
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
+import re
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -27,6 +29,7 @@ from mission_tui.fleet.events.provenance import LoadedModule, LoadedModules, sou
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.sizes import plan_batch, scaling_of
 from mission_tui.fleet.specs.spec import Spec, other_settings
+from mission_tui.gpu_driver import loaded_module
 from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.named_parts import CONTRIB
 from mission_tui.trainer.native.library import instruction_set
@@ -56,6 +59,25 @@ def versions(algo: str) -> dict[str, str]:
     }
 
 
+def machine_facts(device: str) -> dict[str, str]:
+    """Of the machine what numbers and speeds depend on, as far as it can be found out: the name by which its engine
+    knows it, its processor, and the GPU of `device` with its driver.
+    """
+    facts = {"name": os.environ.get("SLURMD_NODENAME") or platform.node(), "cpu": _processor()}
+    if th.device(device).type == "cuda":
+        facts["gpu"] = th.cuda.get_device_name(device)
+        facts["gpu_driver"] = loaded_module() or ""
+    return {name: value for name, value in facts.items() if value}
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(errors="replace"), re.MULTILINE)
+        if found:
+            return found[1].strip()
+    return platform.machine()
+
+
 def effective_toml(
     spec: Spec, envs: BuiltEnvs, model: Learner, progress_remaining: float, reasons: dict[str, str]
 ) -> str:
@@ -74,7 +96,7 @@ def effective_toml(
         },
         "model": _model(model),
         **_scaling(spec),
-        "host": {"name": platform.node(), **versions(model.algo)},
+        "host": {**machine_facts(str(model.device)), **versions(model.algo)},
         "reasons": {
             "env.vec": envs.reason,
             **dict(reason.split(": ", 1) for reason in plan.reasons),

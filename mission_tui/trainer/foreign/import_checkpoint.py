@@ -61,7 +61,7 @@ def foreign_boundary(model: PPO, foreign: ForeignModel, spec: Spec, update: int)
     _put(model, foreign)
     model.num_timesteps, model._n_updates = foreign.timesteps, foreign.gradient_epochs
     taken = capture(
-        model, Progress(update=update), facts_of(spec, spec.run.seed or 0, None, None, 1, versions(model.algo))
+        model, Progress(update=update), facts_of(spec, spec.run.seed or 0, None, None, 1, versions(model.algo), {})
     )
     return replace(taken, state={**taken.state, "envs": None})
 

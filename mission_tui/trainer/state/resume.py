@@ -56,7 +56,13 @@ PROBE_SEED = 20_000
 
 
 def facts_of(
-    spec: Spec, seed: int, envs: BuiltEnvs | None, device: str | None, threads: int, versions: dict[str, str]
+    spec: Spec,
+    seed: int,
+    envs: BuiltEnvs | None,
+    device: str | None,
+    threads: int,
+    versions: dict[str, str],
+    machine: dict[str, str],
 ) -> Facts:
     """What a checkpoint says about the circumstances it was made under, as JSON values; None is what nobody knows."""
     return {
@@ -67,6 +73,7 @@ def facts_of(
         "device": device,
         "threads": threads,
         "versions": versions,
+        "machine": machine,
     }
 
 
@@ -137,7 +144,23 @@ def _same_numbers(was: Facts, now: Facts) -> bool:
         and all(was["spec"]["run"][key] == run[key] for key in ("total_timesteps", "duration_s"))
         and all(was["spec"]["run"].get(key, usual) == run[key] for key, usual in _ARITHMETIC.items())
         and all(was[key] == now[key] for key in ("device", "threads", "versions"))
+        # Libraries choose their kernels by the processor; a checkpoint of an earlier version does not name it.
+        and was.get("machine", {}).get("cpu", now["machine"].get("cpu")) == now["machine"].get("cpu")
     )
+
+
+def moved(was: Facts, now: Facts) -> tuple[str, ...]:
+    """What of the machine is another one than that of the checkpoint, a line each; what is no longer exact by it is
+    said with it.
+    """
+    before, after = was.get("machine", {}), now["machine"]
+    lines = []
+    for key, name in (("name", "machine"), ("cpu", "processor"), ("gpu", "GPU"), ("gpu_driver", "GPU driver")):
+        old, new = before.get(key, ""), after.get(key, "")
+        if before and old != new:
+            inexact = "" if key == "name" else " (numbers may differ in the last bit)"
+            lines.append(f"{name} {old or 'none'} → {new or 'none'}{inexact}")
+    return tuple(lines)
 
 
 def take_weights(model: Learner, boundary: Boundary) -> str:

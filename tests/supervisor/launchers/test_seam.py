@@ -120,16 +120,23 @@ async def test_a_run_is_carried_out_by_the_launcher_that_its_spec_names(field: F
 
 
 async def test_a_queued_job_is_shown_with_its_reason_and_ends_with_its_code(field: Field) -> None:
-    """The engine's reason is the run's while it waits there; how it ended is what the node wrote."""
+    """The engine's reason is the run's while it waits there, and hours in its queue are no slow start; how it ended is
+    what the node wrote.
+    """
     async with field.supervisor() as supervisor:
         run = await supervisor.launch("scripted")
         await supervisor.wait(run, lambda _: field.engine.jobs)
         field.engine.job(run).queue("waits for a GPU: Resources")
         waiting = await supervisor.wait(run, lambda view: view.cause)
         assert (waiting.state, waiting.cause, waiting.pids.keeper) == ("starting", "waits for a GPU: Resources", None)
+        live, hours = supervisor.core.live[run], 7200.0
+        live.waited_until_t = (supervisor.core.store.run(run).journal.started_t or 0.0) + hours
+        clock.watch_start(supervisor.core, live, live.waited_until_t + 60.0, 120.0)
+        assert supervisor.view(run).flags == ()
+        clock.watch_start(supervisor.core, live, live.waited_until_t + 130.0, 120.0)
+        assert supervisor.view(run).flags == ("slow-start",)
         field.engine.job(run).begin("n1")
-        await supervisor.wait(run, lambda view: not view.cause)
-        assert supervisor.core.live[run].sighting.node == "n1"
+        await supervisor.wait(run, lambda view: not view.cause and view.node == "n1")
         field.engine.job(run).end(3)
         ended = await supervisor.wait(run, lambda view: view.state == "ended")
         assert (ended.outcome, ended.cause) == ("failed", "exit code 3")
