@@ -154,9 +154,13 @@ def _grouped(items: Sequence[LaunchItem], quoted: Quoted) -> dict[tuple[str, ...
 
 def _cells(spec: Spec, cost: Cost, *, decided: bool) -> tuple[str, ...]:
     from mission_tui.fleet.capacity.cost import first_update_s
+    from mission_tui.fleet.specs.spec import LAUNCHERS
 
     gpu = "none" if cost.vram_bytes is None else f"{size(cost.vram_bytes)} {_source(seen=cost.vram_seen)}"
-    begins = "begins" if cost.gpu is None else f"begins on GPU {cost.gpu}"
+    elsewhere = spec.run.launcher != LAUNCHERS[0]
+    begins = (
+        f"handed to {spec.run.launcher}" if elsewhere else "begins" if cost.gpu is None else f"begins on GPU {cost.gpu}"
+    )
     return (
         f"{size(cost.ram_bytes)} {_source(seen=cost.ram_seen)}",
         gpu,

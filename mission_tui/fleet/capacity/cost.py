@@ -20,6 +20,9 @@ from mission_tui.fleet.capacity.machine import KEEPER_BYTES, MIB, busy_cores, es
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 
+MOST_CORES = 4096
+"""Of a node whose cores nobody knows here."""
+
 MOST_BYTES = 1 << 50
 Bytes = Annotated[int, Meta(ge=0, le=MOST_BYTES)]
 MOST_CLAIMS = 512
@@ -155,6 +158,12 @@ def estimated_cost(spec: Spec, cores: int, peak: Peak | None = None, pace: Pace 
     """
     wants = driver and spec.run.command is None and spec.run.device != "cpu"
     return cost_of(claim_for(spec, cores, "any" if wants else None, peak), peak, pace)
+
+
+def claim_elsewhere(spec: Spec, peak: Peak | None = None) -> Claim:
+    """What a run of `spec` will take of the node that its engine gives it; a GPU where it is to have one."""
+    wants = spec.run.command is None and spec.run.device.startswith("cuda")
+    return claim_for(spec, MOST_CORES, "any" if wants else None, peak)
 
 
 def first_update_s(spec: Spec, pace: Pace | None) -> float | None:

@@ -120,7 +120,9 @@ class SlurmEngine:
 
     def submit(self, name: str, script: str) -> str:
         words = ["sbatch", "--parsable", "--no-requeue", f"--job-name={name}", "--chdir=/", "--output=/dev/null"]
-        words += ["--nodes=1", "--ntasks=1", *slurm_commands.asked_words(self._spec)]
+        cluster = slurm_commands.read_cluster(slurm_commands.call(("scontrol", "show", "config")))
+        priced = slurm_commands.priced_words([self._spec], cluster, os.environ)
+        words += ["--nodes=1", "--ntasks=1", *priced, *slurm_commands.asked_words(self._spec)]
         return slurm_commands.submitted_number(
             slurm_commands.call(words, f"#!/bin/bash\n{script}", slurm_commands.kept_environ(os.environ))
         )

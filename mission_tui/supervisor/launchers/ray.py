@@ -24,6 +24,7 @@ import msgspec
 
 from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fence import fence_document
+from mission_tui.fleet.capacity.cost import MOST_CORES
 from mission_tui.fleet.capacity.machine import busy_cores
 from mission_tui.fleet.specs.spec import RaySpec, Spec
 from mission_tui.paths import sha256
@@ -79,7 +80,6 @@ KILL_S = 10.0
 SAVE_GRACES = 4
 """As the keeper has it: a stop may take so many graces while a checkpoint grows."""
 
-_MANY_CORES = 4096
 _NAME_CHARACTERS = 100
 log = logging.getLogger(__name__)
 
@@ -366,7 +366,7 @@ def asked_of(spec: Spec) -> Asked:
     asked: RaySpec = spec.ray
     gpus = asked.gpus if asked.gpus is not None else float(spec.run.device.startswith("cuda"))
     amounts = {
-        "CPU": asked.cpus if asked.cpus is not None else float(busy_cores(spec, _MANY_CORES)),
+        "CPU": asked.cpus if asked.cpus is not None else float(busy_cores(spec, MOST_CORES)),
         "GPU": gpus,
         "memory": float(asked.memory or 0),
         **asked.resources,

@@ -24,10 +24,12 @@ from mission_tui.supervisor.launchers import Job, Reached, Sighting
 from mission_tui.supervisor.launchers.engine import LAG_S, EngineLauncher, Known
 from mission_tui.supervisor.launchers.slurm_commands import (
     SLURM_LOG,
+    Cluster,
     SlurmError,
     SlurmJob,
     call,
     job_environ,
+    read_cluster,
     read_jobs,
     sbatch_words,
     script,
@@ -57,6 +59,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
 
     def __init__(self) -> None:
         super().__init__()
+        self._cluster: Cluster | None = None
         self._cancel: set[str] = set()
         """Numbers of jobs in the queue of which no member is left."""
 
@@ -104,7 +107,8 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         if order is None or spec is None:
             return
         try:
-            words, environ = sbatch_words(known.run, order, spec), job_environ(known.run, order, os.environ)
+            words = sbatch_words(known.run, order, spec, await self._found_cluster())
+            environ = job_environ(known.run, order, os.environ)
             await self._submit([known], words, script(known.run, order), environ)
         except (MissionError, DamagedError, OSError) as error:
             self._refuse(known, str(error))
@@ -124,10 +128,18 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
                 known.pack = name
                 # A supervisor that comes after this one looks for the job by it.
                 write_json(known.run.attempt(known.attempt).handle, self._handle(known, ""))
-            await self._submit(members, pack_words(root, name, specs), pack_script(root, name), environ)
+            words = pack_words(root, name, specs, await self._found_cluster())
+            await self._submit(members, words, pack_script(root, name), environ)
         except (MissionError, DamagedError, OSError) as error:
             for known in members:
                 self._refuse(known, str(error))
+
+    async def _found_cluster(self) -> Cluster:
+        """What a job may ask for there; asked once. Where nobody answers, only what was written is asked for."""
+        if self._cluster is None:
+            with suppress(SlurmError):
+                self._cluster = read_cluster(await asyncio.to_thread(call, ("scontrol", "show", "config")))
+        return self._cluster or Cluster()
 
     async def _submit(
         self, members: Sequence[SlurmKnown], words: Sequence[str], said: str, environ: Mapping[str, str]

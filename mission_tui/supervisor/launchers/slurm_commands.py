@@ -6,7 +6,9 @@ where no controller answers, and only its `errors` say so.
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -20,7 +22,8 @@ import msgspec
 from msgspec import Struct
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.capacity.machine import busy_cores
+from mission_tui.fleet.capacity.cost import MOST_CORES, claim_elsewhere
+from mission_tui.fleet.capacity.machine import MIB, busy_cores
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import LaunchOrder
@@ -34,6 +37,11 @@ PASSED = "SLURM_,SLURMD_NODENAME,CUDA_VISIBLE_DEVICES,ROCR_VISIBLE_DEVICES,ZE_AF
 """What Slurm sets for a job and its trainer has to know: beginnings of names."""
 
 SLURM_LOG = "slurm.log"
+MEMORY_MARGIN, MEMORY_SPARE_MIB = 1.5, 256
+"""Slurm kills who takes more than was asked for, and an estimate is one."""
+
+STARTING_S = 600.0
+"""What a run with a budget in seconds may take beside its training: importing, evaluating, saving."""
 
 _KEPT = (
     "PATH",
@@ -49,7 +57,6 @@ _KEPT = (
     "XDG_STATE_HOME",
 )
 _WORD_CHARACTERS = 300
-_MANY_CORES = 4096
 _NO_LOG = 4021
 """ESLURMD_IO_ERROR."""
 _WAITING = frozenset(
@@ -71,6 +78,13 @@ class SlurmError(MissionError):
     def __init__(self, message: str, *, sent: bool = False) -> None:
         super().__init__(message)
         self.sent = sent
+
+
+class Cluster(Struct, frozen=True, kw_only=True):
+    """What a job may be asked to say of itself: `memory` where Slurm counts it, `gpus` where it has any to give."""
+
+    memory: bool = False
+    gpus: bool = False
 
 
 class SlurmJob(Struct, frozen=True, kw_only=True):
@@ -130,25 +144,59 @@ def job_name(run: RunDir, attempt: int) -> str:
     return f"{run.id}.{attempt}"
 
 
-def sbatch_words(run: RunDir, order: LaunchOrder, spec: Spec) -> list[str]:
+def sbatch_words(run: RunDir, order: LaunchOrder, spec: Spec, cluster: Cluster = Cluster()) -> list[str]:  # noqa: B008 - frozen
     """The words of the submission; the script comes on standard input."""
     log = run.attempt(order.attempt).path / SLURM_LOG
-    return words_of_job(job_name(run, order.attempt), run.path, log, cpus_of(spec), spec)
+    return words_of_job(job_name(run, order.attempt), run.path, log, [spec], cluster)
 
 
 def cpus_of(spec: Spec) -> int:
     """The cores that a run of `spec` is to have."""
-    return spec.slurm.cpus or busy_cores(spec, _MANY_CORES)
+    return spec.slurm.cpus or busy_cores(spec, MOST_CORES)
 
 
-def words_of_job(name: str, folder: Path, log: Path, cpus: int, spec: Spec) -> list[str]:
-    """The words that submit a job `name`, which works in `folder` and prints to `log`, with what `spec` asks for."""
+def words_of_job(name: str, folder: Path, log: Path, specs: Sequence[Spec], cluster: Cluster) -> list[str]:
+    """The words that submit a job `name`, which works in `folder` and prints to `log`, for runs of `specs`: cores for
+    all of them, and of everything else what the first asks for.
+    """
+    spec, cpus = specs[0], sum(map(cpus_of, specs))
     words = [
         *("sbatch", "--parsable", "--no-requeue", f"--job-name={name}"),
         *(f"--chdir={folder}", f"--output={str(log).replace('%', '%%')}", "--open-mode=append"),
         *("--nodes=1", "--ntasks=1", f"--cpus-per-task={cpus}", f"--signal=B:USR1@{spec.slurm.warn_s}"),
     ]
-    return [*words, *asked_words(spec)]
+    return [*words, *priced_words(specs, cluster, os.environ), *asked_words(spec)]
+
+
+def priced_words(specs: Sequence[Spec], cluster: Cluster, environ: Mapping[str, str]) -> list[str]:
+    """What runs of `specs` need by their price, where neither they nor the variables of `sbatch` say it: memory, half
+    as much again as is estimated, a GPU for `run.device = "cuda"`, and the time that a run is to train.
+    """
+    asked, words = specs[0].slurm, []
+    said = {name for name in environ if name.startswith("SBATCH_")}
+    commands = any(spec.run.command is not None for spec in specs)
+    if (
+        cluster.memory
+        and asked.mem is None
+        and not commands
+        and not any(name.startswith("SBATCH_MEM") for name in said)
+    ):
+        needed = sum(claim_elsewhere(spec).ram_bytes for spec in specs)
+        words.append(f"--mem={math.ceil(MEMORY_MARGIN * needed / MIB) + MEMORY_SPARE_MIB}M")
+    if cluster.gpus and asked.gres is None and not said & {"SBATCH_GRES", "SBATCH_GPUS"}:
+        words += ["--gres=gpu:1"] if any(spec.run.device.startswith("cuda") for spec in specs) else []
+    durations = [spec.run.duration_s for spec in specs]
+    if asked.time is None and "SBATCH_TIMELIMIT" not in said and None not in durations:
+        longest_s = max(float(seconds or 0.0) for seconds in durations) + asked.warn_s + STARTING_S
+        words.append(f"--time={math.ceil(longest_s / 60)}")
+    return words
+
+
+def read_cluster(config: str) -> Cluster:
+    """What `scontrol show config` says of what jobs may ask for."""
+    said = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", config, re.MULTILINE))
+    kinds = {kind.partition(":")[0] for kind in said.get("GresTypes", "").split(",")}
+    return Cluster(memory="MEMORY" in said.get("SelectTypeParameters", "").upper(), gpus="gpu" in kinds)
 
 
 def asked_words(spec: Spec) -> list[str]:

@@ -27,9 +27,9 @@ from mission_tui.supervisor.launchers.engine import SECRETS, Known, half_of_secr
 from mission_tui.supervisor.launchers.slurm_commands import (
     PASSED,
     SLURM_LOG,
+    Cluster,
     SlurmJob,
     asked_words,
-    cpus_of,
     job_name,
     kept_environ,
     words_of_job,
@@ -127,11 +127,10 @@ def forget_pack(root: Path, name: str) -> None:
         remove_tree(pack_folder(root, name))
 
 
-def pack_words(root: Path, name: str, specs: Sequence[Spec]) -> list[str]:
-    """The words of the submission: cores for all, and of everything else what one of them asks for."""
+def pack_words(root: Path, name: str, specs: Sequence[Spec], cluster: Cluster) -> list[str]:
+    """The words of the submission."""
     folder = pack_folder(root, name)
-    cpus = sum(map(cpus_of, specs))
-    return words_of_job(f"{name}+", folder, folder / SLURM_LOG, cpus, specs[0])
+    return words_of_job(f"{name}+", folder, folder / SLURM_LOG, specs, cluster)
 
 
 def pack_script(root: Path, name: str) -> str:

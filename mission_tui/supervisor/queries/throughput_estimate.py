@@ -17,11 +17,11 @@ from mission_tui.errors import DamagedError
 from mission_tui.fleet.capacity.cost import Pace
 from mission_tui.fleet.capacity.reference_runs import ReferenceRun, differences, pace_of_several, reference_runs
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 from mission_tui.fleet.store import Store
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_first
-from mission_tui.records.runs.attempt import read_identity
+from mission_tui.records.runs.attempt import read_handle, read_identity
 from mission_tui.records.runs.layout import RunDir
 
 _RUNS = 200
@@ -69,13 +69,24 @@ def _pace(memory: PastRunSource, spec: Spec) -> Pace | None:
     for reference in reference_runs(spec, runs)[:_FILES]:
         if here and len(reference.pace.differs) > len(here[0].pace.differs):
             break
-        if _machine(memory.run_dir(reference.run)) in ("", platform.node()):
+        if _was_there(memory.run_dir(reference.run), spec.run.launcher):
             here.append(reference)
     if not here:
         return None
     # Those with the same number of other settings may differ in others: the newest says which.
     alike = [it.pace for it in here if it.pace.differs == here[0].pace.differs][:_ALIKE]
     return structs.replace(pace_of_several(alike), start_s=_start_s(memory.run_dir(here[0].run)))
+
+
+def _was_there(run: RunDir, launcher: str) -> bool:
+    """Whether its newest attempt trained where one by `launcher` will: on this machine, or on a node of its engine."""
+    attempts = run.attempts()
+    handle = None
+    with suppress(DamagedError, OSError):
+        handle = read_handle(run.attempt(attempts[-1]).handle) if attempts else None
+    if launcher != LAUNCHERS[0]:
+        return handle is not None and handle.launcher == launcher
+    return (handle is None or handle.launcher == launcher) and _machine(run) in ("", platform.node())
 
 
 def _machine(run: RunDir) -> str:

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.capacity.admission import Admit, Wait
-from mission_tui.fleet.capacity.cost import Cost, Pace, claim_for, cost_of
+from mission_tui.fleet.capacity.cost import Cost, Pace, claim_elsewhere, claim_for, cost_of
 from mission_tui.fleet.capacity.headroom import QueuedRun
 from mission_tui.fleet.capacity.machine import MIB
 from mission_tui.fleet.launch_plan import check_names
@@ -204,7 +204,10 @@ def _cost(machine: MachineState, spec: Spec, run: QueuedRun, turn: Admit | Wait,
     uuids = [gpu.uuid for gpu in machine.gpu.gpus]
     gpu = uuids.index(turn.gpu) if isinstance(turn, Admit) and turn.gpu in uuids else None
     waits = turn.why if isinstance(turn, Wait) else ""
-    return cost_of(run.claim, machine.peaks.of(spec), pace, gpu=gpu, waits=waits)
+    peak = machine.peaks.of(spec)
+    # Of a node nothing is known but what the run will ask for there.
+    claim = claim_elsewhere(spec, peak) if run.elsewhere else run.claim
+    return cost_of(claim, peak, pace, gpu=gpu, waits=waits)
 
 
 async def upgrades(core: Core, request: GetUpgrades) -> UpgradesReply:

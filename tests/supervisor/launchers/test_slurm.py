@@ -19,9 +19,12 @@ from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.launchers import Job, engine, slurm
 from mission_tui.supervisor.launchers.slurm import SlurmLauncher
 from mission_tui.supervisor.launchers.slurm_commands import (
+    Cluster,
     SlurmError,
     SlurmJob,
     job_environ,
+    priced_words,
+    read_cluster,
     read_jobs,
     sbatch_words,
     script,
@@ -234,3 +237,25 @@ async def test_what_slurm_ended_may_go_on_elsewhere(
     seen = launcher.look(job)
     assert seen.stage == "gone"
     assert seen.interrupted.startswith(why) if why else not seen.interrupted
+
+
+def test_what_nobody_says_comes_from_the_price(tmp_path: Path) -> None:
+    """Memory where the cluster counts it, a GPU where it has any and the run wants one, the time of a budget in
+    seconds; what preset, or sbatch's own variables, say is left alone.
+    """
+    cluster = read_cluster("GresTypes               = gpu:a,shard\nSelectTypeParameters    = CR_CORE_MEMORY\n")
+    assert cluster == Cluster(memory=True, gpus=True)
+    assert read_cluster("GresTypes = (null)\nSelectTypeParameters = CR_CPU\n") == Cluster()
+    spec = structs.replace(stub_spec(), run=structs.replace(stub_spec().run, device="cuda", duration_s=600.0))
+    memory, gpu, limit = priced_words([spec], cluster, {})
+    assert 500 < int(memory.removeprefix("--mem=").removesuffix("M")) < 4000
+    assert (gpu, limit) == ("--gres=gpu:1", "--time=22")
+    assert priced_words([stub_spec()], Cluster(), {}) == []
+    said = structs.replace(spec, slurm=SlurmSpec(mem="1G", gres="shard:1", time="5"))
+    assert priced_words([said], cluster, {}) == []
+    asked = {"SBATCH_MEM_PER_CPU": "1G", "SBATCH_GRES": "gpu:2", "SBATCH_TIMELIMIT": "9"}
+    assert priced_words([spec], cluster, asked) == []
+    two = priced_words([spec, spec], cluster, {})[0]
+    assert int(two.removeprefix("--mem=").removesuffix("M")) > int(memory.removeprefix("--mem=").removesuffix("M"))
+    run, order = ordered(tmp_path)
+    assert "--gres=gpu:1" in sbatch_words(run, order, spec, cluster)
