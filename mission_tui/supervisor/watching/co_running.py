@@ -1,4 +1,5 @@
-"""Which runs train beside which, and what each brought that joined the others or left them: journaled into the runs.
+"""Which runs train beside which, on this machine or on a node of an engine, and what each brought that joined the
+others there or left them: journaled into the runs.
 
 A run is company from its hand-over to a keeper (starting costs cores too) until it has ended or is held (paused,
 frozen). That it begins to learn is journaled as well, because only then it takes what it will take. Who trained when is
@@ -10,6 +11,7 @@ from __future__ import annotations
 import statistics
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -19,7 +21,8 @@ from mission_tui.fleet.events.journal import CoRunningChanged, GainMeasured
 from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.marginal_gain.measure import Records, measure_gains
-from mission_tui.fleet.marginal_gain.steady_periods import Span, training_spans_of
+from mission_tui.fleet.marginal_gain.steady_periods import Span, TrainingSpan, training_spans_of
+from mission_tui.fleet.specs.spec import LAUNCHERS
 from mission_tui.supervisor.runs.machine_state import MachineState
 from mission_tui.supervisor.runs.registry import Runs
 
@@ -30,6 +33,12 @@ ENDED_RUNS = 16
 FULL_PERCENT = 90.0
 FULL_SAMPLES = 30
 MOST_KEPT = 512
+LOADING_S = 30.0
+"""What lies between the moment in which a node begins a run and its training, where nobody saw it."""
+
+HERE = ""
+"""The place of runs of this machine."""
+
 Stage = Literal["starting", "training"]
 
 
@@ -54,32 +63,50 @@ class GainMonitor:
 
     def _measure(self, now: float) -> None:
         runs = self._runs
-        candidates = [runs.store.run(run_id) for run_id in self._candidates(now)]
-        stays = [span for run in candidates for span in training_spans_of(run)]
-        known = {(run.id, gain.t) for run in candidates for gain in run.journal.gains}
-        turns = {(span.run, t) for span in stays for t in (span.since, span.until) if t is not None}
-        if turns <= known or not runs.live:
-            self._machine.unmeasured = ()
-            return
+        candidates: dict[str, list[RunHistory]] = {}
+        for run in map(runs.store.run, self._candidates(now)):
+            if (place := place_of(run)) is not None:
+                candidates.setdefault(place, []).append(run)
         if len(self._kept) > MOST_KEPT:
             self._kept.clear()
-        found = measure_gains(stays, self._records(), now, known)
-        self._machine.unmeasured = found.waiting
+        self._machine.unmeasured = ()
+        for place, there in candidates.items():
+            self._measure_place(place, there, now)
+
+    def _measure_place(self, place: str, candidates: list[RunHistory], now: float) -> None:
+        """Runs take from each other where they are together; of a node nobody knows here what else it does."""
+        runs = self._runs
+        stays = [self._once_it_came(span, run) for run in candidates for span in training_spans_of(run)]
+        known = {(run.id, gain.t) for run in candidates for gain in run.journal.gains}
+        turns = {(span.run, t) for span in stays for t in (span.since, span.until) if t is not None}
+        if turns <= known or not any(run.id in runs.live for run in candidates):
+            return
+        elsewhere = self._mean_elsewhere if place == HERE else _nobody_looked
+        records = Records(self._between, elsewhere, self._machine.host.cores, self._kept)
+        found = measure_gains(stays, records, now, known)
+        if place == HERE:
+            self._machine.unmeasured = found.waiting
         for run_id, gain in found.gains:
-            said = structs.replace(gain, full=self._full()) if gain.verdict in CONCLUSIVE else gain
+            full = self._full() if place == HERE else ""
+            said = structs.replace(gain, full=full) if gain.verdict in CONCLUSIVE else gain
             runs.fetch(run_id)
             runs.record_observed_of(run_id, partial(_gain_measured, said))
+
+    def _once_it_came(self, span: TrainingSpan, run: RunHistory) -> TrainingSpan:
+        """`span` without the time in which the run waited in the queue of an engine, disturbing nobody."""
+        if place_of(run) == HERE or span.since != run.journal.started_t:
+            return span
+        live = self._runs.live.get(run.id)
+        came_t = live.waited_until_t if live is not None else (span.warm or span.since) - LOADING_S
+        return replace(span, since=max(span.since, came_t))
 
     def _candidates(self, now: float) -> Iterator[str]:
         """Live runs, and those that ended lately."""
         store = self._runs.store
-        yield from (run_id for run_id, run in self._runs.live.items() if run.launcher.can.here)
+        yield from self._runs.live
         for view in store.ended(0, ENDED_RUNS)[0]:
             if view.id not in self._runs.live and now - (view.ended_t or 0.0) < MEMORY_S:
                 yield view.id
-
-    def _records(self) -> Records:
-        return Records(self._between, self._mean_elsewhere, self._machine.host.cores, self._kept)
 
     def _between(self, run_id: str, begin: float, end: float, most: int) -> list[Span]:
         found = self._runs.store.run(run_id).metrics.columns.speeds(begin, end, most)
@@ -109,28 +136,49 @@ def _gain_measured(gain: MarginalGain, seq: int, t: float) -> GainMeasured:
     return GainMeasured(seq, t, gain)
 
 
+def _nobody_looked(_begin: float, _end: float) -> float | None:
+    return None
+
+
+def place_of(run: RunHistory) -> str | None:
+    """Where the newest attempt of the run is or was: here, or on a node of its engine; None while that is not known."""
+    launcher = LAUNCHERS[0] if run.spec is None else run.spec.run.launcher
+    if launcher == LAUNCHERS[0]:
+        return HERE
+    return f"{launcher} {run.observed.node}" if run.observed.node else None
+
+
 class CoRunningMonitor:
     """Looks once a beat; what was told before a restart is in the journals."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._stages: dict[str, Stage] = {}
+        self._stages: dict[str, tuple[str, Stage]] = {}
         self._told: set[str] = set()
 
     def poll(self) -> None:
-        """Tell every live attempt of the others that came, began to learn or left since the last look."""
-        here = [run_id for run_id, run in self._runs.live.items() if run.launcher.can.here]
-        known = {run_id: self._runs.store.run(run_id) for run_id in here}
-        stages = {run_id: stage for run_id, run in known.items() if (stage := _stage(run)) is not None}
-        changed = {run_id for run_id in stages.keys() | self._stages.keys() if not self._same(run_id, stages)}
-        for run_id, run in known.items():
-            others = len(stages) - (run_id in stages)
-            news = bool(changed - {run_id}) if run_id in self._told else others != run.journal.others
+        """Tell every live attempt of the others that came, began to learn or left where it is since the last look."""
+        known = {run_id: self._runs.store.run(run_id) for run_id in self._runs.live}
+        places = {run_id: place for run_id, run in known.items() if (place := place_of(run)) is not None}
+        stages = {
+            run_id: (place, stage) for run_id, place in places.items() if (stage := _stage(known[run_id])) is not None
+        }
+        changed = [run_id for run_id in stages.keys() | self._stages.keys() if not self._same(run_id, stages)]
+        for run_id, place in places.items():
+            run = known[run_id]
+            others = sum(at == place for other, (at, _) in stages.items() if other != run_id)
+            came_or_went = any(
+                it is not None and it[0] == place
+                for other in changed
+                if other != run_id
+                for it in (stages.get(other), self._stages.get(other))
+            )
+            news = came_or_went if run_id in self._told else others != run.journal.others
             if run.journal.attempt and run.journal.outcome is None and news:
                 self._runs.record_observed(self._runs.live[run_id], partial(_changed, others))
-        self._stages, self._told = stages, set(known)
+        self._stages, self._told = stages, set(places)
 
-    def _same(self, run_id: str, stages: dict[str, Stage]) -> bool:
+    def _same(self, run_id: str, stages: dict[str, tuple[str, Stage]]) -> bool:
         return self._stages.get(run_id) == stages.get(run_id)
 
 

@@ -15,7 +15,7 @@ from mission_tui.fleet.specs.preset import change
 from mission_tui.records.files.append import AppendLog
 from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, queued_runs
 from mission_tui.supervisor.runs.live_run import LiveRun
-from mission_tui.supervisor.watching.co_running import GainMonitor
+from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMonitor
 from mission_tui.supervisor.watching.metrics_feed import read_news
 from tests.fleet.recorded import SPEC
 from tests.supervisor.watching.test_metrics_feed import Field, on
@@ -86,6 +86,34 @@ def test_a_run_that_joins_is_judged_once_and_shown(tmp_path: Path) -> None:
         assert [each.run for each in snapshot.paid] == [second.id, first.id]
         assert snapshot.paid[0].sentence.startswith("second joined: +30 %: worth it (")
         assert field.core.store.view(second.id).payoff == gain
+
+    on(tmp_path / "runs", scene)
+
+
+def test_runs_of_a_node_are_measured_among_themselves(tmp_path: Path) -> None:
+    """Two on one node of an engine, beside one of this machine: what the second brought there is said, its hours in the
+    queue are no time on the node, and the run here is nobody's company.
+    """
+
+    async def scene(field: Field) -> None:
+        first, second, now = two(field)
+        for live in (first, second):
+            run = field.core.store.run(live.id)
+            run.spec = change(SPEC, ["run.launcher=slurm"])
+            run.observed.node = "n1"
+        joined = since(field, second)
+        field.core.store.run(second.id).journal.started_t = joined - 7200.0
+        second.waited_until_t = joined
+        here = field.run("here")
+        trains(field, here, since(field, here), now, 100.0)
+        CoRunningMonitor(field.core).poll()
+        assert [field.core.store.run(live.id).journal.others for live in (first, second, here)] == [1, 1, 0]
+        GainMonitor(field.core, field.core.machine).poll(now)
+        (gain,) = paid(field, second)
+        assert (gain.change, gain.verdict, gain.others, gain.full) == ("joined", "pays", 1, "")
+        assert gain.gain is not None
+        assert abs(gain.gain - 0.3) < 0.02
+        assert [gain.verdict for gain in paid(field, here)] == ["first"]
 
     on(tmp_path / "runs", scene)
 
