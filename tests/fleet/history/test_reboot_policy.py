@@ -14,6 +14,7 @@ from mission_tui.fleet.events.journal import (
     RunPaused,
     Verb,
 )
+from mission_tui.fleet.events.metrics import TrainingStarted
 from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.history.restart_policy import REBOOTS, GiveUp, StartAgain, after_reboot, ended_by_reboot
 from mission_tui.fleet.history.run import RunHistory
@@ -104,6 +105,8 @@ def test_a_view_counts_what_began_by_itself_and_says_after_what() -> None:
     assert run.apply(AttemptStarting(11, 3701.0, 5, checkpoint="000002048"))
     assert len(view_of(run).again) == 3
     assert view_of(run).origins[0].sentence == "resumed from 000002048; nothing changed"
+    assert run.apply(TrainingStarted(1, 5, 3702.0, moved=("machine n1 → n2",)))
+    assert view_of(run).origins[0].sentence == "resumed from 000002048; machine n1 → n2"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.trainer.building import effective
 from tests.trainer.harness import PROBES, Countdown, Ran, equal, new_run, run_attempt, spec_with, stop_in
 
 SCHEDULED = {"learning_rate": {"start": 1e-3, "end": 1e-5}, "clip_range": {"start": 0.2, "end": 0.1}}
@@ -133,6 +134,24 @@ def test_a_schedule_over_seconds_is_never_called_exact(tmp_path: Path) -> None:
         first = run_attempt(run_dir, hook=stop_in("rollout", 1))
         second = run_attempt(run_dir, 2, first.ended().checkpoint, hook=stop_in("rollout", 2))
         assert second.started().exact is exact
+
+
+def test_a_resume_on_another_machine_says_what_is_no_longer_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another node with the same processor goes on exactly; another processor may differ in the last bit."""
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    monkeypatch.setattr(effective, "_processor", lambda: "Old CPU")
+    run_dir = new_run(tmp_path / "run", spec_with())
+    first = run_attempt(run_dir, hook=stop_in("rollout", 1))
+    assert first.started().moved == ()
+    monkeypatch.setenv("SLURMD_NODENAME", "n2")
+    second = run_attempt(run_dir, 2, first.ended().checkpoint, hook=stop_in("rollout", 2))
+    assert (second.started().exact, second.started().moved) == (True, ("machine n1 → n2",))
+    monkeypatch.setattr(effective, "_processor", lambda: "New CPU")
+    third = run_attempt(run_dir, 3, second.ended().checkpoint, hook=stop_in("rollout", 3))
+    assert not third.started().exact
+    assert third.started().moved == ("processor Old CPU → New CPU (numbers may differ in the last bit)",)
 
 
 def test_environments_that_cannot_be_saved_start_anew(tmp_path: Path) -> None:
