@@ -33,7 +33,9 @@ def find(name: str) -> str | None:
 
 
 class Cluster:
-    """Nodes n1 and n2 with two CPUs each, partition `main`, and `urgent`, for whose jobs those of `main` make room."""
+    """Nodes n1 and n2 with two CPUs and a GPU of four shards each, though there is none. Jobs of `main` make room
+    for those of `urgent`.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -74,14 +76,19 @@ KillWait=10
 SlurmdTimeout=10
 MessageTimeout=5
 MinJobAge=600
+GresTypes=gpu,shard
 PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 Gres=gpu:1,shard:4
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 Gres=gpu:1,shard:4 Feature=fast
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=20
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 """,
             encoding="ascii",
+        )
+
+        (folder / "gres.conf").write_text(
+            "NodeName=n[1-2] Name=gpu File=/dev/null\nNodeName=n[1-2] Name=shard Count=4\n", encoding="ascii"
         )
 
     @property

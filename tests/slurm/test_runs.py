@@ -31,10 +31,17 @@ def slurm_spec(**words: object) -> Spec:
     )
 
 
-def test_a_run_is_reached_on_its_node_and_ends_as_at_home(slurm_lab: Lab) -> None:
-    """Every order by file, the number of its job on record, and a stop that saves."""
-    (run,) = slurm_lab.launch(spec=slurm_spec())
-    slurm_lab.running(run)
+def test_a_run_is_reached_on_its_node_and_ends_as_at_home(slurm_lab: Lab, cluster: Cluster) -> None:
+    """What was asked of Slurm is what its job has; every order by file, the number of its job on record, and a stop
+    that saves.
+    """
+    asked = slurm_spec(partition="main", account="lab", constraint="fast", time="30", extra=("--nice=7",))
+    (run,) = slurm_lab.launch(spec=asked)
+    assert slurm_lab.running(run).node == "n2"
+    said = cluster.ask("scontrol", "show", "job", number_of(slurm_lab, run))
+    assert {"Account=lab", "Nice=7", "Features=fast", "TimeLimit=00:30:00", "Partition=main", "Requeue=0"} <= set(
+        said.split()
+    )
     handle = read_handle(slurm_lab.dir(run).attempt(1).handle)
     assert handle is not None
     assert (handle.launcher, handle.id.isdigit()) == ("slurm", True)
@@ -59,12 +66,18 @@ def test_a_bad_partition_is_one_sentence_and_leaves_no_job(slurm_lab: Lab, clust
     assert run not in cluster.ask("squeue", "-h", "-o", "%j")
 
 
-def test_who_waits_says_for_what_and_leaves_the_queue_when_asked(slurm_lab: Lab, cluster: Cluster) -> None:
-    """A third job of whole nodes waits for resources; a stop takes it from the queue, and it never began."""
-    first = slurm_lab.launch(2, spec=slurm_spec(cpus=2, time="10"))
+def test_four_at_half_a_gpu_each_are_on_both_nodes_and_a_fifth_waits(slurm_lab: Lab, cluster: Cluster) -> None:
+    """Each is shown the GPU of its node; the fifth says for what it waits, a stop takes it from the queue, and it never
+    began. A kill leaves no process.
+    """
+    first = slurm_lab.launch(4, spec=slurm_spec(cpus=1, gres="shard:2", time="10"))
     for run in first:
         slurm_lab.running(run)
-    (third,) = slurm_lab.launch(spec=slurm_spec(cpus=2))
+        identity = read_identity(slurm_lab.dir(run).attempt(1).identity)
+        assert identity is not None
+        assert psutil.Process(identity.trainer.pid).environ()["CUDA_VISIBLE_DEVICES"] == "0"
+    assert sorted(slurm_lab.view(run).node or "" for run in first) == ["n1", "n1", "n2", "n2"]
+    (third,) = slurm_lab.launch(spec=slurm_spec(cpus=1, gres="shard:2"))
     slurm_lab.wait(
         third, lambda view: (view.cause or "").startswith(("waits: Resources, starts about ", "waits: Priority"))
     )
