@@ -321,10 +321,16 @@ class Checked(Reply, frozen=True, kw_only=True, tag="checked"):
 
 
 class Benched(Reply, frozen=True, kw_only=True, tag="benched"):
-    """A `fleet.bench.Side` in builtin values for each preset, as `ComparisonReply` has them. `others` lived beside."""
+    """A `fleet.bench.Side` in builtin values for each preset, as `ComparisonReply` has them. `others` lived beside.
+
+    Of a sweep, `dropped` are the places of items that could not be measured, with the reasons; `host` tells its machine
+    from another.
+    """
 
     sides: tuple[dict[str, Any], ...]
     others: tuple[str, ...] = ()
+    dropped: dict[int, str] = field(default_factory=dict)
+    host: dict[str, str] = field(default_factory=dict)
 
 
 class Tuned(Reply, frozen=True, kw_only=True, tag="tuned"):

@@ -385,13 +385,15 @@ class Check(FromClient, AnsweredBy[replies.Checked], frozen=True, kw_only=True, 
 class Bench(FromClient, AnsweredBy[replies.Benched], frozen=True, kw_only=True, tag="bench"):
     """Time `items` (one, or two in turns), each `repeats` times for `duration_s`; `keep` leaves their runs.
 
-    Streams `Progress`, and ends with the connection that asked for it.
+    A `sweep` has more in turns, and goes on without those that fail, the first one aside. Streams `Progress`, and ends
+    with the connection that asked for it.
     """
 
     items: tuple[LaunchItem, ...]
     duration_s: float
     repeats: int
     keep: bool
+    sweep: bool = False
 
 
 class Tune(FromClient, AnsweredBy[replies.Tuned], frozen=True, kw_only=True, tag="tune"):

@@ -19,7 +19,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ from mission_tui.records.root_checks import check_locks, check_private
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor.clock import Clock, TimeLimits, read_time_limits
 from mission_tui.supervisor.ending.leftover_files import sweep_socket_folders
+from mission_tui.supervisor.ending.removal import left_behind, remove_runs
 from mission_tui.supervisor.host import tasks
 from mission_tui.supervisor.host.own_limits import take_fixed_limits
 from mission_tui.supervisor.launchers import Launcher
@@ -232,7 +233,18 @@ async def _read_all(
     duties.closing.append(instruments.close)
     duties.begin("clock", Clock(core, dispatcher, listeners, owns_root, limits).run())
     duties.begin("load", _load_rest(core))
+    duties.begin("probes", _remove_probes(core, left_behind(core)))
     duties.begin("instruments", instruments.run())
+
+
+async def _remove_probes(core: Core, run_ids: Sequence[str]) -> None:
+    """Leave nothing of what was measured by a supervisor that is gone; what cannot be removed costs nothing else."""
+    for run_id in run_ids:
+        try:
+            await remove_runs(core, [run_id])
+            log.info("%s was measured by a supervisor that is gone, and was removed", run_id)
+        except MissionError as error:
+            log.warning("%s was measured by a supervisor that is gone, and stays: %s", run_id, error)
 
 
 async def _load_rest(core: Core) -> None:

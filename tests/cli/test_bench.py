@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -59,7 +62,11 @@ def test_a_slower_preset_fails_a_build_and_leaves_only_its_numbers(quick: Shell)
     assert first["timing"]["duration_s"] >= 1.0
     assert first["load"]["peak_rss_bytes"] > 0
     written = json.loads(Path(found["file"]).read_bytes())
-    assert written == {name: value for name, value in found.items() if name != "file"}
+    assert written == {name: value for name, value in found.items() if name not in ("file", "figure")}
+    picture = ElementTree.fromstring(Path(found["figure"]).read_text(encoding="utf-8"))
+    drawn = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"bench tiny", "A tiny", "B small"} <= set(drawn)
+    assert any((word or "").startswith("A tiny against B small: slower") for word in drawn)
     assert run_folders(quick) == []
     assert quick.json("status")["runs"] == []
 
@@ -100,6 +107,43 @@ def test_killing_it_leaves_no_process_and_no_half_file(quick: Shell) -> None:
     until(lambda: not run_folders(quick), 30, "the run is removed")
     until(lambda: not [it for it in quick.processes() if "stub_trainer" in " ".join(it.cmdline())], 10)
     assert not (quick.root / "benchmarks").exists()
+
+
+@pytest.mark.slow
+def test_a_sweep_times_what_is_valid_and_keeps_the_fastest(quick: Shell) -> None:
+    """A scripted update takes as long whatever its size, so 32 environments are the fastest of those that can be had;
+    what cannot be shared is said, the profile is what a launch then takes, and no run is left.
+    """
+    words = ("--sweep", "env.n_envs=2,32", "--sweep", "env.n_workers=1,2,3", "--set", QUICK)
+    found = quick.json("bench", "tiny", *words, "--duration", "1s", "--repeat", "2", timeout_s=85)
+    assert [row["label"] for row in found["rows"] if row["steps_per_s"]] == [
+        "as it is",
+        *(f"n_envs {envs}, {workers}" for envs in (2, 32) for workers in ("1 worker", "2 workers")),
+    ]
+    assert {row["label"] for row in found["rows"] if "cannot be shared" in row["why"]} == {
+        "n_envs 2, 3 workers",
+        "n_envs 32, 3 workers",
+    }
+    assert (found["better"], found["settings"]["env"]["n_envs"]) == (True, 32)
+    written = tomllib.loads(Path(found["profile"]).read_text())
+    assert written["set"] == found["settings"]
+    assert run_folders(quick) == []
+    assert quick.json("status")["runs"] == []
+    dry = quick("launch", "tiny", "--profile", "auto", "--dry-run")
+    assert "env.n_envs = 32" in dry.stdout + dry.stderr
+
+
+@pytest.mark.slow
+def test_a_measured_run_does_not_outlive_its_supervisor(quick: Shell) -> None:
+    """SIGKILL of the supervisor while the second run trains: the next one removes both, and only those."""
+    (own,) = quick.json("launch", "tiny", "--set", QUICK, "--name", "mine")["runs"]
+    process = quick.start("bench", "tiny", "--duration", "2s", "--set", QUICK)
+    until(lambda: len([it for it in run_folders(quick) if "bench-tiny" in it.name]) == 2, 60, "the second run begins")
+    os.kill(quick.json("status")["supervisor"]["pid"], signal.SIGKILL)
+    process.communicate()
+    assert own["id"] in [run["id"] for run in quick.json("status")["runs"]]
+    until(lambda: [it.name for it in run_folders(quick)] == [own["id"]], 30, "the measured runs are removed")
+    assert [run["id"] for run in quick.json("status")["runs"]] == [own["id"]]
 
 
 @pytest.mark.slow
@@ -147,6 +191,9 @@ def test_a_later_run_that_had_no_time_ends_nothing(quick: Shell, tmp_path: Path)
         (("tiny", "--duration", "soon"), "--duration 'soon' is not a length of time"),
         (("tiny", "--fail-if-slower", "5%"), "give --vs PRESET or FILE"),
         (("tiny", "--vs", "none.json"), "cannot be read"),
+        (("tiny", "--vs", "small", "--sweep", "env.n_envs=2,4"), "leave --vs and --fail-if-slower out"),
+        (("tiny", "--sweep", "env.n_envs=4"), "--sweep leaves nothing to compare"),
+        (("tiny", "--figure", "speeds.gif"), "the name has to end in .svg or .png"),
         (("tiny", "--vs", "small", "--fail-if-slower", "much"), "not a percentage"),
     ],
 )

@@ -6,7 +6,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,11 +21,13 @@ from mission_tui.present.numbers import DASH, count, duration, in_unit, measure,
 if TYPE_CHECKING:
     from mission_tui.fleet.bench.ratio import Ratio
     from mission_tui.fleet.bench.repeat import Repeat, Side
+    from mission_tui.fleet.tuning.sweep import SweepResult, SweepRow
     from mission_tui.fleet.tuning.tune_result import Row, TuneResult
     from mission_tui.ipc.replies import Benched, Progress, Tuned
 
 
 NOTED_ELSEWHERE_PERCENT = 10.0
+MOST_NOTED = 8
 LONG_UPDATES_SHARE = 0.1
 BAR = 30
 
@@ -59,12 +61,13 @@ def bench_result(benched: Benched, recorded: Side | None) -> BenchResult:
     return BenchResult(sides, ratio, (*notes, *_load_notes(sides, benched)))
 
 
-def _names(sides: tuple[Side, ...]) -> tuple[str, ...]:
+def side_names(sides: tuple[Side, ...]) -> tuple[str, ...]:
     """What each side is called; two may be one preset with other settings."""
     return tuple(f"{'AB'[place]} {side.preset}" if len(sides) > 1 else side.preset for place, side in enumerate(sides))
 
 
-def _load_notes(sides: tuple[Side, ...], benched: Benched) -> Iterator[str]:
+def _load_notes(sides: tuple[Side, ...], benched: Benched, names: Sequence[str] = ()) -> Iterator[str]:
+    names = names or side_names(sides)
     aside = [repeat for side in sides[: len(benched.sides)] for repeat in side.set_aside]
     if aside:
         rounds, most = len(sides[0].set_aside), max(repeat.load.elsewhere_percent or 0.0 for repeat in aside)
@@ -74,13 +77,16 @@ def _load_notes(sides: tuple[Side, ...], benched: Benched) -> Iterator[str]:
         yield f"{', '.join(benched.others)} ran at the same time: this is the speed beside them"
     busy = [
         f"{name} {number}: {repeat.load.elsewhere_percent:.0f} %"
-        for name, side in zip(_names(sides), sides, strict=True)
+        for name, side in zip(names, sides, strict=True)
         for number, repeat in enumerate(side.repeats, 1)
         if (repeat.load.elsewhere_percent or 0.0) > NOTED_ELSEWHERE_PERCENT
     ]
-    if busy:
+    if len(busy) > MOST_NOTED:
+        loads = [each.load.elsewhere_percent or 0.0 for side in sides for each in side.repeats]
+        yield f"the machine did other work meanwhile: {min(loads):.0f} to {max(loads):.0f} % of all cores"
+    elif busy:
         yield f"the machine did other work meanwhile, in % of all cores ({'; '.join(busy)})"
-    for name, side in zip(_names(sides), sides, strict=True):
+    for name, side in zip(names, sides, strict=True):
         late = max(repeat.timing.overshoot_s for repeat in side.repeats)
         if late > LONG_UPDATES_SHARE * side.asked_s:
             yield f"{name} ended up to {late:.1f} s late, because its updates are long: give a longer --duration"
@@ -110,13 +116,87 @@ def _side_facts(side: Side) -> dict[str, Any]:
     return {**facts, "steps_per_s": msgspec.to_builtins(pace_of(side.rates))}
 
 
+def sweep_notes(found: SweepResult, benched: Benched) -> tuple[str, ...]:
+    """What to mind of a sweep: its own notes, and what else the machine did."""
+    sides = tuple(row.side for row in found.rows if row.side is not None)
+    names = [row.label for row in found.rows if row.side is not None]
+    return (*found.notes, *_load_notes(sides, benched, names))
+
+
+def sweep_facts(found: SweepResult, benched: Benched, swept: tuple[str, ...]) -> dict[str, Any]:
+    """The document of `bench --sweep --json`, and of the file beside it."""
+    timed = [row for row in found.rows if row.side is not None]
+    settings = {} if found.profile is None else found.profile.settings
+    return {
+        "preset": timed[0].side.preset if timed[0].side else "",
+        "seconds": timed[0].side.asked_s if timed[0].side else None,
+        "sweep": list(swept),
+        "better": found.better,
+        "best": found.rows[found.best].label,
+        "sentence": found.sentence,
+        "settings": {table: dict(its) for table, its in settings.items()},
+        "rows": [_sweep_row_facts(row) for row in found.rows],
+        "notes": list(sweep_notes(found, benched)),
+        "sides": [_side_facts(row.side) for row in timed if row.side is not None],
+    }
+
+
+def _sweep_row_facts(row: SweepRow) -> dict[str, Any]:
+    ratio = row.ratio
+    return {
+        "label": row.label,
+        "words": list(row.words),
+        "steps_per_s": None if row.pace is None else msgspec.to_builtins(row.pace),
+        "ratio": None if ratio is None else {name: getattr(ratio, name) for name in ("ratio", "lo", "hi", "verdict")},
+        "why": row.why,
+    }
+
+
+def write_sweep(found: SweepResult, benched: Benched) -> None:
+    """Print a row for each combination, a bar for each that was timed, the verdict, and what to mind."""
+    heads = ("tried", "steps/s", "95 %", "x", "95 % of it", "verdict", "rollout", "update", "memory")
+    table = Table(heads, numbers=frozenset({"steps/s", "x", "rollout", "update", "memory"}))
+    for row in found.rows:
+        table.add(row.label, *_sweep_cells(row))
+    table.write(sys.stdout)
+    write_bars([(row.label, row.pace.median) for row in found.rows if row.pace is not None])
+    for line in left_out((row.label, row.why) for row in found.rows if row.why):
+        write(line)
+    write(Styled(found.sentence, bold=True))
+    for note in sweep_notes(found, benched):
+        write(f"- {note}")
+
+
+def left_out(said: Iterable[tuple[str, str]]) -> list[str]:
+    """Labels with the reasons why they were not timed, a line for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for label, why in said:
+        by_reason.setdefault(why, []).append(label)
+    return [f"left out: {'; '.join(labels)}: {why}" for why, labels in by_reason.items()]
+
+
+def _sweep_cells(row: SweepRow) -> Iterator[str]:
+    pace, ratio = row.pace, row.ratio
+    if pace is None or row.side is None:
+        yield from (DASH,) * 8
+        return
+    yield count(pace.median)
+    yield DASH if pace.lo is None or pace.hi is None else f"{count(pace.lo)} to {count(pace.hi)}"
+    yield "1.00" if ratio is None else f"{ratio.ratio:.2f}"
+    yield DASH if ratio is None or ratio.lo is None else f"{ratio.lo:.2f} to {ratio.hi:.2f}"
+    yield "the preset's own" if ratio is None else ratio.verdict or DASH
+    yield f"{statistics.median(each.timing.rollout_share for each in row.side.repeats):.0%}"
+    yield f"{statistics.median(each.timing.update_share for each in row.side.repeats):.0%}"
+    yield size(max((each.load.peak_pss_bytes or each.load.peak_rss_bytes or 0) for each in row.side.repeats) or None)
+
+
 def write_bench(found: BenchResult) -> None:
     """Print the repeats, each side in a line, the verdict, and what to mind."""
     from mission_tui.fleet.bench.ratio import pace_of
 
     heads = ("", "steps/s", "at the end", "updates", "late", "rollout", "update", "other", "CPU", "elsewhere", "memory")
     table = Table((*heads, "best return"), numbers=frozenset((*heads[1:], "best return")))
-    names = _names(found.sides)
+    names = side_names(found.sides)
     for name, side in zip(names, found.sides, strict=True):
         for number, repeat in enumerate(side.repeats, 1):
             table.add(f"{name} {number}", *_cells(repeat))

@@ -1,4 +1,6 @@
-"""`mission-tui bench`: timed runs of a preset, alone or in turns with another, and a verdict on their speed."""
+"""`mission-tui bench`: timed runs of a preset, alone, in turns with another, or with every combination of settings that
+are swept; a verdict on their speed, a picture, and of a sweep the fastest as a host profile.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,11 @@ import math
 import re
 import secrets
 import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -15,7 +20,7 @@ import msgspec
 from mission_tui.cli.options import complete_presets, complete_settings, json_option, preset_argument, set_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error
-from mission_tui.errors import EX_FAILED, UsageError
+from mission_tui.errors import EX_FAILED, MissionError, UsageError
 from mission_tui.fleet.time_words import parse_span_s
 
 if TYPE_CHECKING:
@@ -30,7 +35,8 @@ _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)\s*%?")
 @click.command(
     "bench",
     epilog="Examples: mission-tui bench modes-sequential --vs modes-workers; bench heavy --set run.threads=2 "
-    "--vs heavy --fail-if-slower 5%; bench heavy --vs benchmark_metrics.json",
+    "--vs heavy --fail-if-slower 5%; bench heavy --vs benchmark_metrics.json; "
+    "bench heavy --sweep env.n_envs=16,32 --sweep env.n_workers=1,2,4",
 )
 @preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
@@ -55,9 +61,23 @@ _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)\s*%?")
     shell_complete=complete_settings,
     help="As --set, for the other preset.",
 )
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="KEY=V,V,...",
+    shell_complete=complete_settings,
+    help="Time every combination beside the preset's own settings; again for another key.",
+)
 @click.option("--fail-if-slower", "margin", metavar="5%", help="Exit 1 if it is certainly slower by more than this.")
 @click.option("--keep", is_flag=True, help="Keep the runs; otherwise they are removed at the end.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help=f"Where {METRICS} goes.")
+@click.option(
+    "--figure",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where its picture goes: .svg, or .png.  [default: beside the metrics]",
+)
 @json_option
 @pass_session
 def bench_command(
@@ -69,22 +89,29 @@ def bench_command(
     repeats: int,
     vs: str | None,
     vs_assignments: tuple[str, ...],
+    sweeps: tuple[str, ...],
     margin: str | None,
     keep: bool,
     out: Path | None,
+    figure: Path | None,
     as_json: bool,
 ) -> int:
     """Measure the speed of a preset in timed runs, and say whether it is faster, the same or slower than another.
 
-    The first updates of each run are warm-up and do not count. With --vs the runs take turns: A B, B A, A B.
+    The first updates of each run are warm-up and do not count. With --vs the runs take turns: A B, B A, A B. So do the
+    combinations of a --sweep, of which the fastest becomes a host profile if it is certainly faster.
     """
-    from mission_tui.cli.tables.documents import SCHEMA, write_document
-    from mission_tui.cli.tables.timed_runs import bench_facts, bench_result, check_output, write_bench
-    from mission_tui.records.files.atomic import write_atomic_group
+    from mission_tui.cli.tables.bench_picture import bench_bars, check_picture, write_picture
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.tables.timed_runs import bench_facts, bench_result, check_output, side_names, write_bench
 
     share = _share(margin)
     if out is not None:
         check_output("--out", out)
+    if figure is not None:
+        check_picture(figure)
+    if sweeps and (vs is not None or share is not None):
+        raise UsageError("--sweep is held against the preset's own settings: leave --vs and --fail-if-slower out")
     if share is not None and vs is None:
         raise UsageError("--fail-if-slower needs something to compare with: give --vs PRESET or FILE")
     seconds, words = parse_span_s(duration, "--duration", 1.0, 86400.0), (*presets, *files)
@@ -94,20 +121,108 @@ def bench_command(
     if vs_assignments and (vs is None or recorded is not None):
         raise UsageError("--vs-set changes the preset that --vs names, and there is none")
     group = f"bench-{Path(words[0]).stem}-{secrets.token_hex(2)}"
+    files_ = _Files.of(session, group, out, figure)
+    if sweeps:
+        item = _timed(session, words[0], assignments, seconds, group, profile="none")
+        return _sweep(session, item, (sweeps, assignments), (seconds, repeats, keep), files_, as_json=as_json)
     items = [_timed(session, words[0], assignments, seconds, group)]
     if vs is not None and recorded is None:
         items.append(_timed(session, vs, vs_assignments, seconds, group))
     benched = _measured(session, items, seconds, repeats, keep=keep)
     found = bench_result(benched, recorded)
-    target = out or session.root / "benchmarks" / group / METRICS
-    document = msgspec.json.encode({"schema": SCHEMA, **bench_facts(found)})
-    write_atomic_group(target.parent, {target.name: msgspec.json.format(document, indent=1) + b"\n"})
+    files_.write(bench_facts(found))
+    write_picture(files_.figure, f"bench {words[0]}", *bench_bars(found, side_names(found.sides)))
     if as_json:
-        write_document({**bench_facts(found), "file": str(target)})
+        write_document({**bench_facts(found), **files_.facts})
     else:
         write_bench(found)
-        print_error(f"all results are in {target}")
+        print_error(files_.sentence)
     return EX_FAILED if share is not None and found.ratio is not None and found.ratio.is_slower_by(share) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Where the results of a bench go."""
+
+    metrics: Path
+    figure: Path
+
+    @staticmethod
+    def of(session: Session, group: str, out: Path | None, figure: Path | None) -> _Files:
+        """Those asked for, the others in the runs root, or beside `out`."""
+        metrics = out or session.root / "benchmarks" / group / METRICS
+        return _Files(metrics, figure or (metrics.with_name("bench.svg") if out is None else out.with_suffix(".svg")))
+
+    def write(self, facts: dict[str, Any]) -> None:
+        """Write the metrics whole or not at all. Raises `StorageError`."""
+        from mission_tui.cli.tables.documents import SCHEMA
+        from mission_tui.records.files.atomic import write_atomic_group
+
+        document = msgspec.json.encode({"schema": SCHEMA, **facts})
+        data = msgspec.json.format(document, indent=1) + b"\n"
+        write_atomic_group(self.metrics.parent, {self.metrics.name: data})
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {"file": str(self.metrics), "figure": str(self.figure)}
+
+    @property
+    def sentence(self) -> str:
+        return f"all results are in {self.metrics}, the picture is {self.figure}"
+
+
+def _sweep(
+    session: Session,
+    item: LaunchItem,
+    words: tuple[tuple[str, ...], tuple[str, ...]],
+    how: tuple[float, int, bool],
+    files: _Files,
+    *,
+    as_json: bool,
+) -> int:
+    """Time every combination of the `--sweep` words, the first of `words`; the others are those of `--set`."""
+    from mission_tui.cli.tables.bench_picture import sweep_bars, write_picture
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.tables.timed_runs import left_out, sweep_facts, write_sweep
+    from mission_tui.fleet.bench.repeat import Side
+    from mission_tui.fleet.tuning.candidates import label_of
+    from mission_tui.fleet.tuning.sweep import plan_sweep, sweep_result
+    from mission_tui.present.numbers import duration
+    from mission_tui.records.tuning_files import load_profile, profile_path, write_profile
+
+    (sweeps, given), (seconds, repeats, keep) = words, how
+    plan = plan_sweep(item.spec, sweeps, given)
+    for line in left_out((label_of(refused.words), refused.why) for refused in plan.refused):
+        print_error(line)
+    for note in plan.notes:
+        print_error(note)
+    entrants = len(plan.entrants)
+    print_error(
+        f"{entrants - 1} combination{'' if entrants == 2 else 's'} and the preset's own settings, {repeats} x "
+        f"{duration(seconds)} of each: about {duration(entrants * repeats * seconds)}"
+    )
+    items = [msgspec.structs.replace(item, spec=each.spec) for each in plan.entrants]
+    benched = _measured(session, items, seconds, repeats, keep=keep, sweep=True)
+    sides = [msgspec.convert(side, Side) for side in benched.sides]
+    swept = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    found = sweep_result(plan, sides, benched.dropped, benched.host, swept)
+    facts = sweep_facts(found, benched, sweeps)
+    files.write(facts)
+    write_picture(files.figure, f"bench {item.spec.preset}: {', '.join(plan.keys)}", *sweep_bars(found))
+    target, replaced = None, ""
+    if found.profile is not None:
+        target = profile_path(session.profile_dir, found.profile.preset, found.profile.host.get("host", ""))
+        with suppress(MissionError):
+            replaced = f", in place of that of {load_profile(target).tuned}"
+        write_profile(target, found.profile)
+    if as_json:
+        write_document({**facts, **files.facts, "profile": None if target is None else str(target)})
+        return 0
+    write_sweep(found, benched)
+    print_error(files.sentence)
+    if target is not None:
+        print_error(f"the host profile is {target}{replaced}; `launch {item.spec.preset} --profile auto` uses it")
+    return 0
 
 
 def _share(word: str | None) -> float | None:
@@ -120,12 +235,19 @@ def _share(word: str | None) -> float | None:
     return float(match[1]) / 100.0
 
 
-def _timed(session: Session, word: str, assignments: tuple[str, ...], seconds: float, group: str) -> LaunchItem:
+def _timed(
+    session: Session,
+    word: str,
+    assignments: tuple[str, ...],
+    seconds: float,
+    group: str,
+    profile: str | None = None,
+) -> LaunchItem:
     """The one run that the words make, for so many seconds. Raises `UsageError`."""
     from mission_tui.cli.plan import LaunchWish, planned_one
 
     timed = (*assignments, "run.total_timesteps=none", f"run.duration_s={seconds:g}")
-    item = planned_one(session, LaunchWish((word,), assignments=timed), "bench")
+    item = planned_one(session, LaunchWish((word,), assignments=timed, profile=profile), "bench")
     if item.spec.run.command is not None:
         raise UsageError(f"{word} runs a command, which cannot be asked to train for {seconds:g} s")
     return msgspec.structs.replace(item, name=group, group=group)
@@ -146,14 +268,16 @@ def _recorded(word: str) -> Side:
     return sides[0]
 
 
-def _measured(session: Session, items: list[LaunchItem], seconds: float, repeats: int, *, keep: bool) -> Benched:
+def _measured(
+    session: Session, items: list[LaunchItem], seconds: float, repeats: int, *, keep: bool, sweep: bool = False
+) -> Benched:
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.requests import Bench
 
     origin = session.origin
 
     def request(id_: int) -> Bench:
-        return Bench(id=id_, items=tuple(items), duration_s=seconds, repeats=repeats, keep=keep, **origin)
+        return Bench(id=id_, items=tuple(items), duration_s=seconds, repeats=repeats, keep=keep, sweep=sweep, **origin)
 
     with session.connect() as connection, TaskBar("seconds", sys.stderr) as bar:
         return bar.follow(connection.stream(request))

@@ -97,6 +97,33 @@ def ratio_of(rates: Sequence[float], against: Sequence[float], *, paired: bool, 
         lo, hi = _mean_interval(pairs, noise)
     else:
         lo, hi = _pooled_interval([math.log(rate) for rate in rates], [math.log(rate) for rate in against], noise / 2.0)
+    return _judged(ratio, lo, hi)
+
+
+def ratios_of(rates: Sequence[Sequence[float]], noise: float = 0.0) -> tuple[Ratio, ...]:
+    """What each row of steps per second says beside the first one, all rows being of the same rounds; `noise` as above.
+
+    Speeds are compared within rounds, with one noise for all rows, and each interval is made so wide that all of them
+    hold together (Bonferroni): the fastest of many looks faster than it is. One round gives no interval.
+    """
+    first, *others = rates
+    if len(first) < 2 or not others:
+        return tuple(ratio_of(row, first, paired=True) for row in others)
+    logs, rounds = [[math.log(rate) for rate in row] for row in rates], len(first)
+    of_round = [statistics.fmean(column) for column in zip(*logs, strict=True)]
+    left = [[value - shift for value, shift in zip(row, of_round, strict=True)] for row in logs]
+    freedom = len(others) * (rounds - 1)
+    pooled = sum((value - statistics.fmean(row)) ** 2 for row in left for value in row) / freedom
+    half = t_quantile(1.0 - 0.025 / len(others), freedom) * math.sqrt(max(2.0 * pooled, noise) / rounds)
+    found = []
+    for row, its in zip(others, logs[1:], strict=True):
+        centre = statistics.fmean(its) - statistics.fmean(logs[0])
+        ratio = statistics.median(one / other for one, other in zip(row, first, strict=True))
+        found.append(_judged(ratio, math.exp(centre - half), math.exp(centre + half)))
+    return tuple(found)
+
+
+def _judged(ratio: float, lo: float, hi: float) -> Ratio:
     verdict = _verdict(ratio, lo, hi)
     figures = f"{ratio:.2f} x the speed, 95 % interval {lo:.2f} to {hi:.2f}"
     if verdict is None:

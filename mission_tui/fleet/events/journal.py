@@ -32,7 +32,8 @@ ENDING: frozenset[Verb] = frozenset({"stop", "kill", "park"})
 class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defaults=True):
     """The run directory exists with its frozen spec; the run is queued. `origin`: what it branched from.
 
-    It begins once the runs `after` (ids) have ended, however they end. `trial`: of which trial it is a branch.
+    It begins once the runs `after` (ids) have ended, however they end. `trial`: of which trial it is a branch. A
+    `probe` was made to be measured, and is removed when whoever measures is gone.
     """
 
     seq: Count
@@ -44,6 +45,7 @@ class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defa
     after: tuple[str, ...] = ()
     asker: str = ""
     trial: TrialBranch | None = None
+    probe: bool = False
 
 
 class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit_defaults=True):

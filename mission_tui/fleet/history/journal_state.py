@@ -85,7 +85,8 @@ class JournalState:
     `reboots` counts the attempts in a row that began by themselves after one. `auto_restarts` is when attempts last
     began by themselves (unix s), and after what. `gains` is what it brought when it joined the others or left them.
 
-    `trials` are those of the run, by number; `branch_of` says of which trial of another run it is a branch itself.
+    `trials` are those of the run, by number; `branch_of` says of which trial of another run it is a branch itself. A
+    `probe` was made to be measured.
     `goal` is the newest that it reached. `moments` are what charts mark: when (unix s) it was held, ended or went on.
 
     `foreign` says why the run counts as somebody else's; that is seen, not told. Empty: it is ours.
@@ -140,6 +141,7 @@ class JournalState:
     moments: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=MOST_MOMENTS))
     trials: dict[int, TrialState] = field(default_factory=dict)
     branch_of: TrialBranch | None = None
+    probe: bool = False
 
     def finding_state(self, finding: Finding) -> FindingState:
         """What `finding` is with its marks. An acknowledged one that has become worse since is open again."""

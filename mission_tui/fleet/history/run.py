@@ -210,6 +210,7 @@ class RunHistory:
                 journal.name, journal.preset, journal.created_t = clean(event.name), clean(event.preset), event.t
                 journal.group = clean(event.group) if event.group else None
                 journal.branched, journal.after, journal.branch_of = event.origin, event.after, event.trial
+                journal.probe = event.probe
             case AttemptStarting():
                 journal.resumed = _resumed(self.id, journal, event)
                 if event.attempt > 1:

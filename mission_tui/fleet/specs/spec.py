@@ -353,13 +353,14 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class LaunchItem(Struct, frozen=True, kw_only=True):
     """One run to make: its resolved spec, its display name (None: made from preset and id) and its group.
 
-    It begins once the runs that `after` means have ended.
+    It begins once the runs that `after` means have ended. A `probe` is made to be measured: nothing of it is to stay.
     """
 
     spec: Spec
     name: str | None = None
     group: str | None = None
     after: tuple[str, ...] = ()
+    probe: bool = False
 
 
 def goes_on_elsewhere(spec: Spec) -> bool:

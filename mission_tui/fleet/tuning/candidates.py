@@ -57,7 +57,7 @@ def _said(key: str, value: str, settings: Mapping[str, str]) -> str:
         case "env.vec":
             return value if settings.get("env.n_workers", "none") == "none" else ""
         case "env.n_workers":
-            return "" if value == "none" else f"{value} workers"
+            return "" if value == "none" else f"{value} worker{'' if value == '1' else 's'}"
         case "run.threads":
             return f"{value} thread{'' if value == '1' else 's'}"
         case "run.compile":

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import FleetEvent, RunCreated, RunRenamed
-from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.events.outcome import OVER, Failed
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.refs import RunRef
 from mission_tui.records.files.atomic import StorageError
@@ -152,12 +152,32 @@ async def undo_launch(runs: Runs, run_id: str) -> None:
     runs.fleet.run_removed(run_id)
 
 
+def left_behind(core: Core) -> list[str]:
+    """Runs that were made to be measured, as a supervisor finds them when it begins: whoever measured them is gone.
+
+    One that failed stays, for its log to be read, and so does one that somebody resumed.
+    """
+    found = []
+    for run_id in [it for it in core.store.run_ids() if core.store.run(it).journal.probe]:
+        core.fetch(run_id)
+        journal = core.store.run(run_id).journal
+        failed = isinstance(journal.outcome, Failed)
+        if journal.probe and not journal.foreign and journal.attempt <= 1 and not failed:
+            found.append(run_id)
+    return found
+
+
 async def remove_runs(core: Core, made: Sequence[str], *, keep: bool = False) -> None:
     """Kill what lives of `made`; remove the rest, unless it is kept or somebody works with it. Raises `MissionError`
     for one that does not die.
     """
-    known = [run_id for run_id in made if run_id in core.store.run_ids()]
-    for run_id in known:
+    for run_id in made:
         await kill_live(core, run_id)
-        if not keep and core.store.run(run_id).state in OVER and objection(core, run_id) is None:
+        # Somebody else may have removed it meanwhile.
+        if (
+            not keep
+            and run_id in core.store
+            and core.store.run(run_id).state in OVER
+            and objection(core, run_id) is None
+        ):
             await undo_launch(core, run_id)

@@ -132,7 +132,9 @@ def _make_all(
             spec = with_seed(item.spec)
             order = attempt_order(core.root, run, 1, spec, caller, None)
             rules = rule_files(spec.env, caller.cwd)
-            created = create_run(core.root, core.seals, run, spec, order, rules, name, item.group, after=others)
+            created = create_run(
+                core.root, core.seals, run, spec, order, rules, name, item.group, after=others, probe=item.probe
+            )
             made.append(_Made(run, spec, order, created))
             if cancelled.is_set():
                 break

@@ -52,14 +52,15 @@ def create_run(
     after: tuple[str, ...] = (),
     trial: TrialBranch | None = None,
     created_t: float | None = None,
+    probe: bool = False,
 ) -> FleetEvent:
     """Make `run` with everything its first attempt needs; its first event. `fill` adds what a branch takes along.
 
     `story` are events that follow the first: those of an attempt that was over before the run came here. `created_t`
     is when it was made then, unix time.
 
-    It begins once the runs `after` (ids) have ended; `trial` says of which trial it is a branch. Raises `StorageError`
-    with nothing made.
+    It begins once the runs `after` (ids) have ended; `trial` says of which trial it is a branch, `probe` that nothing
+    of it is to stay. Raises `StorageError` with nothing made.
     """
     making = RunDir(supervisor_dir(root) / f"{MAKING}{run.id}")
     try:
@@ -74,7 +75,14 @@ def create_run(
         events = AppendLog(making.events)
         try:
             make_first = partial(
-                RunCreated, name=name, preset=spec.preset, group=group, origin=origin, after=after, trial=trial
+                RunCreated,
+                name=name,
+                preset=spec.preset,
+                group=group,
+                origin=origin,
+                after=after,
+                trial=trial,
+                probe=probe,
             )
             created = events.append(lambda seq: make_first(seq, created_t or time.time(), asker=requester()))
             for make in story:

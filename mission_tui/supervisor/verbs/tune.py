@@ -157,7 +157,7 @@ def _item(ask: NextProbe, begun: TuneBegun, name: str, number: int) -> LaunchIte
     """Every candidate of a round has the same seed: what one meets, the others do."""
     spec = ask.candidate.spec
     run = structs.replace(spec.run, seed=repeat_seed(begun.spec.run.seed, ask.round))
-    return LaunchItem(spec=structs.replace(spec, run=run), name=f"{name}-{number}", group=name)
+    return LaunchItem(spec=structs.replace(spec, run=run), name=f"{name}-{number}", group=name, probe=True)
 
 
 def _patience(begun: TuneBegun, done: list[ProbeDone]) -> Patience:
@@ -191,7 +191,7 @@ async def tune_fleet(core: Core, request: TuneFleet) -> AsyncGenerator[Progress 
         while not ended and len(payoffs) < request.most and may_add_run(payoffs):
             number = len(made) + 1
             spec = fleet_run_spec(request.item.spec, number, request.budget_s + SPARE_S)
-            item = LaunchItem(spec=spec, name=f"{request.item.name}-{number}", group=request.item.group)
+            item = LaunchItem(spec=spec, name=f"{request.item.name}-{number}", group=request.item.group, probe=True)
             try:
                 (run_id,), _ = await begin_runs(core, (item,), caller)
             except MissionError as refused:
