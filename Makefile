@@ -19,7 +19,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: train train-parallel train-timed train-parallel-timed compare evaluate calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents large-batch presets-measured faults tour film night gpu ray
+.PHONY: train train-parallel train-timed train-parallel-timed compare evaluate calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents zoo-presets large-batch presets-measured faults tour film night gpu ray
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -108,6 +108,10 @@ zoo: $(BENCH_ENV)  ## the RL zoo's table trained here, five seeds each; writes d
 zoo-agents: $(BENCH_ENV)  ## the RL zoo's published PPO agents imported and played; AGENTS=FOLDER; a part of docs/zoo.md
 	@test -n "$(AGENTS)" || { echo "say where they are: make zoo-agents AGENTS=rl-trained-agents" >&2; exit 2; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.zoo.agents "$(AGENTS)" --page docs/zoo.md --seconds $(or $(SECONDS),inf)
+
+# ZOO=rl-baselines3-zoo, a checkout of DLR-RM/rl-baselines3-zoo, takes its values anew; without it those that lie here.
+zoo-presets: $(INSTALLED)  ## presets/zoo of the RL zoo's PPO settings, and which of its rows were trained here (docs/zoo.md)
+	$(BIN)/python -m benchmarks.zoo.presets $(if $(ZOO),--from "$(ZOO)") --page docs/zoo.md
 
 calibration: $(INSTALLED)  ## how often intervals and verdicts of `compare` are right; writes docs/statistics.md. A few minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.calibration

@@ -14,7 +14,7 @@ from benchmarks.zoo.agents_table import Agent
 from benchmarks.zoo.best import Best
 from benchmarks.zoo.table import Course, Measured
 
-__all__ = ["keep", "keep_agents", "kept_agents", "with_kept"]
+__all__ = ["keep", "keep_agents", "kept_agents", "kept_tasks", "with_kept"]
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +47,11 @@ def _read(file: Path) -> _File:
 
 def _write(file: Path, all_of_it: _File) -> None:
     file.write_bytes(msgspec.json.format(msgspec.json.encode(all_of_it), indent=1) + b"\n")
+
+
+def kept_tasks(file: Path) -> tuple[Kept, ...]:
+    """What was trained, as `file` tells it."""
+    return _read(file).tasks
 
 
 def kept_agents(file: Path) -> tuple[Agent, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mission_tui.errors import UsageError
-from mission_tui.paths import preset_dirs, runs_root
+from mission_tui.paths import preset_dirs, runs_root, shipped_presets
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -41,8 +41,11 @@ def complete_groups(context: click.Context, _parameter: click.Parameter, word: s
 
 
 def complete_presets(_context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
-    """Names of presets, of every folder."""
-    files = (file for folder in preset_dirs(Path.cwd(), os.environ) for file in folder.glob("*.toml"))
+    """Names of presets, of every folder; those of the RL zoo once the word begins so."""
+    dirs = preset_dirs(Path.cwd(), os.environ)
+    files = [file for folder in dirs for file in folder.glob("*.toml")]
+    if word.startswith("zoo"):
+        files += (shipped_presets() / "zoo").glob("*.toml")
     return _items(word, sorted(file.stem for file in files))
 
 

@@ -1,7 +1,8 @@
 """Preset and health files on disk: which there are, which one a name or path means, what a set launches.
 
 The first folder that has a name wins, also when its file is broken: a broken preset is reported, never passed over.
-Which folder that was stays known, because `./presets` may be a stranger's.
+Which folder that was stays known, because `./presets` may be a stranger's. Presets of the RL zoo's table are shipped in
+a folder of their own and listed apart, so that the others stay few enough to be read.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from mission_tui.records.files.given_files import read_toml
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset import Machine
+
+ZOO = "zoo"
+"""The folder of the RL zoo's presets, with which all their names begin."""
 
 
 def find_presets(dirs: Sequence[Path]) -> tuple[dict[str, PresetFile], dict[str, MissionError]]:
@@ -52,6 +56,13 @@ def find_presets(dirs: Sequence[Path]) -> tuple[dict[str, PresetFile], dict[str,
     return found | hidden, broken
 
 
+def find_zoo_presets(dirs: Sequence[Path]) -> dict[str, PresetFile]:
+    """Those of the RL zoo's table by name, which lie beside the shipped ones. Raises `PresetError`."""
+    folders = dict.fromkeys(folder / ZOO for folder in dirs if preset_origin(folder, os.environ) == "shipped")
+    presets = (_read(path, "shipped") for folder in folders for path in _files(folder))
+    return {preset.name: preset for preset in presets}
+
+
 def load_preset(name_or_path: str, dirs: Sequence[Path]) -> PresetFile:
     """The preset that `name_or_path` means: a path if it has a separator or ends in ``.toml``, else a name in `dirs`,
     before which `here:`, `yours:` or `shipped:` may say in which of them.
@@ -71,8 +82,13 @@ def load_preset(name_or_path: str, dirs: Sequence[Path]) -> PresetFile:
         return found[name]
     if name in broken:
         raise broken[name]
+    zoo = find_zoo_presets(dirs) if name.startswith(ZOO) else {}
+    if name in zoo:
+        return zoo[name]
     known = f"known are {', '.join(sorted(found))}" if found else f"no preset files in {', '.join(map(str, dirs))}"
-    raise UsageError(f"no preset '{clean(name_or_path, 60)}'{nearest(name[:60], found) or f'; {known}'}")
+    if zoo:
+        known = "mission-tui presets --zoo lists those of the RL zoo"
+    raise UsageError(f"no preset '{clean(name_or_path, 60)}'{nearest(name[:60], {**found, **zoo}) or f'; {known}'}")
 
 
 def base_of(preset: PresetFile, name: str, dirs: Sequence[Path]) -> PresetFile:

@@ -39,20 +39,22 @@ INDENT = 20
 
 
 @click.group("presets", invoke_without_command=True)
+@click.option("--zoo", is_flag=True, help="Those of the RL zoo's whole table instead (docs/zoo.md).")
 @json_option
 @click.pass_context
-def presets_command(ctx: click.Context, as_json: bool) -> None:
+def presets_command(ctx: click.Context, zoo: bool, as_json: bool) -> None:
     """List the presets, or show one."""
     if ctx.invoked_subcommand is None:
-        _list(ctx.ensure_object(Session), as_json)
+        _list(ctx.ensure_object(Session), as_json, zoo=zoo)
 
 
-def _list(session: Session, as_json: bool) -> None:
+def _list(session: Session, as_json: bool, *, zoo: bool) -> None:
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.table import Table
-    from mission_tui.records.preset_files import find_presets, preset_on_key
+    from mission_tui.records.preset_files import find_presets, find_zoo_presets, preset_on_key
 
-    presets, broken = find_presets(session.preset_dirs)
+    of_the_zoo = find_zoo_presets(session.preset_dirs)
+    presets, broken = (of_the_zoo, {}) if zoo else find_presets(session.preset_dirs)
     for error in broken.values():
         print_error(str(error))
     if as_json:
@@ -64,6 +66,8 @@ def _list(session: Session, as_json: bool) -> None:
         whose = "./presets" if preset.origin == "here" else preset.origin
         table.add(key, name, " ".join(preset.launch) or "1 run", whose, preset.description)
     table.write(sys.stdout)
+    if not zoo and of_the_zoo:
+        write(f"and {len(of_the_zoo)} of the RL zoo's table, such as zoo-halfcheetah: mission-tui presets --zoo")
     say_origins(it for preset in presets.values() if (it := _origin(session, preset)) is not None)
 
 

@@ -9,8 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+_GAMES = (
+    "Adventure|AirRaid|Alien|Amidar|Assault|Asterix|Asteroids|Atlantis|BankHeist|BattleZone|BeamRider|Berzerk|Bowling|"
+    "Boxing|Breakout|Carnival|Centipede|ChopperCommand|CrazyClimber|Defender|DemonAttack|DoubleDunk|ElevatorAction|"
+    "Enduro|FishingDerby|Freeway|Frostbite|Gopher|Gravitar|Hero|IceHockey|Jamesbond|JourneyEscape|Kangaroo|Krull|"
+    "KungFuMaster|MontezumaRevenge|MsPacman|NameThisGame|Phoenix|Pitfall|Pong|Pooyan|PrivateEye|Qbert|Riverraid|"
+    "RoadRunner|Robotank|Seaquest|Skiing|Solaris|SpaceInvaders|StarGunner|Tennis|TimePilot|Tutankham|UpNDown|Venture|"
+    "VideoPinball|WizardOfWor|YarsRevenge|Zaxxon"
+)
+"""Atari's, of which papers name versions 0 and 4 without a word of frames."""
+
 _PACKAGES = (
     (re.compile(r"ALE/.+|[A-Z][A-Za-z]+(?:-ram)?(?:NoFrameskip|Deterministic)-v[04]"), "ale_py"),
+    (re.compile(rf"(?:{_GAMES})(?:-ram)?-v[045]"), "ale_py"),
     (re.compile(r"[A-Z][A-Za-z0-9]+BulletEnv-v\d+"), "pybullet_envs_gymnasium"),
     (re.compile(r"(?:MiniGrid|BabyAI)-.+"), "minigrid"),
 )
@@ -24,6 +35,7 @@ _SAME |= {"Pendulum-v0": "Pendulum-v1"}
 _SAME |= {f"{name}-v3": f"{name}-v4" for name in ("HalfCheetah", "Hopper", "Swimmer", "Walker2d")}
 _SAME |= {f"{name}-v2": f"{name}-v4" for name in ("HalfCheetah", "Hopper", "Swimmer", "Walker2d", "Reacher")}
 _SAME |= {f"{name}-v2": f"{name}-v4" for name in ("InvertedPendulum", "InvertedDoublePendulum")}
+_SAME |= {f"{game}-v5": f"ALE/{game}-v5" for game in _GAMES.split("|")}
 """By the version histories in Gymnasium's documentation observations, actions and rewards stayed; of MuJoCo's tasks
 only the binding changed, while v5 of most of them is another task.
 """

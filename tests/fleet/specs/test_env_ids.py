@@ -10,6 +10,7 @@ from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.trainer.named_parts import find_env
 
 MADE = ("LunarLander-v3", "Ant-v4", "Ant-v5", "HalfCheetah-v4", "HalfCheetah-v5", "CarRacing-v3", "Taxi-v4", "Box2D")
+MADE += ("ALE/Breakout-v5",)
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,8 @@ MADE = ("LunarLander-v3", "Ant-v4", "Ant-v5", "HalfCheetah-v4", "HalfCheetah-v5"
         ("PongNoFrameskip-v4", "ale_py"),
         ("Pong-ramDeterministic-v0", "ale_py"),
         ("ALE/Pong-v5", "ale_py"),
+        ("Breakout-v0", "ale_py"),
+        ("SpaceInvaders-ram-v4", "ale_py"),
         ("HalfCheetahBulletEnv-v0", "pybullet_envs_gymnasium"),
         ("MiniGrid-DoorKey-5x5-v0", "minigrid"),
         ("CartPole-v1", None),
@@ -36,6 +39,7 @@ def test_the_package_is_known_by_the_name(env_id: str, package: str | None) -> N
         ("LunarLander-v2", "'LunarLander-v3' is the same task today: --set env.id=LunarLander-v3"),
         ("HalfCheetah-v3", "'HalfCheetah-v4' is the same task today: --set env.id=HalfCheetah-v4"),
         ("HalfCheetah-v2", "'HalfCheetah-v4' is the same task today: --set env.id=HalfCheetah-v4"),
+        ("Breakout-v5", "'ALE/Breakout-v5' is the same task today: --set env.id=ALE/Breakout-v5"),
         ("CarRacing-v0", "nearest version is 'CarRacing-v3', which may be another task (--set env.id=CarRacing-v3)"),
         ("Taxi-v9", "nearest version is 'Taxi-v4', which may be another task (--set env.id=Taxi-v4)"),
     ],
