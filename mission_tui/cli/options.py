@@ -102,6 +102,33 @@ set_option = click.option(
 _META = "mission_tui.own_command"
 
 
+def count_of(flag: str) -> Callable[[str], int]:
+    """The type of the option `flag`: a whole number from 1 on, as people write it, such as 2048, 500k or 2M."""
+
+    def count(word: str) -> int:
+        from mission_tui.fleet.specs.quantity import format_quantity, parse_whole
+
+        number = parse_whole(word)
+        if number is None or number < 1:
+            raise UsageError(
+                f"{flag} {format_quantity(word)} is not a whole number from 1 on, such as 2048, 500k or 2M"
+            )
+        return number
+
+    return count
+
+
+def span_of(flag: str, least_s: float, most_s: float) -> Callable[[str], float]:
+    """The type of the option `flag`: a length of time in seconds, such as 90, 90s, 10m or 1h."""
+
+    def span(word: str) -> float:
+        from mission_tui.fleet.time_words import parse_span_s
+
+        return parse_span_s(word, flag, least_s, most_s)
+
+    return span
+
+
 def run_argument(*, required: bool = True) -> Callable[[F], F]:
     """One RUN: an id, a unique prefix, a name, or `@last`."""
     return click.argument("run", metavar="RUN", required=required, shell_complete=complete_runs)

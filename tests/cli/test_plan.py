@@ -195,6 +195,35 @@ def test_steps_and_seconds_take_units(presets: tuple[Path, ...], word: str, valu
     assert getattr(plan.items[0].spec.run, key.partition(".")[2]) == value
 
 
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("slurm.warn_s=2m", 120),
+        ("slurm.warn_s=90", 90),
+        ("keep.checkpoint.every_s=1.5h", 5400.0),
+        ("keep.checkpoint.every_steps=200k", 200_000),
+        ("evaluate.every=50k", 50_000),
+        ("keep.limits.ram_free=8G", 8_000_000_000),
+        ("keep.limits.disk_free=1.5GB", 1_500_000_000),
+        ("keep.limits.vram_free=2GiB", 2 << 30),
+        ("ray.memory=512MiB", 512 << 20),
+        ("ray.memory=8e9", 8_000_000_000),
+    ],
+)
+def test_units_are_those_of_the_setting(presets: tuple[Path, ...], word: str, value: float) -> None:
+    """`2m` are minutes of a setting of seconds, whole numbers too, and `8G` or `8GiB` bytes of one of bytes."""
+    found: object = planned(LaunchWish(("tiny",), assignments=(word,)), presets).items[0].spec
+    for name in word.partition("=")[0].split("."):
+        found = getattr(found, name)
+    assert found == value
+
+
+def test_a_size_in_an_unknown_unit_is_refused(presets: tuple[Path, ...]) -> None:
+    """With sizes that would do."""
+    with pytest.raises(PresetError, match=r"ram_free = '2x' must be a whole number, such as 8G or 8GiB"):
+        planned(LaunchWish(("tiny",), assignments=("keep.limits.ram_free=2x",)), presets)
+
+
 def test_a_time_in_an_unknown_unit_is_refused(presets: tuple[Path, ...]) -> None:
     """The refusal names the key and values that would do."""
     with pytest.raises(PresetError, match=r"run.duration_s = '10x' must be a finite number, such as 600 or 10m"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mission_tui.cli.options import complete_presets, json_option
+from mission_tui.cli.options import complete_presets, count_of, json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, Styled, print_error, write
 from mission_tui.errors import UsageError
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mission_tui.records.logs.log import TrainingLog
 
 POSITIVE = click.FloatRange(min=0.0, min_open=True)
-COUNT = click.IntRange(min=1)
 COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "red"}
 
 
@@ -42,13 +41,27 @@ COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "
 @click.option("--spec", "spec_file", metavar="FILE", type=click.Path(path_type=Path), help="Or with this spec.toml.")
 @click.option("--health", "health", metavar="FILE", type=click.Path(path_type=Path), help="A health.toml to judge by.")
 @click.option("--env-id", metavar="ID", help="The environment, named in explanations.")
-@click.option("--total-timesteps", type=COUNT, metavar="N", help="Planned steps (default: the last row's).")
+@click.option(
+    "--total-timesteps",
+    type=count_of("--total-timesteps"),
+    metavar="N",
+    help="Planned steps (default: the last row's).",
+)
 @click.option("--learning-rate", type=POSITIVE, metavar="X", help="Used where the log has no such column.")
 @click.option("--clip-range", type=POSITIVE, metavar="X", help="Used where the log has no such column (default: 0.2).")
-@click.option("--n-epochs", type=COUNT, metavar="N", help="Epochs per update (default: from train/n_updates).")
-@click.option("--batch-size", type=COUNT, metavar="N", help="Minibatch size, for the gradient steps of an update.")
+@click.option(
+    "--n-epochs", type=count_of("--n-epochs"), metavar="N", help="Epochs per update (default: from train/n_updates)."
+)
+@click.option(
+    "--batch-size",
+    type=count_of("--batch-size"),
+    metavar="N",
+    help="Minibatch size, for the gradient steps of an update.",
+)
 @click.option("--target-kl", type=POSITIVE, metavar="X", help="KL at which updates were ended early.")
-@click.option("--max-episode-steps", type=COUNT, metavar="N", help="The environment's step cap.")
+@click.option(
+    "--max-episode-steps", type=count_of("--max-episode-steps"), metavar="N", help="The environment's step cap."
+)
 @click.option("--reward-threshold", type=float, metavar="X", help="The return at which the task counts as solved.")
 @json_option
 @pass_session

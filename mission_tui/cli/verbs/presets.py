@@ -20,6 +20,7 @@ from mission_tui.cli.options import (
     json_option,
     preset_argument,
     set_option,
+    span_of,
 )
 from mission_tui.cli.plan import LaunchWish, planned, resolved
 from mission_tui.cli.preset_origins import NamedPreset, named, own_code_facts, say_origins
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from mission_tui.ipc.replies import Checked
 
 COLOURS: dict[str, Colour] = {"ok": "green", "note": "yellow", "failed": "red", "skipped": "bright_black"}
-LONGEST_STEP_S = 120.0
 INDENT = 20
 
 
@@ -177,10 +177,10 @@ def save(
 @click.option(
     "--limit",
     "limit_s",
-    type=click.FloatRange(1, 3600),
-    default=LONGEST_STEP_S,
+    type=span_of("--limit", 1.0, 3600.0),
+    default="2m",
     show_default=True,
-    metavar="SECONDS",
+    metavar="TIME",
     help="How long one step may take before it counts as hung.",
 )
 @json_option

@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 _WHOLE = re.compile(r"([+-]?\d[\d_]{0,30}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?)\s*([kmg]?)", re.IGNORECASE | re.ASCII)
+_BYTES = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([kmgt])(i)?b?", re.IGNORECASE | re.ASCII)
 _FACTOR = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _LARGEST = 2**63
 _SHOWN_CHARACTERS = 60
@@ -38,6 +39,16 @@ def parse_whole(value: object) -> int | None:
     if abs(number) >= _LARGEST or number != number.to_integral_value():
         return None
     return int(number)
+
+
+def parse_bytes(text: str) -> int | None:
+    """The bytes that `text` means, such as `8G` and `8GB` (decimal) or `8GiB` (binary); None when it means none."""
+    match = _BYTES.fullmatch(text.strip())
+    if match is None:
+        return None
+    base = 1024 if match[3] else 1000
+    number = Decimal(match[1]) * base ** (1 + "kmgt".index(match[2].lower()))
+    return int(number) if number == number.to_integral_value() and number < _LARGEST else None
 
 
 def parse_real(value: object) -> float | None:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from msgspec import NODEFAULT, inspect
 
 from mission_tui.errors import PresetError, nearest
-from mission_tui.fleet.specs.quantity import format_quantity, parse_real, parse_whole
+from mission_tui.fleet.specs.quantity import format_quantity, parse_bytes, parse_real, parse_whole
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 from mission_tui.fleet.time_words import span_s
 
 SCALARS = (inspect.IntType, inspect.FloatType, inspect.BoolType, inspect.StrType, inspect.LiteralType)
+_OF_BYTES = ("_free", ".memory")
 _DEEPEST = 8
 _TRUTH = {"true": True, "false": False}
 
@@ -258,10 +259,16 @@ def _text(value: str, place: Place) -> str:
 def _number(
     type_: inspect.IntType | inspect.FloatType, value: object, place: Place, wanted: str, example: str
 ) -> float:
-    number = parse_whole(value) if isinstance(type_, inspect.IntType) else parse_real(value)
-    if number is None and isinstance(value, str) and place.key.endswith("_s"):
-        number = span_s(value)  # a field of seconds takes 10m too
+    number: float | None = None
+    if isinstance(value, str) and place.key.endswith("_s"):
+        number = span_s(value)  # 10m is minutes here, and no millions
         example = ", such as 600 or 10m"
+        if isinstance(type_, inspect.IntType):
+            number = int(number) if number is not None and number.is_integer() else None
+    elif isinstance(value, str) and place.key.endswith(_OF_BYTES):
+        number, example = parse_bytes(value), ", such as 8G or 8GiB"
+    if number is None:
+        number = parse_whole(value) if isinstance(type_, inspect.IntType) else parse_real(value)
     if number is None:
         near = parse_real(value) if isinstance(type_, inspect.IntType) else None
         hint = example if near is None or abs(near) > 2**53 else f"; the nearest valid value is {round(near)}"

@@ -18,6 +18,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import AttemptStarting, FleetEvent
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.provenance import sources_of
+from mission_tui.fleet.specs.quantity import parse_whole
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc import requests
 from mission_tui.records.files.tail import read_all
@@ -255,10 +256,11 @@ def _best(run: RunDir) -> str:
 
 
 def named_checkpoint(run: RunDir, name: str) -> str:
-    """The checkpoint `name`, also given without its leading zeros. Raises `UsageError` with the nearest."""
+    """The checkpoint `name`, also given as a number of steps (`100352`, `1M`). Raises `UsageError` with the nearest."""
     names = [manifest.name for manifest in list_checkpoints(run.checkpoints)]
+    steps = parse_whole(name)
     for known in names:
-        if name in (known, known.lstrip("0") or "0"):
+        if name == known or (steps is not None and known.isdigit() and int(known) == steps):
             return known
     raise UsageError(f"{run.id} has no checkpoint '{name}'{nearest(name, names)}; it has {', '.join(names) or 'none'}")
 
