@@ -9,7 +9,16 @@ from mission_tui.fleet.specs.env_ids import package_of, pooled_procgen, today
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.trainer.named_parts import find_env
 
-MADE = ("LunarLander-v3", "Ant-v4", "Ant-v5", "HalfCheetah-v4", "HalfCheetah-v5", "CarRacing-v3", "Taxi-v4", "Box2D")
+MADE: tuple[str, ...] = (
+    "LunarLander-v3",
+    "Ant-v4",
+    "Ant-v5",
+    "HalfCheetah-v4",
+    "HalfCheetah-v5",
+    "CarRacing-v3",
+    "Taxi-v4",
+    "Box2D",
+)
 MADE += ("ALE/Breakout-v5",)
 
 
