@@ -121,22 +121,22 @@ def bench_command(
     if vs_assignments and (vs is None or recorded is not None):
         raise UsageError("--vs-set changes the preset that --vs names, and there is none")
     group = f"bench-{Path(words[0]).stem}-{secrets.token_hex(2)}"
-    files_ = _Files.of(session, group, out, figure)
+    places = _Files.of(session, group, out, figure)
     if sweeps:
         item = _timed(session, words[0], assignments, seconds, group, profile="none")
-        return _sweep(session, item, (sweeps, assignments), (seconds, repeats, keep), files_, as_json=as_json)
+        return _sweep(session, item, (sweeps, assignments), (seconds, repeats, keep), places, as_json=as_json)
     items = [_timed(session, words[0], assignments, seconds, group)]
     if vs is not None and recorded is None:
         items.append(_timed(session, vs, vs_assignments, seconds, group))
     benched = _measured(session, items, seconds, repeats, keep=keep)
     found = bench_result(benched, recorded)
-    files_.write(bench_facts(found))
-    write_picture(files_.figure, f"bench {words[0]}", *bench_bars(found, side_names(found.sides)))
+    places.store(bench_facts(found))
+    write_picture(places.figure, f"bench {words[0]}", *bench_bars(found, side_names(found.sides)))
     if as_json:
-        write_document({**bench_facts(found), **files_.facts})
+        write_document({**bench_facts(found), **places.facts})
     else:
         write_bench(found)
-        print_error(files_.sentence)
+        print_error(places.sentence)
     return EX_FAILED if share is not None and found.ratio is not None and found.ratio.is_slower_by(share) else 0
 
 
@@ -153,7 +153,7 @@ class _Files:
         metrics = out or session.root / "benchmarks" / group / METRICS
         return _Files(metrics, figure or (metrics.with_name("bench.svg") if out is None else out.with_suffix(".svg")))
 
-    def write(self, facts: dict[str, Any]) -> None:
+    def store(self, facts: dict[str, Any]) -> None:
         """Write the metrics whole or not at all. Raises `StorageError`."""
         from mission_tui.cli.tables.documents import SCHEMA
         from mission_tui.records.files.atomic import write_atomic_group
@@ -176,7 +176,7 @@ def _sweep(
     item: LaunchItem,
     words: tuple[tuple[str, ...], tuple[str, ...]],
     how: tuple[float, int, bool],
-    files: _Files,
+    places: _Files,
     *,
     as_json: bool,
 ) -> int:
@@ -207,8 +207,8 @@ def _sweep(
     swept = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     found = sweep_result(plan, sides, benched.dropped, benched.host, swept)
     facts = sweep_facts(found, benched, sweeps)
-    files.write(facts)
-    write_picture(files.figure, f"bench {item.spec.preset}: {', '.join(plan.keys)}", *sweep_bars(found))
+    places.store(facts)
+    write_picture(places.figure, f"bench {item.spec.preset}: {', '.join(plan.keys)}", *sweep_bars(found))
     target, replaced = None, ""
     if found.profile is not None:
         target = profile_path(session.profile_dir, found.profile.preset, found.profile.host.get("host", ""))
@@ -216,10 +216,10 @@ def _sweep(
             replaced = f", in place of that of {load_profile(target).tuned}"
         write_profile(target, found.profile)
     if as_json:
-        write_document({**facts, **files.facts, "profile": None if target is None else str(target)})
+        write_document({**facts, **places.facts, "profile": None if target is None else str(target)})
         return 0
     write_sweep(found, benched)
-    print_error(files.sentence)
+    print_error(places.sentence)
     if target is not None:
         print_error(f"the host profile is {target}{replaced}; `launch {item.spec.preset} --profile auto` uses it")
     return 0
