@@ -18,8 +18,8 @@ from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, StoppedSupervisorError, UsageError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.client import decode_reply, refusal, request_line, welcomed
-from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineReader
-from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply
+from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineReader, MalformedError
+from mission_tui.ipc.replies import ChangesReply, OperatorReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import LOOKS, PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.ipc.start import ensure_supervisor, start_readonly_server, was_stopped
@@ -84,10 +84,16 @@ class AsyncConnection:
 
     async def watch(self) -> AsyncGenerator[FleetSnapshot, None]:
         """Snapshots as they change, until the link is lost; who is slow sees only the newest."""
-        async with aclosing(self.stream(lambda id_: Watch(id=id_))) as replies:
+        async with aclosing(self._watched()) as replies:
             async for reply in replies:
                 if isinstance(reply, SnapshotReply):
                     yield reply.snapshot
+
+    async def _watched(self) -> AsyncGenerator[SnapshotReply | Progress, None]:
+        changes = (await self._connected()).welcome.changes
+        async with aclosing(self.stream(lambda id_: Watch(id=id_, changes=changes))) as replies:
+            async for reply in replies:
+                yield reply
 
     def wake(self) -> None:
         """Start a supervisor that was stopped on request with the next question, as the first question does."""
@@ -169,6 +175,8 @@ class Link:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.error: MissionError | None = None
+        self.welcome: Welcome
+        self._whole: dict[int, FleetSnapshot] = {}
         self._reader = reader
         self._writer = writer
         self._ids = itertools.count(1)
@@ -191,7 +199,7 @@ class Link:
         try:
             with link.replies(Hello(id=0, protocol=PROTOCOL, version=__version__)) as inbox:
                 async with asyncio.timeout(hello_s):
-                    welcomed(await inbox.next())
+                    link.welcome = welcomed(await inbox.next())
         except BaseException:
             await link.close()
             raise
@@ -214,6 +222,7 @@ class Link:
             yield inbox
         finally:
             del self._inboxes[request.id]
+            self._whole.pop(request.id, None)
 
     async def close(self) -> None:
         self._receiving.cancel()
@@ -241,6 +250,17 @@ class Link:
     def _hand_out(self, reply: OperatorReply) -> None:
         inbox = self._inboxes.get(reply.re)
         if inbox is not None:
-            inbox.put(reply)
+            inbox.put(self._completed(reply))
         elif reply.re == 0 and isinstance(reply, Refused):
             raise refusal(reply)
+
+    def _completed(self, reply: OperatorReply) -> OperatorReply:
+        """What has changed, as the whole snapshot that it makes of the one before. Raises `MalformedError`."""
+        if isinstance(reply, ChangesReply):
+            try:
+                reply = SnapshotReply(re=reply.re, snapshot=reply.after(self._whole[reply.re]))
+            except KeyError as error:
+                raise MalformedError("the supervisor said what has changed in a snapshot that it never sent") from error
+        if isinstance(reply, SnapshotReply):
+            self._whole[reply.re] = reply.snapshot
+        return reply

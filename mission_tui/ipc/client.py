@@ -19,7 +19,7 @@ import msgspec
 from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
 from mission_tui.ipc import framing
-from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply, Welcome
+from mission_tui.ipc.replies import ChangesReply, OperatorReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.paths import socket_dir
@@ -29,7 +29,7 @@ RECEIVE_BYTES = 1 << 16
 SILENCE_S = 120.0
 """A supervisor that says nothing at all for this long, to a question, is taken for hung."""
 
-_First = Welcome | SnapshotReply | Refused
+_First = Welcome | SnapshotReply | ChangesReply | Refused
 _FIRST: msgspec.json.Decoder[_First] = msgspec.json.Decoder(_First)
 """Of what every talk begins with, and most end with: one of all replies takes 6 ms more to make."""
 

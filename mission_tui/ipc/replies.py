@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from mission_tui.fleet.capacity.cost import Cost
 from mission_tui.fleet.events.metrics import Metric
@@ -25,18 +25,35 @@ class Reply(Struct, frozen=True, kw_only=True, tag_field="reply"):
 
 
 class Welcome(Reply, frozen=True, kw_only=True, tag="welcome"):
-    """The supervisor's side of the hello."""
+    """The supervisor's side of the hello. `changes`: it can answer a watch with what has changed alone."""
 
     protocol: int
     version: str
     pid: int
     runs_root: str
+    changes: bool = False
 
 
 class SnapshotReply(Reply, frozen=True, kw_only=True, tag="snapshot"):
     """A snapshot, once or as one of a watch."""
 
     snapshot: FleetSnapshot
+
+
+class ChangesReply(Reply, frozen=True, kw_only=True, tag="changes", omit_defaults=True):
+    """The next snapshot of a watch for changes: as `snapshot` is, which has those of its runs alone that are others
+    than in the one sent before. `order` are the ids of all of them; None: the same as before, in the same order.
+    """
+
+    snapshot: FleetSnapshot
+    order: tuple[str, ...] | None = None
+
+    def after(self, before: FleetSnapshot) -> FleetSnapshot:
+        """The whole of it, where `before` is the one sent before. Raises `KeyError` where it is not."""
+        views = {view.id: view for view in before.runs}
+        order = tuple(views) if self.order is None else self.order
+        views.update((view.id, view) for view in self.snapshot.runs)
+        return structs.replace(self.snapshot, runs=tuple(views[run_id] for run_id in order))
 
 
 class Launched(Reply, frozen=True, kw_only=True, tag="launched"):
@@ -377,6 +394,7 @@ class Refused(Reply, frozen=True, kw_only=True, tag="refused"):
 OperatorReply = (
     Welcome
     | SnapshotReply
+    | ChangesReply
     | Launched
     | Quoted
     | Accepted

@@ -105,8 +105,14 @@ class GetSnapshot(Request, AnsweredBy[replies.SnapshotReply], frozen=True, kw_on
     """The newest snapshot, once."""
 
 
-class Watch(Request, AnsweredBy[replies.SnapshotReply], frozen=True, kw_only=True, tag="watch"):
-    """Snapshots as they change, at most four a second; a slow reader gets the newest later, never a backlog."""
+class Watch(Request, AnsweredBy[replies.SnapshotReply], frozen=True, kw_only=True, tag="watch", omit_defaults=True):
+    """Snapshots as they change, at most four a second; a slow reader gets the newest later, never a backlog.
+
+    With `changes`, of a supervisor whose welcome offers them, all but the first say only which runs are others than in
+    the one before.
+    """
+
+    changes: bool = False
 
 
 class Launch(FromClient, AnsweredBy[replies.Launched], frozen=True, kw_only=True, tag="launch"):

@@ -50,6 +50,7 @@ class Session:
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
         self._newest: dict[int, SnapshotReply] = {}
+        self._sent: dict[int, FleetSnapshot | None] = {}
         self._wake = asyncio.Event()
         self._ending = False
         self.closed = False
@@ -79,6 +80,10 @@ class Session:
         if self._queued_bytes > BACKLOG_BYTES or len(self._newest) > WATCHES:
             self.abort()
         self._wake.set()
+
+    def send_changes(self, re: int) -> None:
+        """Of the snapshots in answer to request `re` say after the first only what is new in each."""
+        self._sent[re] = None
 
     def abort(self) -> None:
         """Close at once; what was not said is dropped."""
@@ -122,7 +127,11 @@ class Session:
             self._queued_bytes -= len(line)
             return line
         if self._newest:
-            return self._snapshots.line(self._newest.pop(next(iter(self._newest))))
+            reply = self._newest.pop(next(iter(self._newest)))
+            before = self._sent.get(reply.re)
+            if reply.re in self._sent:
+                self._sent[reply.re] = reply.snapshot
+            return self._snapshots.line(reply) if before is None else self._snapshots.changes(reply, before)
         return None
 
 
@@ -144,15 +153,38 @@ class SnapshotLines:
             self._newest = reply.snapshot
         return msgspec.json.encode({"reply": "snapshot", "re": reply.re, "snapshot": self._body}) + b"\n"
 
-    def _encoded(self, snapshot: FleetSnapshot) -> msgspec.Raw:
-        self._views = {view.id: (view, self._view(view)) for view in snapshot.runs}
+    def changes(self, reply: SnapshotReply, before: FleetSnapshot) -> bytes:
+        """What is new in `reply` since `before`, as one line: views that are no longer the very object that they were,
+        and the order of all where it has changed.
+        """
+        snapshot = reply.snapshot
+        known = {view.id: view for view in before.runs}
+        new = [view for view in snapshot.runs if known.get(view.id) is not view]
+        order = [view.id for view in snapshot.runs]
         fields = {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
-        fields["runs"] = [raw for _, raw in self._views.values()]
+        fields["runs"] = [self._view(view) for view in new]
+        said = {"reply": "changes", "re": reply.re, "snapshot": fields}
+        if order != list(known):
+            said["order"] = order
+        if len(self._views) > 2 * len(order):
+            self._views = {view.id: kept for view in snapshot.runs if (kept := self._views.get(view.id)) is not None}
+        return msgspec.json.encode(said) + b"\n"
+
+    def _encoded(self, snapshot: FleetSnapshot) -> msgspec.Raw:
+        # Not kept beyond it: what is encoded once for one client is not encoded again for others.
+        raws = [(view, self._view(view)) for view in snapshot.runs]
+        self._views = {view.id: (view, raw) for view, raw in raws}
+        fields = {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
+        fields["runs"] = [raw for _, raw in raws]
         return msgspec.Raw(msgspec.json.encode(fields))
 
     def _view(self, view: RunView) -> msgspec.Raw:
         known = self._views.get(view.id)
-        return known[1] if known and known[0] is view else msgspec.Raw(msgspec.json.encode(view))
+        if known is not None and known[0] is view:
+            return known[1]
+        raw = msgspec.Raw(msgspec.json.encode(view))
+        self._views[view.id] = view, raw
+        return raw
 
 
 Handle = Callable[[OperatorRequest, Session], Awaitable[None]]
@@ -255,7 +287,12 @@ class _OperatorServer:
                 "`supervisor stop` leaves runs alone"
             )
         return Welcome(
-            re=request.id, protocol=PROTOCOL, version=__version__, pid=os.getpid(), runs_root=str(self._runs_root)
+            re=request.id,
+            protocol=PROTOCOL,
+            version=__version__,
+            pid=os.getpid(),
+            runs_root=str(self._runs_root),
+            changes=True,
         )
 
     def _answered(self, answers: set[asyncio.Task[None]], slots: asyncio.Semaphore, answer: asyncio.Task[None]) -> None:

@@ -14,6 +14,7 @@ from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, Snaps
 from mission_tui.ipc.server import Session
 from mission_tui.supervisor.host.clocks import unix_ahead
 from mission_tui.supervisor.host.tasks import tasks_at_work
+from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting
 from mission_tui.supervisor.queries.adoptable import adoptable
 from mission_tui.supervisor.queries.details import details
 from mission_tui.supervisor.queries.history import Tracks, compare, history, log, strip_of
@@ -35,6 +36,9 @@ from mission_tui.supervisor.verbs.trial import try_
 from mission_tui.supervisor.verbs.tune import tune, tune_fleet
 
 PUSH_S = 0.25
+PUSH_S_A_RUN, MOST_PUSH_S = 0.001, 1.0
+"""Of more than 250 live runs something is always new, and nobody reads all of it four times a second."""
+
 LOOK_PATIENCE_S = 0.75
 PATIENCE_S = 1.25
 """How long a request waits at the start for runs that are still being read."""
@@ -114,6 +118,8 @@ class RequestDispatcher:
         match request:
             case requests.Watch():
                 self._watching.setdefault(session, {})[request.id] = 0
+                if request.changes:
+                    session.send_changes(request.id)
                 self._show(session)
             case requests.Evaluate():
                 async with aclosing(evaluate(self._core, request)) as replies:
@@ -161,7 +167,7 @@ class RequestDispatcher:
             self._core.changed.clear()
             for session in self._watching:
                 self._show(session)
-            await asyncio.sleep(PUSH_S)
+            await asyncio.sleep(max(PUSH_S, min(MOST_PUSH_S, len(self._core.live) * PUSH_S_A_RUN)))
 
     def _show(self, session: Session) -> None:
         """Send the newest snapshot to the session's watches that do not have it yet."""
@@ -178,11 +184,12 @@ class RequestDispatcher:
 
     async def _ended(self, request: requests.GetEnded) -> EndedReply:
         core = self._core
-        for view in core.store.ended(request.offset, request.limit)[0]:
-            core.fetch(view.id)
+        page, total = core.store.ended(request.offset, request.limit)
+        runs = []
+        for view in page:
+            runs.append(glimpse_waiting(core, view.id) if view.id in core.waiting else core.store.view(view.id))
             await asyncio.sleep(0)
-        runs, total = core.store.ended(request.offset, request.limit)
-        return EndedReply(re=request.id, runs=runs, total=total)
+        return EndedReply(re=request.id, runs=tuple(runs), total=total)
 
     async def _reply(self, request: requests.OperatorRequest) -> OperatorReply:
         core = self._core

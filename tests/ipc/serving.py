@@ -87,6 +87,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.watches: list[tuple[int, Session]] = []
+        self.by_changes: list[int] = []
         self.gone: list[Session] = []
         self.held = asyncio.Event()
         self.handled: list[OperatorRequest] = []
@@ -100,6 +101,9 @@ class Desk:
                 session.send(SnapshotReply(re=request.id, snapshot=self.newest))
             case Watch():
                 self.watches.append((request.id, session))
+                if request.changes:
+                    self.by_changes.append(request.id)
+                    session.send_changes(request.id)
                 session.send(SnapshotReply(re=request.id, snapshot=snapshot(1)))
             case Act():
                 await self.held.wait()

@@ -32,6 +32,22 @@ async def test_questions_and_a_watch_share_one_connection(tmp_path: Path) -> Non
         await connection.close()
 
 
+async def test_a_watch_is_of_whole_snapshots_though_only_changes_are_sent(tmp_path: Path) -> None:
+    """A supervisor that offers them is asked for changes; what the screen gets is the same."""
+    async with served(tmp_path) as (desk, _):
+        connection = AsyncConnection(tmp_path, start=False)
+        watch = connection.watch()
+        shown = [await anext(watch)]
+        for newest in (snapshot(2, runs=3), snapshot(3, runs=3), snapshot(4, runs=1)):
+            desk.show(newest)
+            shown.append(await anext(watch))
+        assert shown[1:] == [snapshot(2, runs=3), snapshot(3, runs=3), snapshot(4, runs=1)]
+        assert connection.connected
+        assert desk.by_changes == [1]
+        await watch.aclose()
+        await connection.close()
+
+
 async def test_stream_gives_progress_and_then_the_answer(tmp_path: Path) -> None:
     """A long request can be followed; asking for it waits for the answer alone."""
     async with served(tmp_path):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from mission_tui.ipc.client import decode_reply
 from mission_tui.ipc.framing import encode
-from mission_tui.ipc.replies import SnapshotReply
+from mission_tui.ipc.replies import ChangesReply, SnapshotReply
 from mission_tui.ipc.server import SnapshotLines
 from tests.ipc.serving import snapshot
 
@@ -28,3 +29,24 @@ def test_a_view_that_changed_is_encoded_anew() -> None:
     second = msgspec.structs.replace(first, revision=2, runs=(changed, first.runs[1]))
     reply = SnapshotReply(re=1, snapshot=second)
     assert lines.line(reply) == encode(reply)
+
+
+def test_what_has_changed_makes_the_next_snapshot_of_the_one_before() -> None:
+    """Views that changed, came, went or changed places: only what is new is said, and all of it comes out."""
+    lines = SnapshotLines()
+    first = snapshot(1, runs=4)
+    a, b, c, d = first.runs
+    changed = msgspec.structs.replace(b, state="running")
+    came = msgspec.structs.replace(d, id=f"{d.id}-e")
+    cases = [
+        ((a, changed, c, d), 1, False),
+        ((a, changed, d, came), 2, True),
+        ((b, a), 0, True),
+        (first.runs, 0, False),
+    ]
+    for runs, new, reordered in cases:
+        second = msgspec.structs.replace(first, revision=2, t=first.t + 1, runs=runs)
+        reply = decode_reply(lines.changes(SnapshotReply(re=1, snapshot=second), first))
+        assert isinstance(reply, ChangesReply)
+        assert (len(reply.snapshot.runs), reply.order is not None) == (new, reordered)
+        assert reply.after(first) == second

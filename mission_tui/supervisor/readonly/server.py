@@ -83,6 +83,8 @@ class ReadonlyServer:
         if isinstance(request, requests.Watch):
             watches = self._watching.setdefault(session, {})
             watches[request.id] = 0
+            if request.changes:
+                session.send_changes(request.id)
             self._show(session, watches)
             return
         with readable(self._root):
