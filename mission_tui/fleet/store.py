@@ -116,6 +116,18 @@ class Store:
             self._branches[run_id] = made.trial
         self._touch(run_id, reorder=True)
 
+    def put_back(self, run_id: str, run_dir: str, made: RunCreated, over: AttemptEnded) -> None:
+        """Know of a run that was taken from the shelf no more than `add_ended`, as before: its place is the same."""
+        del self._runs[run_id]
+        self._loaded.pop(run_id, None)
+        self._views.pop(run_id, None)
+        self._shelf[run_id] = _EndedRun(run_id, run_dir, made, over)
+
+    def shelved(self, run_id: str) -> tuple[RunCreated, AttemptEnded] | None:
+        """How a run on the shelf began and ended; None for any other."""
+        found = self._shelf.get(run_id)
+        return None if found is None else (found.made, found.over)
+
     def replace_spec(self, run_id: str, spec: Spec) -> None:
         """The run goes on with another spec: that of its newest attempt."""
         self._runs[run_id].spec = spec

@@ -46,7 +46,7 @@ from mission_tui.supervisor.launchers.caller import drop_run_markers
 from mission_tui.supervisor.launchers.keepers import Keepers
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.launchers.preloaded import preloading
-from mission_tui.supervisor.lifecycle.adoption import load_waiting, taking_in
+from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting, taking_in
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs.core import ON_REQUEST, Core
 from mission_tui.supervisor.runs.run_directory import half_made, sweep_up
@@ -77,6 +77,9 @@ LAUNCHERS: Mapping[str, Callable[[Path], Launcher]] = {"local": _local, "slurm":
 
 SLICE_S = 0.015
 """How long the first reading keeps the loop before others have their turn."""
+
+REST = 2.0
+"""So many times as long as one older run took, the loop is left to others: there may be twenty thousand."""
 
 GITIGNORE = "*\n!.gitignore\n"
 log = logging.getLogger("mission_tui.supervisor")
@@ -248,11 +251,13 @@ async def _remove_probes(core: Core, run_ids: Sequence[str]) -> None:
 
 
 async def _load_rest(core: Core) -> None:
-    """Know the whole of the older ended runs too, one at a time between everything else."""
+    """Do what is due for the older ended runs too, one at a time between everything else, in a third of the time."""
     older = list(core.waiting)
     for run_id in older:
-        load_waiting(core, run_id)
-        await asyncio.sleep(0)
+        begun = time.monotonic()
+        if run_id in core.waiting:
+            glimpse_waiting(core, run_id)
+        await asyncio.sleep(REST * (time.monotonic() - begun))
     if older:
         log.info("all %d older runs are known", len(older))
 

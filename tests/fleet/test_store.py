@@ -376,3 +376,20 @@ def test_a_run_is_pausing_from_the_asking_until_its_update_ends() -> None:
     assert (paused.snapshot(100.0).runs[0].state, paused.snapshot(100.0).runs[0].pausing) == ("paused", False)
     paused.apply(RUN, RunResumed(5, 95.0, 1))
     assert not paused.snapshot(100.0).runs[0].pausing
+
+
+def test_a_run_that_was_put_back_has_its_place_and_end_and_nothing_more() -> None:
+    """What was read of an older run is let go again; lists, names and pages are as before it was read."""
+    store = empty_store()
+    made, over = RunCreated(1, 5.0, "old", "demo"), AttemptEnded(3, 6.0, 1, Finished("000000064"))
+    store.add_ended(RUN, f"/lab/runs/{RUN}", made, over)
+    newer = ended_run(store, 9)
+    before = store.view(RUN), store.ended(0, 9)
+    store.add_run(RUN, f"/lab/runs/{RUN}", SPEC)
+    for fact in (made, AttemptStarting(2, 5.5, 1), update(1, 1), over):
+        store.apply(RUN, fact)
+    assert store.view(RUN).timesteps == STEPS
+    store.put_back(RUN, f"/lab/runs/{RUN}", made, over)
+    assert (store.view(RUN), store.ended(0, 9)) == before
+    assert store.shelved(RUN) == (made, over)
+    assert (store.resolve("old"), store.run_ids(), store.shelved(newer)) == ((RUN,), [newer, RUN], None)

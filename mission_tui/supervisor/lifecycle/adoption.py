@@ -27,6 +27,7 @@ from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.events.processes import FlagSeen, ForeignSeen
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.files.tail import MOST_BYTES, read_newest
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir, run_dirs
@@ -135,6 +136,26 @@ def load_waiting(core: Core, run_id: str) -> None:
         except Exception as error:
             log.exception("%s cannot be read", run_id)
             show_damaged(core, run_dir, why_unreadable(error))
+
+
+def glimpse_waiting(core: Core, run_id: str) -> RunView:
+    """The whole view of an ended run that waits on the shelf, and it waits there again: what is done about an older run
+    is done, and of twenty thousand only how they ended stays in memory. One that somebody has to see stays known.
+    """
+    shelved = core.store.shelved(run_id)
+    load_waiting(core, run_id)
+    run, view = core.store.run(run_id), core.store.view(run_id)
+    named = None if shelved is None else (clean(shelved[0].name), clean(shelved[0].group or ""))
+    if (
+        shelved is not None
+        and named == (view.name, view.group or "")
+        and run.state == "ended"
+        and not view.flags
+        and not run.journal.foreign
+    ):
+        core.store.put_back(run_id, run.run_dir, *shelved)
+        core.waiting[run_id] = None
+    return view
 
 
 def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES) -> None:
