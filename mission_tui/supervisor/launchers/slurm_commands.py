@@ -262,9 +262,9 @@ def submitted_number(answer: str) -> str:
 def read_jobs(answer: str) -> dict[tuple[str, str], SlurmJob]:
     """The jobs in what `squeue --json` answers, by name and folder, the newest of each. Raises `SlurmError`."""
     try:
-        document = msgspec.json.decode(answer.encode())
-        errors = document.get("errors") or []
-        jobs = [_job(entry) for entry in document["jobs"]]
+        document = msgspec.json.decode(answer.encode(), type=_Answer)
+        errors = document.errors or []
+        jobs = [_job(entry) for entry in document.jobs]
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise SlurmError(f"squeue --json answered what is no list of jobs: {clean(str(error), 120)}") from error
     if errors:
@@ -276,19 +276,38 @@ def read_jobs(answer: str) -> dict[tuple[str, str], SlurmJob]:
     return found
 
 
-def _job(entry: Mapping[str, Any]) -> SlurmJob:
+class _Entry(Struct):
+    """Of some ninety fields of an entry those that are used: a thousand entries are four megabytes."""
+
+    job_id: int | str
+    name: Any
+    job_state: str | list[str]
+    current_working_directory: Any = None
+    state_reason: Any = None
+    nodes: Any = None
+    batch_host: Any = None
+    start_time: Any = None
+    exit_code: Any = None
+
+
+class _Answer(Struct):
+    jobs: list[_Entry]
+    errors: list[Any] | None = None
+
+
+def _job(entry: _Entry) -> SlurmJob:
     """Numbers are plain in old versions, and tables of `set` and `number` since 23.02; states one word, or a list."""
-    states = entry["job_state"]
+    states = entry.job_state
     state = states if isinstance(states, str) else next(iter(states), "")
     return SlurmJob(
-        number=str(int(entry["job_id"])),
-        name=str(entry["name"]),
-        folder=str(entry.get("current_working_directory") or ""),
-        state=str(state),
-        reason=str(entry.get("state_reason") or ""),
-        node=str(entry.get("nodes") or entry.get("batch_host") or ""),
-        start_t=_number(entry.get("start_time")),
-        exit_code=_exit_code(entry.get("exit_code")),
+        number=str(int(entry.job_id)),
+        name=str(entry.name),
+        folder=str(entry.current_working_directory or ""),
+        state=state,
+        reason=str(entry.state_reason or ""),
+        node=str(entry.nodes or entry.batch_host or ""),
+        start_t=_number(entry.start_time),
+        exit_code=_exit_code(entry.exit_code),
     )
 
 

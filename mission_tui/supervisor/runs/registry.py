@@ -92,7 +92,10 @@ class Lanes:
         self.histories.pop(run_id, None)
 
     def _of(self, run_id: str) -> PhaseHistory:
-        return self.histories.setdefault(run_id, PhaseHistory())
+        history = self.histories.get(run_id)
+        if history is None:
+            history = self.histories[run_id] = PhaseHistory()
+        return history
 
     def _tidy(self, now: float) -> None:
         """Let go of runs that ended a day ago, and of the oldest where too many ended since."""

@@ -83,8 +83,10 @@ def list_rows(
     for view in found:
         row = closed.get(group_key(view), view)
         rows.setdefault(row.id, row)
-    live = [row for row in rows.values() if any(view.state in ALIVE for view in members(row))]
-    rest = [row for row in rows.values() if row not in live]
+    live: list[Row] = []
+    rest: list[Row] = []
+    for row in rows.values():
+        (live if any(view.state in ALIVE for view in members(row)) else rest).append(row)
     if live_apart:
         rest = [*(row for row in live if isinstance(row, SeedGroup)), *rest]
         live = [row for row in live if isinstance(row, RunView)]
