@@ -39,8 +39,10 @@ async def test_hello_is_answered_with_welcome(tmp_path: Path) -> None:
     """Protocol, version, pid and runs root come with the welcome, under the request's id."""
     async with served(tmp_path) as (_, listener), Wire.to(listener.path) as wire:
         wire.say(Hello(id=5, protocol=PROTOCOL, version="9"))
-        said = {"protocol": PROTOCOL, "version": __version__, "pid": os.getpid(), "runs_root": str(tmp_path)}
-        assert await wire.hear() == Welcome(re=5, **said, changes=True)
+        root = str(tmp_path)
+        assert await wire.hear() == Welcome(
+            re=5, protocol=PROTOCOL, version=__version__, pid=os.getpid(), runs_root=root, changes=True
+        )
 
 
 async def test_other_protocol_is_refused_with_a_remedy(tmp_path: Path) -> None:
