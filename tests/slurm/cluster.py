@@ -98,6 +98,14 @@ PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 Preempt
 
     def start(self) -> None:
         """Start everything and wait until both nodes are idle."""
+        self.start_munge()
+        self.start_controller()
+        for node in ("n1", "n2"):
+            self.start_node(node)
+        self.wait_idle()
+
+    def start_munge(self) -> None:
+        """Start munged, which gives whoever asks Slurm the credential that it wants."""
         folder = self.folder
         munged = ["--foreground", "--force", f"--socket={folder}/munge.sock", f"--key-file={folder}/munge.key"]
         munged += [
@@ -107,10 +115,6 @@ PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 Preempt
         ]
         self._spawn("munged", *munged)
         until((folder / "munge.sock").exists, 10, "munged")
-        self.start_controller()
-        for node in ("n1", "n2"):
-            self.start_node(node)
-        self.wait_idle()
 
     def wait_idle(self) -> None:
         """Wait until both nodes take jobs; one that was down is asked to come back until it does."""

@@ -217,18 +217,29 @@ def number_of(lab: Lab, run: str, attempt: int = 1) -> str:
     return handle.id
 
 
-def test_without_a_controller_a_launch_is_one_sentence(slurm_lab: Lab, cluster: Cluster) -> None:
-    """Nothing is left behind: no job once the controller is back, and the run says why it did not begin."""
-    cluster.stop("slurmctld")
+def test_without_a_token_or_a_controller_a_launch_is_one_sentence(slurm_lab: Lab, cluster: Cluster) -> None:
+    """Nothing is left behind: no job once munge and the controller are back, and each run says why it did not begin."""
+    cluster.stop("munged")
+    (cluster.folder / "munge.sock").unlink()
     try:
+        (tokenless,) = slurm_lab.launch(spec=slurm_spec())
+        ended = slurm_lab.ended(tokenless)
+        assert (ended.outcome, ended.kind) == ("failed", "start")
+        assert "authentication" in (ended.cause or "").lower()
+        cluster.start_munge()
+        cluster.stop("slurmctld")
         (run,) = slurm_lab.launch(spec=slurm_spec())
         ended = slurm_lab.ended(run)
         assert (ended.outcome, ended.kind) == ("failed", "start")
         assert "Unable to contact slurm controller" in (ended.cause or "")
     finally:
-        cluster.start_controller()
+        if "munged" not in cluster.daemons:
+            cluster.start_munge()
+        if "slurmctld" not in cluster.daemons:
+            cluster.start_controller()
         cluster.wait_idle()
-    assert run not in cluster.ask("squeue", "-h", "-o", "%j")
+    jobs = cluster.ask("squeue", "-h", "-o", "%j")
+    assert (tokenless in jobs, run in jobs) == (False, False)
 
 
 def starts_of(lab: Lab, run: str) -> list[TrainingStarted]:

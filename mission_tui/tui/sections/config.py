@@ -39,9 +39,11 @@ def config(details: DetailsReply, width: int) -> list[Strip]:
 
 
 def _placed(details: DetailsReply) -> str:
-    """The GPU that was chosen for the attempt, and why; empty where there was no choice."""
-    placed = details.view.placed
-    return "" if placed is None else f"on GPU{placed.number}: {placed.why}"
+    """The node of an engine that the attempt is on, or the GPU that was chosen for it, and why; empty where neither is."""
+    view = details.view
+    if view.node is not None:
+        return f"on node {view.node}, carried out by {view.launcher}"
+    return "" if view.placed is None else f"on GPU{view.placed.number}: {view.placed.why}"
 
 
 def _row(words: Sequence[str], styles: Sequence[Style], names: int, values: int, width: int) -> Strip:
