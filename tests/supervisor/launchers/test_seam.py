@@ -32,6 +32,7 @@ from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.verbs.acts import freeze, kill, pause, stop
+from mission_tui.supervisor.verbs.check import quote
 from mission_tui.supervisor.verbs.launch import launch
 from tests.supervisor.conftest import stub_spec
 from tests.supervisor.scripted_launcher import Engine, ScriptedLauncher, ScriptedLink
@@ -140,6 +141,16 @@ async def test_a_queued_job_is_shown_with_its_reason_and_ends_with_its_code(fiel
         field.engine.job(run).end(3)
         ended = await supervisor.wait(run, lambda view: view.state == "ended")
         assert (ended.outcome, ended.cause) == ("failed", "exit code 3")
+
+
+async def test_the_price_of_a_run_elsewhere_is_what_it_takes_there(field: Field) -> None:
+    """Cores and memory of a node, whatever this machine has left; nothing here makes it wait."""
+    async with field.supervisor() as supervisor:
+        spec = spec_for("scripted")
+        spec = structs.replace(spec, env=structs.replace(spec.env, vec="workers", n_workers=300, n_envs=300))
+        asked = Quote(id=1, items=(LaunchItem(spec=spec),), cwd="/", python="/usr/bin/python3", environ={})
+        (cost,) = (await quote(supervisor.core, asked)).costs
+        assert (cost.cores >= 300, cost.ram_bytes > 1 << 30, cost.waits) == (True, True, "")
 
 
 async def test_many_jobs_are_one_question(field: Field) -> None:
