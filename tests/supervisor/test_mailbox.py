@@ -226,7 +226,7 @@ async def test_silence_ends_the_connection_and_a_word_brings_it_back(
     async with field.supervisor() as supervisor:
         run, node = await on_a_node(supervisor, field)
         view = await supervisor.wait(run, lambda view: not view.connected)
-        assert run_facts(view)["flags"] == ["silent"]
+        assert list(run_facts(view)["flags"]) == ["silent"]
         assert run_facts(view)["node"] == "n1"
         node.say()
         view = await supervisor.wait(run, lambda view: view.connected)
