@@ -39,7 +39,7 @@ def config(details: DetailsReply, width: int) -> list[Strip]:
 
 
 def _placed(details: DetailsReply) -> str:
-    """The node of an engine that the attempt is on, or the GPU that was chosen for it, and why; empty where neither is."""
+    """The node of an engine that the attempt is on, or the GPU that was chosen for it, and why; empty without both."""
     view = details.view
     if view.node is not None:
         return f"on node {view.node}, carried out by {view.launcher}"
