@@ -72,7 +72,7 @@ SchedulerParameters=sched_interval=1,batch_sched_delay=0
 SlurmdParameters=config_overrides
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
-KillWait=10
+KillWait=25
 SlurmdTimeout=10
 MessageTimeout=5
 MinJobAge=600

@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
 COMMANDS = 5
 SHORT = ("--seed", "3", "--set", "run.total_timesteps=4096", "--set", "evaluate.every=2048")
 
-pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(500)]
 
 
 def test_the_commands_of_the_page_train_a_run_on_slurm(tmp_path: Path, cluster: Cluster) -> None:
@@ -91,7 +91,7 @@ def trained_by_the_page(
 
     with opened_lab(home / "runs"):
         done = subprocess.run(
-            ["bash", "-ec", script], env=kept, cwd=home, capture_output=True, text=True, check=False, timeout=150
+            ["bash", "-ec", script], env=kept, cwd=home, capture_output=True, text=True, check=False, timeout=250
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert "finished" in done.stdout

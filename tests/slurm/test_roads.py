@@ -65,7 +65,7 @@ def test_the_road_to_slurm_is_proven_both_ways(tmp_path: Path, cluster: Cluster)
     code, found = somebody.doctor("slurm")
     assert (code, {level for level, _ in found.values()}) == (0, {"ok"})
     assert [*found] == ["Slurm", "stop", "time limit", "runs root", "interpreter", "packages", "GPU"]
-    assert "10 s (KillWait)" in found["stop"][1]
+    assert "25 s (KillWait)" in found["stop"][1]
     assert "what it writes is seen here after" in found["runs root"][1]
     assert nothing_is_left(somebody.root)
     code, found = somebody.doctor("slurm", "--set", "slurm.partition=nowhere")

@@ -147,7 +147,7 @@ def trains(view: RunView) -> bool:
     return view.connected and (view.update or 0) >= 3
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
 def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(slurm_lab: Lab, cluster: Cluster) -> None:
     """Its slurmd and step are killed, its trainer is not: attempt 2 goes on exactly on the other node, and attempt 1
     ends itself at the fence.
@@ -157,7 +157,7 @@ def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(slurm_l
     spec = slurm_spec(cpus=2)
     keep = structs.replace(spec.keep, checkpoint=CheckpointKeep(every_steps=6400, last=1000))
     (run,) = slurm_lab.launch(spec=structs.replace(spec, keep=keep))
-    slurm_lab.wait(run, lambda view: view.last_checkpoint is not None, 60)
+    slurm_lab.wait(run, lambda view: view.last_checkpoint is not None, 120)
     node = cluster.ask("squeue", "-h", "-n", f"{run}.1", "-o", "%N").strip()
     identity = read_identity(slurm_lab.dir(run).attempt(1).identity)
     assert identity is not None
@@ -181,7 +181,7 @@ def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(slurm_l
         cluster.wait_idle()
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
 def test_who_is_cancelled_or_makes_room_has_saved(slurm_lab: Lab, cluster: Cluster) -> None:
     """Slurm's SIGTERM reaches the env workers too, and the run saves all the same within KillWait. What an
     administrator cancelled stays ended; what was preempted goes on exactly once there is room.
@@ -195,14 +195,14 @@ def test_who_is_cancelled_or_makes_room_has_saved(slurm_lab: Lab, cluster: Clust
         slurm_lab.wait(run, trains, 90)
     cluster.ask("scancel", number_of(slurm_lab, cancelled))
     number = cluster.ask("sbatch", "--parsable", "-p", "urgent", "-N2", "-n2", "-c2", "--wrap", "sleep 2").strip()
-    ended = slurm_lab.ended(cancelled)
+    ended = slurm_lab.ended(cancelled, 90)
     assert (ended.outcome, ended.attempt) == ("stopped", 1)
     assert ended.last_checkpoint is not None
     assert "CANCELLED" in (ended.cause or "")
-    slurm_lab.wait(preempted, lambda view: view.attempt == 2, 60)
+    slurm_lab.wait(preempted, lambda view: view.attempt == 2, 90)
     over = [event for event in events_of(slurm_lab, preempted) if isinstance(event, AttemptEnded)]
     assert over[0].interrupted == "it made room for another job"
-    started = slurm_lab.until(lambda: [row for row in starts_of(slurm_lab, preempted) if row.attempt == 2], 60)
+    started = slurm_lab.until(lambda: [row for row in starts_of(slurm_lab, preempted) if row.attempt == 2], 90)
     assert started[0].exact
     assert started[0].from_update >= 3
     assert number.isdigit()
