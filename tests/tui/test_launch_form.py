@@ -22,7 +22,7 @@ from mission_tui.tui.screens.launch_form import LaunchForm
 from mission_tui.tui.screens.questions import ConfirmScreen, LineInputScreen
 from mission_tui.tui.state.launch_draft import Draft, assignments, followed, meaning, price, words
 from mission_tui.tui.state.presets import PresetChoice
-from mission_tui.tui.widgets.form_fields import Presets
+from mission_tui.tui.widgets.form_fields import Changes, Presets
 from tests.tui.fake_client import a_spec
 from tests.tui.fleets import NOW
 from tests.tui.stage import PRESETS, Stage, staged
@@ -182,13 +182,17 @@ async def test_tab_leads_through_every_field() -> None:
 
 
 @pytest.mark.slow
-async def test_enter_on_the_list_starts_the_preset() -> None:
-    """The shortest way: `n`, arrow, Enter."""
+async def test_enter_on_the_list_takes_the_preset_and_starts_nothing() -> None:
+    """It leads to the changes, also in one burst with what is typed next; Ctrl-S starts the preset with them."""
     async with staged() as stage:
         await opened(stage)
-        await stage.press("down")
+        for character in "fast\rrun.":
+            stage.app.post_message(Key("enter" if character == "\r" else _character_to_key(character), character))
+        await stage.until(lambda: stage.screen.query_one(Changes).text == "run.")
         await stage.shows("CartPole until solved")
-        await stage.press("enter")
+        await stage.press(*"seed=3")
+        assert not stage.client.asked_for(Launch)
+        await stage.press("ctrl+s")
         await stage.until(lambda: stage.client.asked_for(Launch))
         assert stage.client.asked_for(Launch)[0].items[0].spec.preset == "fast"
 
@@ -429,18 +433,18 @@ async def test_a_launch_that_is_refused_leaves_the_form_to_be_mended() -> None:
         await stage.until(lambda: stage.app.app_context.kept_form is None)
 
 
-async def test_the_list_says_what_enter_starts_and_letters_search() -> None:
-    """Enter starts the preset under the cursor, Tab fills in first; letters that no preset has are not taken."""
+async def test_the_list_says_what_enter_takes_and_letters_search() -> None:
+    """Enter takes the preset under the cursor, Ctrl-S starts it; letters that no preset has are not taken."""
     async with staged() as stage:
         await opened(stage)
-        await stage.shows("Enter starts demo as below  Tab fills in first  letters search")
+        await stage.shows("Enter takes demo  Ctrl-S starts it as below  letters search")
         await stage.press(*"bex")
-        await stage.shows("Enter starts beast as below  Tab fills in first  search: be")
+        await stage.shows("Enter takes beast  Ctrl-S starts it as below  search: be")
         await stage.press("backspace", "backspace", *"deep")
-        await stage.shows("Enter starts trio as below")
+        await stage.shows("Enter takes trio  Ctrl-S starts it as below")
         assert stage.screen.query_one(Presets).sought == "deep"
         await stage.press("up")
-        await stage.shows("Enter starts beast as below  Tab fills in first  letters search")
+        await stage.shows("Enter takes beast  Ctrl-S starts it as below  letters search")
         assert not stage.client.asked_for(Launch)
 
 

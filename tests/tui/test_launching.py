@@ -46,14 +46,14 @@ SHIPPED = PresetChoice("shipped:demo", "MissionGym", "1", ref="shipped:demo")
 
 
 async def test_a_key_of_the_working_folder_asks_and_starts_nothing() -> None:
-    """The form opens with it, says from which file it comes and what it names; Enter starts it then, by its `ref`."""
+    """The form opens with it, says from which file it comes and what it names; Ctrl-S starts it then, by its `ref`."""
     async with staged(presets=(*PRESETS[1:], FOREIGN)) as stage:
         await stage.shows("7 mine…")
         await launched(stage, "7")
         await stage.until(lambda: isinstance(stage.screen, LaunchForm))
         await stage.shows("comes from ./presets/mine.toml in this folder and names no code of its own")
         assert not stage.client.asked_for(Launch)
-        await stage.press("enter")
+        await stage.press("ctrl+s")
         await stage.until(lambda: stage.client.asked_for(Launch))
         (request,) = stage.client.asked_for(Launch)
         assert [item.spec.preset for item in request.items] == ["mine"]

@@ -187,7 +187,6 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         self.query_one(OfferLine).offer((id_, typed), found, told)
 
     @on(Input.Submitted)
-    @on(Presets.Submitted)
     def action_submit(self) -> None:
         """Start, if nothing is wrong."""
         self._check()
@@ -264,7 +263,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
 def _about_preset(preset: PresetChoice, sought: str, width: int) -> str:
     """What keys do in the list of presets; what the preset is only where that leaves room for all of it."""
     search = f"search: {sought}" if sought else "letters search"
-    keys = f"Enter starts {preset.name} as below  Tab fills in first  {search}"
+    keys = f"Enter takes {preset.name}  Ctrl-S starts it as below  {search}"
     whole = f"{keys}   {preset.description}"
     return whole if preset.description and cell_len(whole) <= width else whole_hints(keys, width)
 

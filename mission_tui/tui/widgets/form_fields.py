@@ -130,14 +130,10 @@ class Presets(_DrawnField, Choices, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "turn(-1)", "up"),
         Binding("down", "turn(1)", "down"),
-        Binding("enter", "submit", "start"),
     ]
 
     class Chosen(Choices.Taken):
         """The cursor is on another preset."""
-
-    class Submitted(Choices.Taken):
-        """Enter was pressed on it."""
 
     def __init__(self, form: TakesTab, choices: list[Choice]) -> None:
         super().__init__(choices, id="form-presets")
@@ -145,9 +141,16 @@ class Presets(_DrawnField, Choices, can_focus=True):
         self.sought = ""
 
     def on_key(self, event: events.Key) -> None:
-        """Letters search."""
+        """Letters search. Enter leads on to the changes: it ends a search and is pressed without a look, so that it
+        starts nothing.
+        """
         super().on_key(event)
-        if event.key == "backspace":
+        if self.screen.focused is not self:
+            return  # the key went on to the field that is, or to none
+        if event.key == "enter":
+            event.stop().prevent_default()
+            self._form.action_next()
+        elif event.key == "backspace":
             self._seek(self.sought[:-1])
         elif event.is_printable and event.character is not None:
             event.stop()
@@ -194,11 +197,6 @@ class Presets(_DrawnField, Choices, can_focus=True):
     def wheel(self, by: int) -> None:
         """The wheel moves the cursor."""
         self.action_turn(by)
-
-    def action_submit(self) -> None:
-        """Start."""
-        if self.current is not None:
-            self.post_message(self.Submitted(self.current.value))
 
 
 class Selector(_DrawnField, Lines, can_focus=True):
