@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import statistics
+from itertools import pairwise
+
 from mission_tui.fleet.events.findings import Finding, stories
 from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.history.course import WHOLE_WINDOW
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
 
@@ -43,6 +48,46 @@ def asks_for_action(view: RunView) -> tuple[Finding, ...]:
         for finding in stories(view.findings)
         if finding.state == "open" and finding.severity != "info" and not (over and finding.rule in _WHILE_IT_LIVES)
     )
+
+
+_FEWEST_UPDATES, _DECIDED, _STILL_KL, _KL_ROWS = 10, 0.01, 1e-6, 8
+_OF_NOISE, _OF_GAIN = 4.0, 0.5
+
+
+def stands_still(view: RunView) -> bool:
+    """Whether its policy has nothing left to choose, or no longer moves, with a return that never rose or is lost.
+
+    That is no finding: rules wait until they are sure and how long that takes depends on the budget. But whoever reads
+    `ok` in between goes to bed.
+    """
+    if (view.update or 0) < _FEWEST_UPDATES or (view.goal is not None and view.goal.reached is not None):
+        return False
+    entropy, moved = view.metrics.get("policy/entropy_ratio"), view.series.get("train/approx_kl", ())[-_KL_ROWS:]
+    decided = isinstance(entropy, float) and entropy < _DECIDED
+    still = len(moved) == _KL_ROWS and all(isinstance(kl, float) and abs(kl) < _STILL_KL for kl in moved)
+    return (decided or still) and not _has_risen(view)
+
+
+def _has_risen(view: RunView) -> bool:
+    """Whether the return has gained more than its own noise since the first updates, and still has half of that."""
+    if view.course is None or view.best is None:
+        return True  # unknown: then nothing is said of it
+    known = [middle for middle in view.course.middles if middle is not None and math.isfinite(middle)]
+    if len(known) < _OF_NOISE:
+        return True
+    first = statistics.median(known[:3])
+    gain, error = view.best.value - first, _error(view, view.course.every, known)
+    return gain > _OF_NOISE * error and statistics.median(known[-3:]) - first >= _OF_GAIN * gain
+
+
+def _error(view: RunView, every: int, middles: list[float]) -> float:
+    """The standard error of its mean return. Neighbours that share most of their episodes differ by less than that."""
+    between = 1.4826 * statistics.median(abs(later - earlier) for earlier, later in pairwise(middles))
+    length, steps = view.metrics.get("rollout/ep_len_mean"), every * view.n_envs * view.n_steps
+    share_new = 1.0
+    if isinstance(length, float) and length > 0.0 and steps > 0:
+        share_new = min(1.0, max(1.0, steps / length) / WHOLE_WINDOW)
+    return between / math.sqrt(2.0 * share_new)
 
 
 def time_left(view: RunView) -> str:

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from mission_tui.fleet.events.findings import FailedDuty
 from mission_tui.fleet.events.outcome import RunState
+from mission_tui.fleet.history.course import Course, GoalView, Place
 from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunView
 from mission_tui.present.run_state import share_done, state_word
 from mission_tui.tui.drawing import colours
@@ -52,6 +53,28 @@ def test_the_badge_names_the_worst_first() -> None:
     assert run_status.badge(ENDED[1])[0] == "▲ nan"
     assert run_status.badge(a_run("a", findings=(KL_FINDING, critical)))[0] == "◆2 NaN"
     assert run_status.badge(a_run("a", findings=(silenced,)))[0] == "ok"
+
+
+def test_a_run_that_stands_still_is_not_ok_before_a_rule_says_so() -> None:
+    """It always chooses the same action and gained nothing: `stuck`; a policy that was decided by learning is `ok`."""
+    never = Course(1, *[tuple(-1.66 + 0.01 * (at % 3) for at in range(25))] * 2)
+    lost = Course(1, *[(*(0.4 * at for at in range(15)), *[0.1] * 10)] * 2)
+    learned = Course(1, *[tuple(min(6.4, 0.4 * at) for at in range(25))] * 2)
+
+    def said(course: Course, best: float, entropy: float = 1e-9, **facts: Any) -> str:
+        metrics = {"policy/entropy_ratio": entropy, "rollout/ep_len_mean": 100.0}
+        view = a_run("a", update=25, course=course, best=Place(best, 20, 81920), metrics=metrics, **facts)
+        return run_status.badge(view)[0]
+
+    assert said(never, -1.64) == "stuck"
+    assert said(lost, 5.6) == "stuck"
+    assert said(learned, 6.4) == said(never, -1.64, entropy=0.5) == "ok"
+    assert said(never, -1.64, findings=(KL_FINDING,)) == "▲ KL"
+    assert (
+        said(never, -1.64, goal=GoalView(of="return", value=-2.0, source="run.goal", reached=Place(-1.7, 1, 1))) == "ok"
+    )
+    unmoved = {"rollout/ep_rew_mean": (), "train/approx_kl": (0.0,) * 8}
+    assert said(never, -1.64, entropy=0.5, series=unmoved) == "stuck"
 
 
 def test_a_failed_duty_shows_and_hides_nothing_graver() -> None:

@@ -124,6 +124,10 @@ def _symbols() -> Iterator[tuple[str, str]]:
     for severity, sign in SEVERITY_SHAPES.items():
         yield sign, _SEVERITIES[severity]
     yield "ok ·", "nothing asks for action; · there is information, h shows it"
+    yield (
+        "stuck",
+        "no finding yet, but it always chooses the same action or has stopped moving, and its return has not risen",
+    )
     yield "(KL)", "acknowledged: it is known, and opens again if it gets worse"
     yield "✓", "marked: keys apply to all that are"
     yield ">", "chosen"

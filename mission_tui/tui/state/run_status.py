@@ -10,7 +10,7 @@ from mission_tui.fleet.events.findings import Finding, stories
 from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
-from mission_tui.present.run_state import asks_for_action, state_word, time_left
+from mission_tui.present.run_state import asks_for_action, stands_still, state_word, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
 
@@ -114,6 +114,7 @@ def badge(view: RunView) -> tuple[str, Style]:
     """The health of a run in a few letters: a flag, what is wrong, why it waits, or `ok`; a dash when unknown.
 
     What is acknowledged stands in brackets; a silenced rule says nothing, and information leaves the `ok` with a dot.
+    Between two findings a run that stands still is `stuck`.
     """
     flags = [flag for flag in view.flags if flag != "failed-duty"]
     if flags:
@@ -136,6 +137,8 @@ def badge(view: RunView) -> tuple[str, Style]:
     if view.held is not None:
         vram = f"+{numbers.size(view.held.vram_bytes)}" if view.held.vram_bytes else "+GPU" if view.held.gpu else ""
         return f"holds {numbers.size(view.held.memory_bytes)}{vram}", colours.state_style(view.state)
+    if stands_still(view):
+        return "stuck", colours.WARN if view.state in ALIVE else colours.QUIET
     if view.update and (view.state in ALIVE or view.outcome == "finished"):
         word = "ok ·" if open_findings(view) else "ok"
         return word, colours.GOOD if view.state in ALIVE else colours.QUIET
