@@ -10,8 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from mission_tui.fleet.events.findings import Finding, Severity
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.provenance import SettingChange
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import AttemptView, HistoryReply
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.content import Content, content_of, crossed
@@ -53,11 +55,13 @@ def a_curve(
     return curve_of(slot, tag, history, Ruler(history, "updates").places, kind=kind, factor=factor)
 
 
-def a_content(settings: ChartSettings, *histories: HistoryReply, cross: int | None = None) -> Content:
+def a_content(
+    settings: ChartSettings, *histories: HistoryReply, cross: int | None = None, view: RunView = VIEW
+) -> Content:
     """The chart of `VIEW` with these histories, the first metric chosen."""
     known = {tag: history for history in histories for tag in history.low}
-    data = RunData(VIEW.id, LogTail(VIEW.id), details(1, VIEW), known)
-    content = content_of(VIEW, data, settings, settings.shown(next(iter(known)), known))
+    data = RunData(view.id, LogTail(view.id), details(1, view), known)
+    content = content_of(view, data, settings, settings.shown(next(iter(known)), known))
     return content if cross is None else crossed(content, data, cross, NOW)
 
 
@@ -277,6 +281,27 @@ def test_the_picture_shows_curve_marks_band_and_evaluation_without_colours() -> 
     assert content.scene is not None
     (meaning,) = signs(content.scene.marks, 60)
     assert meaning.text.split() == ["↓", "saved", "■", "eval", "95", "%", "CI", "2", "resumed", "▲░", "finding"]
+
+
+def test_words_of_findings_that_begin_together_do_not_write_into_each_other() -> None:
+    """The gravest keeps its word whole; one that has room farther on keeps its own."""
+    values = tuple(10 * math.sin(n / 100) for n in range(1403))
+    history = structs.replace(a_history(values=values), timesteps=tuple(8192 * n for n in range(1, 1404)))
+
+    def found(rule: str, severity: Severity, first: int) -> Finding:
+        return structs.replace(KL_FINDING, rule=rule, severity=severity, first_update=first, last_update=first + 300)
+
+    view = structs.replace(
+        VIEW,
+        findings=(
+            found("ratio", "info", 100),
+            found("kl-persistent", "critical", 120),
+            found("clip-fraction", "info", 180),
+            found("grad-norm", "info", 900),
+        ),
+    )
+    top = drawn(a_content(ChartSettings(), history, view=view))[0]
+    assert [word for word in ("ratio", "KL", "clip", "gradient") if word in top] == ["KL", "gradient"]
 
 
 def test_several_curves_bear_their_letters() -> None:

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
+from mission_tui.fleet.events.findings import GRAVITY
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
@@ -188,11 +189,7 @@ def _write_words(canvas: Canvas, scene: Scene, frame: Frame) -> None:
 
     From first to last, so that where there is no room for all of them those of the last ones are left out.
     """
-    for band in sorted(scene.marks.bands, key=lambda it: it.first):
-        first, last = frame.column(band.first), frame.column(band.last)
-        cells = len(band.word) + 1
-        if last - first > cells or canvas.is_free(last + 1, 0, cells - last + first):
-            canvas.text(first + 1, 0, f"{band.word} ", colours.severity_style(band.severity))
+    _name_bands(canvas, scene, frame)
     for mark in scene.marks.marks:
         if mark.word:
             _, ink, _ = MARKS[mark.kind]
@@ -216,6 +213,23 @@ def _write_words(canvas: Canvas, scene: Scene, frame: Frame) -> None:
                 begin = 1 if canvas.is_free(1, at, len(word)) else frame.columns - len(word) - 1
                 canvas.text(begin, at, word, colours.KEY)
                 break
+
+
+def _name_bands(canvas: Canvas, scene: Scene, frame: Frame) -> None:
+    """The name of each band after its sign, the gravest first, where it covers no other name and no sign of a band as
+    grave: those that begin together would write into each other, so that no word could be read.
+    """
+    bands = sorted(scene.marks.bands, key=lambda it: (-GRAVITY[it.severity], it.first))
+    named: set[int] = set()
+    for band in bands:
+        first, last = frame.column(band.first), frame.column(band.last)
+        cells = len(band.word) + 1
+        place = range(first + 1, first + 1 + cells)
+        heads = {frame.column(it.first) for it in bands if GRAVITY[it.severity] >= GRAVITY[band.severity]}
+        room = last - first > cells or canvas.is_free(last + 1, 0, cells - last + first)
+        if room and first not in named and not named.intersection(place) and not heads.intersection(place[:-1]):
+            canvas.text(first + 1, 0, f"{band.word} ", colours.severity_style(band.severity))
+            named.update(range(first, first + 1 + cells))
 
 
 def _write(canvas: Canvas, column: int, row: int, words: str, ink: Style) -> None:
