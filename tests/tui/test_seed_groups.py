@@ -44,12 +44,30 @@ SEEDS = (seed(1, 10.0), seed(2, 12.0, findings=(KL,)), seed(3, 20.0))
 
 
 def test_a_group_has_one_preset_and_each_seed_once() -> None:
-    """A sweep repeats seeds, a set has several presets; neither is a group of seeds."""
-    assert [group.members for group in seed_groups((*LIVE, *SEEDS)).values()] == [SEEDS]
-    assert seed_groups((seed(1, 1.0), seed(1, 2.0))) == {}
-    assert seed_groups((seed(1, 1.0), seed(2, 2.0, preset="deep"))) == {}
-    assert seed_groups((seed(1, 1.0), seed(2, 2.0, group=None))) == {}
-    assert seed_groups(SEEDS[:1]) == {}
+    """A set has several presets and is no group of seeds, nor is a seed that is repeated."""
+    assert [group.members for group in seed_groups((*LIVE, *SEEDS))] == [SEEDS]
+    assert seed_groups((seed(1, 1.0), seed(1, 2.0))) == []
+    assert seed_groups((seed(1, 1.0), seed(2, 2.0, preset="deep"))) == []
+    assert seed_groups((seed(1, 1.0), seed(2, 2.0, group=None))) == []
+    assert seed_groups(SEEDS[:1]) == []
+
+
+async def test_the_seeds_of_each_setting_of_a_sweep_are_a_row() -> None:
+    """With the table of the whole sweep below; `f` opens the row that it is on, and closes that one again."""
+    sweep = [
+        seed(number, value, name=f"{word}-s{number}-3f9a", setting=word, state="ended", outcome="finished")
+        for word, value in (("lr1e-3", 4.0), ("lr1e-2", 2.0))
+        for number in (1, 2)
+    ]
+    odd = seed(1, 3.0, name="lr1e-1-s1-3f9a", setting="lr1e-1", state="ended", outcome="finished")
+    assert [(group.name, len(group.members)) for group in seed_groups((*sweep, odd))] == [("lr1e-3", 2), ("lr1e-2", 2)]
+    async with staged(a_fleet((*sweep, odd)), (110, 30)) as stage:
+        await stage.shows("lr1e-3 x2")
+        await stage.shows("lr1e-2 x2")
+        await stage.press("f")
+        await stage.shows("lr1e-3-s1-3f9a")
+        await stage.press("f")
+        await stage.shows("lr1e-3 x2")
 
 
 def test_its_quartiles_are_those_of_the_newest_returns() -> None:

@@ -7,10 +7,11 @@ twice counts once; so a run rebuilt from its directory equals the run that was w
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from msgspec import structs
+from msgspec import json, structs
 
 from mission_tui.fleet.events import processes
 from mission_tui.fleet.events.journal import (
@@ -61,7 +62,7 @@ from mission_tui.fleet.events.provenance import Origin, SettingChange, diff_of
 from mission_tui.fleet.history.journal_state import JournalState, StateIntervals
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, fold_record
 from mission_tui.fleet.specs.quantity import Goal, parse_goal
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import LimitsKeep, Spec
 from mission_tui.fleet.text import clean
 
 NOTE_CHARS = 400
@@ -101,6 +102,7 @@ class RunHistory:
         self.observed = ObservedState()
         self.size_bytes: int | None = None
         self.state_intervals = StateIntervals()
+        self._setting: tuple[Spec, str] | None = None
 
     @property
     def state(self) -> RunState:
@@ -134,6 +136,17 @@ class RunHistory:
                 return None
         threshold = self.metrics.reward_threshold
         return None if threshold is None or not math.isfinite(threshold) else Goal("return", threshold)
+
+    @property
+    def setting(self) -> str:
+        """A digest of its spec without the seed, and what only names it or lets it begin; "" without a group."""
+        if self.spec is None or self.journal.group is None:
+            return ""
+        if self._setting is None or self._setting[0] is not self.spec:
+            run, keep = structs.replace(self.spec.run, seed=None), structs.replace(self.spec.keep, limits=LimitsKeep())
+            alike = structs.replace(self.spec, run=run, keep=keep, preset="", description="")
+            self._setting = self.spec, f"{zlib.crc32(json.encode(alike)):08x}"
+        return self._setting[1]
 
     def apply(self, fact: Fact) -> bool:
         """Fold `fact` in; false when it changes nothing, for example because it was said before."""

@@ -131,6 +131,7 @@ def view_of(run: RunHistory) -> RunView:
         course=drawn.course,
         moments=tuple(_moments(run)),
         task=_task(trained_by_us),
+        setting=run.setting,
     )
 
 

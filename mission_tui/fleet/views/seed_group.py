@@ -1,6 +1,7 @@
 """Runs that differ by their seed alone, seen as one experiment: their median and their quartiles.
 
-They were launched together from one preset, each with a seed of its own; a sweep of settings is no such group.
+They were launched together from one preset, each with a seed of its own. Of a sweep, which repeats seeds, those of one
+setting are a group.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from mission_tui.fleet.views.snapshot import RunView
 
 
 class SeedGroup(Struct, frozen=True):
-    """Two runs or more, in the order in which they are listed."""
+    """Two runs or more, in the order in which they are listed; `setting` is that of a group of a sweep."""
 
     members: tuple[RunView, ...]
+    setting: str = ""
 
     @property
     def id(self) -> str:
         """No run's id, and the same while the group is."""
-        return "seeds " + " ".join(group_key(self.members[0]))
+        return " ".join(("seeds", *_launch_key(self.members[0]), *filter(None, (self.setting,))))
 
     @property
     def name(self) -> str:
@@ -58,22 +60,32 @@ class SeedGroup(Struct, frozen=True):
         return tuple(_median([number(values[len(values) - rows + at]) for values in series]) for at in range(rows))
 
 
-def group_key(view: RunView) -> tuple[str, str]:
-    """What the members of a group have in common; empty words for a run that is in none."""
+def _launch_key(view: RunView) -> tuple[str, str]:
+    """What runs that were launched together have in common; empty words for a run that was launched alone."""
     return (view.group, view.preset) if view.group and view.seed is not None else ("", "")
 
 
-def seed_groups(views: Iterable[RunView]) -> dict[tuple[str, str], SeedGroup]:
-    """The groups among `views` by their key: at least two members, and no seed twice."""
+def seed_groups(views: Iterable[RunView]) -> list[SeedGroup]:
+    """The groups among `views`, in the order of their first members: at least two members, and no seed twice."""
     together: dict[tuple[str, str], list[RunView]] = {}
     for view in views:
-        if (key := group_key(view)) != ("", ""):
+        if (key := _launch_key(view)) != ("", ""):
             together.setdefault(key, []).append(view)
-    return {
-        key: SeedGroup(tuple(members))
-        for key, members in together.items()
-        if len(members) > 1 and len({view.seed for view in members}) == len(members)
-    }
+    found = []
+    for members in together.values():
+        if _each_once(members):
+            found.append(SeedGroup(tuple(members)))
+            continue
+        settings: dict[str, list[RunView]] = {}
+        for view in members:
+            if view.setting:
+                settings.setdefault(view.setting, []).append(view)
+        found += [SeedGroup(tuple(alike), setting) for setting, alike in settings.items() if _each_once(alike)]
+    return found
+
+
+def _each_once(members: list[RunView]) -> bool:
+    return len(members) > 1 and len({view.seed for view in members}) == len(members)
 
 
 def launched_with(view: RunView, known: Iterable[RunView]) -> tuple[RunView, ...]:
@@ -85,7 +97,7 @@ def launched_with(view: RunView, known: Iterable[RunView]) -> tuple[RunView, ...
 def sweep_of(view: RunView, known: Iterable[RunView]) -> tuple[RunView, ...]:
     """All runs of its launch, where that has several settings; none of one that has seeds alone, or nothing but it."""
     together = launched_with(view, known)
-    seeds = any(len(group.members) == len(together) for group in seed_groups(together).values())
+    seeds = any(len(group.members) == len(together) for group in seed_groups(together))
     return () if len(together) < 2 or seeds else together
 
 

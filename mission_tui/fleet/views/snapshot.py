@@ -220,7 +220,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     `moments` are the last times that it was held, ended or went on.
     `trials` are the newest of its own; `branch_of` says of which trial of another run it is a branch. `launcher` has
     its newest attempt, and runs it on `node` of its engine; None for this machine. `unheard_since`:
-    since that unix time its machine does not answer, on a screen of several machines.
+    since that unix time its machine does not answer, on a screen of several machines. `setting` is the same for runs
+    that differ by their seed alone.
     """
 
     id: str
@@ -293,6 +294,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     moments: tuple[Moment, ...] = ()
     task: str = ""
     unheard_since: float | None = None
+    setting: str = ""
 
     @property
     def pace(self) -> float | None:

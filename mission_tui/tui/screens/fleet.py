@@ -224,7 +224,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             self._hold_return(view, data)
             row = view_state.row
             group = row if isinstance(row, SeedGroup) else None
-            sweep = () if group is not None or self.snapshot is None else sweep_of(view, self.snapshot.runs)
+            sweep = () if self.snapshot is None else sweep_of(view, self.snapshot.runs)
             if sweep and self._rested and view_state.tab == "learn":
                 self._sweep.request(sweep)
             self.query_one(Detail).update(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.views.seed_group import SeedGroup, group_key, seed_groups
+from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import Move
 from mission_tui.tui.state.filter_pattern import FilterPattern
@@ -92,7 +92,9 @@ class FleetViewState(Struct):
             self.folded.discard(row.id)
             self.chosen = leader(row).id
             return True
-        group = seed_groups(self.roster.runs).get(group_key(row)) if row is not None else None
+        own = row.id if row is not None else None
+        groups = seed_groups(self.roster.runs)
+        group = next((group for group in groups if any(view.id == own for view in group.members)), None)
         if group is None:
             return False
         self.opened.discard(group.id)

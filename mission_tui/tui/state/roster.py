@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.events.outcome import ALIVE
-from mission_tui.fleet.views.seed_group import SeedGroup, group_key, seed_groups
+from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.present.run_state import share_done, state_word
 from mission_tui.tui.state.filter_pattern import FilterPattern
@@ -75,13 +75,14 @@ def list_rows(
     if sort != "age":
         found.sort(key=_sort_key(sort, snapshot.t))
     closed = {
-        key: group
-        for key, group in seed_groups(found).items()
+        view.id: group
+        for group in seed_groups(found)
         if group.id in folded or (group.id not in opened and not (live_apart and group.live))
+        for view in group.members
     }
     rows: dict[str, Row] = {}
     for view in found:
-        row = closed.get(group_key(view), view)
+        row = closed.get(view.id, view)
         rows.setdefault(row.id, row)
     live: list[Row] = []
     rest: list[Row] = []
