@@ -117,8 +117,13 @@ class SnapshotArrivals:
         self._settle()
 
     def catch_up(self) -> None:
-        """Show the newest snapshot where an older one stands."""
-        for screen in self._app.screen_stack:
+        """Show the newest snapshot where an older one stands, on what is seen: the screen in front and questions over it.
+
+        What that covers is drawn when it is seen again: its charts would cost a key up to 40 ms, four times a second.
+        """
+        stack = self._app.screen_stack
+        front = max((at for at, screen in enumerate(stack) if not screen.is_modal), default=0)
+        for screen in stack[front:]:
             if isinstance(screen, SnapshotScreen) and screen.snapshot is not self._app_context.snapshot:
                 screen.snapshot = self._app_context.snapshot
 
