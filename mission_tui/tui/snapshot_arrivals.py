@@ -117,7 +117,7 @@ class SnapshotArrivals:
         self._settle()
 
     def catch_up(self) -> None:
-        """Show the newest snapshot where an older one stands, on what is seen: the screen in front and questions over it.
+        """Show the newest snapshot where an older one stands: on the screen in front, and on questions over it.
 
         What that covers is drawn when it is seen again: its charts would cost a key up to 40 ms, four times a second.
         """

@@ -13,6 +13,7 @@ from textual.screen import Screen
 
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.picker import Picker
+from mission_tui.tui.screens.run import RunScreen
 from tests.tui.fleets import LIVE, a_fleet
 from tests.tui.stage import staged
 
@@ -103,3 +104,24 @@ async def test_behind_a_sheet_the_fleet_is_drawn_now_and_then_and_at_once_when_i
         assert fleet.snapshot == first
         await stage.press("escape")
         await stage.until(lambda: fleet.snapshot == second)
+
+
+async def test_what_the_screen_of_a_run_covers_is_drawn_when_it_is_seen_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No snapshot is drawn below it; the first picture of the list after it is of the newest."""
+    async with staged(a_fleet(LIVE)) as stage:
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.screen, RunScreen))
+        fleet = stage.app.screen_stack[0]
+        assert isinstance(fleet, FleetScreen)
+        before = fleet.snapshot
+        renamed = structs.replace(LIVE[0], name="since-renamed")
+        await stage.arrive(structs.replace(a_fleet((renamed, *LIVE[1:])), revision=99))
+        await stage.shows("since-renamed")
+        assert fleet.snapshot is before
+        painted = frames(monkeypatch)
+        await stage.press("escape")
+        await stage.until(lambda: stage.screen is fleet)
+        await stage.shows("since-renamed")
+        listed = ["\n".join(lines) for lines in painted if any("q leave" in line for line in lines)]
+        assert listed
+        assert all("since-renamed" in picture for picture in listed)

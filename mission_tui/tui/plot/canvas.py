@@ -65,44 +65,39 @@ class Canvas:
 
     def stroke(self, places: Iterable[tuple[int, int] | None], ink: Style, layer: int = 1) -> None:
         """Dots joined by straight lines; None lifts the pen."""
-        # By columns: many points lie in one, and its dots from the least to the greatest are set together.
+        # By columns: many points lie in one, and its dots from the least to the greatest are set together. All in one
+        # loop, because a wall of charts goes through it some thousand times for each key.
         tops: dict[int, int] = {}
         bottoms: dict[int, int] = {}
-
-        def reach(across: int, top: int, bottom: int) -> None:
-            if across not in tops:
-                tops[across], bottoms[across] = top, bottom
-                return
-            if top < tops[across]:
-                tops[across] = top
-            if bottom > bottoms[across]:
-                bottoms[across] = bottom
-
-        before: tuple[int, int] | None = None
+        x = y = 0
+        drawing = False
         for place in places:
             if place is None:
-                before = None
-                for across, top in tops.items():
-                    self.column(across, top, bottoms[across], ink, layer)
-                tops.clear()
+                drawing = False
+                self._columns(tops, bottoms, ink, layer)
+                tops, bottoms = {}, {}
                 continue
+            from_x, from_y = (x, y) if drawing else place
             x, y = place
-            if before is None or before == place:
-                reach(x, y, y)
-            elif before[0] == x:
-                reach(x, min(y, before[1]), max(y, before[1]))
-            else:
-                from_x, from_y = before
-                steps, rise = abs(x - from_x), y - from_y
-                way = 1 if x > from_x else -1
-                down = from_y
-                for step in range(steps):
-                    # Half of the way to the next column belongs to this one.
-                    half = from_y + round(rise * (2 * step + 1) / (2 * steps))
-                    reach(from_x + way * step, min(down, half), max(down, half))
-                    down = half
-                reach(x, min(down, y), max(down, y))
-            before = place
+            drawing = True
+            across, top = from_x, from_y
+            steps = abs(x - from_x)
+            way, rise = (1 if x > from_x else -1), y - from_y
+            for step in range(steps + 1):
+                # Half of the way to the next column belongs to this one.
+                end = y if step == steps else from_y + round(rise * (2 * step + 1) / (2 * steps))
+                low, high = (top, end) if top < end else (end, top)
+                if across not in tops:
+                    tops[across], bottoms[across] = low, high
+                else:
+                    if low < tops[across]:
+                        tops[across] = low
+                    if high > bottoms[across]:
+                        bottoms[across] = high
+                across, top = across + way, end
+        self._columns(tops, bottoms, ink, layer)
+
+    def _columns(self, tops: dict[int, int], bottoms: dict[int, int], ink: Style, layer: int) -> None:
         for across, top in tops.items():
             self.column(across, top, bottoms[across], ink, layer)
 
@@ -111,17 +106,17 @@ class Canvas:
         top, bottom = max(0, top), min(bottom, DOTS_UP * self.rows - 1)
         if not 0 <= across < DOTS_ACROSS * self.columns or top > bottom:
             return
-        side, dots, layers = across % DOTS_ACROSS, self._dots, self._layers
-        at = top // DOTS_UP * self.columns + across // DOTS_ACROSS
-        for row in range(top // DOTS_UP, bottom // DOTS_UP + 1):
+        runs, dots, layers, inks = _RUNS[across % DOTS_ACROSS], self._dots, self._layers, self._inks
+        row, last_row = top // DOTS_UP, bottom // DOTS_UP
+        at, first = row * self.columns + across // DOTS_ACROSS, top % DOTS_UP
+        while row <= last_row:
             if layer >= layers[at]:
                 if layer > layers[at]:
                     dots[at] = 0
                     layers[at] = layer
-                self._inks[at] = ink
-                first, last = max(0, top - DOTS_UP * row), min(DOTS_UP - 1, bottom - DOTS_UP * row)
-                dots[at] |= _RUNS[side][first][last]
-            at += self.columns
+                inks[at] = ink
+                dots[at] |= runs[first][bottom % DOTS_UP if row == last_row else DOTS_UP - 1]
+            row, at, first = row + 1, at + self.columns, 0
 
     def glyph(self, column: int, row: int, char: str, ink: Style) -> None:
         """A character over whatever is drawn in its cell."""
