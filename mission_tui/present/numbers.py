@@ -35,6 +35,15 @@ TITLES: Mapping[str, str] = {
     "train/grad_norm": "gradient norm",
     "train/entropy_loss": "entropy loss",
     "train/clip_range": "clip range",
+    "train/approx_kl_all": "KL, all batches",
+    "train/policy_gradient_loss": "policy loss",
+    "train/loss": "loss, last batch",
+    "train/grad_norm_max": "gradient, most",
+    "train/grad_clipped_share": "gradients clipped",
+    "train/ratio_first": "first ratio - 1",
+    "train/ratio_max": "greatest ratio",
+    "train/n_epochs_done": "epochs done",
+    "train/n_updates": "epochs so far",
 }
 
 _LONG: Mapping[str, str] = {

@@ -12,6 +12,11 @@ from mission_tui.tui.drawing.sparkline import area, bar, spark
 METRICS = st.one_of(st.none(), st.floats(-1e12, 1e12), st.sampled_from(["nan", "inf", "-inf"]))
 
 
+def test_a_value_that_never_changed_is_flat_whatever_its_means_are_rounded_to() -> None:
+    """A clip range of 0.2 in buckets of three is a line, no storm."""
+    assert set(spark([0.2] * 100, 11)) == {spark([0.2], 1)}
+
+
 def test_a_rising_series_rises() -> None:
     """Lowest to highest block over the span of the values."""
     assert spark([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 8) == "▁▂▃▄▅▆▇█"

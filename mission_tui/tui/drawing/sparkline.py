@@ -10,6 +10,8 @@ from mission_tui.fleet.events.metrics import Metric, number
 
 LEVELS = "▁▂▃▄▅▆▇█"
 _BROKEN = "×"
+_ROUNDING = 1e-9
+"""Of a value: means of equal numbers differ by less, and drawn over the whole height that looks like a storm."""
 
 
 def spark(
@@ -47,7 +49,7 @@ def _scale(values: Sequence[float | None], low: float | None, high: float | None
         else math.nan
         if not math.isfinite(value)
         else 0.45
-        if span <= 0
+        if span <= _ROUNDING * max(abs(top), abs(bottom))
         else min(1.0, max(0.0, (value - bottom) / span))
         for value in values
     ]
