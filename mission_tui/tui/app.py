@@ -13,7 +13,7 @@ from textual.events import Event, Key, Resize
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 
-from mission_tui.fleet.views.played_frame import Colours
+from mission_tui.fleet.views.played_frame import Colours, Protocol
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.requests import UNDO_S
@@ -142,6 +142,10 @@ class MissionApp(HostApp, inherit_bindings=False):
         asks the terminal.
         """
         return self._flow.picture_cell() if self._may_ask_for_pictures and self.picture_colours() != "none" else None
+
+    def pixel_protocol(self) -> Protocol:
+        """How the terminal takes pictures of pixels."""
+        return self._flow.pixel_protocol
 
     def refresh_css(self, animate: bool = True) -> None:
         """Style everything anew. Before there is anything, the stylesheets that are read then take up the colours."""

@@ -26,16 +26,19 @@ _BLANK = "\u2800"
 MOST_HEADS, MOST_CHOICES = 16, 32
 """What is shown of a policy that has more."""
 
+Protocol = Literal["kitty", "sixel"]
+"""How a terminal takes pictures of pixels."""
 Drawn = Literal["state", "text", "pixels", "nothing"]
 
 
 Across = Annotated[int, Meta(ge=1, le=100)]
 
 
-class Canvas(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Canvas(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What pictures have to fit: cells of a terminal, its colours, and how many of them a person wants in a second.
 
     `cell` is how many pixels a cell has, across and down, in a terminal that shows pictures of pixels; else None.
+    `pixels` is how it takes them.
     """
 
     columns: Annotated[int, Meta(ge=1, le=1000)] = 80
@@ -43,24 +46,30 @@ class Canvas(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     colours: Colours = "none"
     fps: Annotated[float, Meta(gt=0.0, le=1000.0)] = 8.0
     cell: tuple[Across, Across] | None = None
+    pixels: Protocol = "kitty"
 
     def fitting(self, width: int, height: int) -> tuple[int, int]:
         """The columns and lines of a picture of so many pixels, as large as there is room, in its own proportions."""
         across, down = self.cell or (1, 2)
+        if self.pixels == "sixel":  # drawn as they are, whatever the cells
+            return -(-width // across), -(-height // down)
         scale = min(self.columns * across / width, self.lines * down / height)
         return max(1, round(width * scale / across)), max(1, round(height * scale / down))
 
 
 class PixelPicture(Struct, frozen=True, kw_only=True):
-    """A frame as a PNG file."""
+    """A frame as a PNG file, or for a canvas that takes those as sixels."""
 
     width: int
     height: int
-    png: bytes
+    png: bytes = b""
+    sixels: str = ""
 
 
 MOST_PNG_BYTES = 60_000
 _MOST_PIXELS = 4096
+_SIXELS = re.compile(r'[-0-9;"#$!?-~]*')
+"""No control character: nothing in it ends the picture and begins something else."""
 _PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 
 
@@ -69,8 +78,10 @@ def is_sound(found: PixelPicture) -> bool:
     whoever draws it.
     """
     sides = (found.width, found.height)
-    if len(found.png) > MOST_PNG_BYTES or not all(0 < side <= _MOST_PIXELS for side in sides):
+    if max(len(found.png), len(found.sixels)) > MOST_PNG_BYTES or not all(0 < side <= _MOST_PIXELS for side in sides):
         return False
+    if found.sixels:
+        return _SIXELS.fullmatch(found.sixels) is not None and not found.png
     return found.png.startswith(_PNG + b"".join(side.to_bytes(4, "big") for side in sides))
 
 

@@ -27,6 +27,7 @@ from mission_tui.fleet.views.played_frame import Canvas, PixelPicture
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.playing.evaluate import actor, subject
+from mission_tui.trainer.playing.sixel import sixels_of
 from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env
@@ -162,6 +163,8 @@ def half_blocks(frame: Frame, canvas: Canvas) -> str:
 def pixels_of(frame: Frame, canvas: Canvas) -> PixelPicture:
     """`frame` (height, width, 3) as a PNG, smaller where the canvas has fewer pixels, and never larger.
 
+    As sixels, which no terminal enlarges, it is some times as large where there is room for that.
+
     Each line is written as what differs from the one above, of which most pictures of environments have little.
     """
     height, width = frame.shape[:2]
@@ -170,6 +173,8 @@ def pixels_of(frame: Frame, canvas: Canvas) -> PixelPicture:
     if scale < 1.0:
         height, width = max(1, round(height * scale)), max(1, round(width * scale))
         frame = _shrunk(frame, height, width).round().astype(np.uint8)
+    if canvas.pixels == "sixel":
+        return _as_sixels(frame, max(1, min(canvas.columns * across // width, canvas.lines * down // height)))
     rows, colours = _indexed(frame)
     up = np.empty((height, 1 + rows.shape[1]), np.uint8)
     up[:, 0], up[0, 1:], up[1:, 1:] = _PNG_UP, rows[0], rows[1:] - rows[:-1]
@@ -178,6 +183,19 @@ def pixels_of(frame: Frame, canvas: Canvas) -> PixelPicture:
     chunks += [_chunk(b"PLTE", colours)] if colours else []
     chunks += [_chunk(b"IDAT", zlib.compress(up.tobytes(), 6)), _chunk(b"IEND", b"")]
     return PixelPicture(width=width, height=height, png=b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
+
+
+def _as_sixels(frame: Frame, times: int) -> PixelPicture:
+    places, colours = _indexed(frame)
+    palette: NDArray[Any] = np.frombuffer(colours, np.uint8).reshape(-1, 3)
+    if not colours:  # as many as there are: the upper three bits of red and green, two of blue
+        places = ((frame[..., 0] & 0xE0) | (frame[..., 1] >> 5 << 2) | (frame[..., 2] >> 6)).astype(np.uint8)
+        every = np.arange(256)
+        steps = np.stack([every >> 5, every >> 2 & 7, every & 3], axis=1)
+        palette = steps * 255 // np.array([7, 7, 3])
+    places = places.repeat(times, axis=0).repeat(times, axis=1)
+    height, width = places.shape
+    return PixelPicture(width=width, height=height, sixels=sixels_of(places, palette))
 
 
 def _indexed(frame: Frame) -> tuple[NDArray[np.uint8], bytes]:

@@ -238,8 +238,10 @@ def _in_a_terminal(env: gymnasium.Env[Any, Any], drawn: Drawn, canvas: Canvas) -
     said = rendered(env)
     if isinstance(said, str):
         return said
-    if canvas.cell is not None and len((pixels := pixels_of(said, canvas)).png) <= MOST_PNG_BYTES:
-        return pixels
+    if canvas.cell is not None:
+        pixels = pixels_of(said, canvas)
+        if max(len(pixels.png), len(pixels.sixels)) <= MOST_PNG_BYTES:
+            return pixels
     return half_blocks(said, canvas)
 
 

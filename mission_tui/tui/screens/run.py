@@ -103,7 +103,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         cell = context.picture_cell() if context.watch_pixels == "auto" else None
         if cell is not None and any(toast.region.overlaps(player.region) for toast in self.query(Toast)):
             cell = None  # pixels would lie over the toast
-        return player.canvas(context.picture_colours(), cell)
+        return player.canvas(context.picture_colours(), cell, context.pixel_protocol())
 
     def chosen(self) -> RunView:
         """The run of this screen."""

@@ -16,7 +16,7 @@ from textual.screen import Screen
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.views.played_frame import Colours
+from mission_tui.fleet.views.played_frame import Colours, Protocol
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.replies import Progress
@@ -106,6 +106,10 @@ class HostApp(App[int], inherit_bindings=False):
         """The pixels of a cell where the terminal shows pictures of pixels and the line carries them."""
         raise NotImplementedError
 
+    def pixel_protocol(self) -> Protocol:
+        """How the terminal takes pictures of pixels."""
+        raise NotImplementedError
+
     def show_picture(self, placed: Placed | None) -> None:
         """Show a picture of pixels over cells of the screen, or none."""
         raise NotImplementedError
@@ -170,6 +174,7 @@ class AppContext:
         self.replay_seek = ReplaySeek(self)
         self.line_load, self.picture_colours = app.line_load, app.picture_colours
         self.picture_cell, self.show_picture = app.picture_cell, app.show_picture
+        self.pixel_protocol = app.pixel_protocol
         self.first_answer = asyncio.Event()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:

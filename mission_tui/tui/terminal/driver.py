@@ -17,6 +17,8 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.events import CursorPosition
 from textual.message import Message
 
+from mission_tui.fleet.views.played_frame import Protocol
+from mission_tui.tui.terminal import sixel
 from mission_tui.tui.terminal.kitty import QUERY, AnswerParser, KittyPicture, shows_pictures
 
 _MARK = "\x1b[6n"
@@ -38,7 +40,8 @@ class MeteredDriver(LinuxDriver):
         self.given = self.given_bytes = 0
         self.taken: Callable[[], None] = _nothing
         self.answered: Callable[[], None] = _nothing
-        self.picture = KittyPicture()
+        self.picture: KittyPicture | sixel.SixelPicture = KittyPicture()
+        self._of_itself = sixel.SixelAnswers()
         self._pictures: bool | None = None
         self._asked: deque[_Asker] = deque()
         self._marks = self._answers = 0
@@ -75,13 +78,18 @@ class MeteredDriver(LinuxDriver):
         that has not said yes by then does not.
         """
         if self._pictures is None and "pictures" not in self._asked:
-            self.write(QUERY)
+            self.write(QUERY + sixel.QUERY)
             self.mark("pictures")
 
     @property
     def shows_pictures(self) -> bool:
         """Whether the terminal has said that it shows pictures of pixels."""
         return bool(self._pictures)
+
+    @property
+    def protocol(self) -> Protocol:
+        """How it takes them."""
+        return "kitty" if isinstance(self.picture, KittyPicture) else "sixel"
 
     def cell(self) -> tuple[int, int]:
         """The pixels of a cell, across and down."""
@@ -95,7 +103,9 @@ class MeteredDriver(LinuxDriver):
     def run_input_thread(self) -> None:
         """Read keys, without what the terminal answers about pictures."""
         # Textual makes its parser by this name, in this thread.
-        parser = partial(AnswerParser, expects=lambda: "pictures" in self._asked, answered=self._said)
+        parser = partial(
+            AnswerParser, expects=lambda: "pictures" in self._asked, answered=self._said, told=self._of_itself.take
+        )
         setattr(linux_driver, "XTermParser", parser)  # noqa: B010 - a class is expected there
         super().run_input_thread()
 
@@ -111,6 +121,8 @@ class MeteredDriver(LinuxDriver):
             if asker == "flow":
                 self.answered()
             else:
+                if not self._pictures and self._of_itself.yes:
+                    self.picture, self._pictures = sixel.SixelPicture(), True
                 self._pictures = bool(self._pictures)
         else:
             super().process_message(message)

@@ -16,6 +16,7 @@ from typing import Any
 
 from textual.app import App
 
+from mission_tui.fleet.views.played_frame import Protocol
 from mission_tui.tui.terminal.driver import MeteredDriver
 from mission_tui.tui.terminal.kitty import Placed
 
@@ -124,6 +125,11 @@ class Flow:
         self._driver.ask_for_pictures()
         quick = self._clock() - self._slow_t > _AGAIN_S
         return self._driver.cell() if quick and self._driver.shows_pictures else None
+
+    @property
+    def pixel_protocol(self) -> Protocol:
+        """How the terminal takes pictures of pixels."""
+        return "kitty" if self._driver is None else self._driver.protocol
 
     def _answered(self) -> None:
         self._window.answered(self._clock())

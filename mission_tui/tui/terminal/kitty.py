@@ -6,6 +6,7 @@ driver, so that its bytes count and keys go before it. https://sw.kovidgoyal.net
 
 from __future__ import annotations
 
+import re
 from base64 import standard_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
@@ -18,6 +19,9 @@ _QUESTION = 31
 QUERY = f"\x1b_Gi={_QUESTION},s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"
 """Whether a picture of one pixel could be shown; what does not know it ignores it whole."""
 _BEGIN, _END = "\x1b_G", "\x1b\\"
+_OF_ITSELF = re.compile(r"\x1b\[\?([0-9;]{1,60}[cS])")
+_BEGUN = re.compile(r"\x1b(_|\[(\?[0-9;]{0,60})?)?$")
+"""The beginning of an answer, at the end of what was read."""
 _LONGEST = 200
 """An answer is shorter; what is longer is none."""
 _PRESSED_S, _LOST_S = 0.05, 1.0
@@ -37,13 +41,14 @@ def may_ask(environ: Mapping[str, str]) -> bool:
 
 
 class Placed(Struct, frozen=True):
-    """A PNG file over so many cells, its upper left one in column `x` of line `y`, from 0."""
+    """A PNG file, or sixels, over so many cells, its upper left one in column `x` of line `y`, from 0."""
 
     png: bytes
     x: int
     y: int
     columns: int
     lines: int
+    sixels: str = ""
 
 
 class KittyPicture:
@@ -88,14 +93,21 @@ def _removal(number: int) -> str:
 
 
 class AnswerParser(XTermParser):
-    """Textual's (8.2.8) parser of what a terminal sends, without the answers to `QUERY`, which it would take for keys.
+    """Textual's (8.2.8) parser of what a terminal sends, without the answers about pictures, which it takes for keys.
 
-    `answered` gets what they say. While one is expected an Esc at the end of what was read waits for what follows.
+    `answered` gets what those to `QUERY` say, `told` what the terminal says of itself (`ESC [ ? ... c`, or `S`). While
+    one is expected an Esc at the end of what was read waits for what follows.
     """
 
-    def __init__(self, debug: bool, expects: Callable[[], bool], answered: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        debug: bool,
+        expects: Callable[[], bool],
+        answered: Callable[[str], None],
+        told: Callable[[str], None] = lambda _answer: None,
+    ) -> None:
         super().__init__(debug)
-        self._expects, self._answered = expects, answered
+        self._expects, self._answered, self._told = expects, answered, told
         self._held, self._held_t = "", 0.0
 
     def feed(self, data: str) -> Iterable[Message]:
@@ -131,10 +143,15 @@ class AnswerParser(XTermParser):
             else:
                 text = rest
         said = "".join(kept)
-        start = next((part for part in (_BEGIN[:2], _BEGIN[:1]) if said.endswith(part)), "")
-        if start and self._expects():
-            self._held, self._held_t = start, monotonic()
-            said = said.removesuffix(start)
+        if not self._expects():
+            return said
+        for answer in _OF_ITSELF.findall(said):
+            self._told(answer)
+        said = _OF_ITSELF.sub("", said)
+        start = _BEGUN.search(said)
+        if start is not None:
+            self._held, self._held_t = start[0], monotonic()
+            said = said[: start.start()]
         return said
 
 
