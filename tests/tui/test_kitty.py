@@ -18,10 +18,12 @@ from textual.message import Message
 from mission_tui.tui.terminal import kitty
 from mission_tui.tui.terminal.driver import MeteredDriver
 from mission_tui.tui.terminal.kitty import QUERY, AnswerParser, KittyPicture, Placed, may_ask, shows_pictures
+from mission_tui.tui.terminal.sixel import SixelAnswers, SixelPicture
 from tests.tui.played import Terminal, terminal
 from tests.waiting import until
 
 ANSWER = "\x1b_Gi=31;OK\x1b\\"
+OF_ITSELF = "\x1b[?62;4;22c\x1b[?1;0;256S"
 MARK = b"\x1b[6n"
 PLACED, REMOVED = rb"\x1b_Ga=T,f=100,i=(\d+),", rb"\x1b_Ga=d,d=I,i=(\d+),"
 
@@ -88,6 +90,42 @@ def test_a_picture_is_replaced_and_taken_away() -> None:
     assert "a=T" in picture.news
     picture.wanted = None
     assert "a=d" in picture.news
+
+
+def test_a_picture_of_sixels_is_drawn_over_and_blanked() -> None:
+    """The next one over it; where it lies elsewhere, or goes, blanks over all of its cells."""
+    picture = SixelPicture()
+    picture.wanted = Placed(b"", 3, 1, 40, 2, "#0~")
+    assert picture.news == "\x1b7\x1b[2;4H\x1bP7;1q#0~\x1b\\\x1b8"
+    picture.wanted = Placed(b"", 3, 1, 40, 2, "#1~")
+    assert " " not in picture.news
+    picture.wanted = Placed(b"", 3, 5, 40, 2, "#1~")
+    moved = picture.news
+    assert moved.index("\x1b[2;4H" + " " * 40 + "\x1b[3;4H" + " " * 40) < moved.index("\x1bP")
+    gone = picture.take_away()
+    assert "\x1b[6;4H" + " " * 40 in gone
+    assert picture.take_away() == ""
+
+
+@pytest.mark.parametrize("at", range(1, len(OF_ITSELF)))
+def test_what_a_terminal_says_of_itself_is_no_key_wherever_it_is_cut(at: int) -> None:
+    """Sixels in 256 colours are a yes; keys beside that arrive as they were pressed."""
+    told = SixelAnswers()
+    parser = AnswerParser(False, lambda: True, print, told.take)
+    typed = f"j{OF_ITSELF}k"
+    messages = [message for part in (typed[: at + 1], typed[at + 1 :]) for message in parser.feed(part)]
+    assert keys_of(messages) == ["j", "k"]
+    assert told.yes
+
+
+@pytest.mark.parametrize(
+    "said", ["\x1b[?62;22c\x1b[?1;0;256S", "\x1b[?62;4c\x1b[?1;0;16S", "\x1b[?62;4c\x1b[?1;3S", "j"]
+)
+def test_a_terminal_without_sixels_or_colours_for_them_says_no(said: str) -> None:
+    """An xterm that is a VT340 has 16, and draws parts of a picture in wrong ones."""
+    told = SixelAnswers()
+    assert keys_of([*AnswerParser(False, lambda: True, print, told.take).feed(said)]) == [said] * (said == "j")
+    assert not told.yes
 
 
 @pytest.mark.parametrize(

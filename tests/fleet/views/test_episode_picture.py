@@ -37,6 +37,15 @@ def test_only_what_is_a_png_of_the_size_that_it_says_is_handed_on() -> None:
         assert not is_sound(other)
 
 
+def test_sixels_end_no_picture_by_themselves() -> None:
+    """Nothing but their own characters goes to a terminal."""
+    sound = PixelPicture(width=2, height=2, sixels='"1;1;2;2#0;2;0;50;100#0!2~-')
+    assert is_sound(sound)
+    for said in ("#0~\x1b\\\x1b]0;title\x07", "#0\x9c", "#0~\n", "#0~é"):
+        assert not is_sound(structs.replace(sound, sixels=said))
+    assert not is_sound(structs.replace(sound, sixels="~" * (MOST_PNG_BYTES + 1)))
+
+
 def test_a_picture_takes_as_many_cells_as_fit_in_its_proportions() -> None:
     """By the pixels of a cell; without them a cell is twice as high as wide."""
     assert Canvas(columns=60, lines=30, cell=(10, 20)).fitting(600, 400) == (60, 20)

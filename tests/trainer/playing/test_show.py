@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,42 @@ def test_a_frame_is_a_png_that_others_read(colours: int) -> None:
     np.testing.assert_array_equal(read, frame)
     small = pixels_of(frame, Canvas(columns=3, lines=30, cell=(10, 20)))
     assert image.open(io.BytesIO(small.png)).size == (small.width, small.height) == (30, 20)
+
+
+def _read_sixels(said: str) -> tuple[np.ndarray, dict[int, tuple[int, ...]]]:
+    """The picture as places in a palette, and that, in percent."""
+    width, height = map(int, re.match(r'"1;1;(\d+);(\d+)', said).groups())  # type: ignore[union-attr]
+    colours = {int(at): tuple(map(int, rgb.split(";"))) for at, rgb in re.findall(r"#(\d+);2;(\d+;\d+;\d+)", said)}
+    body = re.sub(r'^"[\d;]+|#\d+;2;\d+;\d+;\d+', "", said)
+    drawn = np.full((height + 6, width), -1)
+    for band, layers in enumerate(body.split("-")):
+        for layer in layers.split("$"):
+            colour, runs = re.match(r"#(\d+)(.*)", layer).groups()  # type: ignore[union-attr]
+            x = 0
+            for many, char in re.findall(r"(?:!(\d+))?([?-~])", runs):
+                for _ in range(int(many or 1)):
+                    for bit in range(6):
+                        if ord(char) - 63 >> bit & 1:
+                            drawn[6 * band + bit, x] = int(colour)
+                    x += 1
+    return drawn[:height], colours
+
+
+def test_frames_become_sixels() -> None:
+    """Every pixel in its own colour, twice as large where there is room; of too many colours the nearest of 256."""
+    chance = np.random.default_rng(1)
+    palette = chance.integers(0, 256, (9, 3)).astype(np.uint8)
+    frame = palette[chance.integers(0, 9, (10, 15))]
+    frame[3:] = palette[2]
+    made = pixels_of(frame, Canvas(columns=3, lines=2, cell=(10, 10), pixels="sixel"))
+    assert ((made.width, made.height), made.png, is_sound(made)) == ((30, 20), b"", True)
+    drawn, colours = _read_sixels(made.sixels)
+    read = np.array([[colours[it] for it in row] for row in drawn.tolist()])
+    np.testing.assert_allclose(read, frame.repeat(2, axis=0).repeat(2, axis=1) * (100 / 255), atol=1)
+    noisy = chance.integers(0, 256, (40, 60, 3)).astype(np.uint8)
+    drawn, colours = _read_sixels(pixels_of(noisy, Canvas(columns=6, lines=4, cell=(10, 10), pixels="sixel")).sixels)
+    read = np.array([[colours[it] for it in row] for row in drawn.tolist()])
+    assert np.abs(read - noisy * (100 / 255)).max() < 34
 
 
 def test_pixels_become_half_blocks() -> None:
