@@ -41,7 +41,9 @@ def may_ask(environ: Mapping[str, str]) -> bool:
 
 
 class Placed(Struct, frozen=True):
-    """A PNG file, or sixels, over so many cells, its upper left one in column `x` of line `y`, from 0."""
+    """A PNG file, or sixels, over so many cells, its upper left one in column `x` of line `y`, from 0; `ground` is the
+    colour (`#rrggbb`) of the cells without it.
+    """
 
     png: bytes
     x: int
@@ -49,6 +51,7 @@ class Placed(Struct, frozen=True):
     columns: int
     lines: int
     sixels: str = ""
+    ground: str = "#000000"
 
 
 class KittyPicture:

@@ -6,7 +6,6 @@ over them. The answers are those of VT420 and xterm: https://invisible-island.ne
 
 from __future__ import annotations
 
-from mission_tui.tui.drawing import colours
 from mission_tui.tui.terminal.kitty import Placed
 
 QUERY = "\x1b[c\x1b[?1;1;0S"
@@ -70,8 +69,7 @@ def _placing(picture: Placed) -> str:
 
 
 def _blanks(picture: Placed) -> str:
-    ground = colours.PALETTE.ground
-    red, green, blue = (int(ground[at : at + 2], 16) for at in (1, 3, 5))
+    red, green, blue = (int(picture.ground[at : at + 2], 16) for at in (1, 3, 5))
     lines = range(picture.y + 1, picture.y + 1 + picture.lines)
     rows = (f"\x1b[{line};{picture.x + 1}H{' ' * picture.columns}" for line in lines)
     return f"\x1b7\x1b[0;48;2;{red};{green};{blue}m{''.join(rows)}\x1b8"

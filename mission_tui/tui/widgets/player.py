@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.played_frame import Canvas, Colours, Protocol
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.sections.watch import Shown, picture_room, watch_lines
 from mission_tui.tui.terminal.kitty import Placed
 from mission_tui.tui.widgets.lines import Lines
@@ -18,16 +19,14 @@ class Player(Lines):
         super().__init__(id="player")
         self._shown: Shown | None = None
 
-    def canvas(
-        self, colours: Colours, cell: tuple[int, int] | None = None, pixels: Protocol = "kitty"
-    ) -> Canvas | None:
+    def canvas(self, shades: Colours, cell: tuple[int, int] | None = None, pixels: Protocol = "kitty") -> Canvas | None:
         """The room for pictures; None before there is a layout. Where it is too small for one, a cell."""
         if not self.display or self.size.width == 0:
             return None
         columns, lines = picture_room(self.size.width, self.size.height)
         if columns < _LEAST_COLUMNS or lines < _LEAST_LINES:
             return _NUMBERS_ONLY
-        return Canvas(columns=min(columns, 1000), lines=min(lines, 1000), colours=colours, cell=cell, pixels=pixels)
+        return Canvas(columns=min(columns, 1000), lines=min(lines, 1000), colours=shades, cell=cell, pixels=pixels)
 
     def placed(self, canvas: Canvas | None) -> Placed | None:
         """Where on the screen the pixels of the newest frame belong, of a canvas that takes some."""
@@ -36,7 +35,7 @@ class Player(Lines):
             return None
         columns, lines = canvas.fitting(frame.pixels.width, frame.pixels.height)
         x, y = self.region.x + 1 + (canvas.columns - columns) // 2, self.region.y + (canvas.lines - lines) // 2
-        return Placed(frame.pixels.png, x, y, columns, lines, frame.pixels.sixels)
+        return Placed(frame.pixels.png, x, y, columns, lines, frame.pixels.sixels, colours.PALETTE.ground)
 
     def update(self, shown: Shown) -> None:
         """Draw `shown`."""
