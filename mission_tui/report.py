@@ -83,7 +83,8 @@ class _Reporter:
         self.phase, self.spent = "", dict[str, float]()
         self.phase_at = self.row_at = time.monotonic()
         os.register_at_fork(after_in_child=self.leave)
-        atexit.register(self.write)
+        self.skipped: Any = None
+        atexit.register(self.finish)
         self.say("process", pid=os.getpid())
 
     def leave(self) -> None:  # a fork has all of this from its parent, and is to have none of it
@@ -121,8 +122,13 @@ class _Reporter:
             self.outcomes["".join(it for it in str(outcome)[:40] if it.isprintable())] += 1
 
     def update(self, steps: Any, total: Any, metrics: dict[str, Any]) -> None:
-        if not self.has_room("update"):
-            return  # called many times a second: a row now and then says the same
+        if self.has_room("update"):
+            self.row(steps, total, metrics)
+        else:  # called many times a second: a row now and then says the same
+            self.skipped = steps, total, metrics
+
+    def row(self, steps: Any, total: Any, metrics: dict[str, Any]) -> None:
+        self.skipped = None
         self.enter(self.phase)
         numbers = {name: number for name, it in list(metrics.items())[:MOST] if (number := _number(it)) is not None}
         said = {"metrics": numbers, "ended": [*self.ended], "outcomes": self.outcomes, "spent_s": self.spent}
@@ -141,6 +147,12 @@ class _Reporter:
     def say(self, what: str, **said: Any) -> None:
         if len(self.unsaid) < HELD_BYTES:
             self.unsaid += json.dumps({"say": what, "t": time.time(), **said}).encode() + b"\n"
+        self.write()
+
+    def finish(self) -> None:  # the last update says how far it came
+        with suppress(Exception):
+            if self.skipped:
+                self.row(*self.skipped)
         self.write()
 
     def write(self) -> None:

@@ -299,7 +299,7 @@ def test_it_is_one_file_that_can_be_copied(desk: Desk, tmp_path: Path) -> None:
     }
     named = {node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}
     assert {str(it).partition(".")[0] for it in imported | named} <= sys.stdlib_module_names
-    assert len(source.splitlines()) < 150
+    assert len(source.splitlines()) < 170
     folder = tmp_path / "project"
     folder.mkdir()
     shutil.copy(report.__file__, folder / "report.py")
