@@ -120,10 +120,13 @@ def main() -> int:
     block_signals()
     become_subreaper()
     secrets = [os.environ.pop(f"MISSION_TUI_SECRETS_{place}", "").encode() for place in range(len(named))]
-    members = [
-        Member(Path(entry["run_dir"]), int(entry["attempt"]), words, _environ(place), secret)
-        for place, (entry, secret) in enumerate(zip(named, secrets, strict=True))
-    ]
+    members = []
+    for place, (entry, secret) in enumerate(zip(named, secrets, strict=True)):
+        try:
+            members.append(Member(Path(entry["run_dir"]), int(entry["attempt"]), words, _environ(place), secret))
+        except OSError as error:
+            # A run that was removed while the job waited is nobody's reason to end the others.
+            sys.stderr.write(f"mission-tui: {entry['run_dir']} is not kept: {error}\n")
     alive = list(members)
     while alive:
         arrived = signal.sigtimedwait(SIGNALS, TICK_S)
