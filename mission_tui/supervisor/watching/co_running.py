@@ -9,7 +9,7 @@ read from the store, so a supervisor that was restarted goes on where the last o
 from __future__ import annotations
 
 import statistics
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -36,6 +36,8 @@ MOST_KEPT = 512
 LOADING_S = 30.0
 """What lies between the moment in which a node begins a run and its training, where nobody saw it."""
 
+NODES_A_LOOK = 4
+MOST_ON_A_NODE = 64
 HERE = ""
 """The place of runs of this machine."""
 
@@ -51,6 +53,7 @@ class GainMonitor:
         self._looked_t = 0.0
         self._elsewhere: deque[tuple[float, float]] = deque(maxlen=int(MEMORY_S))
         self._kept: dict[object, Any] = {}
+        self._last_place = HERE
 
     def poll(self, now: float) -> None:
         """Journal what can be said at unix time `now`."""
@@ -70,8 +73,13 @@ class GainMonitor:
         if len(self._kept) > MOST_KEPT:
             self._kept.clear()
         self._machine.unmeasured = ()
-        for place, there in candidates.items():
-            self._measure_place(place, there, now)
+        self._measure_place(HERE, candidates.pop(HERE, []), now)
+        # Of a thousand nodes a few are looked at each time, in turns.
+        shared = sorted(place for place, there in candidates.items() if len(there) > 1)
+        turn = [place for place in shared if place > self._last_place] + shared
+        for place in list(dict.fromkeys(turn))[:NODES_A_LOOK]:
+            self._measure_place(place, candidates[place], now)
+            self._last_place = place
 
     def _measure_place(self, place: str, candidates: list[RunHistory], now: float) -> None:
         """Runs take from each other where they are together; of a node nobody knows here what else it does."""
@@ -163,23 +171,23 @@ class CoRunningMonitor:
         stages = {
             run_id: (place, stage) for run_id, place in places.items() if (stage := _stage(known[run_id])) is not None
         }
-        changed = [run_id for run_id in stages.keys() | self._stages.keys() if not self._same(run_id, stages)]
+        there = Counter(place for place, _ in stages.values())
+        changed: dict[str, set[str]] = {}
+        for run_id in stages.keys() | self._stages.keys():
+            before, now = self._stages.get(run_id), stages.get(run_id)
+            for each in (before, now) if before != now else ():
+                if each is not None:
+                    changed.setdefault(each[0], set()).add(run_id)
         for run_id, place in places.items():
             run = known[run_id]
-            others = sum(at == place for other, (at, _) in stages.items() if other != run_id)
-            came_or_went = any(
-                it is not None and it[0] == place
-                for other in changed
-                if other != run_id
-                for it in (stages.get(other), self._stages.get(other))
-            )
+            others = there[place] - (run_id in stages)
+            came_or_went = bool(changed.get(place, set()) - {run_id})
             news = came_or_went if run_id in self._told else others != run.journal.others
-            if run.journal.attempt and run.journal.outcome is None and news:
+            # What hundreds do to each other on one node is not told one by one: each is told of all others.
+            crowd = place != HERE and there[place] > MOST_ON_A_NODE
+            if run.journal.attempt and run.journal.outcome is None and news and not crowd:
                 self._runs.record_observed(self._runs.live[run_id], partial(_changed, others))
         self._stages, self._told = stages, set(places)
-
-    def _same(self, run_id: str, stages: dict[str, tuple[str, Stage]]) -> bool:
-        return self._stages.get(run_id) == stages.get(run_id)
 
 
 def _stage(run: RunHistory) -> Stage | None:
