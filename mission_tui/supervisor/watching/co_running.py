@@ -183,7 +183,7 @@ class CoRunningMonitor:
             others = there[place] - (run_id in stages)
             came_or_went = bool(changed.get(place, set()) - {run_id})
             news = came_or_went if run_id in self._told else others != run.journal.others
-            # What hundreds do to each other on one node is not told one by one: each is told of all others.
+            # Of hundreds on one node nobody is told: each coming would be a line in the journal of every other.
             crowd = place != HERE and there[place] > MOST_ON_A_NODE
             if run.journal.attempt and run.journal.outcome is None and news and not crowd:
                 self._runs.record_observed(self._runs.live[run_id], partial(_changed, others))
