@@ -302,6 +302,9 @@ def test_words_of_findings_that_begin_together_do_not_write_into_each_other() ->
     )
     top = drawn(a_content(ChartSettings(), history, view=view))[0]
     assert [word for word in ("ratio", "KL", "clip", "gradient") if word in top] == ["KL", "gradient"]
+    cause, symptom = view.findings[1], structs.replace(view.findings[3], first_update=140, part_of=view.findings[1].id)
+    told = structs.replace(view, findings=(cause, structs.replace(symptom, severity="critical")))
+    assert "◆KL ░" in drawn(a_content(ChartSettings(), history, view=told))[0]
 
 
 def test_several_curves_bear_their_letters() -> None:

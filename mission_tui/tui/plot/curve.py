@@ -279,7 +279,8 @@ def _bands(view: RunView, ruler: Ruler) -> Iterator[Band]:
         last = ruler.of_update(finding.last_update)
         if last is not None:
             first = ruler.of_update(finding.first_update)
-            word = short_rule(finding)
+            # What came of another finding has no name of its own: that of the other one says why.
+            word = "" if finding.part_of else short_rule(finding)
             yield Band(ruler.places[0] if first is None else first, last, finding.severity, word)
 
 

@@ -219,7 +219,8 @@ def _name_bands(canvas: Canvas, scene: Scene, frame: Frame) -> None:
     """The name of each band after its sign, the gravest first, where it covers no other name and no sign of a band as
     grave: those that begin together would write into each other, so that no word could be read.
     """
-    bands = sorted(scene.marks.bands, key=lambda it: (-GRAVITY[it.severity], it.first))
+    named_ones = [band for band in scene.marks.bands if band.word]
+    bands = sorted(named_ones, key=lambda it: (-GRAVITY[it.severity], it.first))
     named: set[int] = set()
     for band in bands:
         first, last = frame.column(band.first), frame.column(band.last)
