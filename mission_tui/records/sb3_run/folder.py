@@ -17,6 +17,7 @@ from msgspec import structs
 
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone
+from mission_tui.fleet.health.algorithms import other_called
 from mission_tui.records.logs.event_files import event_files, read_events
 from mission_tui.records.logs.log import LogError, told_in
 from mission_tui.records.logs.monitors import (
@@ -188,10 +189,13 @@ def updates_in_table(folder: Sb3Folder) -> tuple[tuple[UpdateDone, ...], tuple[s
 
 
 def _check_algorithm(path: Path, updates: Sequence[UpdateDone]) -> None:
-    if (told := told_in(updates)) is not None and told.algorithm is not None:
+    told = told_in(updates)
+    if told is None or told.algorithm is None:
+        return
+    if other_called(told.algorithm.name) is None or told.algorithm.name == "ARS":
         raise PresetError(
-            f"{path}: is the log of another algorithm (it has {told.tag} and no train/approx_kl); only "
-            "runs of PPO are taken over"
+            f"{path}: is the log of another algorithm (it has {told.tag} and no train/approx_kl), which cannot be "
+            "trained here; only runs of PPO and its neighbours are taken over"
         )
 
 

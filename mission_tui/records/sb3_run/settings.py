@@ -16,10 +16,12 @@ from typing import Any
 from mission_tui.errors import CheckpointError, PresetError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.specs.env_ids import package_of
+from mission_tui.fleet.specs.sb3_algorithms import OtherAlgorithm, other_algorithm
 from mission_tui.fleet.specs.spec import PpoSpec, Schedule
-from mission_tui.records.logs.log import settings_in
+from mission_tui.records.logs.log import settings_in, told_in
 from mission_tui.records.sb3_run.folder import Sb3Folder
 from mission_tui.records.sb3_run.normalizer_file import normalize_of
+from mission_tui.records.sb3_run.other_algorithms import algorithm_in, check_same
 from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
 from mission_tui.records.sb3_run.zip_file import settings_of_zip, tables_of_zip, unopened
 from mission_tui.records.sb3_run.zoo_settings import arguments_table, atari_packages, tables_of_zoo
@@ -57,7 +59,9 @@ def find_settings(folder: Sb3Folder, updates: Sequence[UpdateDone], *, zips: boo
     tables: Tables = {"env": {}, "ppo": {}, "run": {}}
     for layer in layers:
         for name, values in layer.items():
-            tables[name] |= values
+            tables[name] = tables.get(name, {}) | values
+    if (other := _other(tables, updates, [models[path] for path in models], folder)) is not None:
+        return _of_other(other, tables, folder, updates, notes + unread, newest, zips=zips, env=env)
     if newest is not None:
         said = {unopened(newest.name, name) for name in tables["ppo"]}
         notes[:0] = [note for note in unread if note not in said]
@@ -66,6 +70,51 @@ def find_settings(folder: Sb3Folder, updates: Sequence[UpdateDone], *, zips: boo
     _complete(tables, folder, updates, notes, zips=zips)
     source = folder.settings or newest or folder.table or folder.path
     return FoundSettings(tables, source, tuple(notes))
+
+
+def _other(
+    tables: Tables, updates: Sequence[UpdateDone], models: Sequence[Mapping[str, Any]], folder: Sb3Folder
+) -> OtherAlgorithm | None:
+    """The algorithm beside PPO that trained, by the zoo's `args.yml`, the models, or what the log tells."""
+    if (said := other_algorithm(tables["run"].get("algo"))) is not None:
+        return said
+    if models:
+        return check_same([algorithm_in(data) for data in models], str(folder.path))
+    told = told_in(updates)
+    name = None if told is None or told.algorithm is None else told.algorithm.name.lower()
+    return other_algorithm(name)
+
+
+def _of_other(
+    other: OtherAlgorithm,
+    tables: Tables,
+    folder: Sb3Folder,
+    updates: Sequence[UpdateDone],
+    notes: list[str],
+    newest: Path | None,
+    *,
+    zips: bool,
+    env: bool,
+) -> FoundSettings:
+    """The settings of another algorithm: what the zip says, else its defaults."""
+    if folder.settings is not None:
+        source = "its defaults" if newest is None else newest.name
+        notes.append(f"{folder.settings.name} is not read for {other.called}: settings are those of {source}")
+    elif newest is None:
+        notes.append(
+            f"the log does not say with which settings {other.called} was trained: SB3's defaults stand for them"
+        )
+    found: Tables = {name: tables.get(name, {}) for name in ("env", "run", other.name)}
+    found["run"]["algo"] = other.name
+    if env and "id" not in found["env"]:
+        found["env"]["id"] = _env_of(folder)
+    if "n_envs" not in found["env"]:
+        found["env"]["n_envs"] = max(1, len(folder.monitors))
+    if "total_timesteps" not in found["run"] and updates:
+        found["run"]["total_timesteps"] = updates[-1].timesteps
+    if "normalize" not in found["env"] and folder.statistics:
+        found["env"]["normalize"] = normalize_of(folder.statistics[-1]) if zips else True
+    return FoundSettings(found, newest or folder.table or folder.path, tuple(notes))
 
 
 def _complete(

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mission_tui.errors import CheckpointError, PresetError
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS, OtherAlgorithm
+from mission_tui.records.sb3_run.other_algorithms import OPTIMIZERS, algorithm_in, tables_of_other
 from mission_tui.records.sb3_run.zoo_settings import called
 
 FILE_BYTES = 1 << 30
@@ -105,9 +107,10 @@ def checked_members(members: Iterable[zipfile.ZipInfo], size: int, where: str) -
 
 def _check_names(members: list[zipfile.ZipInfo], where: str) -> None:
     names = {member.filename for member in members}
-    if missing := {_DATA, _POLICY, _OPTIMIZER} - names:
+    optimizers = names.intersection(OPTIMIZERS)
+    if missing := {_DATA, _POLICY, *(() if optimizers else (_OPTIMIZER,))} - names:
         raise CheckpointError(f"{where} has no {min(missing)}: it is not what `PPO.save` writes")
-    if odd := names - {_DATA, _POLICY, _OPTIMIZER} - _IGNORED:
+    if odd := names - {_DATA, _POLICY, *optimizers} - _IGNORED:
         raise CheckpointError(f"{where} holds {min(odd)[:60]!r}, which `PPO.save` does not write")
 
 
@@ -116,9 +119,12 @@ def tables_of_zip(data: Mapping[str, Any], where: str, notes: list[str]) -> dict
 
     Raises `PresetError` for the model of another algorithm.
     """
+    if (other := algorithm_in(data)) is not None:
+        return _of_other(other, data, where, notes)
     if missing := _OF_PPO - data.keys():
         raise PresetError(
-            f"{where}: is no model of PPO (its settings have no {min(missing)}); only those are taken over"
+            f"{where}: is no model of PPO (its settings have no {min(missing)}), nor of {', '.join(OTHERS)}; only "
+            "those are taken over"
         )
     ppo = {name: data[name] for name in _PLAIN if isinstance(data.get(name), int | float)}
     for name in _SCHEDULES:
@@ -128,10 +134,25 @@ def tables_of_zip(data: Mapping[str, Any], where: str, notes: list[str]) -> dict
         elif data.get(name) is not None:
             notes.append(unopened(where, name))
     ppo |= _policy(data, where, notes)
-    env = {"n_envs": data["n_envs"]} if type(data.get("n_envs")) is int else {}
+    return {"env": _env(data), "ppo": ppo, "run": _totals(data)}
+
+
+def _of_other(
+    other: OtherAlgorithm, data: Mapping[str, Any], where: str, notes: list[str]
+) -> dict[str, dict[str, Any]]:
+    kwargs = _kwargs(data, where, notes)
+    tables = tables_of_other(other, data, _schedule(data.get("learning_rate")), kwargs, where, notes)
+    return {**tables, "env": _env(data), "run": tables["run"] | _totals(data)}
+
+
+def _env(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"n_envs": data["n_envs"]} if type(data.get("n_envs")) is int else {}
+
+
+def _totals(data: Mapping[str, Any]) -> dict[str, Any]:
     # A model that was saved without having learned here, such as an export of ours, has a total of 0.
     totals = {"total_timesteps": data.get("_total_timesteps") or None, "seed": data.get("seed")}
-    return {"env": env, "ppo": ppo, "run": {name: it for name, it in totals.items() if type(it) is int and it >= 0}}
+    return {name: it for name, it in totals.items() if type(it) is int and it >= 0}
 
 
 def unopened(where: str, name: str) -> str:
@@ -166,6 +187,14 @@ def _policy(data: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, 
         said["algo"], said["policy"] = _POLICIES[match[1]]
     elif match is not None:
         notes.append(f"{where}: its policy is a {match[1]}; say which with --set ppo.policy=package.module:{match[1]}")
+    kept = _kwargs(data, where, notes)
+    if "net_arch" in kept:
+        said["net_arch"] = kept.pop("net_arch")
+    return said | ({"policy_kwargs": kept} if kept else {})
+
+
+def _kwargs(data: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
+    """The policy's arguments, as far as they are data."""
     kwargs = data.get("policy_kwargs")
     kept: dict[str, Any] = {}
     for name, value in kwargs.items() if isinstance(kwargs, Mapping) else ():
@@ -174,11 +203,9 @@ def _policy(data: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, 
         read = _described(value)
         if read is None and value not in (None, "None"):
             notes.append(f"{where}: policy_kwargs.{name} is more than data, and is not taken over")
-        elif name == "net_arch":
-            said["net_arch"] = read
         elif read is not None:
             kept[name] = read
-    return said | ({"policy_kwargs": kept} if kept else {})
+    return kept
 
 
 def _described(value: object) -> object:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mission_tui.errors import PresetError
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import LARGEST_SEED
 
 Tables = dict[str, dict[str, Any]]
@@ -62,10 +63,9 @@ def arguments_table(said: object, where: str, notes: list[str]) -> Tables:
         return {}
     words = _pairs(said, where)
     algo = words.get("algo", "ppo")
-    if algo not in _ALGORITHMS:
-        raise PresetError(
-            f"{where}: algo = {str(algo)[:40]!r}; only runs of {' and '.join(_ALGORITHMS)} are taken over"
-        )
+    if algo not in _ALGORITHMS and algo not in OTHERS:
+        known = ", ".join((*_ALGORITHMS, *OTHERS))
+        raise PresetError(f"{where}: algo = {str(algo)[:40]!r}; only runs of {known} are taken over")
     env: dict[str, Any] = {}
     run: dict[str, Any] = {}
     if isinstance(words.get("env"), str):
@@ -82,6 +82,8 @@ def arguments_table(said: object, where: str, notes: list[str]) -> Tables:
         env["imports"] = [str(it) for it in packages]
     if words.get("trained_agent"):
         notes.append(f"{where}: it went on from {str(words['trained_agent'])[:80]}, which is not part of it")
+    if algo in OTHERS:
+        return {"env": env, "run": {**run, "algo": algo}}
     ppo = {} if algo == "ppo" else {"algo": _ALGORITHMS[algo]}
     return {"env": env, "ppo": ppo, "run": run}
 

@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch as th
@@ -21,20 +22,27 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
 
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.specs.algorithm import learning_table, replay_buffer_of
+from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.sizes import plan_batch
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.records.runs.checkpoint import save_checkpoint
 from mission_tui.records.runs.manifest import CheckpointFacts
 from mission_tui.records.sb3_run.normalizer_file import Array, Moments, read_statistics
-from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.effective import versions
-from mission_tui.trainer.building.model import build_scratch
+from mission_tui.trainer.building.model import build_player
 from mission_tui.trainer.foreign.zip_file import ForeignModel, confine, read_foreign
-from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.process import Say, answer, asked_spec, cap_threads, lower_priority
 from mission_tui.trainer.state.boundary import Boundary, Progress, capture
 from mission_tui.trainer.state.checkpoint import checkpoint_name, fill_checkpoint
-from mission_tui.trainer.state.model_state import copy_moments, copy_parameters, restore_normalizer
+from mission_tui.trainer.state.model_state import (
+    copy_all_moments,
+    copy_learned,
+    copy_moments,
+    copy_parameters,
+    restore_normalizer,
+)
 from mission_tui.trainer.state.resume import facts_of
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.tree import Tree
@@ -43,22 +51,25 @@ from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 _COMPARED = ("gamma", "gae_lambda", "ent_coef", "vf_coef", "max_grad_norm", "n_steps")
 
 
-def model_for(spec: Spec, vec: VecEnv) -> PPO:
+def model_for(spec: Spec, vec: VecEnv) -> Learner:
     """The model that a foreign one is put into, standing at the first observation of `vec`."""
     th.manual_seed(spec.run.seed or 0)
-    model = build_scratch(ppo_arguments(spec), vec, "cpu", spec.ppo.algo)
+    model = build_player(spec, vec, "cpu")
     assert model.env is not None
     model._last_obs = model.env.reset()  # type: ignore[assignment]
     model._last_episode_starts = np.ones(1, dtype=bool)
     return model
 
 
-def foreign_boundary(model: PPO, foreign: ForeignModel, spec: Spec, update: int) -> Boundary:
+def foreign_boundary(model: Learner, foreign: ForeignModel, spec: Spec, update: int) -> Boundary:
     """The boundary after `update` updates that the foreign model stands at, with what `model`'s normaliser knows.
 
     Its environments are not in the file, so none are kept. Raises `CheckpointError` for another policy than `model`'s.
     """
-    _put(model, foreign)
+    _check_algorithm(spec, foreign)
+    # Its replay buffer is in no such file.
+    model.keeps_replay = False
+    (_put if foreign.algorithm is None else _put_other)(model, foreign)
     model.num_timesteps, model._n_updates = foreign.timesteps, foreign.gradient_epochs
     taken = capture(
         model, Progress(update=update), facts_of(spec, spec.run.seed or 0, None, None, 1, versions(model.algo), {})
@@ -66,7 +77,55 @@ def foreign_boundary(model: PPO, foreign: ForeignModel, spec: Spec, update: int)
     return replace(taken, state={**taken.state, "envs": None})
 
 
-def _put(model: PPO, foreign: ForeignModel) -> None:
+def _check_algorithm(spec: Spec, foreign: ForeignModel) -> None:
+    other = other_algorithm(spec.run.algo)
+    if other != foreign.algorithm:
+        there, here = (("PPO" if it is None else it.called) for it in (foreign.algorithm, other))
+        near = "ppo" if foreign.algorithm is None else foreign.algorithm.name
+        raise CheckpointError(
+            f"the file holds a model of {there}, and the preset trains {here}: take one with algo = '{near}'"
+        )
+
+
+def _put_other(model: Learner, foreign: ForeignModel) -> None:
+    """The same of another algorithm: each of its optimizers has its own moments."""
+    own = model.policy.state_dict(keep_vars=True) | model.learned_besides()
+    there = foreign.parameters | foreign.besides
+    if odd := own.keys() ^ there.keys():
+        where = "the file" if min(odd) in own else "the preset's policy"
+        raise CheckpointError(f"the file holds another policy than the preset asks for: {where} has no {min(odd)[:80]}")
+    for name, tensor in own.items():
+        _check_shape(name, there[name], tensor)
+    owners: dict[str, Any] = {
+        "policy.optimizer.pth": getattr(model.policy, "optimizer", None),
+        "actor.optimizer.pth": getattr(getattr(model, "actor", None), "optimizer", None),
+        "critic.optimizer.pth": getattr(getattr(model, "critic", None), "optimizer", None),
+        "ent_coef_optimizer.pth": getattr(model, "ent_coef_optimizer", None),
+    }
+    for member, moments in foreign.others.items():
+        optimizer = owners[member]
+        if not isinstance(optimizer, th.optim.Optimizer):
+            raise CheckpointError(f"the file has {member}, and the preset's algorithm has no such optimizer")
+        owned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        if moments.keys() - range(len(owned)):
+            raise CheckpointError(f"the file's {member} knows more parameters than the preset's policy has")
+        for index, kept in moments.items():
+            for name, moment in kept.items():
+                _check_shape(f"{index}/{name}", moment, th.zeros(()) if name == "step" else owned[index])
+    with th.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(there[name])
+    for member, moments in foreign.others.items():
+        state = {index: {name: it.clone() for name, it in kept.items()} for index, kept in moments.items()}
+        groups = owners[member].state_dict()["param_groups"]
+        owners[member].load_state_dict({"state": state, "param_groups": groups})
+    for kind in (copy_learned(model), copy_all_moments(model)):
+        for name, tensor in kind.items():
+            if tensor.is_floating_point() and not bool(th.isfinite(tensor).all()):
+                raise CheckpointError(f"the file holds nan or infinite numbers in {name}; it was not imported")
+
+
+def _put(model: Learner, foreign: ForeignModel) -> None:
     """Weights and moments into `model`, every name and shape compared before anything is copied."""
     own = model.policy.state_dict(keep_vars=True)
     if odd := own.keys() ^ foreign.parameters.keys():
@@ -98,8 +157,8 @@ def _check_shape(name: str, there: th.Tensor, here: th.Tensor) -> None:
         raise CheckpointError(f"the file holds another policy than the preset asks for: {name[:80]} is {shapes}")
 
 
-def save_foreign(checkpoints: Path, run: str, boundary: Boundary, spec: bytes) -> str:
-    """Save `boundary` of run `run`, whose spec is `spec` as it was asked for; the checkpoint's name."""
+def save_foreign(checkpoints: Path, run: str, boundary: Boundary, spec: bytes, of: Spec) -> str:
+    """Save `boundary` of run `run`, whose spec is `of`, and `spec` as it was asked for; the checkpoint's name."""
     facts = CheckpointFacts(
         run=run,
         attempt=1,
@@ -108,7 +167,7 @@ def save_foreign(checkpoints: Path, run: str, boundary: Boundary, spec: bytes) -
         t=time.time(),
         reason="imported",
         spec_sha256=hashlib.sha256(spec).hexdigest(),
-        extra={"env_state": False, "lineage": []},
+        extra={"env_state": False, "lineage": [], **({"replay": False} if replay_buffer_of(of) is not None else {})},
     )
     name = checkpoint_name(boundary.timesteps)
     return save_checkpoint(checkpoints, name, lambda folder: fill_checkpoint(folder, boundary), facts).name
@@ -172,8 +231,8 @@ def _import(wanted: _ImportOrder, say: Say) -> None:
         model = model_for(spec, vec)
         confine(wanted.file, wanted.checkpoints)
         foreign = read_foreign(wanted.file)
-        update = foreign.gradient_epochs // max(1, plan_batch(spec).n_epochs)
-        name = save_foreign(wanted.checkpoints, wanted.run, foreign_boundary(model, foreign, spec, update), raw)
+        update = _updates(spec, foreign)
+        name = save_foreign(wanted.checkpoints, wanted.run, foreign_boundary(model, foreign, spec, update), raw, spec)
     finally:
         with suppress(Exception):  # a confined environment may not be able to end in order, and nothing hangs on it
             vec.close()
@@ -181,11 +240,18 @@ def _import(wanted: _ImportOrder, say: Say) -> None:
     say({"result": result | {"notes": _notes(spec, foreign, normalized=unwrap_vec_normalize(vec) is not None)}})
 
 
+def _updates(spec: Spec, foreign: ForeignModel) -> int:
+    """How many of our updates it has done: of PPO by its epochs, of another algorithm by its steps."""
+    if foreign.algorithm is not None:
+        return foreign.timesteps // rollout_size(spec)
+    return foreign.gradient_epochs // max(1, plan_batch(spec).n_epochs)
+
+
 def _notes(spec: Spec, foreign: ForeignModel, *, normalized: bool) -> list[str]:
     """What the preset says otherwise than the file, and what could not come along."""
     notes = []
     for name in _COMPARED:
-        there, here = foreign.settings.get(name), getattr(spec.ppo, name)
+        there, here = foreign.settings.get(name), getattr(learning_table(spec)[1], name, None)
         if isinstance(there, int | float) and isinstance(here, int | float) and there != here:
             notes.append(f"{name} was {there:g} in the file and is {here:g} in the preset")
     total = spec.run.total_timesteps

@@ -35,6 +35,7 @@ from mission_tui.fleet.events.metrics import (
 )
 from mission_tui.fleet.events.provenance import IMPORTED
 from mission_tui.fleet.health.replay import replay
+from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.spec import Spec, parse_part, rollout_size
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.lines import encode_line
@@ -52,7 +53,7 @@ from mission_tui.records.sb3_run.zip_file import settings_of_zip
 from mission_tui.trainer.process import Say, answer, asked_spec, cap_threads, lower_priority
 
 if TYPE_CHECKING:
-    from mission_tui.trainer.ppo import PPO
+    from mission_tui.trainer.learner import Learner
 
 
 MOST_FINDINGS = 500
@@ -78,7 +79,7 @@ class _Import:
         table, damage = updates_in_table(self.folder)
         self.notes += damage
         self.of_monitors = not table
-        window = self.spec.ppo.stats_window_size
+        window = window_of(self.spec)
         return rows_of(self.folder, table, rollout_size(self.spec), window, _frames_a_step(self.spec))
 
     def episodes_before(self, timesteps: int) -> list[dict[str, float]]:
@@ -86,13 +87,18 @@ class _Import:
         compares its return with.
         """
         at = bisect_right(self.ended, timesteps, key=lambda it: it.steps)
-        recent = self.ended[max(0, at - self.spec.ppo.stats_window_size) : at]
+        recent = self.ended[max(0, at - window_of(self.spec)) : at]
         return [{"r": it.r, "l": it.length, "t": it.after_s} for it in recent if math.isfinite(it.r)]
 
     @cached_property
     def ended(self) -> Sequence[Ended]:
         """The episodes of the monitors, in the order of their ends."""
         return episodes_of(self.folder, _frames_a_step(self.spec))
+
+
+def window_of(spec: Spec) -> int:
+    """How many episodes the mean return is over."""
+    return int(getattr(learning_table(spec)[1], "stats_window_size", 100))
 
 
 def _frames_a_step(spec: Spec) -> int:
@@ -185,7 +191,7 @@ def _most_steps(zips: Sequence[Path]) -> int:
 
 
 def _save_model(
-    work: _Import, path: Path, model: PPO, rows: Sequence[UpdateDone], saved: dict[int, tuple[str, str]]
+    work: _Import, path: Path, model: Learner, rows: Sequence[UpdateDone], saved: dict[int, tuple[str, str]]
 ) -> None:
     """The model in the zip `path` as a checkpoint; `saved` has name and file of those there are, by their steps."""
     from mission_tui.trainer.foreign.import_checkpoint import foreign_boundary, save_foreign
@@ -196,12 +202,12 @@ def _save_model(
         work.notes.append(f"{path.name} stands at the step of {saved[foreign.timesteps][1]}, which was taken")
         return
     _statistics(work, path, model.get_vec_normalize_env())
-    model.ep_info_buffer = deque(work.episodes_before(foreign.timesteps), maxlen=work.spec.ppo.stats_window_size)
+    model.ep_info_buffer = deque(work.episodes_before(foreign.timesteps), maxlen=window_of(work.spec))
     try:
         boundary = foreign_boundary(model, foreign, work.spec, _update_at(rows, foreign.timesteps))
     except CheckpointError as error:
         raise CheckpointError(f"{path.name}: {error}") from None
-    saved[foreign.timesteps] = (save_foreign(work.into.checkpoints, work.run, boundary, work.raw), path.name)
+    saved[foreign.timesteps] = (save_foreign(work.into.checkpoints, work.run, boundary, work.raw, work.spec), path.name)
 
 
 def _statistics(work: _Import, model: Path, normalizer: object) -> None:

@@ -14,18 +14,24 @@ import resource
 import shutil
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch as th
 
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.specs.sb3_algorithms import OtherAlgorithm
+from mission_tui.records.sb3_run.other_algorithms import OPTIMIZERS, algorithm_in
 from mission_tui.records.sb3_run.zip_file import DATA_BYTES, checked_members, opened_zip, read_data
 from mission_tui.trainer.state.model_state import Tensors
 
 _POLICY, _OPTIMIZER = "policy.pth", "policy.optimizer.pth"
+_VARIABLES = "pytorch_variables.pth"
+_LEARNED_BESIDES = "log_ent_coef"
+"""The only variable beside the policy that one of the algorithms here learns."""
 _MOMENTS = frozenset({"step", "exp_avg", "exp_avg_sq"})
+_OF_RMSPROP = (frozenset({"step", "square_avg"}), frozenset({"square_avg"}))
 _COUNT_LIMIT = 10**15
 CPU_S = 120
 SPARE_BYTES = 1 << 30
@@ -35,19 +41,30 @@ PER_BYTE = 8
 
 @dataclass(frozen=True, slots=True)
 class ForeignModel:
-    """What was in the zip: named weights, Adam's moments by the position of their parameter, and plain settings."""
+    """What was in the zip: named weights, Adam's moments by the position of their parameter, and plain settings.
+
+    Of another algorithm than PPO, `others` are the moments of its optimizers by the name of their member, and `besides`
+    what is learned outside of the policy.
+    """
 
     parameters: Tensors
     moments: Mapping[int, Tensors]
     timesteps: int
     gradient_epochs: int
     settings: Mapping[str, bool | int | float | str]
+    others: Mapping[str, Mapping[int, Tensors]] = field(default_factory=dict)
+    besides: Tensors = field(default_factory=dict)
+    algorithm: OtherAlgorithm | None = None
 
 
 def read_foreign(path: Path) -> ForeignModel:
     """The model in the zip at `path`. Raises `CheckpointError` naming what does not belong into an SB3 zip."""
     with opened_zip(path) as archive:
         data = read_data(archive, path.name)
+        if (other := algorithm_in(data)) is not None:
+            return _of_other(other, archive, data, path.name)
+        if _OPTIMIZER not in archive.namelist():
+            raise CheckpointError(f"{path.name} has no {_OPTIMIZER}: it is not what `PPO.save` writes")
         parameters = _loaded(archive.read(_POLICY), f"{path.name}: {_POLICY}")
         optimizer = _loaded(archive.read(_OPTIMIZER), f"{path.name}: {_OPTIMIZER}")
     return ForeignModel(
@@ -56,6 +73,31 @@ def read_foreign(path: Path) -> ForeignModel:
         timesteps=_count(data, "num_timesteps", path.name),
         gradient_epochs=_count(data, "_n_updates", path.name),
         settings={name: value for name, value in data.items() if isinstance(value, bool | int | float | str)},
+    )
+
+
+def _of_other(other: OtherAlgorithm, archive: zipfile.ZipFile, data: Mapping[str, Any], where: str) -> ForeignModel:
+    """The same of another algorithm, which has optimizers of its own."""
+    others = {
+        name: _moments(_loaded(archive.read(name), f"{where}: {name}"), f"{where}: {name}", rmsprop=other.name == "a2c")
+        for name in OPTIMIZERS
+        if name in archive.namelist()
+    }
+    besides: Tensors = {}
+    if _VARIABLES in archive.namelist() and other.off_policy and "ent_coef_optimizer.pth" in others:
+        variables = _loaded(archive.read(_VARIABLES), f"{where}: {_VARIABLES}")
+        kept = variables.get(_LEARNED_BESIDES) if isinstance(variables, dict) else None
+        # It is a parameter of its own in some versions; its numbers count.
+        besides[_LEARNED_BESIDES] = _plain(getattr(kept, "data", kept), f"{where}: {_LEARNED_BESIDES}")
+    return ForeignModel(
+        parameters=_tensors(_loaded(archive.read(_POLICY), f"{where}: {_POLICY}"), f"{where}: {_POLICY}", whole=True),
+        moments={},
+        timesteps=_count(data, "num_timesteps", where),
+        gradient_epochs=_count(data, "_n_updates", where),
+        settings={name: value for name, value in data.items() if isinstance(value, bool | int | float | str)},
+        others=others,
+        besides=besides,
+        algorithm=other,
     )
 
 
@@ -83,19 +125,29 @@ def _loaded(raw: bytes, where: str) -> object:
         raise CheckpointError(f"{where} holds something other than tensors; nothing of it was run: {first}") from error
 
 
-def _tensors(loaded: object, where: str) -> Tensors:
+def _tensors(loaded: object, where: str, *, whole: bool = False) -> Tensors:
+    """With `whole` numbers too, which layers of batch normalisation count in."""
     if not isinstance(loaded, dict) or not all(isinstance(name, str) for name in loaded):
         raise CheckpointError(f"{where} is not a dictionary of named tensors")
-    return {name: _plain(tensor, f"{where}: {name[:60]}") for name, tensor in loaded.items()}
+    counts = {
+        name: tensor
+        for name, tensor in loaded.items()
+        if whole and type(tensor) is th.Tensor and tensor.dtype == th.int64 and tensor.numel() == 1
+    }
+    return {
+        name: counts[name] if name in counts else _plain(tensor, f"{where}: {name[:60]}")
+        for name, tensor in loaded.items()
+    }
 
 
-def _moments(loaded: object, where: str) -> dict[int, Tensors]:
+def _moments(loaded: object, where: str, *, rmsprop: bool = False) -> dict[int, Tensors]:
     state = loaded.get("state") if isinstance(loaded, dict) else None
     if not isinstance(state, dict):
         raise CheckpointError(f"{where} is not the state of an optimizer")
     moments: dict[int, Tensors] = {}
     for index, kept in state.items():
-        if type(index) is not int or not isinstance(kept, dict) or kept.keys() != _MOMENTS:
+        known = isinstance(kept, dict) and (kept.keys() == _MOMENTS or (rmsprop and kept.keys() in _OF_RMSPROP))
+        if type(index) is not int or not known:
             raise CheckpointError(f"{where} is not the state of Adam, which is what PPO trains with")
         moments[index] = {
             name: (_steps if name == "step" else _plain)(value, f"{where}: {index}/{name}")
