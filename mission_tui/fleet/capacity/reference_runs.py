@@ -18,7 +18,7 @@ import msgspec
 from mission_tui.fleet.capacity.cost import Pace
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.fleet.specs.algorithm import learning_table
+from mission_tui.fleet.specs.algorithm import learning_table, replay_buffer_of
 from mission_tui.fleet.specs.spec import Spec, other_settings
 from mission_tui.fleet.statistics.quartiles import quartiles
 
@@ -169,7 +169,12 @@ class Peaks:
             self._seen.popitem(last=False)
 
     def of(self, spec: Spec) -> Peak | None:
-        """The most that the last runs of its shape took; None when none is known."""
+        """The most that the last runs of its shape took; None when none is known.
+
+        Of a replay buffer none is: it takes its memory as it fills, and a run may have been stopped before.
+        """
+        if replay_buffer_of(spec) is not None:
+            return None
         known = self._seen.get(shape_of(spec))
         if not known:
             return None
