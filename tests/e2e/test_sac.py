@@ -36,9 +36,9 @@ def test_sac_is_started_by_a_key_stopped_resumed_exported_and_judged(fleet: Shel
     (fleet.cwd / ".config" / "mission-tui" / "presets" / "small-sac.toml").write_text(PRESET)
     terminal = Terminal([sys.executable, "-m", "mission_tui"], cwd=fleet.cwd, environ=fleet.environ, columns=120)
     try:
-        terminal.shows("No runs yet")
+        terminal.shows("No runs yet", 40)
         terminal.press("7")
-        terminal.shows("small-sac-")
+        terminal.shows("small-sac-", 40)
         (run,) = until(lambda: [it["id"] for it in fleet.views() if it["update"]], 90, "SAC does an update")
         terminal.press("s")
         terminal.shows("stopped", 60)
