@@ -105,11 +105,22 @@ def test_a_second_learn_is_counted_on_and_a_resume_takes_rows_back(tmp_path: Pat
     assert [number(row.metrics["train/approx_kl"]) for row in rows] == [0.01, 0.01, 0.02, 0.02, 0.03, 0.03]
 
 
-@pytest.mark.parametrize("tag", ["train/actor_loss", "train/policy_loss", "rollout/exploration_rate"])
-def test_logs_of_other_algorithms_are_refused(tag: str, tmp_path: Path) -> None:
-    """SAC, A2C and DQN are named by what only they write: PPO's rules would say nothing true of them."""
+@pytest.mark.parametrize(
+    ("tag", "algo"), [("train/ent_coef", "sac"), ("train/policy_loss", "a2c"), ("rollout/exploration_rate", "dqn")]
+)
+def test_logs_of_other_algorithms_are_runs_of_those(tag: str, algo: str, tmp_path: Path) -> None:
+    """SAC, A2C and DQN are known by what only they write; without a model their settings are SB3's defaults."""
     (tmp_path / "progress.csv").write_text(f"time/total_timesteps,rollout/ep_rew_mean,{tag}\n100,1.0,0.5\n")
-    with pytest.raises(PresetError, match=rf"the log of another algorithm \(it has {tag} "):
+    folder = find_folder(tmp_path)
+    said = find_settings(folder, updates_in_table(folder)[0], zips=False, env=False)
+    assert said.tables["run"] == {"algo": algo, "total_timesteps": 100}
+    assert any("SB3's defaults stand for them" in note for note in said.notes)
+
+
+def test_the_log_of_what_cannot_be_trained_here_is_refused(tmp_path: Path) -> None:
+    """ARS, by what only it writes."""
+    (tmp_path / "progress.csv").write_text("time/total_timesteps,rollout/ep_rew_mean,train/step_size\n100,1.0,0.5\n")
+    with pytest.raises(PresetError, match=r"the log of another algorithm \(it has train/step_size "):
         updates_in_table(find_folder(tmp_path))
 
 

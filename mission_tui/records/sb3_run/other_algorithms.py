@@ -38,7 +38,9 @@ def algorithm_in(data: Mapping[str, Any]) -> OtherAlgorithm | None:
         if module.endswith(f".{name}.policies"):
             return OTHERS[name]  # type: ignore[index]
     if module.endswith(".td3.policies"):
-        is_ddpg = data.get("policy_delay") == 1 and data.get("target_policy_noise") == 0
+        # DDPG fixes what it has not: no delay, and next to no noise of the target.
+        noise = data.get("target_policy_noise")
+        is_ddpg = data.get("policy_delay") == 1 and data.get("target_noise_clip") == 0 and noise in (0, 0.1)
         return OTHERS["ddpg" if is_ddpg else "td3"]
     if "cg_max_steps" in data:
         return OTHERS["trpo"]
