@@ -19,8 +19,11 @@ from gymnasium.utils.env_checker import check_env as check_for_gymnasium
 from stable_baselines3.common.env_checker import check_env as check_for_sb3
 
 from mission_tui.errors import MissionError, PresetError, raised_by
+from mission_tui.fleet.capacity.machine import MIB
+from mission_tui.fleet.capacity.replay_memory import replay_size
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.fleet.events.outcome import Phase
+from mission_tui.fleet.specs.algorithm import replay_buffer_of
 from mission_tui.fleet.specs.checking import CheckFigures, Level
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
@@ -160,6 +163,8 @@ class SmokeAttempt:
                 return self._built()
             case "rollout":
                 return f"{rollout_size(self._spec):,} transitions"
+            case _ if (buffer := replay_buffer_of(self._spec)) and buffer.learning_starts >= rollout_size(self._spec):
+                return f"no gradient step yet: it learns from step {buffer.learning_starts:,} on"
             case _:
                 return "loss and gradients are finite"
 
@@ -167,9 +172,13 @@ class SmokeAttempt:
         said = read_toml(self._run.attempt(1).effective, MissionError)
         env, model, device = said["env"], said["model"], said["run"]["device"]
         workers = f" on {env['n_workers']} workers" if env.get("n_workers") else ""
+        replay, words = replay_size(self._spec), ""
+        if replay is not None:
+            kept = f", {replay.checkpoint_bytes / MIB:,.1f} in each checkpoint" if replay.kept else ", in no checkpoint"
+            words = f"; replay buffer of {replay.full_bytes / MIB:,.1f} MiB once full{kept}"
         return (
             f"{env['n_envs']} x {env['id']}, {env['vec']}{workers}; {model['policy']} with "
-            f"{model['parameters']:,} parameters on {device}"
+            f"{model['parameters']:,} parameters on {device}{words}"
         )
 
     def _sample_memory(self) -> None:
@@ -177,7 +186,13 @@ class SmokeAttempt:
         self._workers = tuple(_proportional_bytes(pid) for pid in children())
 
     def _figures(self, rows: Sequence[UpdateDone]) -> CheckFigures:
+        replay = replay_size(self._spec)
         usual = rows[1:] or rows
+        if replay is not None:
+            # Before the first gradient step it only steps its environment, which says nothing of how long it takes.
+            usual = [row for row in usual if "train/n_updates" in row.metrics]
+        if not usual:
+            return CheckFigures(updates=len(rows), memory_bytes=self._memory_bytes(), n_workers=len(self._workers))
         update_s = median(row.rollout_s + row.update_s for row in usual)
         size, run = rollout_size(self._spec), self._spec.run
         whole_s = run.duration_s if run.total_timesteps is None else -(-run.total_timesteps // size) * update_s
@@ -187,11 +202,16 @@ class SmokeAttempt:
             steps_per_s=size / update_s,
             update_s=update_s,
             hours=None if whole_s is None else whole_s / 3600.0,
-            memory_bytes=self._trainer_bytes + sum(self._workers),
+            memory_bytes=self._memory_bytes(),
             worker_bytes=max(self._workers, default=None),
             n_workers=len(self._workers),
             vram_bytes=max(map(th.cuda.max_memory_reserved, range(th.cuda.device_count()))) if used_gpu else None,
         )
+
+    def _memory_bytes(self) -> int:
+        """A replay buffer counts as full, which it is not yet."""
+        replay = replay_size(self._spec)
+        return self._trainer_bytes + sum(self._workers) + (0 if replay is None else replay.full_bytes)
 
 
 def _proportional_bytes(pid: int) -> int:
