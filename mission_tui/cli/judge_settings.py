@@ -15,10 +15,11 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
-from mission_tui.fleet.health.algorithms import OF_ANY, PPO, RETURNS_ALONE, UNKNOWN, Algorithm, Told
+from mission_tui.fleet.health.algorithms import OF_ANY, PPO, RETURNS_ALONE, UNKNOWN, Algorithm, Told, other_called
 from mission_tui.fleet.health.judge import unfit
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.health_file import HealthFile, profile_for, profile_of, with_file_above, with_files_below
+from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.records.logs.log import TrainingLog, by_row, told_in
@@ -66,6 +67,10 @@ def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tup
             )
         specs = {attempt: _limited(spec, judge_settings) for attempt, spec in log.specs.items()}
         newest = settings_of(specs[max(specs)])
+        if (other := _of_run(log)) is not None:
+            words = f"a run of {specs[max(specs)].run.algo}: judged by {', '.join(other.rules)}"
+            words = f"{words}; not for this algorithm: {', '.join(unfit(other))}"
+            return words, replay(specs, log.records, log.events, log.died)
         return _words(newest), replay(specs, log.records, log.events, log.died)
     log, told = by_row(log), told_in(log.updates_done)
     settings = _settings(log, judge_settings)
@@ -83,10 +88,18 @@ def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tup
 
 def algorithm_of(log: TrainingLog) -> tuple[str, tuple[str, ...]]:
     """What `log` is of, and the rules that do not fit it."""
+    if (other := _of_run(log)) is not None:
+        return other.name, unfit(other)
     told = Told(None, "") if log.specs else told_in(log.updates_done)
     if told is None:
         return UNKNOWN, ()
     return (PPO, ()) if told.algorithm is None else (told.algorithm.name, unfit(told.algorithm))
+
+
+def _of_run(log: TrainingLog) -> Algorithm | None:
+    """The algorithm of a run of ours, which its spec names; None for PPO and for logs of others."""
+    trained = other_algorithm(log.specs[max(log.specs)].run.algo) if log.specs else None
+    return None if trained is None else other_called(trained.called)
 
 
 def _judged(
