@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 import stable_baselines3
 import torch as th
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.slow
 REPLAYED: dict[str, Any] = {"learning_starts": 20, "buffer_size": 100, "batch_size": 16}
 CASES = {
     "sac": ("Pendulum-v1", {**REPLAYED, "gamma": 0.98}),
-    "td3": ("Pendulum-v1", {**REPLAYED, "action_noise": NormalActionNoise([0.0], [0.25])}),
+    "td3": ("Pendulum-v1", {**REPLAYED, "action_noise": NormalActionNoise(np.zeros(1), 0.25 * np.ones(1))}),
     "ddpg": ("Pendulum-v1", REPLAYED),
     "dqn": ("CartPole-v1", {**REPLAYED, "tau": 0.5}),
     "a2c": ("CartPole-v1", {"vf_coef": 0.25}),
