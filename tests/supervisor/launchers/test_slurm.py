@@ -109,10 +109,22 @@ def test_what_is_asked_is_said_in_sbatchs_own_options(tmp_path: Path) -> None:
     """Each key is one word, further ones come last, and a name with a percent sign is no pattern."""
     run, order = ordered(tmp_path)
     spec = structs.replace(
-        stub_spec(), slurm=SlurmSpec(partition="gpu", gres="gpu:1", time="4:00:00", cpus=3, extra=("--nice=100",))
+        stub_spec(),
+        slurm=SlurmSpec(
+            partition="gpu",
+            account="lab",
+            qos="low",
+            constraint="a100",
+            mem="8G",
+            gres="gpu:1",
+            time="4:00:00",
+            cpus=3,
+            extra=("--nice=100",),
+        ),
     )
     words = sbatch_words(run, order, spec)
     assert {"--partition=gpu", "--gres=gpu:1", "--time=4:00:00", "--cpus-per-task=3", "--no-requeue"} <= set(words)
+    assert {"--account=lab", "--qos=low", "--constraint=a100", "--mem=8G"} <= set(words)
     assert words[-1] == "--nice=100"
     assert "--signal=B:USR1@120" in words
     assert next(word for word in words if word.startswith("--output=")).count("%%j") == 1
