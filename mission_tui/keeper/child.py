@@ -141,7 +141,7 @@ def _secrets_on_stdin(pad: Path) -> dict[str, str]:
     Where an engine would show it, only half of it came that way: the other half is the file `pad`.
     """
     with open(0, "rb", closefd=False) as said:
-        raw = said.read()
+        raw = said.read().strip()
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     os.dup2(nothing, 0)
     os.close(nothing)

@@ -124,7 +124,7 @@ def test_a_run_goes_on_exactly_after_its_time_limit(slurm_lab: Lab, cluster: Clu
     runs = slurm_lab.launch(spec=slurm_spec(time="10", warn_s=100))
     runs += slurm_lab.launch(2, spec=slurm_spec(time="10", warn_s=100, cpus=1, pack=2))
     for run in runs:
-        slurm_lab.wait(run, trains, 90)
+        slurm_lab.wait(run, trains, 180)
     # However slow the machine is: the limit comes once there is something to go on from.
     for number in {number_of(slurm_lab, run) for run in runs}:
         cluster.ask("scontrol", "update", f"jobid={number}", "timelimit=2")
@@ -192,7 +192,7 @@ def test_who_is_cancelled_or_makes_room_has_saved(slurm_lab: Lab, cluster: Clust
     spec = structs.replace(spec, env=structs.replace(spec.env, vec="workers", n_workers=2))
     cancelled, preempted = slurm_lab.launch(2, spec=spec)
     for run in (cancelled, preempted):
-        slurm_lab.wait(run, trains, 90)
+        slurm_lab.wait(run, trains, 180)
     cluster.ask("scancel", number_of(slurm_lab, cancelled))
     number = cluster.ask("sbatch", "--parsable", "-p", "urgent", "-N2", "-n2", "-c2", "--wrap", "sleep 2").strip()
     ended = slurm_lab.ended(cancelled, 90)

@@ -75,10 +75,13 @@ def secrets_document(order: LaunchOrder) -> str:
 def half_of_secrets(run: RunDir, order: LaunchOrder) -> str:
     """The values that no file may have, as a job's environment may have them: every bit turned by one of a random pad,
     which lies in the run directory until the keeper has read it. Engines show, log or spool that environment; neither
-    half says anything. A second submission of one attempt has the same halves, because either may be carried out.
+    half says anything. Empty where there is none of them. A second submission of one attempt has the same halves,
+    because either may be carried out.
 
     Raises `MissionError` where they are too long, and `StorageError`.
     """
+    if not any(name in order.env for name in order.withheld):
+        return ""
     said = secrets_document(order).encode()
     path = run.attempt(order.attempt).pad
     pad = _pad_in(path)

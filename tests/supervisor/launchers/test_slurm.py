@@ -147,6 +147,9 @@ def test_slurm_spools_half_of_a_secret(tmp_path: Path) -> None:
     long = structs.replace(order, env={"TOKEN": "x" * 200_000})
     with pytest.raises(MissionError, match="launch from a shell with fewer variables"):
         job_environ(run, long, {})
+    pad.unlink()
+    assert job_environ(run, structs.replace(order, withheld=()), {})["MISSION_TUI_SECRETS"] == ""
+    assert not pad.exists()
 
 
 class Answers:
