@@ -4,26 +4,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import EX_UNAVAILABLE, NoSupervisorError, UsageError, nearest
 from mission_tui.fleet.text import clean, clean_lines
-from mission_tui.ipc.hosts import ALL, HERE, Host, host_called, known_hosts, ssh_command
+from mission_tui.ipc.hosts import ALL, HERE, Host, advice, host_called, known_hosts, ssh_command
 from mission_tui.paths import hosts_file
-from mission_tui.present.numbers import duration
+from mission_tui.present.machine_offers import Offer, best
+
+if TYPE_CHECKING:
+    from mission_tui.cli.session import Session
+    from mission_tui.fleet.compare import Side
 
 BEST = "best"
 _SSH_FAILED, _NOT_FOUND = 255, 127
-_ANSWER_S = 120.0
+_ANSWER_S = 45.0
+"""Of all that are asked together, and of a line that hangs ssh itself lets go after fifteen seconds."""
 _MOST_AT_ONCE = 16
 
 
@@ -102,12 +108,13 @@ def _carry_out(name: str, host: Host | None, words: Sequence[str]) -> int:
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     code = subprocess.run(_argv(host, words, terminal=terminal), check=False).returncode
     if host is not None and code == _SSH_FAILED:
-        raise NoSupervisorError(f"{name} was not reached: what ssh says stands above")
+        raise NoSupervisorError(f"{name} was not reached: what ssh says stands above{host.hint}")
     if host is not None and code == _NOT_FOUND:
-        raise NoSupervisorError(
-            f"{host.command[0]} was not found on {name}: write where it is there into {hosts_file(os.environ)}, "
+        instead = host.hint or (
+            f": write where it is there into {hosts_file(os.environ)}, "
             f"[hosts] {name} = {{ssh = '{host.address}', command = '/home/ada/.local/bin/mission-tui'}}"
         )
+        raise NoSupervisorError(f"{host.command[0]} was not found on {name}{instead}")
     return code
 
 
@@ -138,8 +145,8 @@ def _answer(host: Host | None, words: Sequence[str]) -> _Answer:
         return _Answer(EX_UNAVAILABLE, b"", f"no answer within {_ANSWER_S:.0f} s")
     except OSError as error:
         return _Answer(EX_UNAVAILABLE, b"", f"ssh cannot be started: {error.strerror or error}")
-    said = [line for line in done.stderr.decode("utf-8", "replace").split("\n") if line.strip()]
-    why = clean(said[-1], 300) if said else f"exit code {done.returncode}, without a word"
+    said = done.stderr.decode("utf-8", "replace")
+    why = advice(said, host or Host(HERE, HERE)) or f"exit code {done.returncode}, without a word"
     code = EX_UNAVAILABLE if done.returncode == _SSH_FAILED else done.returncode
     return _Answer(code, done.stdout, "" if code == 0 else why)
 
@@ -170,6 +177,36 @@ def _facts(name: str, answer: _Answer) -> dict[str, Any]:
     return {"host": name, "status": status, "error": answer.error or None}
 
 
+def names_machine(refs: Iterable[str]) -> bool:
+    """Whether one of these runs is named with its machine: `gpu1:demo`."""
+    return any(":" in ref for ref in refs)
+
+
+def sides_of_machines(session: Session, refs: Sequence[str], metrics: tuple[str, ...]) -> dict[str, list[Side]]:
+    """By metric what there is to compare of runs such as `gpu1:demo`; one without a machine is of this one.
+
+    Raises `UsageError` for a machine that `hosts.toml` does not name, `MissionError` for one that does not answer.
+    """
+    from mission_tui.ipc.host_fleet import HostFleet, clients_of
+
+    file = hosts_file(session.environ)
+    known = known_hosts(file)
+    names = dict.fromkeys(ref.partition(":")[0] if ":" in ref else HERE for ref in refs)
+    for name in names:
+        if name not in known and name != HERE and "@" not in name:
+            raise UsageError(f"there is no machine {clean(name, 40)!r} in {file}{nearest(name, [HERE, *known])}")
+    hosts = {name: None if name == HERE else host_called(name, known) for name in sorted(names, key=HERE.__ne__)}
+
+    async def ask() -> dict[str, list[Side]]:
+        fleet = HostFleet(clients_of(session.root, hosts, session.environ, readonly=session.readonly))
+        try:
+            return await fleet.sides(refs, metrics)
+        finally:
+            await fleet.close()
+
+    return asyncio.run(ask())
+
+
 class _Chosen(NamedTuple):
     name: str
     why: str
@@ -183,15 +220,17 @@ def _best(words: Sequence[str]) -> _Chosen:
     answers = _answers(hosts, [*before[:at], "--dry-run", "--json", *before[at:]])
     offers = {name: _offer(answer) for name, answer in answers.items()}
     known = {name: offer for name, offer in offers.items() if offer is not None}
-    if not known:
+    name = best(known)
+    if name is None:
         whys = "; ".join(f"{name}: {answer.error or 'no price'}" for name, answer in answers.items())
         raise NoSupervisorError(f"no machine can take it: {whys}")
-    name = min(known, key=lambda name: known[name][:2])
-    return _Chosen(name, known[name][2])
+    for silent in (name for name in answers if name not in known):
+        print_error(f"{silent} was not asked in time or refuses: {answers[silent].error or 'no price'}")
+    return _Chosen(name, known[name].sentence)
 
 
-def _offer(answer: _Answer) -> tuple[int, float, str] | None:
-    """Of a machine's price: how many runs would wait there, until when the last would train (s), and both in words."""
+def _offer(answer: _Answer) -> Offer | None:
+    """A machine's price; None where there is none."""
     if answer.code:
         return None
     try:
@@ -203,8 +242,7 @@ def _offer(answer: _Answer) -> tuple[int, float, str] | None:
     # Where no supervisor runs nothing else does, and nobody says what would wait.
     waits = sum(run.cost.waits is not None for run in facts.runs)
     takes_s = max((run.cost.whole_run_s or math.inf for run in facts.runs), default=math.inf)
-    words = f"{len(facts.runs) - waits} of {len(facts.runs)} would begin at once"
-    return waits, takes_s, words if takes_s == math.inf else f"{words} and train for {duration(takes_s)}"
+    return Offer(waits, takes_s, len(facts.runs))
 
 
 class _Cost(msgspec.Struct, frozen=True):

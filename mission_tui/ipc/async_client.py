@@ -59,6 +59,15 @@ class AsyncConnection:
         self._retry_s = 0.0
 
     @property
+    def welcome(self) -> Welcome | None:
+        """What the supervisor said of itself when it was last reached; None before that."""
+        return self._link.welcome if self._link is not None else None
+
+    def at(self, _machine: str) -> AsyncConnection:
+        """There is one machine."""
+        return self
+
+    @property
     def connected(self) -> bool:
         """Whether a supervisor is at the other end right now."""
         return self._link is not None and self._link.error is None
@@ -171,7 +180,7 @@ class _Inbox:
 
 
 class Link:
-    """One connection that has said welcome; `error` says why it is over."""
+    """One connection that has said `welcome`; `error` says why it is over."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.error: MissionError | None = None

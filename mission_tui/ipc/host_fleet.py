@@ -2,35 +2,58 @@
 
 A run of another machine is called `gpu1:demo-s1` here, and so are groups: two machines have runs of one name. Times are
 put on this machine's clock. A machine that is lost keeps its runs, each with the moment since which nobody heard of
-it, and comes back by itself. What names no run is the first machine's, and runs are launched only here.
+it, refuses at once what is asked of it, and comes back by itself. What names no run is asked of the machine that the
+caller says (`HostFleet.at`), else of the first.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import itertools
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, UsageError
-from mission_tui.fleet.events.outcome import OVER
-from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherHost, RunView, StaleRun
-from mission_tui.ipc.async_client import AsyncConnection, Link, answer_of
-from mission_tui.ipc.framing import ConnectionLostError
-from mission_tui.ipc.hosts import HERE, Bridge, Host, open_bridge
-from mission_tui.ipc.replies import Accepted, Progress, SnapshotReply
+from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.fleet.events.outcome import ALIVE, OVER
+from mission_tui.fleet.specs.spec import LaunchItem
+from mission_tui.fleet.views.snapshot import FleetSnapshot, Machine, RunView, StaleRun
+from mission_tui.ipc.async_client import AsyncConnection, answer_of
+from mission_tui.ipc.bridge import BridgedConnection
+from mission_tui.ipc.framing import MalformedError
+from mission_tui.ipc.hosts import HERE, Host
+from mission_tui.ipc.replies import (
+    Accepted,
+    CleanReply,
+    ComparisonReply,
+    Launched,
+    Progress,
+    SidesReply,
+    SnapshotReply,
+    UpgradesReply,
+)
 from mission_tui.ipc.requests import (
     Act,
     Adopt,
     Answer,
     AnsweredBy,
+    Clean,
+    Compare,
     FromClient,
+    GetSides,
     GetSnapshot,
+    GetUpgrades,
+    Launch,
     Play,
+    Quote,
     Remove,
     Rename,
     Request,
@@ -39,63 +62,19 @@ from mission_tui.ipc.requests import (
     Undo,
 )
 
-HELLO_S = 30.0
-LEAST_POLL_S = 1.0
-POLL_SHARE = 4.0
-"""A snapshot that took a second to arrive is followed by four seconds in which other answers have the line."""
+if TYPE_CHECKING:
+    from mission_tui.fleet.compare import Side
+
 FIRST_RETRY_S, LAST_RETRY_S = 0.5, 30.0
 SAME_CLOCK_S = 5.0
 _TIMES = ("created_t", "phase_t", "heartbeat_t", "started_t", "ended_t", "checkpoint_t")
 _SPLIT = (Act, Remove, Restore, Undo, Adopt)
 _CALLER = ("cwd", "python", "environ", "limits")
+_NOBODY: Mapping[str, Any] = {"cwd": "", "python": "", "environ": {}, "limits": None}
+"""The bridge puts in what these are there."""
 
 Client = AsyncConnection
 Asked = TypeVar("Asked", bound=Request)
-
-
-class BridgedConnection(AsyncConnection):
-    """The supervisor of another machine. Snapshots are asked for one at a time: a line that carries ten kilobytes a
-    second must never have a queue of old ones before the answer to a key.
-    """
-
-    def __init__(self, host: Host, environ: Mapping[str, str], *, readonly: bool = False) -> None:
-        super().__init__(Path("/"), readonly=readonly)
-        self._host, self._environ = host, environ
-        self._bridge: Bridge | None = None
-
-    async def watch(self) -> AsyncGenerator[FleetSnapshot, None]:
-        """Snapshots at most once a second, and in a fifth of the time of the line."""
-        while True:
-            await self._connected()
-            asked_t = time.monotonic()
-            snapshot = (await self.ask(lambda id_: GetSnapshot(id=id_))).snapshot
-            took_s = time.monotonic() - asked_t
-            yield snapshot
-            await asyncio.sleep(max(LEAST_POLL_S, POLL_SHARE * took_s))
-            if not self.connected:  # said at once: to reach for it again may take ten seconds
-                raise ConnectionLostError(f"the line to {self._host.name} broke")
-
-    async def close(self) -> None:
-        """Let go of the other machine."""
-        await super().close()
-        self._hang_up()
-
-    async def _open(self) -> Link:
-        self._hang_up()
-        bridge = self._bridge = await asyncio.to_thread(
-            open_bridge, self._host, self._environ, wake=self._may_wake, readonly=self._readonly
-        )
-        try:
-            return await Link.over(bridge.link, HELLO_S)
-        except (OSError, ConnectionLostError) as error:
-            why = await asyncio.to_thread(bridge.why)
-            self._hang_up()
-            raise NoSupervisorError(f"{self._host.name} does not answer: {why or error or 'it is silent'}") from error
-
-    def _hang_up(self) -> None:
-        if self._bridge is not None:
-            self._bridge.end()
-            self._bridge = None
 
 
 def host_clients(
@@ -105,13 +84,20 @@ def host_clients(
 
     The only machine there is is shown as if one sat in front of it.
     """
-    clients = {
+    clients = clients_of(root, hosts, environ, readonly=readonly)
+    return next(iter(clients.values())) if len(clients) == 1 and HERE in clients else HostFleet(clients)
+
+
+def clients_of(
+    root: Path, hosts: Mapping[str, Host | None], environ: Mapping[str, str], *, readonly: bool
+) -> dict[str, AsyncConnection]:
+    """A client for each of those machines, as in `host_clients`."""
+    return {
         name: AsyncConnection(root, readonly=readonly)
         if host is None
         else BridgedConnection(host, environ, readonly=readonly)
         for name, host in hosts.items()
     }
-    return next(iter(clients.values())) if len(clients) == 1 and HERE in clients else HostFleet(clients)
 
 
 class _Seen:
@@ -127,13 +113,14 @@ class _Seen:
 
 
 class HostFleet:
-    """A client of several machines, by their names; the first is the one whose meters stand on top."""
+    """A client of several machines, by their names."""
 
     def __init__(self, clients: Mapping[str, Client], clock: Callable[[], float] = time.time) -> None:
         self._clients, self._clock = dict(clients), clock
         self._seen = {name: _Seen() for name in clients}
-        self._alone = len(self._clients) == 1
+        self._first = next(iter(self._clients))
         self._at: dict[str, str] = {}
+        self._again = asyncio.Event()
         self._changed = asyncio.Event()
         self._revision = 0
         self._played: str | None = None
@@ -158,28 +145,51 @@ class HostFleet:
         """As a supervisor answers; what names runs of several machines is asked of each."""
         return await answer_of(self.stream(make))
 
-    async def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncGenerator[Answer | Progress, None]:
-        """As a supervisor answers. Raises `UsageError` for what cannot be asked of other machines."""
+    async def stream(
+        self, make: Callable[[int], AnsweredBy[Answer]], at: str = ""
+    ) -> AsyncGenerator[Answer | Progress, None]:
+        """As a supervisor answers; what names no run is asked of the machine `at`, or else of the first.
+
+        Raises `UsageError` for what cannot be asked of several machines, `NoSupervisorError` at once for a lost one.
+        """
         request = cast("Request", make(0))
         if isinstance(request, GetSnapshot):
             yield cast("Answer", self._snapshot_reply())
             return
-        places = self._places(request)
+        if isinstance(request, Clean | GetUpgrades):
+            yield cast("Answer", await self._ask_everywhere(request))
+            return
+        places = self._places(request, at)
         if len(places) > 1:
-            yield cast("Answer", await self._ask_each(request, places))
+            if isinstance(request, Compare):
+                yield cast("Answer", await self._compare(request))
+            else:
+                yield cast("Answer", await self._ask_each(request, places))
             return
         ((name, runs),) = places.items()
         if isinstance(request, Play):
             self._played = name
         there = self._for(name, request, runs)
-        async with aclosing(self._clients[name].stream(lambda id_: cast("Any", replace(there, id=id_)))) as replies:
-            async for reply in replies:
-                yield cast("Answer | Progress", reply)
+        self._require(name, request)
+        try:
+            replies = self._clients[name].stream(lambda id_: cast("Any", replace(there, id=id_)))
+            async with aclosing(replies) as answers:
+                async for reply in answers:
+                    yield cast("Answer | Progress", self._as_here(name, reply))
+        except MissionError as error:
+            raise self._of(name, error) from error
+
+    def at(self, machine: str) -> _OneOfThem:
+        """The same, with what names no run asked of `machine`."""
+        return _OneOfThem(self, machine)
 
     def wake(self) -> None:
-        """Supervisors that were stopped on request are started again with the next question."""
+        """Supervisors that were stopped on request are started again with the next question, and machines that are
+        lost are reached for at once.
+        """
         for client in self._clients.values():
             client.wake()
+        self._again.set()
 
     async def close(self) -> None:
         """Let go of all."""
@@ -195,7 +205,7 @@ class HostFleet:
                         wait_s = FIRST_RETRY_S
                         self._take(name, snapshot)
             except MissionError as error:
-                why = str(error)
+                why = self._sentence(name, error)
             seen.why = why
             if seen.lost_t is None:
                 seen.lost_t = lost_t = self._clock()
@@ -203,14 +213,26 @@ class HostFleet:
                     view if view.state in OVER else replace(view, unheard_since=lost_t) for view in seen.runs
                 )
             self._changed.set()
-            await asyncio.sleep(wait_s)
+            with suppress(TimeoutError):
+                self._again.clear()
+                await asyncio.wait_for(self._again.wait(), wait_s)
             wait_s = min(LAST_RETRY_S, 2 * wait_s)
+
+    def _sentence(self, name: str, error: MissionError) -> str:
+        """Why a machine does not answer; where it speaks another language, that versions differ."""
+        welcome = self._clients[name].welcome
+        if isinstance(error, MalformedError) and welcome is not None and welcome.version != __version__:
+            return (
+                f"its mission-tui is {welcome.version}, and this {__version__} does not understand what it says: "
+                f"`mission-tui --host {name} status` works"
+            )
+        return str(error)
 
     def _take(self, name: str, snapshot: FleetSnapshot) -> None:
         seen = self._seen[name]
         seen.snapshot, seen.lost_t, seen.why = snapshot, None, ""
         seen.runs = tuple(self._called(name, snapshot))
-        for view in snapshot.runs:
+        for view in () if self._same_as(name) else snapshot.runs:
             self._at[view.id] = name
         self._changed.set()
 
@@ -222,7 +244,9 @@ class HostFleet:
 
     def merged(self) -> FleetSnapshot | None:
         """What is known of all machines; None while none has answered."""
-        answered = {name: seen for name, seen in self._seen.items() if seen.snapshot is not None}
+        answered = {
+            name: seen for name, seen in self._seen.items() if seen.snapshot is not None and not self._same_as(name)
+        }
         if not answered:
             return None
         self._revision += 1
@@ -241,45 +265,78 @@ class HostFleet:
             parked_total=sum(one.parked_total for one in snapshots),
             stale=tuple(stale for name, seen in answered.items() for stale in _stale(name, seen.snapshot)),
             unread=sum(one.unread for one in snapshots),
-            hosts=tuple(self._other(name) for name, seen in self._seen.items() if name != first or seen.lost_t),
+            elsewhere=(),
+            hosts=tuple(map(self._machine, self._seen)),
         )
 
-    def _other(self, name: str) -> OtherHost:
-        seen = self._seen[name]
+    def _same_as(self, name: str) -> str:
+        """The machine before it that is this very supervisor: two names may lead to one."""
+        mine = _supervisor(self._seen[name].snapshot)
+        before = itertools.takewhile(lambda other: other != name, self._seen)
+        return next((it for it in before if mine and _supervisor(self._seen[it].snapshot) == mine), "")
+
+    def _machine(self, name: str) -> Machine:
+        seen, welcome = self._seen[name], self._clients[name].welcome
         known = seen.snapshot
-        return OtherHost(
+        version = "" if known is None else known.supervisor.version
+        return Machine(
             name=name,
             lost_t=seen.lost_t,
             why=seen.why,
             meters=None if known is None else known.host,
             gpus=() if known is None else known.gpus,
-            live=0 if known is None else sum(view.state not in OVER for view in known.runs),
+            live=0 if known is None else sum(view.state in ALIVE for view in known.runs),
+            queued=0 if known is None else sum(view.state == "queued" for view in known.runs),
+            runs_root="" if known is None else known.runs_root,
+            version="" if version == __version__ else version,
+            same_as=self._same_as(name),
+            away=name != HERE,
+            launches=name == HERE or bool(welcome is not None and welcome.bridge),
         )
 
     def _called(self, name: str, snapshot: FleetSnapshot) -> Iterable[RunView]:
         """The runs of a machine in names and times of this one."""
         ahead_s = snapshot.t - self._clock()
-        far = name != HERE and not self._alone
-        if not far and abs(ahead_s) <= SAME_CLOCK_S:
-            yield from snapshot.runs
-            return
         for view in snapshot.runs:
-            changed: dict[str, Any] = {}
-            if far:
-                changed |= {"name": f"{name}:{view.name}", "group": view.group and f"{name}:{view.group}"}
+            times: dict[str, Any] = {}
             if abs(ahead_s) > SAME_CLOCK_S:
-                changed |= {field: t - ahead_s for field in _TIMES if (t := getattr(view, field)) is not None}
-            yield replace(view, **changed)
+                times = {field: t - ahead_s for field in _TIMES if (t := getattr(view, field)) is not None}
+            yield replace(_named(name, view), **times)
 
-    def _places(self, request: Request) -> dict[str, tuple[str, ...]]:
+    def _as_here(self, name: str, reply: object) -> object:
+        """An answer with its runs in the names of this screen, and its sentences with the machine before them."""
+        if isinstance(reply, Launched):
+            for view in reply.runs:
+                self._at[view.id] = name
+            return replace(
+                reply,
+                runs=tuple(_named(name, view) for view in reply.runs),
+                warnings=tuple(_said(name, warning) for warning in reply.warnings),
+            )
+        return reply
+
+    def _of(self, name: str, error: MissionError) -> MissionError:
+        """`error` as one of the machine `name`."""
+        if name == HERE or name in str(error):
+            return error
+        told = type(error)(f"{name}: {error}")
+        told.exit_code = error.exit_code
+        return told
+
+    def _require(self, name: str, request: Request) -> None:
+        """Raise where there is no use in asking: keys never wait for a machine of which nobody has heard."""
+        seen = self._seen[name]
+        if name != HERE and seen.lost_t is not None:
+            raise NoSupervisorError(f"{name} does not answer, and was asked nothing: {seen.why}")
+        welcome = self._clients[name].welcome
+        if name != HERE and isinstance(request, FromClient) and welcome is not None and not welcome.bridge:
+            raise UsageError(
+                f"the mission-tui of {name} ({welcome.version}) starts nothing for this screen: "
+                f"`mission-tui --host {name} launch` does"
+            )
+
+    def _places(self, request: Request, at: str = "") -> dict[str, tuple[str, ...]]:
         """By machine the runs that `request` names there, as that machine calls them."""
-        if isinstance(request, FromClient):
-            if HERE not in self._clients:
-                names = " or ".join(self._clients)
-                raise UsageError(
-                    f"nothing is launched from here on another machine: mission-tui --host {names} launch ..."
-                )
-            return {HERE: ()}
         if isinstance(request, StopPlay) and self._played is not None:
             return {self._played: ()}
         named = getattr(request, "runs", None) or getattr(request, "refs", None)
@@ -288,15 +345,15 @@ class HostFleet:
         for ref in refs:
             name, bare = self._place(ref)
             places[name] = (*places.get(name, ()), bare)
-        if len(places) > 1 and not isinstance(request, _SPLIT):
+        if len(places) > 1 and not isinstance(request, (*_SPLIT, Compare, GetSides)):
             raise UsageError(f"these runs are on {' and '.join(places)}: choose runs of one machine for this")
-        return places or {next(iter(self._clients)): ()}
+        return places or {at or self._first: ()}
 
     def _place(self, ref: str) -> tuple[str, str]:
         name, colon, bare = ref.partition(":")
         if colon and name in self._clients:
             return name, bare
-        return self._at.get(ref, next(iter(self._clients))), ref
+        return self._at.get(ref, self._first), ref
 
     def _for(self, name: str, request: Asked, runs: tuple[str, ...]) -> Asked:
         """`request` as it is asked of the machine `name`: the runs of others left out, and nothing of this machine."""
@@ -310,23 +367,33 @@ class HostFleet:
             changed["digests"] = tuple(digests[run] for run in runs)
         if isinstance(request, Rename):
             changed["name"] = request.name.removeprefix(f"{name}:")
+        if isinstance(request, Launch | Quote):
+            changed["items"] = tuple(self._there(name, item) for item in request.items)
         if name != HERE:
-            # Folder, interpreter and variables of this machine mean nothing there: it is done as the run was launched.
-            changed |= {field: None for field in _CALLER if hasattr(request, field)}
+            # Folder, interpreter and variables of this machine mean nothing there: it is done as the run was launched,
+            # or as by a shell on that machine.
+            none = _NOBODY if isinstance(request, FromClient) else dict.fromkeys(_CALLER)
+            changed |= {field: none[field] for field in _CALLER if hasattr(request, field)}
         return replace(request, **changed) if changed else request
+
+    def _there(self, name: str, item: LaunchItem) -> LaunchItem:
+        """What is to be launched, with runs and group as they are called there. Raises `UsageError` for others'."""
+        after = [self._place(ref) if ":" in ref or ref in self._at else (name, ref) for ref in item.after]
+        if elsewhere := [ref for ref, (at, _) in zip(item.after, after, strict=True) if at != name]:
+            raise UsageError(f"after: {elsewhere[0]} is on another machine than {name}: name runs of {name}")
+        group = item.group.removeprefix(f"{name}:") if item.group else item.group
+        return replace(item, after=tuple(bare for _, bare in after), group=group)
 
     async def _ask_each(self, request: Request, places: Mapping[str, tuple[str, ...]]) -> Accepted:
         """What each machine accepted, as one. Raises the first refusal, once all have answered."""
-
-        async def ask(name: str, runs: tuple[str, ...]) -> Any:
-            there = self._for(name, request, runs)
-            return await self._clients[name].ask(lambda id_: cast("Any", replace(there, id=id_)))
-
-        asked = (ask(name, runs) for name, runs in places.items())
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        if refused := next((answer for answer in answers if isinstance(answer, BaseException)), None):
-            raise refused
-        accepted = cast("list[Accepted]", answers)
+        answers = await self._gathered(request, places)
+        refused = {name: answer for name, answer in answers.items() if isinstance(answer, MissionError)}
+        if refused:
+            name, first = next(iter(refused.items()))
+            done = [name for name in answers if name not in refused]
+            told = self._of(name, first)
+            raise type(told)(f"{told}; on {' and '.join(done)} it was done") if done else told
+        accepted = cast("list[Accepted]", list(answers.values()))
         return Accepted(
             re=0,
             runs=tuple(run for answer in accepted for run in answer.runs),
@@ -336,6 +403,111 @@ class HostFleet:
             remedies=tuple(name for answer in accepted for name in answer.remedies),
             warnings=tuple(warning for answer in accepted for warning in answer.warnings),
         )
+
+    async def _gathered(self, request: Request, places: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+        """What each machine answers, by its name: its answer, or the `MissionError` that it stands for."""
+
+        async def ask(name: str, runs: tuple[str, ...]) -> Any:
+            there = self._for(name, request, runs)
+            self._require(name, request)
+            return await self._clients[name].ask(lambda id_: cast("Any", replace(there, id=id_)))
+
+        answers = await asyncio.gather(*(ask(*place) for place in places.items()), return_exceptions=True)
+        if broken := next(
+            (it for it in answers if isinstance(it, BaseException) and not isinstance(it, MissionError)), None
+        ):
+            raise broken
+        return dict(zip(places, answers, strict=True))
+
+    async def _ask_everywhere(self, request: Clean | GetUpgrades) -> CleanReply | UpgradesReply:
+        """What concerns whole machines, of all that answer; keys of leftovers say where they are."""
+        keys: dict[str, tuple[str, ...]] = {}
+        for key in request.remove if isinstance(request, Clean) else ():
+            name, _, bare = key.partition(":")
+            keys[name] = (*keys.get(name, ()), bare)
+        found: list[Any] = []
+        for name in [name for name, seen in self._seen.items() if seen.lost_t is None and (not keys or name in keys)]:
+            there = replace(request, remove=keys.get(name, ())) if isinstance(request, Clean) else request
+            answer = (await self._gathered(there, {name: ()}))[name]
+            if isinstance(answer, MissionError):
+                raise self._of(name, answer)
+            found.append((name, answer))
+        if isinstance(request, Clean):
+            rows = [(name, row) for name, answer in found for row in answer.stale]
+            return CleanReply(
+                re=0, stale=tuple(_of_host(name, replace(row, key=f"{name}:{row.key}")) for name, row in rows)
+            )
+        upgrades = tuple(_of_host(name, one) for name, answer in found for one in answer.upgrades)
+        return UpgradesReply(re=0, upgrades=upgrades, looked=sum(answer.looked for _, answer in found))
+
+    async def _compare(self, request: Compare) -> ComparisonReply:
+        """Runs of several machines: each says what there is to compare of its own, and they are compared here."""
+        from mission_tui.fleet.compare.sides import compared
+
+        sides = (await self.sides(request.runs, (RETURN,)))[RETURN]
+        return ComparisonReply(re=0, comparison=await asyncio.to_thread(compared, sides, request.by, request.threshold))
+
+    async def sides(self, refs: Sequence[str], metrics: tuple[str, ...]) -> dict[str, list[Side]]:
+        """By metric what there is to compare of the runs that `refs` mean, in their order. Raises as `stream`."""
+        from mission_tui.fleet.compare.sides import unpacked
+
+        asked = GetSides(id=0, runs=tuple(refs), metrics=metrics)
+        places = self._places(asked)
+        found: dict[str, list[Side]] = {metric: [] for metric in metrics}
+        for name, answer in (await self._gathered(asked, places)).items():
+            if isinstance(answer, MissionError):
+                raise self._of(name, answer)
+            assert isinstance(answer, SidesReply)
+            for metric, packed in answer.sides.items():
+                told = [unpacked(facts) for facts in packed]
+                found[metric] += [dataclasses.replace(side, view=_named(name, side.view)) for side in told]
+        order = {ref: at for at, ref in enumerate(refs)}
+        for sides in found.values():
+            sides.sort(key=lambda side: min(order.get(side.view.id, len(order)), order.get(side.view.name, len(order))))
+        return found
+
+
+class _OneOfThem:
+    """A machine of several, as a client."""
+
+    def __init__(self, hosts: HostFleet, machine: str) -> None:
+        self._hosts, self._machine = hosts, machine
+
+    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
+        """Its answer."""
+        return await answer_of(self.stream(make))
+
+    def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncGenerator[Answer | Progress, None]:
+        """Its progress, and at the end its answer."""
+        return self._hosts.stream(make, self._machine)
+
+
+def _named(name: str, view: RunView) -> RunView:
+    """A run of the machine `name` as it is called on a screen of several."""
+    if name == HERE:
+        return replace(view, host=name)
+    return replace(view, host=name, name=f"{name}:{view.name}", group=view.group and f"{name}:{view.group}")
+
+
+def _supervisor(snapshot: FleetSnapshot | None) -> tuple[object, ...]:
+    """By what a supervisor is known among those of all machines; empty where it is not."""
+    if snapshot is None or snapshot.supervisor.pid is None:
+        return ()
+    return snapshot.host.name, snapshot.runs_root, snapshot.supervisor.pid, snapshot.supervisor.started_t
+
+
+def _said(name: str, sentence: str) -> str:
+    return sentence if name == HERE else f"{name}: {sentence}"
+
+
+Row = TypeVar("Row", bound=Struct)
+
+
+def _of_host(name: str, row: Row) -> Row:
+    """A row of an answer about a whole machine; its run is called as on this screen."""
+    if name == HERE or not getattr(row, "name", None):
+        return row
+    return replace(row, name=f"{name}:{row.name}")  # type: ignore[attr-defined]
 
 
 def _stale(name: str, snapshot: FleetSnapshot | None) -> Iterable[StaleRun]:

@@ -1,5 +1,4 @@
-"""Other machines by name, and the road to their supervisors: `ssh HOST mission-tui bridge`, which speaks the operator
-protocol over its standard streams. SSH proves who is who, no port is opened, and no password is ever asked for.
+"""Other machines by name, and how ssh is called to reach them: it proves who is who, and never asks for anything.
 
 `hosts.toml` in the user's configuration gives them names: an address as ssh knows it, or a table of `ssh`, `command`
 (how mission-tui is called there) and `runs_dir`. A name that does not stand there is an address.
@@ -7,18 +6,13 @@ protocol over its standard streams. SSH proves who is who, no port is opened, an
 
 from __future__ import annotations
 
-import os
 import shlex
-import socket
-import subprocess
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
-from mission_tui.errors import NoSupervisorError, UsageError, nearest
+from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.text import clean
 
 HERE = "here"
@@ -29,17 +23,18 @@ SSH_VARIABLE = "MISSION_TUI_SSH"
 _OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3")
 _KEYS = ("ssh", "command", "runs_dir")
 _MOST_BYTES = 64 * 1024
-_SAID_BYTES = 4096
-_CHUNK = 1 << 16
 
 
 class Host(Struct, frozen=True):
-    """A machine: `name` here, `address` as ssh knows it; `command` are the words that call mission-tui there."""
+    """A machine: `name` here, `address` as ssh knows it; `command` are the words that call mission-tui there. `hint`
+    names the machine that may be meant, where nobody gave this one its name.
+    """
 
     name: str
     address: str
     command: tuple[str, ...] = ("mission-tui",)
     runs_dir: str | None = None
+    hint: str = ""
 
     def remote_words(self, words: Sequence[str]) -> tuple[str, ...]:
         """How mission-tui is called there with `words`; a runs root that stands in them goes before its own."""
@@ -101,7 +96,14 @@ def _address(address: str, where: str) -> str:
 
 def host_called(name: str, known: Mapping[str, Host]) -> Host:
     """The machine of that name, or the one at that address. Raises `UsageError` for what can be neither."""
-    return known.get(name) or Host(name, _address(name, "--host"))
+    if name in known:
+        return known[name]
+    if ":" in name:
+        raise UsageError(
+            f"--host: {clean(name, 80)!r} is no machine: its name has no colon (a run of it is named after the verb; "
+            "an address with a port goes into ~/.ssh/config)"
+        )
+    return Host(name, _address(name, "--host"), hint=nearest(name, known))
 
 
 def ssh_command(host: Host, words: Sequence[str], environ: Mapping[str, str], *, terminal: bool = False) -> list[str]:
@@ -117,73 +119,22 @@ def ssh_command(host: Host, words: Sequence[str], environ: Mapping[str, str], *,
     return [*ssh, *options, "-t" if terminal else "-T", "-C", "--", host.address, shlex.join(host.remote_words(words))]
 
 
-class Bridge:
-    """A running `ssh HOST mission-tui bridge`: `link` is the supervisor's operator plane."""
-
-    def __init__(self, link: socket.socket, child: subprocess.Popen[bytes]) -> None:
-        self.link = link
-        self._child, self._said = child, b""
-        self._over = threading.Thread(target=self._listen, name="bridge", daemon=True)
-        self._over.start()
-
-    def _listen(self) -> None:
-        assert self._child.stderr is not None
-        with self._child.stderr as stream:
-            while data := os.read(stream.fileno(), _SAID_BYTES):
-                self._said = (self._said + data)[-_SAID_BYTES:]
-        self._child.wait()
-
-    def why(self, wait_s: float = 2.0) -> str:
-        """The last line that ssh, or the bridge at its other end, had to say; empty if they were silent."""
-        self._over.join(wait_s)
-        lines = self._said.decode("utf-8", "replace").split("\n")
-        return next((said for line in reversed(lines) if (said := clean(line, 300))), "")
-
-    def end(self) -> None:
-        """Let go of the other machine; its supervisor and runs go on."""
-        self.link.close()
-        self._child.terminate()
+_SSH_SAYS = (
+    ("IDENTIFICATION HAS CHANGED", "its host key is not the one that is known here: `ssh {address}` says more"),
+    ("Host key verification failed", "its host key is not known here: `ssh {address}` once, and answer the question"),
+    ("Permission denied", "it wants a password, and none is asked for here: `ssh-copy-id {address}`, or an agent"),
+    ("no verb 'bridge'", "its mission-tui is too old to be shown here: `mission-tui --host {name} status` works"),
+    ("not found", "{command} is not found there: write `command` into hosts.toml (docs/clusters.md)"),
+)
 
 
-def open_bridge(host: Host, environ: Mapping[str, str], *, wake: bool, readonly: bool = False) -> Bridge:
-    """Reach for the supervisor on `host`; one that was stopped on request is started only with `wake`, and with
-    `readonly` none is: the files are read there.
-
-    Whether it answers shows only at the first word. Raises `NoSupervisorError` where ssh cannot be started.
+def advice(said: str, host: Host) -> str:
+    """What ssh, or the program that it calls on `host`, said: one sentence with what helps where that is known, else
+    the last line; empty where nothing was said.
     """
-    ours, theirs = socket.socketpair()
-    with theirs:
-        words = ["--readonly", "bridge"] if readonly else ["bridge", *([] if wake else ["--unless-stopped"])]
-        argv = ssh_command(host, words, environ)
-        try:
-            # A session of its own, without our terminal: ssh could ask there for a password.
-            child = subprocess.Popen(
-                argv,
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=subprocess.PIPE,
-                env=dict(environ),
-                start_new_session=True,
-            )
-        except OSError as error:
-            ours.close()
-            raise NoSupervisorError(f"{host.name} cannot be reached: {argv[0]}: {error.strerror or error}") from error
-    return Bridge(ours, child)
-
-
-def carry(link: socket.socket, requests: int, replies: int) -> None:
-    """Pass bytes from the descriptor `requests` to the supervisor and from it to `replies`, until one side hangs up."""
-    threading.Thread(target=_carry_requests, args=(requests, link), name="requests", daemon=True).start()
-    with suppress(OSError):  # the client, or the line to it, is gone
-        while data := link.recv(_CHUNK):
-            left = memoryview(data)
-            while left:
-                left = left[os.write(replies, left) :]
-
-
-def _carry_requests(requests: int, link: socket.socket) -> None:
-    with suppress(OSError):
-        while data := os.read(requests, _CHUNK):
-            link.sendall(data)
-    with suppress(OSError):
-        link.shutdown(socket.SHUT_RDWR)
+    if "Could not resolve hostname" in said:
+        return f"there is no machine {host.name!r}, neither in hosts.toml nor for ssh{host.hint}"
+    for words, sentence in _SSH_SAYS:
+        if words in said:
+            return sentence.format(address=host.address, name=host.name, command=host.command[0])
+    return next((line for raw in reversed(said.split("\n")) if (line := clean(raw, 300))), "")

@@ -25,13 +25,17 @@ class Reply(Struct, frozen=True, kw_only=True, tag_field="reply"):
 
 
 class Welcome(Reply, frozen=True, kw_only=True, tag="welcome"):
-    """The supervisor's side of the hello. `changes`: it can answer a watch with what has changed alone."""
+    """The supervisor's side of the hello. `changes`: it can answer a watch with what has changed alone. Over a bridge,
+    `bridge` is the version of the program at its far end, which puts folder, interpreter, variables and limits of its
+    own into what is to be launched without any.
+    """
 
     protocol: int
     version: str
     pid: int
     runs_root: str
     changes: bool = False
+    bridge: str = ""
 
 
 class SnapshotReply(Reply, frozen=True, kw_only=True, tag="snapshot"):
@@ -231,6 +235,12 @@ class ComparisonReply(Reply, frozen=True, kw_only=True, tag="comparison"):
     comparison: dict[str, Any]
 
 
+class SidesReply(Reply, frozen=True, kw_only=True, tag="sides"):
+    """By metric a `fleet.compare.Side` for each run, in builtin values as `fleet.compare.sides` packs them."""
+
+    sides: dict[str, tuple[dict[str, Any], ...]]
+
+
 class LogReply(Reply, frozen=True, kw_only=True, tag="log"):
     """Text between byte `start` and `end` of an output file of `size` bytes; undecodable bytes are replaced."""
 
@@ -404,6 +414,7 @@ OperatorReply = (
     | HistoryReply
     | StripReply
     | ComparisonReply
+    | SidesReply
     | LogReply
     | EndedReply
     | NamedReply

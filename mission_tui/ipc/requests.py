@@ -31,8 +31,10 @@ class AnsweredBy(Generic[Answer]):
     __slots__ = ()
 
 
-class Request(Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_fields=True):
-    """Base of all requests; `id` is chosen by the client and comes back as `re`."""
+class Request(Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_fields=True, omit_defaults=True):
+    """Base of all requests; `id` is chosen by the client and comes back as `re`. What is as usual is left out, so that
+    an older supervisor takes what does not use a newer field.
+    """
 
     id: int
 
@@ -309,6 +311,13 @@ class Compare(Request, AnsweredBy[replies.ComparisonReply], frozen=True, kw_only
     threshold: float | None = None
 
 
+class GetSides(Request, AnsweredBy[replies.SidesReply], frozen=True, kw_only=True, tag="sides"):
+    """What there is to compare of the runs that words mean, for a comparison with runs of other machines."""
+
+    runs: tuple[str, ...]
+    metrics: tuple[str, ...]
+
+
 class GetLog(Request, AnsweredBy[replies.LogReply], frozen=True, kw_only=True, tag="log"):
     """Up to `limit` bytes of an attempt's output from byte `offset`; None means the end."""
 
@@ -494,6 +503,7 @@ OperatorRequest = (
     | GetHistory
     | GetStrip
     | Compare
+    | GetSides
     | GetLog
     | GetEnded
     | GetNamed
@@ -518,5 +528,18 @@ OperatorRequest = (
     | Shutdown
 )
 
-LOOKS = (GetSnapshot, Watch, GetDetails, GetHistory, GetStrip, Compare, GetLog, GetEnded, GetNamed, GoTo, GetAdoptable)
+LOOKS = (
+    GetSnapshot,
+    Watch,
+    GetDetails,
+    GetHistory,
+    GetStrip,
+    Compare,
+    GetSides,
+    GetLog,
+    GetEnded,
+    GetNamed,
+    GoTo,
+    GetAdoptable,
+)
 """All that a client asks which only looks: none of it changes or starts anything."""

@@ -17,7 +17,7 @@ from mission_tui.supervisor.host.tasks import tasks_at_work
 from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting
 from mission_tui.supervisor.queries.adoptable import adoptable
 from mission_tui.supervisor.queries.details import details
-from mission_tui.supervisor.queries.history import Tracks, compare, history, log, strip_of
+from mission_tui.supervisor.queries.history import Tracks, compare, history, log, sides, strip_of
 from mission_tui.supervisor.runs.catalog import named_views
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.requester import requested_by
@@ -52,6 +52,7 @@ Look = (
     | requests.GetHistory
     | requests.GetStrip
     | requests.Compare
+    | requests.GetSides
     | requests.GetLog
     | requests.GetTrash
     | requests.GetAdoptable
@@ -273,6 +274,8 @@ class RequestDispatcher:
                 return await _strip(core, request)
             case requests.Compare():
                 return await compare(core, request)
+            case requests.GetSides():
+                return await sides(core, request)
             case requests.GetLog():
                 return await log(core, request)
             case requests.GetTrash():

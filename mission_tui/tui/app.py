@@ -257,7 +257,11 @@ class MissionApp(HostApp, inherit_bindings=False):
         if ignored:
             self.app_context.toast(f"{ignored} keys at once were ignored: press one key to start a preset", "warning")
         elif keys:
-            self.app_context.start(launch_keys(self.app_context, keys))
+            work = launch_keys(self.app_context, keys)
+            if self.app_context.snapshot is not None and self.app_context.snapshot.hosts:
+                self.app_context.carry_out(work)  # which asks where
+            else:
+                self.app_context.start(work)
             self.set_timer(UNDO_S + 1, self.arrivals.redraw_screens)
 
     def action_pace(self, by: int) -> None:

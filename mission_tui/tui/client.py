@@ -25,6 +25,14 @@ _LONGEST_WAIT_S = 2.0
 STEPS = (("1s", 1.0), ("10s", 10.0), ("1m", 60.0), ("10m", 600.0), ("1h", 3600.0), ("6h", 21600.0), ("1d", 86400.0))
 
 
+class MachineClient(Protocol):
+    """What is asked of one machine. Both raise `MissionError`s."""
+
+    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer: ...
+
+    def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncIterator[Answer | Progress]: ...
+
+
 class FleetClient(Protocol):
     """A supervisor as the screen uses it. All methods raise `MissionError`s: for refusals, and when nobody answers."""
 
@@ -36,6 +44,9 @@ class FleetClient(Protocol):
 
     def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncIterator[Answer | Progress]:
         """Progress of a long request, and at the end its answer."""
+
+    def at(self, machine: str) -> MachineClient:
+        """The same, with what names no run asked of `machine`, on a screen of several."""
 
     def wake(self) -> None:
         """From now on a supervisor that was stopped on request is started again."""

@@ -10,8 +10,9 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, letter, trace_of
+from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, Trace, compare, letter, trace_of
 from mission_tui.fleet.compare.ranking import spread_of
+from mission_tui.fleet.compare.sides import packed, thinned, unpacked
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.events.provenance import Provenance, Repository
 from mission_tui.fleet.history.run import RunHistory
@@ -377,3 +378,18 @@ def test_nothing_is_ranked_where_more_need_not_be_better() -> None:
 def test_letters_go_on_after_the_alphabet() -> None:
     """A sweep of 64 runs has a letter for each."""
     assert [letter(place) for place in (0, 25, 26, 51, 52, 63)] == ["A", "Z", "AA", "AZ", "BA", "BL"]
+
+
+def test_a_side_travels_whole_and_a_long_one_with_its_extremes() -> None:
+    """What other machines say is compared like what lies here; of many rows least and greatest stay."""
+    told = side("far", [1.0, 5.0, 3.0], rules="0a1b2c", findings={"warning": 2}, provenance=BOX)
+    assert compared(unpacked(packed(told)), told) == compared(told, told)
+    values = [0.0] * 20_000
+    values[12_345], values[3] = 9.0, -7.0
+    trace = Trace(range(20_000), [float(at) for at in range(20_000)], values, [1.0] * 20_000, 20_000)
+    short = thinned(trace)
+    assert len(short.values) <= 4000
+    assert len(short.paces) <= 4000
+    found = dict(zip(short.timesteps, short.values, strict=True))
+    assert (found[12_345], found[3], found[0], short.timesteps[-1]) == (9.0, -7.0, 0.0, 19_999)
+    assert short.updates == 20_000

@@ -7,7 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,10 +75,10 @@ class Sshd:
 
 
 @contextmanager
-def running_sshd(folder: Path) -> Iterator[Sshd]:
-    """Serves until the context ends, and leaves nothing."""
+def running_sshd(folder: Path, *, before: Sequence[str] = (), mode: int = 0o700) -> Iterator[Sshd]:
+    """Serves until the context ends, and leaves nothing. `before` are words that start it, `mode` is the folder's."""
     folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    folder.chmod(mode)
     for name in ("host", "user"):
         subprocess.run(
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True, stdin=subprocess.DEVNULL
@@ -91,7 +91,8 @@ def running_sshd(folder: Path) -> Iterator[Sshd]:
         Path("/run/sshd").mkdir(exist_ok=True)  # where it keeps its unprivileged half
     assert SSHD is not None
     log = (folder / "log").open("wb")
-    process = subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "sshd_config"], stderr=log, stdin=subprocess.DEVNULL)
+    words = [*before, SSHD, "-D", "-e", "-f", str(folder / "sshd_config")]
+    process = subprocess.Popen(words, stderr=log, stdin=subprocess.DEVNULL)
     try:
         until(lambda: _answers(port), timeout_s=20.0)
         yield Sshd(folder, port, process)

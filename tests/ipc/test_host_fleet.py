@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
+from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, UsageError
+from mission_tui.fleet.compare.sides import packed
+from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView, SupervisorInfo
 from mission_tui.ipc.async_client import AsyncConnection
+from mission_tui.ipc.framing import MalformedError
 from mission_tui.ipc.host_fleet import HostFleet
-from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.replies import Accepted, CleanReply, Launched, LeftoverRow, SidesReply, Welcome
 from mission_tui.ipc.requests import (
     Act,
     Adopt,
+    Clean,
     Compare,
     GetDetails,
+    GetNamed,
+    GetSides,
     GetTrash,
     Launch,
     Rename,
     Request,
     Resume,
     StopPlay,
+    Undo,
 )
+from tests.tui.fake_client import a_spec
+from tests.tui.sides import a_side
 
 NOW = 5000.0
+_PIDS = itertools.count(1)
 
 
 def run(name: str, state: str = "running", **more: Any) -> RunView:
@@ -36,8 +50,8 @@ def run(name: str, state: str = "running", **more: Any) -> RunView:
 
 
 def seen(*runs: RunView, t: float = NOW, ended: int = 0) -> FleetSnapshot:
-    """What a supervisor sees at its own time `t`."""
-    supervisor, host = SupervisorInfo(1, "0.2.0", 0.0), HostMeters("box", 2)
+    """What a supervisor sees at its own time `t`; each is another one."""
+    supervisor, host = SupervisorInfo(next(_PIDS), __version__, 0.0), HostMeters("box", 2)
     return FleetSnapshot(
         revision=1, t=t, runs_root="/runs", supervisor=supervisor, host=host, runs=runs, ended_total=ended
     )
@@ -48,8 +62,10 @@ class Machine:
 
     def __init__(self, *snapshots: FleetSnapshot | MissionError) -> None:
         self.to_say = list(snapshots)
+        self.answers: dict[type[Request], Any] = {}
         self.asked: list[Request] = []
         self.refuses: MissionError | None = None
+        self.welcome = Welcome(re=0, protocol=1, version=__version__, pid=1, runs_root="/runs", bridge=__version__)
 
     async def watch(self) -> AsyncGenerator[FleetSnapshot, None]:
         while self.to_say:
@@ -66,7 +82,7 @@ class Machine:
         self.asked.append(make(7))
         if self.refuses is not None:
             raise self.refuses
-        return Accepted(re=7, runs=getattr(self.asked[-1], "runs", ()))
+        return self.answers.get(type(self.asked[-1]), Accepted(re=7, runs=getattr(self.asked[-1], "runs", ())))
 
     async def close(self) -> None:
         pass
@@ -105,7 +121,11 @@ async def test_runs_of_another_machine_carry_its_name() -> None:
         ("gpu1:c", None),
     ]
     assert snapshot.ended_total == 3
-    assert [(host.name, host.live, host.lost_t) for host in snapshot.hosts] == [("gpu1", 1, None)]
+    assert [view.host for view in snapshot.runs] == ["here", "gpu1", "gpu1"]
+    assert [(host.name, host.live, host.lost_t, host.away) for host in snapshot.hosts] == [
+        ("here", 1, None, False),
+        ("gpu1", 1, None, True),
+    ]
 
 
 async def test_a_request_goes_to_the_machine_of_its_run() -> None:
@@ -131,7 +151,7 @@ async def test_what_names_runs_of_two_machines_is_asked_of_both() -> None:
         Act(id=7, verb="stop", runs=("id-b",)),
     )
     gpu1.refuses = UsageError("b has ended")
-    with pytest.raises(UsageError, match="b has ended"):
+    with pytest.raises(UsageError, match="gpu1: b has ended; on here it was done"):
         await hosts.ask(lambda id_: Act(id=id_, verb="stop", runs=("id-b", "id-a")))
     assert len(here.asked) == 2
 
@@ -155,18 +175,95 @@ async def test_nothing_of_this_machine_goes_to_another() -> None:
 
 
 async def test_what_names_no_run_is_the_first_machines() -> None:
-    """Runs are launched where the client is, and refused where it is not among the machines."""
+    """Unless the caller says of which machine it asks."""
     hosts, here, gpu1 = await both()
-    launch = {"cwd": "/", "python": "python", "environ": {}, "items": ()}
-    for request in (GetTrash(id=7), StopPlay(id=7), Launch(id=7, **launch)):  # type: ignore[arg-type]
+    for request in (GetTrash(id=7), StopPlay(id=7)):
         await hosts.ask(lambda _id, request=request: request)  # type: ignore[misc]
-    assert len(here.asked) == 3
+    assert (len(here.asked), gpu1.asked) == (2, [])
+    await hosts.at("gpu1").ask(lambda id_: GetTrash(id=id_))
+    assert gpu1.asked == [GetTrash(id=7)]
     with pytest.raises(UsageError, match="on here and gpu1: choose runs of one machine"):
-        await hosts.ask(lambda id_: Compare(id=id_, runs=("id-a", "id-b")))
-    elsewhere = fleet(gpu1=gpu1)
-    with pytest.raises(UsageError, match="mission-tui --host gpu1 launch"):
-        await elsewhere.ask(lambda id_: Launch(id=id_, **launch))  # type: ignore[arg-type]
+        await hosts.ask(lambda id_: GetNamed(id=id_, refs=("id-a", "id-b")))
+
+
+LAUNCH: dict[str, Any] = {"cwd": "/home/ada", "python": "python", "environ": {"TOKEN": "x"}}
+
+
+async def test_a_launch_elsewhere_is_carried_out_as_by_a_shell_there() -> None:
+    """Nothing of this machine goes along; runs are called as on this screen, and can be undone at once."""
+    hosts, here, gpu1 = await both()
+    item = LaunchItem(spec=a_spec("demo"), after=("gpu1:b", "id-c"), group="gpu1:sweep")
+    gpu1.answers[Launch] = Launched(re=7, runs=(run("new", "queued"),), warnings=("it is slow",))
+    made = await hosts.at("gpu1").ask(lambda id_: Launch(id=id_, items=(item,), **LAUNCH))
+    assert ([view.name for view in made.runs], made.warnings) == (["gpu1:new"], ("gpu1: it is slow",))
+    (asked,) = gpu1.asked
+    assert isinstance(asked, Launch)
+    assert (asked.cwd, asked.python, asked.environ, asked.limits) == ("", "", {}, None)
+    assert (asked.items[0].after, asked.items[0].group) == (("b", "id-c"), "sweep")
+    await hosts.ask(lambda id_: Undo(id=id_, runs=("id-new",)))
+    assert gpu1.asked[-1] == Undo(id=7, runs=("id-new",))
+    with pytest.raises(UsageError, match="gpu1:b is on another machine than here"):
+        await hosts.at("here").ask(lambda id_: Launch(id=id_, items=(item,), **LAUNCH))
+    assert here.asked == []
+
+
+async def test_an_older_machine_stays_readable_and_starts_nothing_from_here() -> None:
+    """Its version stands with it, and the sentence says what works."""
+    old = Machine(structs.replace(seen(run("b")), supervisor=SupervisorInfo(1, "0.1.0", 0.0)))
+    old.welcome = Welcome(re=0, protocol=1, version="0.1.0", pid=1, runs_root="/runs")
+    hosts = fleet(here=Machine(seen()), gpu1=old)
+    snapshot = await looked_at(hosts, lambda it: it.runs)
+    assert [(host.version, host.launches) for host in snapshot.hosts] == [("", True), ("0.1.0", False)]
+    with pytest.raises(UsageError, match=r"gpu1 \(0\.1\.0\) starts nothing .* --host gpu1 launch"):
+        await hosts.at("gpu1").ask(lambda id_: Launch(id=id_, items=(), **LAUNCH))
+    await hosts.ask(lambda id_: Act(id=id_, verb="stop", runs=("id-b",)))
+    assert old.asked == [Act(id=7, verb="stop", runs=("id-b",))]
+    old.to_say = [MalformedError("not a message of this protocol")]
+    lost = await looked_at(fleet(gpu1=old, gpu2=Machine(seen())), lambda it: it.hosts[0].lost_t)
+    assert "its mission-tui is 0.1.0" in lost.hosts[0].why
+    assert "mission-tui --host gpu1 status" in lost.hosts[0].why
+
+
+async def test_one_machine_under_two_names_is_shown_once() -> None:
+    """Its runs stand under the first name, and the second says so."""
+    one = seen(run("a"))
+    hosts = fleet(gpu1=Machine(one), gpu2=Machine(one))
+    snapshot = await looked_at(hosts, lambda it: it.hosts[1].same_as)
+    assert [host.same_as for host in snapshot.hosts] == ["", "gpu1"]
+    assert [view.name for view in snapshot.runs] == ["gpu1:a"]
+
+
+async def test_a_lost_machine_refuses_at_once() -> None:
+    """A key does not wait for a line that is down, and what it asked for is not done later."""
+    gpu1 = Machine(seen(run("b")), NoSupervisorError("gpu1 does not answer: Connection refused"))
+    hosts = fleet(here=Machine(seen()), gpu1=gpu1)
+    await looked_at(hosts, lambda it: it.runs and it.hosts[1].lost_t)
+    with pytest.raises(NoSupervisorError, match=r"gpu1 does not answer, and was asked nothing: .*refused"):
+        await hosts.ask(lambda id_: Act(id=id_, verb="kill", runs=("id-b",)))
     assert gpu1.asked == []
+
+
+async def test_leftovers_are_those_of_all_machines() -> None:
+    """What is to be removed goes to where it lies."""
+    hosts, here, gpu1 = await both()
+    row = LeftoverRow(key="pid:7", kind="process", verdict="ours", name="b")
+    here.answers[Clean] = CleanReply(re=7, stale=(structs.replace(row, name="a"),))
+    gpu1.answers[Clean] = CleanReply(re=7, stale=(row,))
+    found = await hosts.ask(lambda id_: Clean(id=id_))
+    assert [(it.key, it.name) for it in found.stale] == [("here:pid:7", "a"), ("gpu1:pid:7", "gpu1:b")]
+    await hosts.ask(lambda id_: Clean(id=id_, remove=("gpu1:pid:7",)))
+    assert (here.asked, gpu1.asked[-1]) == ([Clean(id=7)], Clean(id=7, remove=("pid:7",)))
+
+
+async def test_runs_of_two_machines_are_compared_here() -> None:
+    """Each says what there is to compare of its own; the names are those of the screen."""
+    hosts, here, gpu1 = await both()
+    for machine, name in ((here, "a"), (gpu1, "b")):
+        told = packed(a_side(run(name, "ended"), 1, 2.0))
+        machine.answers[GetSides] = SidesReply(re=7, sides={RETURN: (told,)})
+    reply = await hosts.ask(lambda id_: Compare(id=id_, runs=("id-a", "id-b")))
+    assert [it["name"] for it in reply.comparison["runs"]] == ["a", "gpu1:b"]
+    assert gpu1.asked == [GetSides(id=7, runs=("id-b",), metrics=(RETURN,))]
 
 
 async def test_a_machine_that_is_lost_keeps_its_runs_and_comes_back() -> None:
@@ -176,8 +273,8 @@ async def test_a_machine_that_is_lost_keeps_its_runs_and_comes_back() -> None:
     hosts = fleet(here=Machine(seen(run("a"))), gpu1=gpu1)
     lost = await looked_at(hosts, lambda it: any(host.lost_t and host.meters for host in it.hosts))
     assert {view.name: view.unheard_since for view in lost.runs} == {"a": None, "gpu1:b": NOW, "gpu1:c": None}
-    assert lost.hosts[0].why == "gpu1 does not answer: Connection refused"
-    back = await looked_at(hosts, lambda it: it.hosts and it.hosts[0].lost_t is None)
+    assert lost.hosts[1].why == "gpu1 does not answer: Connection refused"
+    back = await looked_at(hosts, lambda it: it.hosts and it.hosts[1].lost_t is None)
     assert [view.unheard_since for view in back.runs] == [None, None, None]
 
 

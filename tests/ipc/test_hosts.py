@@ -13,7 +13,7 @@ import pytest
 
 from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.ipc.host_fleet import BridgedConnection
+from mission_tui.ipc.bridge import BridgedConnection
 from mission_tui.ipc.hosts import Host, host_called, known_hosts, ssh_command
 from mission_tui.ipc.requests import GetLog, GetTrash
 from mission_tui.ipc.sockets import OPERATOR_SOCKET

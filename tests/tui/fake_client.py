@@ -77,6 +77,7 @@ class FakeClient:
     def __init__(self, snapshot: FleetSnapshot) -> None:
         self.snapshot = snapshot
         self.asked: list[Request] = []
+        self.asked_at: list[str] = []
         self.answers: dict[type[Request], Respond] = {}
         self.progress: list[Progress] = []
         self.gone = False
@@ -124,6 +125,11 @@ class FakeClient:
         if isinstance(answer, replies.Refused):
             raise MissionError(answer.message)
         yield cast("Answer", answer)
+
+    def at(self, machine: str) -> FakeClient:
+        """What is asked next is asked of `machine`."""
+        self.asked_at.append(machine)
+        return self
 
     def wake(self) -> None:
         """As F5 does."""

@@ -19,6 +19,7 @@ from mission_tui.fleet.views.snapshot import (
     FleetSnapshot,
     GpuMeters,
     HostMeters,
+    Machine,
     RunView,
     SupervisorInfo,
     TrialView,
@@ -312,3 +313,24 @@ BUSY = a_fleet(
     )
 )
 """A fleet whose live runs have been looked at: the first takes most, the last holds memory and does nothing."""
+
+
+HERE = Machine(name="here", meters=HostMeters("desk", 4, cpu_percent=11.0), away=False, launches=True, runs_root="/r")
+GPU1 = Machine(name="gpu1", meters=HostMeters("gpu-box", 8, cpu_percent=37.0), live=2, launches=True, runs_root="/data")
+LOST = Machine(name="gpu2", lost_t=NOW - 180.0, why="gpu2 does not answer: Connection refused", live=1)
+
+
+def several(*machines: Machine) -> FleetSnapshot:
+    """A live run on each machine, and one on this that has ended."""
+    runs = [
+        structs.replace(
+            LIVE[0],
+            id=f"id-{machine.name}",
+            name=f"{machine.name}:far" if machine.away else "near",
+            host=machine.name,
+            unheard_since=machine.lost_t,
+        )
+        for machine in machines
+    ]
+    ended = a_run("old", state="ended", outcome="finished", host="here")
+    return structs.replace(a_fleet((*runs, ended)), hosts=machines)

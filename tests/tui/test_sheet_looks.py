@@ -21,7 +21,7 @@ from mission_tui.ipc.replies import CleanReply, ComparisonReply, OperatorReply, 
 from mission_tui.ipc.requests import Clean, Compare, Play
 from mission_tui.tui.screens.sheet import ErrorScreen
 from tests.tui.fake_client import FakeClient, Respond
-from tests.tui.fleets import ENDED, LIVE, NOW, TRIAL, a_fleet, a_run
+from tests.tui.fleets import ENDED, GPU1, HERE, LIVE, NOW, TRIAL, a_fleet, a_run, several
 from tests.tui.sides import a_side
 from tests.tui.stage import Clock, Stage, make_app
 from tests.tui.test_looks import SICK, SMALL, TALL, SnapCompare, seen_on
@@ -90,6 +90,9 @@ SCENES: dict[str, Scene] = {
     "LeftoversScreen": Scene(("X",), "pid 4711", answers={Clean: lambda it: CleanReply(re=it.id, stale=LEFT)}),
     "ErrorScreen": Scene((), "AttributeError", opened=_mishap),
     "OutputScreen": Scene(("semicolon", *"paths", "enter"), "Esc back"),
+    "MachinePicker": Scene(
+        ("1",), "gpu1  1 of 1 would begin", several(HERE, GPU1), opened=lambda stage: stage.clock.advance(1)
+    ),
     "Picker": Scene(("x",), "apply", SICK),
     "SmokeScreen": Scene(("n", "ctrl+t"), "2h30 for the whole run"),
     "TrialScreen": Scene(("V",), "pair", a_fleet((a_run("sick-11c0", trials=(TRIAL,)), *ENDED))),

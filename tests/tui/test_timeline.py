@@ -174,7 +174,7 @@ class Quiet:
         self.client = FakeClient(a_fleet())
         self.work: list[Coroutine[Any, Any, None]] = []
 
-    async def ask(self, make: Any) -> Any:
+    async def ask(self, make: Any, at: str = "") -> Any:
         return await self.client.ask(make)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -13,7 +13,7 @@ from mission_tui.cli.terminal_output import print_error
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import Axis, Edges
+    from mission_tui.fleet.compare import Axis, Edges, Side
 
 
 @click.command(
@@ -68,7 +68,8 @@ def compare_command(
 ) -> None:
     """Compare results and settings of runs.
 
-    The name of a group (status --json has it) stands for all runs of that launch.
+    The name of a group (status --json has it) stands for all runs of that launch. A run of another machine is named
+    with it: gpu1:base.
 
     Runs that differ in nothing but the seed stand together: median, interquartile range, n, least and greatest, from
     three seeds on with a 95 % interval of the mean. Settings are ranked at the budget that all runs have reached.
@@ -78,9 +79,8 @@ def compare_command(
 
     metrics = tuple(dict.fromkeys(metrics)) or (RETURN,)
     inches = _check_options(metrics, figure, columns, size)
-    folders = _folders(session, runs)
-    sides = read_sides(folders, print_error, metrics)
-    if len(folders) > len(runs):  # a group's name says nothing of the order of its runs
+    sides = _elsewhere(session, runs, metrics) or read_sides(_folders(session, runs), print_error, metrics)
+    if len(sides[metrics[0]]) > len(runs):  # a group's name says nothing of the order of its runs
         sides = {metric: in_cohorts(its) for metric, its in sides.items()}
     found = compare(sides[metrics[0]], metrics[0], by, threshold)
     if figure is not None and inches is not None:
@@ -131,6 +131,24 @@ def _check_options(
     return None
 
 
+def _elsewhere(session: Session, runs: tuple[str, ...], metrics: tuple[str, ...]) -> dict[str, list[Side]] | None:
+    """The sides where a run is named with its machine; None where all are of this one."""
+    from mission_tui.cli.hosts import names_machine, sides_of_machines
+
+    if not names_machine(runs):
+        return None
+    sides = sides_of_machines(session, runs, metrics)
+    _require_two(len(sides[metrics[0]]))
+    return sides
+
+
+def _require_two(many: int) -> None:
+    if many < 2:
+        raise UsageError(
+            "compare takes two runs or more, each an id, a unique prefix, a name, or @last; or a group's name"
+        )
+
+
 def _folders(session: Session, runs: tuple[str, ...]) -> list[Path]:
     """The directories of the runs, in the order they were named, each once; a group's name stands for its runs."""
     from mission_tui.cli.follow_runs import views_of
@@ -138,8 +156,5 @@ def _folders(session: Session, runs: tuple[str, ...]) -> list[Path]:
 
     with session.connect() as connection:
         folders = [Path(view.run_dir) for view in views_of(connection, runs) if not is_driver(view.preset)]
-    if len(folders) < 2:
-        raise UsageError(
-            "compare takes two runs or more, each an id, a unique prefix, a name, or @last; or a group's name"
-        )
+    _require_two(len(folders))
     return folders

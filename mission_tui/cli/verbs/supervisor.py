@@ -115,9 +115,9 @@ def _is_supervisor(pid: int) -> bool:
 @pass_session
 def bridge_command(session: Session, unless_stopped: bool) -> int:
     """Speak with the supervisor of this machine over standard input and output; `--host` calls it by ssh."""
-    from mission_tui.ipc.hosts import carry
+    from mission_tui.ipc.bridge import carry
 
-    carry(_link(session, unless_stopped=unless_stopped), 0, 1)
+    carry(_link(session, unless_stopped=unless_stopped), 0, 1, readonly=session.readonly or session.received)
     return 0
 
 

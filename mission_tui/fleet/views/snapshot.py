@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from mission_tui.fleet.events.findings import FailedDuty, Finding
 from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
@@ -219,9 +219,9 @@ class RunView(Struct, frozen=True, kw_only=True):
     them are. `task`: what it trains on.
     `moments` are the last times that it was held, ended or went on.
     `trials` are the newest of its own; `branch_of` says of which trial of another run it is a branch. `launcher` has
-    its newest attempt, and runs it on `node` of its engine; None for this machine. `unheard_since`:
-    since that unix time its machine does not answer, on a screen of several machines. `setting` is the same for runs
-    that differ by their seed alone.
+    its newest attempt, and runs it on `node` of its engine; None for this machine. `setting` is the same for runs
+    that differ by their seed alone. On a screen of other machines `host` is the one that it is on, and `unheard_since`
+    the unix time since which that does not answer.
     """
 
     id: str
@@ -295,6 +295,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     task: str = ""
     unheard_since: float | None = None
     setting: str = ""
+    host: str = ""
 
     @property
     def pace(self) -> float | None:
@@ -325,10 +326,13 @@ class OtherRoot(Struct, frozen=True):
         return "" if self.live is None else f" ({self.live} run{'' if self.live == 1 else 's'})"
 
 
-class OtherHost(Struct, frozen=True, kw_only=True):
-    """Another machine of a screen of several: its meters when it last answered, and how many runs live or wait there.
+class Machine(Struct, frozen=True, kw_only=True):
+    """A machine of a screen of several: its meters and runs root when it last answered, and how many runs live and wait
+    there.
 
-    Since unix time `lost_t` it does not answer, `why`; None: it does.
+    Since unix time `lost_t` it does not answer, `why`; None: it does. `version` is that of its mission-tui where it is
+    not the screen's. `same_as` is another of them that is this very supervisor. `away`: it is not the one that the
+    screen is on. `launches`: runs can be started there from here.
     """
 
     name: str
@@ -337,6 +341,12 @@ class OtherHost(Struct, frozen=True, kw_only=True):
     meters: HostMeters | None = None
     gpus: tuple[GpuMeters, ...] = ()
     live: int = 0
+    queued: int = 0
+    runs_root: str = ""
+    version: str = ""
+    same_as: str = ""
+    away: bool = True
+    launches: bool = False
 
 
 class Replay(Struct, frozen=True):
@@ -353,7 +363,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     `paid` are the newest joinings and leavings of which it is known what they brought, newest first.
     `failed_duties` are those of the supervisor itself, such as a meter that cannot be read.
     With `replay` it is the fleet as it was at `t`. `unread` run directories were found and are still being read.
-    `hosts` are the other machines of a screen of several, and the first one too while it is lost.
+    `hosts` are the machines of a screen of several, or of another machine, in their order; empty on any other screen.
     """
 
     revision: int
@@ -371,7 +381,18 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     failed_duties: tuple[FailedDuty, ...] = ()
     replay: Replay | None = None
     unread: int = 0
-    hosts: tuple[OtherHost, ...] = ()
+    hosts: tuple[Machine, ...] = ()
+
+
+def of_machine(snapshot: FleetSnapshot, host: str) -> FleetSnapshot:
+    """`snapshot` as a screen of the machine `host` alone would have it; itself where it has no such machine."""
+    one = next((machine for machine in snapshot.hosts if machine.name == host), None)
+    if one is None or one.meters is None:
+        return snapshot
+    runs = tuple(view for view in snapshot.runs if view.host == host)
+    return structs.replace(
+        snapshot, runs_root=one.runs_root, host=one.meters, gpus=one.gpus, runs=runs, hosts=(one,), elsewhere=()
+    )
 
 
 def recent_gains(snapshot: FleetSnapshot) -> tuple[RunGain, ...]:

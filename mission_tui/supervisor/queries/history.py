@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -26,11 +27,11 @@ from mission_tui.fleet.store import Store
 from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.fleet.strips.strip import Cell, CellHistory, GpuTrack, Lane, Strip
 from mission_tui.fleet.text import clean_line
-from mission_tui.ipc.replies import ComparisonReply, HistoryReply, LogReply
-from mission_tui.ipc.requests import Compare, GetHistory, GetLog, GetStrip
+from mission_tui.ipc.replies import ComparisonReply, HistoryReply, LogReply, SidesReply
+from mission_tui.ipc.requests import Compare, GetHistory, GetLog, GetSides, GetStrip
 from mission_tui.plain_files import open_plain
 from mission_tui.records.files.tail import read_all
-from mission_tui.supervisor.runs.catalog import RunCatalog, resolve_run
+from mission_tui.supervisor.runs.catalog import RunCatalog, named_views, resolve_run
 
 _logger = logging.getLogger(__name__)
 _HELD = ("paused", "frozen")
@@ -72,6 +73,22 @@ async def compare(core: RunCatalog, request: Compare) -> ComparisonReply:
     folders = [core.run_dir(resolve_run(core, ref)).path for ref in request.runs]
     found = await asyncio.to_thread(compare_runs, folders, _logger.warning, RETURN, request.by, request.threshold)
     return ComparisonReply(re=request.id, comparison=msgspec.to_builtins(found))
+
+
+async def sides(core: RunCatalog, request: GetSides) -> SidesReply:
+    """What there is to compare of the runs. Raises `MissionError` for one whose spec cannot be read."""
+    from mission_tui.fleet.compare.sides import packed
+    from mission_tui.fleet.search.result import is_driver
+    from mission_tui.records.runs.comparison_sides import read_sides
+
+    views = [view for view in named_views(core, request.runs) if not is_driver(view.preset)]
+    folders = [core.run_dir(view.id).path for view in views]
+
+    def read() -> dict[str, tuple[dict[str, Any], ...]]:
+        found = read_sides(folders, _logger.warning, request.metrics)
+        return {metric: tuple(map(packed, its)) for metric, its in found.items()}
+
+    return SidesReply(re=request.id, sides=await asyncio.to_thread(read))
 
 
 @dataclass(frozen=True, slots=True)

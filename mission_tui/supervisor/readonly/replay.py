@@ -85,7 +85,7 @@ class ReplayServer:
                 return ended_page(runs, request)
             case requests.GetLog():
                 return await log_at(runs, request)
-            case requests.Compare():
+            case requests.Compare() | requests.GetSides():
                 raise UsageError("runs cannot be compared in a replay; H goes back to now, where they can")
             case _:
                 raise UsageError("this is a replay: nothing can be changed in it; q leaves it")

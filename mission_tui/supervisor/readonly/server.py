@@ -34,7 +34,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.queries.adoptable import adoptable
 from mission_tui.supervisor.queries.details import details
-from mission_tui.supervisor.queries.history import compare, history, log, strip_of
+from mission_tui.supervisor.queries.history import compare, history, log, sides, strip_of
 from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
 from mission_tui.supervisor.readonly.fleet import ReadonlyFleet
 from mission_tui.supervisor.readonly.meters import ReadonlyMeters
@@ -130,6 +130,8 @@ class ReadonlyServer:
                 return await log(runs, request)
             case requests.Compare():
                 return await compare(runs, request)
+            case requests.GetSides():
+                return await sides(runs, request)
             case requests.GetEnded():
                 return ended_page(runs, request)
             case requests.GetNamed():

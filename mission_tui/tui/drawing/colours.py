@@ -72,6 +72,8 @@ GOOD = Style(color=PALETTE.good)
 WARN = Style(color=PALETTE.warn, bold=True)
 ALARM = Style(color=PALETTE.alarm, bold=True)
 CHOSEN = Style(bgcolor=PALETTE.chosen, bold=True)
+HEADING = Style(bgcolor=PALETTE.panel)
+"""The line of a machine above its runs."""
 
 _OUTCOMES = {"finished": GOOD, "stopped": QUIET, "killed": PAUSED, "failed": ALARM, "lost": ALARM}
 _STATES: dict[RunState, Style] = {

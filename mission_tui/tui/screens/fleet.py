@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.views.seed_group import SeedGroup, sweep_of
-from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, of_machine
 from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line, wrap
@@ -127,12 +127,15 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             self.view_state.take_snapshot(self.snapshot, live_apart=wants_panes(width, self.view_state.panes))
         pattern = f"/{self.view_state.pattern.words}" if self.view_state.pattern else ""
         self.query_one(Header).update(self.snapshot, pattern, _note(self._app_context, self.view_state))
-        self.query_one(Meters).update(self.snapshot, self._app_context.banner)
+        # The list has a line for each machine, above its runs; without a list that is up here.
+        headed = not (self.view_state.maximised and self.view_state.in_detail)
+        several = self.snapshot is not None and bool(self.snapshot.hosts)
+        self.query_one(Meters).update(self.snapshot, self._app_context.banner, headed=headed and several)
         self.query_one(ReplayLine).update(self.snapshot, self._app_context.replay_seek.step)
         back = self._app_context.coming_back
         away, elsewhere = (back.away, back.elsewhere) if back.shown else (None, ())
         self.query_one(AwayLines).update(away, back.best, width, elsewhere)
-        self.query_one(Timeline).update(self.snapshot, timeline_rows(width, height))
+        self.query_one(Timeline).update(self._machine_looked_at(), timeline_rows(width, height))
         if self._share_rows(Size(width, height)) and self.is_mounted:
             # Drawn now, they would be drawn for sizes that they are about to lose.
             self.redraw_later()
@@ -163,12 +166,12 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             size.width,
             rows,
             len(roster.live),
-            len(roster.rest),
+            len(roster.rest) + len(roster.machines),
             panes=view_state.panes,
             maximised=maximised if roster.runs else None,
             shares=self._app_context.shares,
         )
-        if not roster.runs:
+        if not roster.runs and not roster.machines:
             shared = Arrangement(0, 0, listed=True)
         self.query_one(ListAndDetail).lay_out(shared, rows)
         if shared == self._arrangement:
@@ -195,7 +198,15 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             sort=view_state.sort,
             first=paned,
             empty=self._empty(paned),
+            machines=roster.machines,
         )
+
+    def _machine_looked_at(self) -> FleetSnapshot | None:
+        """Of several machines that of the chosen run."""
+        view, snapshot = self.view_state.view, self.snapshot
+        if snapshot is None or len(snapshot.hosts) < 2:
+            return snapshot
+        return of_machine(snapshot, snapshot.hosts[0].name if view is None else view.host)
 
     def _empty(self, paned: int) -> list[list[Part]]:
         """What a list without a run says."""

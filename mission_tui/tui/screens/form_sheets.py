@@ -39,9 +39,10 @@ _HELP = (
 class SmokeScreen(Sheet[None]):
     """Closing it does not end the smoke run, which soon ends by itself and leaves nothing; how it went is then told."""
 
-    def __init__(self, app_context: AppContext, item: LaunchItem) -> None:
-        super().__init__(f"Trying {item.spec.preset}: nothing is started", "Esc back; it goes on for a moment")
-        self._app_context, self._item = app_context, item
+    def __init__(self, app_context: AppContext, item: LaunchItem, machine: str = "") -> None:
+        there = f" on {machine}" if machine else ""
+        super().__init__(f"Trying {item.spec.preset}{there}: nothing is started", "Esc back; it goes on for a moment")
+        self._app_context, self._item, self._machine = app_context, item, machine
         self._doing = "asking"
         self._checked: Checked | None = None
         self._trouble: str | None = None
@@ -62,7 +63,7 @@ class SmokeScreen(Sheet[None]):
             )
 
         try:
-            async for reply in self._app_context.stream(request):
+            async for reply in self._app_context.stream(request, self._machine):
                 if isinstance(reply, Progress):
                     self._doing = reply.note
                 else:

@@ -16,13 +16,16 @@ from textual.strip import Strip
 from textual.widgets import Input, Static, TextArea
 
 from mission_tui.fleet.specs.spec import LaunchItem
+from mission_tui.fleet.views.snapshot import FleetSnapshot, of_machine
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, whole_hints, wrap
 from mission_tui.tui.screens.form_sheets import SmokeScreen, save_preset
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import Draft
+from mission_tui.tui.state.launch_plan import Wanted
 from mission_tui.tui.state.launch_preview import LaunchPreview
+from mission_tui.tui.state.machine_prices import BEST, machines_of
 from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.choices import Choice
 from mission_tui.tui.widgets.completions import OfferLine, about, devices, offers
@@ -36,8 +39,9 @@ _AGAIN_S = 5.0
 _NAME = r"[A-Za-z0-9._-]*"
 
 
-class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
-    """Dismissed with the items to launch; as long as something is wrong it says what, and cannot be submitted.
+class LaunchForm(Sheet[Wanted]):
+    """Dismissed with the items to launch and the machine; as long as something is wrong it says what, and cannot be
+    submitted.
 
     What was typed is kept until it was launched or emptied, so that no key throws it away: the next form begins so.
     """
@@ -97,6 +101,11 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
             yield Selector(self, "preset's", devices(snapshot.gpus if snapshot else ()), id="form-device")
             yield Static("priority", classes="form-label", markup=False)
             yield Field(self, id="form-priority", placeholder="0", max_length=5)
+        if machines := machines_of(self._app_context):
+            with Horizontal(classes="form-row"):
+                yield Static("machine", classes="form-label", markup=False)
+                first, *others = [machine.name for machine in machines]
+                yield Selector(self, first, (*others, BEST), id="form-machine")
         yield ScrollLines(self.lines, id="sheet-lines")
 
     def on_mount(self) -> None:
@@ -140,12 +149,28 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
             copies=typed["form-copies"],
             seeds=typed["form-seeds"],
             first_seed=typed["form-first-seed"],
-            device=self.query_one(Selector).word,
+            device=self.query_one("#form-device", Selector).word,
+            machine=self._machine,
             priority=typed["form-priority"],
             name=typed["form-name"],
             group=typed["form-group"],
             after=typed["form-after"],
         )
+
+    @property
+    def _machine(self) -> str | None:
+        found = self.query("#form-machine")
+        return found.first(Selector).word if found else None
+
+    def _snapshot(self) -> FleetSnapshot | None:
+        """That of the machine that is meant."""
+        snapshot = self._app_context.snapshot
+        return None if snapshot is None else of_machine(snapshot, self._preview.machine)
+
+    @on(Selector.Turned)
+    def _turned(self) -> None:
+        snapshot = self._snapshot()
+        self.query_one("#form-device", Selector).offer(devices(snapshot.gpus if snapshot else ()))
 
     @on(TextArea.Changed)
     @on(Input.Changed)
@@ -176,7 +201,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         self.hint(f"{self._keys}  PgDn more" if more else self._keys)
 
     def _offer(self) -> None:
-        field, snapshot = self.focused, self._app_context.snapshot
+        field, snapshot = self.focused, self._snapshot()
         id_ = field.id or "" if field is not None else ""
         typed = field.typed if isinstance(field, Changes | Field) else ""
         word = field.word if isinstance(field, Selector) else None
@@ -194,7 +219,10 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
 
     def _start(self, items: tuple[LaunchItem, ...]) -> None:
         self._keep()
-        self.dismiss(items)
+        if machines_of(self._app_context) and not self._preview.machine:
+            self._app_context.toast("which machine is best is not known before all have said their price")
+            return
+        self.dismiss(Wanted(items, self._preview.machine))
 
     def action_turn_away(self) -> None:
         """Back; what was typed comes again with the next form."""
@@ -214,7 +242,9 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
 
     def _fill(self, draft: Draft) -> None:
         self.query_one(TextArea).text = draft.changes
-        self.query_one(Selector).turn_to(draft.device)
+        self.query_one("#form-device", Selector).turn_to(draft.device)
+        for selector in self.query("#form-machine").results(Selector):
+            selector.turn_to(draft.machine)
         values = {
             "form-copies": draft.copies, "form-seeds": draft.seeds, "form-first-seed": draft.first_seed,
             "form-priority": draft.priority, "form-name": draft.name, "form-group": draft.group,
@@ -227,7 +257,8 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         """A smoke run of the first of the items: what stands here stays."""
         self._check()
         tried = self._preview.when_known(
-            lambda items: self._app_context.open(SmokeScreen(self._app_context, items[0])), refused_too=True
+            lambda items: self._app_context.open(SmokeScreen(self._app_context, items[0], self._preview.machine)),
+            refused_too=True,
         )
         self._app_context.carry_out(tried)
 

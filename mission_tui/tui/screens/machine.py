@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.geometry import Region
 from textual.strip import Strip
 
-from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, of_machine
 from mission_tui.tui.actions import Move, Place, rows_by
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
@@ -21,6 +21,7 @@ from mission_tui.tui.state.preferences import Split, split_of
 from mission_tui.tui.widgets.footer import Footer
 from mission_tui.tui.widgets.header import Header
 from mission_tui.tui.widgets.lines import ScrollLines
+from mission_tui.tui.widgets.meters import machine_line
 from mission_tui.tui.widgets.split_container import SplitContainer
 from mission_tui.tui.widgets.timeline import Timeline
 
@@ -58,6 +59,7 @@ class MachineScreen(SnapshotScreen, inherit_bindings=False):
         super().__init__()
         self._app_context = app_context
         self._chosen = chosen.id if chosen else None
+        self._machine = chosen.host if chosen else ""
         self._at = 0
         self._sort = app_context.machine_sort if app_context.machine_sort in RUN_SORTS else RUN_SORTS[0]
         self._alone = False
@@ -87,29 +89,41 @@ class MachineScreen(SnapshotScreen, inherit_bindings=False):
         if not self.is_mounted or width == 0:
             return
         self._settle()
+        shown = self._shown
         rows = self.query_one(StripAndLines).strip_rows(height - 2) if height >= _STRIP_FROM and not self._alone else 0
-        self.query_one(Header).update(self.snapshot)
-        self.query_one(Timeline).update(self.snapshot, rows)
+        self.query_one(Header).update(shown)
+        self.query_one(Timeline).update(shown, rows)
         self.query_one("#machine-lines", ScrollLines).redraw()
         self.draw_footer()
 
+    @property
+    def _shown(self) -> FleetSnapshot | None:
+        """Of several machines that of the run from which one came, else the first."""
+        if self.snapshot is None or not self.snapshot.hosts:
+            return self.snapshot
+        return of_machine(self.snapshot, self._machine or self.snapshot.hosts[0].name)
+
     def _settle(self) -> None:
-        self._runs = [] if self.snapshot is None else runs_on(self.snapshot, self._sort)
+        shown = self._shown
+        self._runs = [] if shown is None else runs_on(shown, self._sort)
         at = next((place for place, view in enumerate(self._runs) if view.id == self._chosen), self._at)
         self._at = max(0, min(at, len(self._runs) - 1))
         self._chosen = self._runs[self._at].id if self._runs else None
 
     def _lines(self, width: int) -> list[Strip]:
-        if self.snapshot is None:
+        shown = self._shown
+        if shown is None:
             return [line([(f" {self._app_context.banner or 'connecting to the supervisor…'}", colours.QUIET)], width)]
         strips, self._cursor = machine_lines(
-            self.snapshot,
+            shown,
             self._runs,
             width,
             sort=self._sort,
             chosen=self._chosen,
             told=self.query_one(Timeline).sentences,
         )
+        if shown.hosts and shown.hosts[0].lost_t is not None:
+            strips.insert(0, machine_line(shown.hosts[0], shown.t, width))
         if self._app_context.banner is not None:
             strips.insert(0, line([(f" ▲ {self._app_context.banner}", colours.WARN)], width))
         return strips

@@ -98,11 +98,16 @@ class Picker(Sheet[str]):
             for choice in self._choices:
                 if choice.key and event.character == choice.key:
                     event.stop()
-                    self.dismiss(choice.value)
+                    self.take(choice.value)
+                    return
 
     def on_choices_taken(self, message: Choices.Taken) -> None:
         """A click took it."""
-        self.dismiss(message.value)
+        self.take(message.value)
+
+    def take(self, value: str) -> None:
+        """A choice was taken."""
+        self.dismiss(value)
 
     def on_choices_moved(self) -> None:
         """The wheel moved the cursor."""
@@ -121,4 +126,4 @@ class Picker(Sheet[str]):
         """Take what the cursor is on."""
         current = self.query_one(Choices).current
         if current is not None:
-            self.dismiss(current.value)
+            self.take(current.value)

@@ -123,8 +123,8 @@ class AppContext:
     """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `undo_stack` `u` takes
     back, `zoom` how far back the strip goes, `chart` how charts of runs are drawn, `shares` how screens are split,
     `machine_sort` and `log_folds` what the next machine screen and log take up, `kept_form` (a preset and its fields)
-    what the next launch form does; `preferences` is what was found when it began. `first_answer` is set by the first
-    snapshot, or when it is known that none comes.
+    what the next launch form does, `launches_at` the machine of the last launch where there are several; `preferences`
+    is what was found when it began. `first_answer` is set by the first snapshot, or when it is known that none comes.
 
     Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at. `elsewhere` says
     in sentences what ended at other runs roots.
@@ -169,6 +169,7 @@ class AppContext:
         self.shares = Shares(preferences.shares)
         self.machine_sort, self.log_folds = preferences.machine_sort, preferences.log_folds
         self.watch_pixels = preferences.watch_pixels
+        self.launches_at = ""
         self.undo_stack: list[UndoableAction] = []
         self.kept_form: tuple[str, Draft] | None = None
         self.replay_seek = ReplaySeek(self)
@@ -193,17 +194,20 @@ class AppContext:
         except Exception as error:  # noqa: BLE001 - the edge of a task: shown with its trace, and the screen goes on
             self._app.show_error(error)
 
-    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
-        """The supervisor's answer. Raises the `MissionError` that a refusal or a lost link stands for."""
-        return await self._client.ask(make)
+    async def ask(self, make: Callable[[int], AnsweredBy[Answer]], at: str = "") -> Answer:
+        """The supervisor's answer, on a screen of several machines that of the machine `at` for what names no run.
+
+        Raises the `MissionError` that a refusal or a lost link stands for.
+        """
+        return await (self._client.at(at) if at else self._client).ask(make)
 
     def wake(self) -> None:
         """Have the supervisor started again, if somebody stopped it."""
         self._client.wake()
 
-    def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncIterator[Answer | Progress]:
-        """Progress of a long request, then its answer; raises like `ask`."""
-        return self._client.stream(make)
+    def stream(self, make: Callable[[int], AnsweredBy[Answer]], at: str = "") -> AsyncIterator[Answer | Progress]:
+        """Progress of a long request, then its answer; `at` and errors as of `ask`."""
+        return (self._client.at(at) if at else self._client).stream(make)
 
     def toast(self, sentence: str, severity: Severity = "information", seconds: float | None = None) -> None:
         """A toast. Foreign text in `sentence` is shown as it is.
@@ -298,6 +302,11 @@ class AppContext:
         """The newest action that `u` can still take back."""
         self.undo_stack = [action for action in self.undo_stack if self.clock() - action.t < UNDO_S]
         return self.undo_stack[-1] if self.undo_stack else None
+
+    def is_away(self, machine: str) -> bool:
+        """Whether that is another machine than the one that the screen is on."""
+        known = self.snapshot.hosts if self.snapshot else ()
+        return any(one.away for one in known if one.name == machine)
 
     def view(self, run: str) -> RunView | None:
         """A run of the newest snapshot."""

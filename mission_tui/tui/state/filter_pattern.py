@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import TypeVar
 
+MACHINE = "host:"
 _LONGEST_S = 0.3
 """Of the processor, for all texts of one look."""
 
@@ -23,14 +24,17 @@ class NoExpressionError(Exception):
 
 
 class FilterPattern:
-    """Upper and lower case are the same; `words` is what was typed. Raises `NoExpressionError`.
+    """Upper and lower case are the same; `words` is what was typed. Raises `NoExpressionError`. `host:gpu1` at their
+    beginning is no part of the expression: it names a `machine`.
 
     `too_slow` is called, once, when searching for it was given up.
     """
 
     def __init__(self, words: str, too_slow: Callable[[], object] = lambda: None) -> None:
         self.words = words
-        self._pattern = _compiled(words)
+        named, _, rest = words.partition(" ")
+        self.machine = named.removeprefix(MACHINE) if named.startswith(MACHINE) else ""
+        self._pattern = _compiled(rest.strip() if named.startswith(MACHINE) else words)
         self._too_slow = too_slow
         self._given_up = False
 

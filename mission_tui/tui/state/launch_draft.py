@@ -32,13 +32,14 @@ ELSEWHERE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """The fields of the form as they were typed; `device` None leaves it to the preset."""
+    """The fields of the form as they were typed; `device` None leaves it to the preset, `machine` None is the first."""
 
     changes: str = ""
     copies: str = "1"
     seeds: str = ""
     first_seed: str = ""
     device: str | None = None
+    machine: str | None = None
     priority: str = ""
     name: str = ""
     group: str = ""

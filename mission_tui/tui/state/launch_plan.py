@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -14,6 +15,13 @@ from mission_tui.fleet.search.result import driver_launch, is_driver
 from mission_tui.fleet.specs.assignment import factors
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.tui.state.presets import PresetChoice, Resolve, members
+
+
+class Wanted(NamedTuple):
+    """What a form stands for: its runs, and the machine on which they are to begin; empty on a screen of one."""
+
+    items: tuple[LaunchItem, ...]
+    at: str = ""
 
 
 async def plan(

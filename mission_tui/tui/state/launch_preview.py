@@ -10,9 +10,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from mission_tui.errors import MissionError
+from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.own_code import own_code, own_code_words
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
+from mission_tui.fleet.views.snapshot import of_machine
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import Quote
 from mission_tui.tui.client import LatestQuery
@@ -21,6 +22,7 @@ from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import ELSEWHERE, Draft, followed, meaning, price, words
 from mission_tui.tui.state.launch_plan import plan
+from mission_tui.tui.state.machine_prices import BEST, MachinePrices, machines_of, stays_here
 from mission_tui.tui.state.presets import PresetChoice
 
 _SETTLED_S = 0.05
@@ -57,7 +59,7 @@ class LaunchPreview:
         self._trouble: str | None = None
         self._quoted: Quoted | None = None
         self._silent = ""
-        self._file = self._shown = ""
+        self._file = self._shown = self._bound = ""
         self._fresh = self._known = False
         self._asked: _Form | None = None
         self._waiting: tuple[UseRuns, bool] | None = None
@@ -66,7 +68,17 @@ class LaunchPreview:
         start = app_context.start
         self._plans = LatestQuery(start, self._plan, self._take_plan, settle_s=_SETTLED_S)
         self._quotes = LatestQuery(start, self._quote, self._take_quote, settle_s=_PAUSE_S)
+        self._prices = MachinePrices(app_context, self._take_price)
         self.settings: tuple[str, ...] = ()
+
+    @property
+    def machine(self) -> str:
+        """The machine on which it would begin; empty on a screen of one, and while it is not known which is best."""
+        machines = machines_of(self._app_context)
+        chosen = self._asked[1].machine if self._asked is not None else None
+        if chosen == BEST:
+            return self._prices.best or "" if self._prices.complete else ""
+        return chosen or (machines[0].name if machines else "")
 
     @property
     def spec(self) -> Spec | None:
@@ -115,13 +127,30 @@ class LaunchPreview:
     def requote(self) -> None:
         """Ask for the price once more: what is free, and who waits, changes by itself."""
         if self._known and self._trouble is None and self._items:
-            self._quotes.request(self._items)
+            self._ask_price(self._items)
+
+    def _ask_price(self, items: tuple[LaunchItem, ...]) -> None:
+        if machines_of(self._app_context):
+            self._prices.request(items)
+        else:
+            self._quotes.request(items)
+
+    def _take_price(self) -> None:
+        """A machine has said its price: that of the one that is meant is the form's."""
+        name = self.machine
+        if name in self._prices.quoted:
+            self._take_quote(self._items, self._prices.quoted[name])
+        elif name in self._prices.troubles:
+            self._take_quote(self._items, UsageError(self._prices.troubles[name]))
+        else:
+            self._changed()
 
     def close(self) -> None:
         """The form was left: answers on their way are dropped."""
         self._settle()
         self._plans.drop()
         self._quotes.drop()
+        self._prices.drop()
 
     def sentences(self) -> list[Part]:
         """What is wrong, or the numbers that will run, and what they cost."""
@@ -132,7 +161,7 @@ class LaunchPreview:
         said = [(f"✗ {self._refused}", colours.ALARM)] if self._refused else []
         said += self._origin()
         said += [(text, colours.INK) for text in meaning(self._items, self.settings, self._copies)]
-        return [*said, *self._price(), (ELSEWHERE, colours.QUIET)]
+        return [*said, *self._prices.parts(), *self._price(), (ELSEWHERE, colours.QUIET)]
 
     def _origin(self) -> list[Part]:
         """What a preset of the working folder names, before anything of it has run."""
@@ -145,12 +174,13 @@ class LaunchPreview:
 
     @property
     def _refused(self) -> str:
-        return self._quoted.refused if self._quoted is not None and self._fresh else ""
+        return self._bound or self._quoted.refused if self._quoted is not None and self._fresh else ""
 
     def _price(self) -> list[Part]:
         quoted, snapshot = self._quoted, self._app_context.snapshot
         if quoted is None or len(quoted.costs) != len(self._items):
             return [(f"what it costs is not known: {self._silent}" if self._silent else "…", colours.QUIET)]
+        snapshot = of_machine(snapshot, self.machine) if snapshot else None
         cores, now = (snapshot.host.cores, snapshot.t) if snapshot else (None, 0.0)
         said = list(price(self._items, quoted, cores, now))
         return said if self._fresh else [(text, colours.QUIET) for text, _ in said]
@@ -184,7 +214,7 @@ class LaunchPreview:
         self._file = preset.from_folder if preset is not None else ""
         self._known = not found.items
         if found.items:
-            self._quotes.request(found.items)
+            self._ask_price(found.items)
         self._changed()
         self._use()
 
@@ -194,6 +224,8 @@ class LaunchPreview:
 
     def _take_quote(self, _items: tuple[LaunchItem, ...], found: Quoted | MissionError) -> None:
         self._known = True
+        away = next((one for one in machines_of(self._app_context) if one.name == self.machine), None)
+        self._bound = stays_here(self._items, away)
         self._quoted, self._silent = (None, str(found)) if isinstance(found, MissionError) else (found, "")
         self._fresh = self._quoted is not None
         self._changed()

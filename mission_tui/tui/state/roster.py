@@ -1,8 +1,10 @@
-"""Which runs the fleet screen lists and in which order: filtered, sorted, seeds together, live before ended. Pure."""
+"""Which runs the fleet screen lists and in which order: filtered, sorted, seeds together, live before ended; of several
+machines each machine's together. Pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import compress
 from typing import Any
 
@@ -11,8 +13,9 @@ from msgspec import Struct, structs
 from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
-from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.views.snapshot import FleetSnapshot, Machine, RunView
 from mission_tui.present.run_state import share_done, state_word
+from mission_tui.tui.state.filter_pattern import MACHINE as _MACHINE
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.run_status import alarms
 
@@ -24,15 +27,19 @@ Row = RunView | SeedGroup
 
 
 class Roster(Struct, frozen=True):
-    """The listed rows: those with a living trainer, then those that wait or have ended. A group is one row."""
+    """The listed rows: those with a living trainer, then those that wait or have ended. A group is one row. `machines`
+    are those of which rows are listed, or could be: in their order.
+    """
 
     live: tuple[Row, ...] = ()
     rest: tuple[Row, ...] = ()
+    machines: tuple[Machine, ...] = ()
+    apart: bool = False
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """All rows from top to bottom."""
-        return self.live + self.rest
+        """All rows from top to bottom; with panes those in them first, else those of each machine together."""
+        return self.live + self.rest if self.apart else _by_machine(self.live + self.rest, self.machines)
 
     @property
     def runs(self) -> tuple[RunView, ...]:
@@ -55,6 +62,11 @@ def leader(row: Row) -> RunView:
     return min(members(row), key=_severity_rank)
 
 
+def machine_of(row: Row) -> str:
+    """The machine of a row; empty on a screen of one."""
+    return leader(row).host
+
+
 def list_rows(
     snapshot: FleetSnapshot,
     pattern: FilterPattern | None = None,
@@ -69,9 +81,16 @@ def list_rows(
     Runs that differ by their seed alone are one row, but for groups whose id is in `opened`; with `live_apart` (there
     are panes for them) also while one of them lives, unless it is in `folded`: then it comes first below the panes.
     """
-    found = list(snapshot.runs)
+    found, machines = list(snapshot.runs), snapshot.hosts
     if pattern is not None:
+        if pattern.machine:
+            names = _meant(pattern.machine, [machine.name for machine in machines])
+            found = [view for view in found if view.host in names]
+            machines = tuple(machine for machine in machines if machine.name in names)
         found = list(compress(found, pattern.among(map(_searched, found))))
+        if pattern.words.removeprefix(f"{_MACHINE}{pattern.machine}").strip():
+            listed = {view.host for view in found}
+            machines = tuple(machine for machine in machines if machine.name in listed)
     if sort != "age":
         found.sort(key=_sort_key(sort, snapshot.t))
     closed = {
@@ -91,7 +110,17 @@ def list_rows(
     if live_apart:
         rest = [*(row for row in live if isinstance(row, SeedGroup)), *rest]
         live = [row for row in live if isinstance(row, RunView)]
-    return Roster(tuple(live), tuple(rest))
+    return Roster(_by_machine(live, machines), _by_machine(rest, machines), machines, apart=live_apart)
+
+
+def _by_machine(rows: Sequence[Row], machines: Sequence[Machine]) -> tuple[Row, ...]:
+    order = {machine.name: at for at, machine in enumerate(machines)}
+    return tuple(sorted(rows, key=lambda row: order.get(machine_of(row), len(order)))) if order else tuple(rows)
+
+
+def _meant(word: str, names: Sequence[str]) -> set[str]:
+    """The machine of that name; while it is typed those that begin so."""
+    return {word} & set(names) or {name for name in names if name.lower().startswith(word.lower())}
 
 
 def _searched(view: RunView) -> str:

@@ -7,7 +7,8 @@ at whole multiples of their width, so that the past keeps its place while time g
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -15,9 +16,8 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.strips.strip import WIDTHS, Cell, Lane, Span, StandState, Strip
 from mission_tui.ipc.replies import StripReply
-from mission_tui.ipc.requests import GetStrip
+from mission_tui.ipc.requests import Answer, AnsweredBy, GetStrip
 from mission_tui.tui.client import LatestQuery
-from mission_tui.tui.state.run_data import RunDataClient
 
 _REACHES = (
     (15.0, "15s"),
@@ -67,14 +67,25 @@ class Zoom:
         self._at = max(0, min(self._at + by, len(_REACHES) - 1))
 
 
-_Stretch = tuple[float, int, float | None]
-"""Seconds, columns, and the moment of a replay."""
+_Stretch = tuple[float, int, float | None, str]
+"""Seconds, columns, the moment of a replay, and the machine."""
+
+
+class StripClient(Protocol):
+    """What the query needs of the context; `at` is the machine that is asked."""
+
+    @property
+    def clock(self) -> Callable[[], float]: ...
+
+    async def ask(self, make: Callable[[int], AnsweredBy[Answer]], at: str = "") -> Answer: ...
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None: ...
 
 
 class TimelineQuery:
     """`strip` is the newest answer, `trouble` why the newest question has none; `changed` is called after each."""
 
-    def __init__(self, client: RunDataClient, changed: Callable[[], None]) -> None:
+    def __init__(self, client: StripClient, changed: Callable[[], None]) -> None:
         self._client = client
         self._changed = changed
         self._query = LatestQuery(client.start, self._ask, self._take, takes_all=True)
@@ -82,12 +93,15 @@ class TimelineQuery:
         self.strip: Strip | None = None
         self.trouble: str | None = None
 
-    def request(self, seconds: float, columns: int, moment: float | None = None) -> None:
+    def request(self, seconds: float, columns: int, moment: float | None = None, machine: str = "") -> None:
         """Ask for the last `seconds` in that many columns, if a new one may have begun or something else is wanted.
 
-        In a replay they are those before unix time `moment`, of which nothing new is ever known.
+        In a replay they are those before unix time `moment`, of which nothing new is ever known. On a screen of several
+        machines they are those of `machine`.
         """
-        now, wanted = self._client.clock(), (seconds, columns, moment)
+        now, wanted = self._client.clock(), (seconds, columns, moment, machine)
+        if self._asked is not None and self._asked[0][3] != machine:
+            self.strip = None
         if columns < 1:
             return
         if self._asked is not None and self._asked[0] == wanted:
@@ -99,12 +113,14 @@ class TimelineQuery:
         self._query.request(wanted)
 
     async def _ask(self, wanted: _Stretch) -> StripReply:
-        seconds, columns, moment = wanted
+        seconds, columns, moment, machine = wanted
         # The oldest column begins before `seconds` ago, because the newest one is not over yet.
         reach, most = seconds * (1 + 1 / columns), min(_MOST_CELLS, _CELLS_A_COLUMN * columns)
-        return await self._client.ask(lambda id_: GetStrip(id=id_, seconds=reach, until=moment, most=most))
+        return await self._client.ask(lambda id_: GetStrip(id=id_, seconds=reach, until=moment, most=most), machine)
 
-    def _take(self, _wanted: _Stretch, found: StripReply | MissionError) -> None:
+    def _take(self, wanted: _Stretch, found: StripReply | MissionError) -> None:
+        if self._asked is not None and self._asked[0][3] != wanted[3]:
+            return  # of another machine than is looked at by now
         if isinstance(found, MissionError):
             self.trouble = str(found)
         else:

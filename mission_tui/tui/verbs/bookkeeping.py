@@ -28,7 +28,7 @@ from mission_tui.ipc.requests import (
 )
 from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen, ask_line
 from mission_tui.tui.state.app_context import AppContext, UndoableAction
-from mission_tui.tui.verbs.orders import Verb, fitting, names, no_finding
+from mission_tui.tui.verbs.orders import Verb, fitting, names, no_finding, where
 
 _HELP_TO_RENAME = "Letters, digits, dots, dashes and underscores. Its id and its folder stay what they are."
 _HELP_TO_NOTE = "One line. The newest is shown with the run, all of them in its journal (J)."
@@ -119,8 +119,9 @@ async def remove(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     ids = tuple(view.id for view in ended)
     reply = await app_context.ask(lambda id_: Remove(id=id_, runs=ids))
     app_context.undo_stack.append(UndoableAction("removed", reply.runs, app_context.clock()))
-    way_back = f"u brings back for {UNDO_S:.0f} s, `mission-tui rm --undo` for a day"
-    app_context.toast(f"moved {names(ended)} to the trash: {way_back}", seconds=UNDO_S)
+    there = f"--host {ended[0].host} " if ended[0].host and len({view.host for view in ended}) == 1 else ""
+    way_back = f"u brings back for {UNDO_S:.0f} s, `mission-tui {there}rm --undo` for a day"
+    app_context.toast(f"moved {names(ended)}{where(ended)} to the trash: {way_back}", seconds=UNDO_S)
     app_context.redraw()
 
 

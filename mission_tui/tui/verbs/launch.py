@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mission_tui.errors import MissionError
+from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Clone, Launch
 from mission_tui.tui.screens.questions import ask_line, settings_in
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.launch_plan import plan
+from mission_tui.tui.state.launch_plan import Wanted, plan
+from mission_tui.tui.state.machine_prices import machines_of, stays_here
 from mission_tui.tui.state.presets import PresetChoice, by_key
-from mission_tui.tui.verbs.orders import Verb
+from mission_tui.tui.verbs.orders import Verb, where
 
 _HELP = (
     "KEY=VALUE, several with spaces between, or nothing. The new run has the settings, rules and seed of this one and "
@@ -49,35 +50,47 @@ async def ask_first(app_context: AppContext, preset: PresetChoice) -> None:
     """The form with `preset` of the working folder, which may be a stranger's: it says what that names of its own."""
     from mission_tui.tui.screens.launch_form import LaunchForm
 
-    if items := await app_context.ask_user(LaunchForm(app_context, preset.name)):
-        await _launch_form(app_context, items)
+    if wanted := await app_context.ask_user(LaunchForm(app_context, preset.name)):
+        await _launch_form(app_context, wanted)
 
 
-async def _launch_form(app_context: AppContext, items: tuple[LaunchItem, ...]) -> None:
+async def _launch_form(app_context: AppContext, wanted: Wanted) -> None:
     """Launch what the form stood for, which is kept where that is refused."""
     try:
-        await launch(app_context, items)
+        await launch(app_context, wanted.items, wanted.at)
     except MissionError as error:
         again = "; the form is kept: n brings it back" if app_context.kept_form else ""
         raise MissionError(f"{error}{again}") from error
     app_context.kept_form = None
 
 
-async def launch(app_context: AppContext, items: tuple[LaunchItem, ...]) -> None:
-    """Ask for the runs; say their names, and for how long `u` takes them back."""
+async def launch(app_context: AppContext, items: tuple[LaunchItem, ...], at: str = "") -> None:
+    """Ask for the runs; say their names, and for how long `u` takes them back.
+
+    On a screen of several machines the person is asked where, unless that is `at`.
+    """
+    if (machines := machines_of(app_context)) and not at:
+        from mission_tui.tui.screens.machine_picker import MachinePicker
+
+        at = await app_context.ask_user(MachinePicker(app_context, items, machines)) or ""
+        if not at:
+            return
+    if why := stays_here(items, next((machine for machine in machines if machine.name == at), None)):
+        raise UsageError(why)
     origin = app_context.origin
-    reply = await app_context.ask(lambda id_: Launch(id=id_, items=items, **origin))
+    reply = await app_context.ask(lambda id_: Launch(id=id_, items=items, **origin), at)
     started = ", ".join(view.name for view in reply.runs[:4])
     more = f" and {len(reply.runs) - 4} more" if len(reply.runs) > 4 else ""
-    app_context.started(tuple(view.id for view in reply.runs), f"started {started}{more}", reply.warnings)
+    sentence = f"started {started}{more}{where(reply.runs)}"
+    app_context.started(tuple(view.id for view in reply.runs), sentence, reply.warnings)
 
 
 async def new(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Open the form; start what it was submitted with."""
     from mission_tui.tui.screens.launch_form import LaunchForm
 
-    if items := await app_context.ask_user(LaunchForm(app_context)):
-        await _launch_form(app_context, items)
+    if wanted := await app_context.ask_user(LaunchForm(app_context)):
+        await _launch_form(app_context, wanted)
 
 
 async def clone(app_context: AppContext, runs: tuple[RunView, ...], begun: str = "", why: str = "") -> None:

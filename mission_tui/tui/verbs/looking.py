@@ -171,9 +171,12 @@ def _step(app_context: AppContext, by: int) -> None:
 
 async def replay(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Leave the present for ten minutes ago; leave a replay for the present."""
-    snapshot = app_context.snapshot
+    snapshot, one = app_context.snapshot, app_context.shown.chosen()
     if snapshot is None:
         app_context.toast("there is nothing to replay yet")
+    elif snapshot.hosts:
+        name = snapshot.hosts[0].name if one is None else one.host
+        app_context.toast(f"a replay is of one machine: leave with q, then mission-tui --host {name} replay", "warning")
     else:
         app_context.switch_root(snapshot.runs_root, snapshot.t - BACK_S if snapshot.replay is None else None)
 
@@ -225,6 +228,9 @@ def _replaying(app_context: AppContext) -> bool:
 
 async def elsewhere(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Go there at once if there is one, else let the person choose."""
+    if app_context.snapshot is not None and app_context.snapshot.hosts:
+        app_context.toast("this screen shows machines; leave with q, then mission-tui --runs-dir DIR opens a runs root")
+        return
     roots = app_context.snapshot.elsewhere if app_context.snapshot else ()
     if not roots:
         app_context.toast("no other runs root of yours has a supervisor; mission-tui --runs-dir DIR opens one")
@@ -247,6 +253,8 @@ def _short(root: str) -> str:
 async def shell(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Lend the terminal to the person's shell. Raises `UsageError` where the folder is not on this machine."""
     folder = runs[0].run_dir
+    if app_context.is_away(runs[0].host):
+        raise UsageError(f"the folder of {runs[0].name} is on {runs[0].host}: ssh there, then cd {folder}")
     if not await asyncio.to_thread(os.path.isdir, folder):
         raise UsageError(f"{folder} is not a folder on this machine")
     app_context.suspend(lambda: subprocess.run([os.environ.get("SHELL") or "/bin/sh"], cwd=folder, check=False))

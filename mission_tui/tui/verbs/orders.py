@@ -37,7 +37,8 @@ async def kill(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     facts = [f"{view.name}: {_loss(view)}" for view in live]
     saves = all("checkpoint" in view.can for view in live)
     instead = "s stops and saves instead." if saves else "s lets it end by itself (SIGTERM) instead."
-    if await app_context.ask_user(ConfirmScreen(f"Kill {names(live)}?", facts, "kill now", instead)):
+    title = f"Kill {names(live)}{where(live)}?"
+    if await app_context.ask_user(ConfirmScreen(title, facts, "kill now", instead)):
         await act(app_context, "kill", live)
 
 
@@ -80,7 +81,7 @@ async def act(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> No
     """Ask for `verb`. What comes of it shows in the snapshots, so only acceptance and notes are told."""
     ids = tuple(view.id for view in runs)
     reply = await app_context.ask(lambda id_: Act(id=id_, verb=cast(ActVerb, verb), runs=ids))
-    app_context.toast(f"{verb} accepted for {names(runs)}")
+    app_context.toast(f"{verb} accepted for {names(runs)}{where(runs)}")
     app_context.warn(reply.notes)
 
 
@@ -88,6 +89,12 @@ def no_finding(app_context: AppContext, verb: str, view: RunView) -> None:
     """Say that there is no finding to `verb`, and where those are that are over or known already."""
     others = "; h shows the others" if view.findings else ""
     app_context.toast(f"nothing to {verb}: {view.name} has no open finding{others}")
+
+
+def where(runs: Sequence[RunView]) -> str:
+    """` on gpu1 and here`; nothing on a screen of this machine alone."""
+    machines = " and ".join(dict.fromkeys(view.host for view in runs if view.host))
+    return f" on {machines}" if machines else ""
 
 
 def names(runs: Sequence[RunView]) -> str:

@@ -25,6 +25,7 @@ _ABOUT = {
     "form-seeds": "how many seeds, counting up from the next field, or from 1: one run each",
     "form-first-seed": "the seed, or the first of several; empty: the preset's, or one drawn",
     "form-device": "← → by hand; auto takes the GPU with room for it that is least busy",
+    "form-machine": "← → where it begins; best is where all would begin, then where they would be through first",
     "form-priority": "higher starts first; one step counts as an hour of waiting",
 }
 """By the field's id."""

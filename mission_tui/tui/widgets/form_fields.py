@@ -226,6 +226,11 @@ class Selector(_DrawnField, Lines, can_focus=True):
         self._at = self._words.index(word) if word in self._words[1:] else 0
         self.redraw()
 
+    def offer(self, words: Sequence[str]) -> None:
+        """Other words to choose from; the one that is chosen stays where it is among them."""
+        word, self._words, self._at = self.word, (self._words[0], *words), 0
+        self.turn_to(word)
+
     def redraw(self) -> None:
         """The word, between the arrows that turn it while the keys go here."""
         style = colours.CHOSEN + colours.KEY if self.has_focus else colours.INK

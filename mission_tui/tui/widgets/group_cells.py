@@ -27,6 +27,8 @@ def _state(group: SeedGroup, _now: float, width: int) -> Part:
         part = f"{len(group.live)}/{len(group.members)}"
         return part + " live" * (len(part) + 5 <= width), colours.LIVE
     words = {state_word(view) for view in group.members}
+    if any(view.unheard_since is not None for view in group.members):
+        return "no link", colours.QUIET
     if len(words) == 1:
         return next(iter(words)), run_status.state_style(group.members[0])
     waiting = any(view.state == "queued" for view in group.members)

@@ -16,7 +16,7 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
-from mission_tui.tui.drawing.strips import Part, home_relative, key_at, line, literal
+from mission_tui.tui.drawing.strips import Part, fit, home_relative, key_at, line, literal
 from mission_tui.tui.sections.empty_state import also_live, least_cells
 from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.widgets.lines import Lines
@@ -87,10 +87,18 @@ def _title(snapshot: FleetSnapshot | None) -> list[Part]:
 
 
 def _where(snapshot: FleetSnapshot | None, home: str, width: int) -> str:
-    """Host and runs root, or as much of the root's end as fits: the end of a path says most."""
+    """Host and runs root, or as much of the root's end as fits: the end of a path says most. Of several machines their
+    names.
+    """
     if snapshot is None or width < _LEAST_WHERE:
         return ""
+    if len(snapshot.hosts) > 1:
+        names = " + ".join(literal(machine.name) for machine in snapshot.hosts)
+        return names if cell_len(names) <= width else f"{len(snapshot.hosts)} machines"[:width]
     root, host = home_relative(snapshot.runs_root, home), literal(snapshot.host.name)
+    if snapshot.hosts:
+        host, root = literal(snapshot.hosts[0].name), snapshot.runs_root
+        return fit(f"{host}:{root}", width).rstrip()
     for text in (f"{host}:{root}", root):
         if cell_len(text) <= width:
             return text
@@ -101,11 +109,15 @@ def _counts(snapshot: FleetSnapshot | None, over: bool = True) -> list[Part]:
     """Without `over` what has ended is left out, so that warnings are never cut."""
     if snapshot is None:
         return []
-    live = sum(view.state in ALIVE for view in snapshot.runs)
+    live = sum(view.state in ALIVE and view.unheard_since is None for view in snapshot.runs)
+    unheard = sum(view.unheard_since is not None for view in snapshot.runs)
     restarts = [view.restart for view in snapshot.runs if view.restart is not None]
-    queued = sum(view.state == "queued" for view in snapshot.runs) - len(restarts)
+    heard = [view for view in snapshot.runs if view.unheard_since is None]
+    queued = sum(view.state == "queued" for view in heard) - sum(view.restart is not None for view in heard)
     asking = [finding for view in snapshot.runs if view.state in ALIVE for finding in open_findings(view)]
     parts: list[Part] = [(f"{live} live ", colours.LIVE if live else colours.QUIET)]
+    if unheard:
+        parts.append((f"{unheard} no link ", colours.WARN))
     if queued:
         parts.append((f"{queued} queued ", colours.INK))
     if restarts:

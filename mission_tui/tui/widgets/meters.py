@@ -17,9 +17,10 @@ from mission_tui.fleet.views.snapshot import (
     FleetSnapshot,
     GpuMeters,
     HostMeters,
-    OtherHost,
+    Machine,
     RunGain,
     RunView,
+    of_machine,
     recent_gains,
 )
 from mission_tui.ipc.replies import DetailsReply
@@ -52,22 +53,28 @@ class Meters(Lines):
         self._banner: str | None = None
         self._paid: RunGain | None = None
         self._failed = ""
+        self._machines: Sequence[Machine] | None = None
         self.rows = 1
 
-    def update(self, snapshot: FleetSnapshot | None, banner: str | None = None) -> None:
-        """Show the meters of `snapshot`, or `banner` while there is no supervisor."""
+    def update(self, snapshot: FleetSnapshot | None, banner: str | None = None, *, headed: bool = False) -> None:
+        """Show the meters of `snapshot`, or `banner` while there is no supervisor. `headed`: those of several machines
+        stand in a list, each above its runs, and here only what asks for action.
+        """
         self._snapshot = snapshot
         self._banner = banner
+        self._machines = _shown_machines(snapshot, headed=headed) if snapshot is not None and banner is None else None
         gpus = len(snapshot.gpus) if snapshot else 0
         tall = self.app.size.height >= _TALL
         told = recent_gains(snapshot) if snapshot is not None and tall and banner is None else ()
         self._paid = told[0] if told else None
         self._failed = _failed_duties(snapshot) if snapshot is not None and banner is None else ""
-        self.rows = (gpus if gpus > 1 and tall else 1) + len(told[:1]) + bool(self._failed)
-        self.rows += len(snapshot.hosts[:_MOST_HOSTS]) if snapshot is not None and banner is None else 0
+        own = (gpus if gpus > 1 and tall else 1) if self._machines is None else min(len(self._machines), _MOST_HOSTS)
+        self.rows = own + len(told[:1]) + bool(self._failed)
         if banner is not None:
             self.rows = max(1, len(self._lost(self.app.size.width)))
         self.styles.height = self.rows
+        if self.display != (self.rows > 0):
+            self.display = self.rows > 0
         self.redraw()
 
     def redraw(self) -> None:
@@ -77,7 +84,7 @@ class Meters(Lines):
             self.show(self._lost(width))
         elif self._snapshot is None:
             self.show([line([(" connecting to the supervisor…", colours.QUIET)], width)])
-        elif self._snapshot.host.disk_full:
+        elif self._snapshot.host.disk_full and self._machines is None:
             free = numbers.size(self._snapshot.host.disk_free)
             sentence = f" ▲ disk full, {free} left: nothing new starts, runs go on and save when there is room"
             self.show([line([(sentence, colours.ALARM)], width)])
@@ -87,9 +94,11 @@ class Meters(Lines):
             paid = [] if self._paid is None else [_paid(self._paid, width)]
             if self._failed:
                 paid.append(line([(fit(f" ▲ {self._failed}", width), colours.WARN)], width))
-            others = _others(self._snapshot, width)
-            own = _lines(self._snapshot, width, self.size.height - len(paid) - len(others))
-            self.show(own + others + paid)
+            if self._machines is not None:
+                own = _several(self._machines, self._snapshot.t, width)
+            else:
+                own = _lines(self._snapshot, width, self.size.height - len(paid))
+            self.show(own + paid)
 
     def _lost(self, width: int) -> list[Strip]:
         """Why there are no meters; the end of the text says what helps."""
@@ -139,30 +148,62 @@ def _lines(snapshot: FleetSnapshot, width: int, height: int) -> list[Strip]:
     return strips
 
 
-def _others(snapshot: FleetSnapshot, width: int) -> list[Strip]:
-    """A line for each other machine; more than have room are counted in the last."""
-    hosts = snapshot.hosts
-    strips = [_other(host, snapshot.t, width) for host in hosts[:_MOST_HOSTS]]
-    if len(hosts) > _MOST_HOSTS:
-        left = hosts[_MOST_HOSTS - 1 :]
-        silent = sum(host.lost_t is not None for host in left)
+def _shown_machines(snapshot: FleetSnapshot, *, headed: bool) -> Sequence[Machine] | None:
+    """The machines that have a line here: all, or where they have one in the list those that ask for action. None on
+    the screen of one machine, whose meters need no name.
+    """
+    if not snapshot.hosts or (len(snapshot.hosts) == 1 and snapshot.hosts[0].lost_t is None and not headed):
+        return None
+    return [machine for machine in snapshot.hosts if not headed or _asks(machine)]
+
+
+def _asks(machine: Machine) -> bool:
+    return machine.lost_t is not None or bool(machine.meters and machine.meters.disk_full)
+
+
+def _several(machines: Sequence[Machine], now: float, width: int) -> list[Strip]:
+    """A line for each; more than have room are counted in the last."""
+    strips = [machine_line(machine, now, width) for machine in machines[:_MOST_HOSTS]]
+    if len(machines) > _MOST_HOSTS:
+        left = machines[_MOST_HOSTS - 1 :]
+        silent = sum(machine.lost_t is not None for machine in left)
         words = f" {len(left)} more machines, {silent} of them without an answer"
         strips[-1] = line([(words, colours.WARN if silent else colours.QUIET)], width)
     return strips
 
 
-def _other(host: OtherHost, now: float, width: int) -> Strip:
-    """Its meters and how many runs live there; or since when and why it does not answer."""
-    name = literal(host.name)
-    if host.lost_t is not None:
-        since = numbers.duration(max(0.0, now - host.lost_t))
-        said = f" ▲ {name} has not answered for {since}: {literal(host.why)}; its runs go on"
-        return line([(fit(said, width), colours.WARN)], width)
-    if host.meters is None:
-        return line([(f" {name}: connecting…", colours.QUIET)], width)
-    busy = "".join(f"GPU{at} {numbers.in_unit(gpu.util.now, '%')}  " for at, gpu in enumerate(host.gpus))
-    lead = [_Piece(f"{name} ", colours.BOLD), _Piece(f"{host.live} live  ", colours.INK), _Piece(busy, colours.INK, 2)]
-    return _fitted([*lead, _Piece("CPU ", colours.INK)], host.meters.cpu_history, _host(host.meters), width)
+def machine_line(machine: Machine, now: float, width: int, *, heads: bool = False) -> Strip:
+    """Its meters and how many runs live there; or since when and why it does not answer. With `heads` it stands above
+    the runs that are there.
+    """
+    name, ground = literal(machine.name), colours.HEADING if heads else None
+    if machine.lost_t is not None:
+        since = numbers.duration(max(0.0, now - machine.lost_t))
+        why = literal(machine.why).removeprefix(f"{name} does not answer: ")
+        said = f" ▲ {name} has not answered for {since}: {why}; its runs go on"
+        return line([(fit(said, width), colours.WARN)], width, ground)
+    if machine.same_as:
+        return line(
+            [(f" {name} is {literal(machine.same_as)} once more: its runs stand there", colours.WARN)], width, ground
+        )
+    if machine.meters is None:
+        return line([(f" {name}: connecting…", colours.QUIET)], width, ground)
+    if machine.meters.disk_full:
+        said = f" ▲ {name}: disk full, {numbers.size(machine.meters.disk_free)} left: nothing new starts there"
+        return line([(fit(said, width), colours.ALARM)], width, ground)
+    busy = "".join(f"GPU{at} {numbers.in_unit(gpu.util.now, '%')}  " for at, gpu in enumerate(machine.gpus))
+    other = f"mission-tui {literal(machine.version)}  " if machine.version else ""
+    lead = [
+        _Piece(f"{name} ", colours.KEY if machine.away else colours.BOLD),
+        _Piece(f"{machine.live} live ", colours.INK),
+        _Piece(f"{machine.queued} queued " if machine.queued else "", colours.INK),
+        _Piece(" ", colours.INK),
+        _Piece(other, colours.WARN, 1),
+        _Piece(busy, colours.INK, 2),
+    ]
+    return _fitted(
+        [*lead, _Piece("CPU ", colours.INK)], machine.meters.cpu_history, _host(machine.meters), width, ground
+    )
 
 
 def _paid(paid: RunGain, width: int) -> Strip:
@@ -172,7 +213,9 @@ def _paid(paid: RunGain, width: int) -> Strip:
     return line([(f" {mark} ", style), (fit(paid.sentence, width - 4), style)], width)
 
 
-def _fitted(lead: list[_Piece], history: Sequence[float], tail: list[_Piece], width: int) -> Strip:
+def _fitted(
+    lead: list[_Piece], history: Sequence[float], tail: list[_Piece], width: int, ground: Style | None = None
+) -> Strip:
     """Drop what does not fit; the sparkline between lead and tail takes what is left, newest values only."""
     least = min(_LEAST_SPARK, len(history)) if width >= _SPARK_FROM else 0
     while (spare := width - 2 - least - sum(cell_len(piece.text) for piece in lead + tail)) < 0:
@@ -184,7 +227,7 @@ def _fitted(lead: list[_Piece], history: Sequence[float], tail: list[_Piece], wi
     cells = cells if cells >= _LEAST_SPARK else 0
     shown = [(piece.text, piece.style) for piece in lead]
     shown.append((spark(history[-cells:] if cells else (), cells, 0, 100) + (" " if cells else ""), colours.LIVE))
-    return line([(" ", colours.INK), *shown, *((piece.text, piece.style) for piece in tail)], width)
+    return line([(" ", colours.INK), *shown, *((piece.text, piece.style) for piece in tail)], width, ground)
 
 
 def _gpu(gpu: GpuMeters) -> list[_Piece]:
@@ -255,7 +298,7 @@ def calm_share(snapshot: FleetSnapshot | None, view: RunView, details: DetailsRe
         or "Mlp" not in learning_table(details.spec)[1].policy
     ):
         return ""
-    mean = lone_share(snapshot, int(index) if index.isdigit() else 0)
+    mean = lone_share(of_machine(snapshot, view.host), int(index) if index.isdigit() else 0)
     if mean is None:
         return ""
     return f"GPU {mean:.0f}% busy on average: {NORMAL}, most of its time goes into the environments. No finding."

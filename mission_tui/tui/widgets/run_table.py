@@ -13,16 +13,17 @@ from textual.strip import Strip
 
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.seed_group import SeedGroup
-from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.fleet.views.snapshot import Machine, RunView
 from mission_tui.present import numbers
 from mission_tui.present.run_state import share_done, state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, fit_name, line
 from mission_tui.tui.plot.course import line_of
 from mission_tui.tui.state import run_status
-from mission_tui.tui.state.roster import Row, leader, members, row_fingerprint
+from mission_tui.tui.state.roster import Row, leader, machine_of, members, row_fingerprint
 from mission_tui.tui.widgets.group_cells import GROUP_CELLS
 from mission_tui.tui.widgets.lines import Lines
+from mission_tui.tui.widgets.meters import machine_line
 
 
 class Column(Struct, frozen=True):
@@ -127,6 +128,8 @@ class RunTable(Lines):
         self._now = 0.0
         self._top = 0
         self._empty: Sequence[Sequence[Part]] = ()
+        self._machines: Sequence[Machine] = ()
+        self._window: Sequence[Machine | int] = ()
         self._cache: dict[str, tuple[tuple[object, ...], Strip]] = {}
 
     def update(
@@ -139,44 +142,76 @@ class RunTable(Lines):
         sort: str = "age",
         first: int = 0,
         empty: Sequence[Sequence[Part]] = (),
+        machines: Sequence[Machine] = (),
     ) -> None:
         """List `runs`; `chosen` is an index into them, `first` the roster index of their first.
 
-        `empty` is what an empty list says.
+        `empty` is what an empty list says. Runs of several `machines` stand below the line of theirs.
         """
         self._runs, self._now, self._chosen, self._marked = runs, now, chosen, marked
-        self._sort, self._first, self._empty = sort, first, empty
+        self._sort, self._first, self._empty, self._machines = sort, first, empty, machines
         self.redraw()
 
     def redraw(self) -> None:
         """Title line, then the window of runs that holds the chosen one."""
         width, height = self.size
         rows = max(0, height - 1)
-        if not self._runs:
+        if not self._runs and not self._machines:
             self._cache.clear()
             self.show([line(parts, width) for parts in self._empty[:height]])
             return
-        if self._chosen is not None:
-            self._top = min(max(self._top, self._chosen - rows + 1), self._chosen)
-        self._top = max(0, min(self._top, len(self._runs) - rows))
-        shown = self._runs[self._top : self._top + rows]
+        listed = self._listed()
+        window = self._window = self._seen_of(listed, rows)
         widths = _layout(width)
+        lost = {machine.name for machine in self._machines if machine.lost_t is not None}
         fresh: dict[str, tuple[tuple[object, ...], Strip]] = {}
-        strips = [self._titles(widths, len(shown))]
-        for at, view in enumerate(shown, self._top):
-            chosen = at == self._chosen
+        strips = [self._titles(widths, sum(isinstance(it, int) for it in window))]
+        for at in window:
+            if isinstance(at, Machine):
+                strips.append(machine_line(at, self._now, width, heads=True))
+                continue
+            view = self._runs[at]
+            chosen, away = at == self._chosen, machine_of(view) in lost
             key = (
                 [row_fingerprint(it) for it in members(view)],
                 width,
                 chosen,
+                away,
                 self._is_marked(view),
                 _key(view, self._now),
             )
             kept = self._cache.get(view.id)
-            fresh[view.id] = kept if kept and kept[0] == key else (key, self._row(view, widths, chosen=chosen))
-            strips.append(fresh[view.id][1])
+            row = kept[1] if kept and kept[0] == key else self._row(view, widths, chosen=chosen, away=away)
+            fresh[view.id] = key, row
+            strips.append(row)
+        if not self._runs and len(strips) < height:
+            strips += [line(parts, width) for parts in self._empty[: height - len(strips)]]
         self._cache = fresh
         self.show(strips)
+
+    def _listed(self) -> list[Machine | int]:
+        """The lines of the whole list: places of runs, below the machine that they are on."""
+        if not self._machines:
+            return list(range(len(self._runs)))
+        places: dict[str, list[int]] = {machine.name: [] for machine in self._machines}
+        for at, row in enumerate(self._runs):
+            places.setdefault(machine_of(row), []).append(at)
+        heads = {machine.name: machine for machine in self._machines}
+        return [it for name, runs in places.items() for it in ([heads[name]] if name in heads else []) + runs]
+
+    def _seen_of(self, listed: Sequence[Machine | int], rows: int) -> Sequence[Machine | int]:
+        """As many lines as fit, the chosen one among them; the machine of the first always stands above it."""
+        heads = 1 if self._machines else 0
+        if self._chosen is not None:
+            at = listed.index(self._chosen)
+            # With the first run its machine is in sight too.
+            self._top = min(max(self._top, at - rows + 1), max(0, at - heads))
+        self._top = max(0, min(self._top, len(listed) - rows))
+        window = list(listed[self._top : self._top + rows])
+        if window and isinstance(window[0], int) and self._machines:
+            above = [it for it in listed[: self._top] if isinstance(it, Machine)]
+            window[:1] = above[-1:] or window[:1]
+        return window
 
     def _titles(self, widths: Sequence[tuple[Column, int]], rows: int) -> Strip:
         parts: list[Part] = [(" " * _LEAD, colours.QUIET)]
@@ -184,7 +219,8 @@ class RunTable(Lines):
             sorted_by = column.title.strip() == self._sort
             title = f"{column.title}▾" if sorted_by else column.title
             if column.title == "run" and rows < len(self._runs):
-                title += f" {self._top + 1}-{self._top + rows}/{len(self._runs)}"
+                first = next((at for at in self._window if isinstance(at, int)), 0)
+                title += f" {first + 1}-{first + rows}/{len(self._runs)}"
             style = colours.KEY if sorted_by else colours.QUIET
             # The mark of the order takes the blank after a column that has no cell for it.
             over = sorted_by and len(title) > width
@@ -194,7 +230,8 @@ class RunTable(Lines):
     def _is_marked(self, row: Row) -> bool:
         return all(view.id in self._marked for view in members(row))
 
-    def _row(self, row: Row, widths: Sequence[tuple[Column, int]], *, chosen: bool) -> Strip:
+    def _row(self, row: Row, widths: Sequence[tuple[Column, int]], *, chosen: bool, away: bool) -> Strip:
+        """The line of a row; grey where its machine does not answer."""
         parts: list[Part] = [
             (">" if chosen else " ", colours.KEY),
             _shape(row),
@@ -202,20 +239,21 @@ class RunTable(Lines):
         ]
         for column, width in widths:
             text, style = _cell(column, row, self._now, width)
-            parts.append((_fit(text, width, column) + " ", style))
+            parts.append((_fit(text, width, column) + " ", colours.QUIET if away else style))
         return line(parts, self.size.width, colours.CHOSEN if chosen else None)
 
     def on_click(self, event: events.Click) -> None:
         """A click chooses a run or sorts by a column."""
         if event.y > 0:
-            if self._top + event.y <= len(self._runs):
-                self.post_message(self.Picked(self._first + self._top + event.y - 1, twice=event.chain == 2))
+            at = self._window[event.y - 1] if event.y <= len(self._window) else None
+            if isinstance(at, int):
+                self.post_message(self.Picked(self._first + at, twice=event.chain == 2))
             return
-        at = _LEAD
+        left = _LEAD
         for column, width in _layout(self.size.width):
-            if at <= event.x <= at + width and column.title:
+            if left <= event.x <= left + width and column.title:
                 self.post_message(self.SortPicked(column.title.strip()))
-            at += width + 1
+            left += width + 1
 
     def wheel(self, by: int) -> None:
         """The wheel moves the choice."""

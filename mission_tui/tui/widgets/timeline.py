@@ -87,7 +87,13 @@ class Timeline(Lines):
 
     def _request(self) -> None:
         if self._is_visible():
-            self._timeline_query.request(self._app_context.zoom.seconds, columns_for(self.app.size.width), self._past_t)
+            columns = columns_for(self.app.size.width)
+            self._timeline_query.request(self._app_context.zoom.seconds, columns, self._past_t, self._machine)
+
+    @property
+    def _machine(self) -> str:
+        """The one that is looked at on a screen of several."""
+        return self._snapshot.hosts[0].name if self._snapshot is not None and self._snapshot.hosts else ""
 
     @property
     def _past_t(self) -> float | None:
@@ -152,10 +158,10 @@ class Timeline(Lines):
         zoom = self._app_context.zoom
         # Snapshots come far more often than answers, and cutting a day into columns is work.
         end = "now" if self._past_t is None else time.strftime("%H:%M:%S", time.localtime(strip.until))
-        how = (zoom.seconds, width, self.rows, live)
+        how = (zoom.seconds, width, self.rows, live, self._machine)
         if strip is not self._cut or how != self._how or not self._strips:
             self._cut, self._how = strip, how
-            self.show(timeline(strip, zoom.seconds, zoom.word, width, self.rows, live, end))
+            self.show(timeline(strip, zoom.seconds, zoom.word, width, self.rows, live, end, self._machine))
 
 
 def columns_for(width: int) -> int:
@@ -181,10 +187,11 @@ def timeline(
     rows: int,
     live: Collection[str] = (),
     end: str = "now",
+    machine: str = "",
 ) -> list[Strip]:
     """At most `rows` lines of `width` cells for the last `seconds`, called `word`; lanes of `live` runs come first.
 
-    The strip ends at the moment that is called `end`.
+    The strip ends at the moment that is called `end`. Its first line names the `machine`, on a screen of several.
     """
     columns = columns_for(width)
     if columns < 1 or rows < 1:
@@ -196,12 +203,13 @@ def timeline(
         nothing = f"measured in the last {word}" if end == "now" else f"kept of the {word} before {end}"
         return [line([(f" nothing was {nothing}", colours.QUIET)], width)]
     lanes = sorted(strip.lanes, key=lambda lane: lane.run not in live)
-    drawn = [_ruler(seconds, word, columns, end), *_tracks(tracks, axis, rows - 1 - min(len(lanes), rows // 3))]
+    ruler = _ruler(seconds, word, columns, end, machine)
+    drawn = [ruler, *_tracks(tracks, axis, rows - 1 - min(len(lanes), rows // 3))]
     drawn += _lanes(lanes, axis, rows - len(drawn))
     return [line(parts, width) for parts in drawn[:rows]]
 
 
-def _ruler(seconds: float, word: str, columns: int, end: str) -> list[Part]:
+def _ruler(seconds: float, word: str, columns: int, end: str, machine: str) -> list[Part]:
     """How long before `end` each place is; it stands still, and time runs under it."""
     end = f"{end}│" if len(end) < columns else ""
     marks = [" "] * columns
@@ -214,7 +222,10 @@ def _ruler(seconds: float, word: str, columns: int, end: str) -> list[Part]:
             marks[at : at + len(mark)] = mark
         ago += step
     marks[columns - len(end) :] = end
-    return [(fit(f" last {word}", LABEL), colours.QUIET), ("".join(marks), colours.QUIET)]
+    return [
+        (fit(f" {machine} {word}" if machine else f" last {word}", LABEL), colours.QUIET),
+        ("".join(marks), colours.QUIET),
+    ]
 
 
 def _short(seconds: float) -> str:

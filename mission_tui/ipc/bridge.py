@@ -1,0 +1,187 @@
+"""The road to the supervisor of another machine: `ssh HOST mission-tui bridge` passes the operator protocol through its
+standard streams. No port is opened, and no password is ever asked for.
+
+The far end says in the supervisor's welcome which version it is. What is to be launched there comes without folder,
+interpreter, variables and limits, and gets those that a shell of ssh has on that machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from mission_tui import __version__
+from mission_tui.errors import NoSupervisorError, ProtocolError
+from mission_tui.fleet.views.snapshot import FleetSnapshot
+from mission_tui.ipc.async_client import AsyncConnection, Link
+from mission_tui.ipc.captured import origin_of
+from mission_tui.ipc.framing import ConnectionLostError, LineReader, MalformedError, decode, encode
+from mission_tui.ipc.hosts import Host, advice, ssh_command
+from mission_tui.ipc.replies import Welcome
+from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, FromClient, GetSnapshot, OperatorRequest
+
+HELLO_S = 30.0
+LEAST_POLL_S = 1.0
+POLL_SHARE = 4.0
+"""A snapshot that took a second to arrive is followed by four seconds in which other answers have the line."""
+_SAID_BYTES = 4096
+_CHUNK = 1 << 16
+_WITHOUT_CALLER = b'"python":""'
+
+
+class BridgedConnection(AsyncConnection):
+    """The supervisor of another machine. Snapshots are asked for one at a time: a line that carries ten kilobytes a
+    second must never have a queue of old ones before the answer to a key.
+    """
+
+    def __init__(self, host: Host, environ: Mapping[str, str], *, readonly: bool = False) -> None:
+        super().__init__(Path("/"), readonly=readonly)
+        self._host, self._environ = host, environ
+        self._bridge: Bridge | None = None
+
+    async def watch(self) -> AsyncGenerator[FleetSnapshot, None]:
+        """Snapshots at most once a second, and in a fifth of the time of the line."""
+        while True:
+            await self._connected()
+            asked_t = time.monotonic()
+            snapshot = (await self.ask(lambda id_: GetSnapshot(id=id_))).snapshot
+            took_s = time.monotonic() - asked_t
+            yield snapshot
+            await asyncio.sleep(max(LEAST_POLL_S, POLL_SHARE * took_s))
+            if not self.connected:  # said at once: to reach for it again may take ten seconds
+                raise ConnectionLostError(f"the line to {self._host.name} broke")
+
+    async def close(self) -> None:
+        """Let go of the other machine."""
+        await super().close()
+        self._hang_up()
+
+    async def _open(self) -> Link:
+        self._hang_up()
+        bridge = self._bridge = await asyncio.to_thread(
+            open_bridge, self._host, self._environ, wake=self._may_wake, readonly=self._readonly
+        )
+        try:
+            return await Link.over(bridge.link, HELLO_S)
+        except (OSError, ConnectionLostError) as error:
+            why = await asyncio.to_thread(bridge.why)
+            self._hang_up()
+            raise NoSupervisorError(f"{self._host.name} does not answer: {why or error or 'it is silent'}") from error
+
+    def _hang_up(self) -> None:
+        if self._bridge is not None:
+            self._bridge.end()
+            self._bridge = None
+
+
+class Bridge:
+    """A running `ssh HOST mission-tui bridge`: `link` is the supervisor's operator plane."""
+
+    def __init__(self, link: socket.socket, child: subprocess.Popen[bytes], host: Host) -> None:
+        self.link, self._host = link, host
+        self._child, self._said = child, b""
+        self._over = threading.Thread(target=self._listen, name="bridge", daemon=True)
+        self._over.start()
+
+    def _listen(self) -> None:
+        assert self._child.stderr is not None
+        with self._child.stderr as stream:
+            while data := os.read(stream.fileno(), _SAID_BYTES):
+                self._said = (self._said + data)[-_SAID_BYTES:]
+        self._child.wait()
+
+    def why(self, wait_s: float = 2.0) -> str:
+        """What ssh, or the bridge at its other end, had to say, as `advice` has it; empty if they were silent."""
+        self._over.join(wait_s)
+        return advice(self._said.decode("utf-8", "replace"), self._host)
+
+    def end(self) -> None:
+        """Let go of the other machine; its supervisor and runs go on."""
+        self.link.close()
+        self._child.terminate()
+
+
+def open_bridge(host: Host, environ: Mapping[str, str], *, wake: bool, readonly: bool = False) -> Bridge:
+    """Reach for the supervisor on `host`; one that was stopped on request is started only with `wake`, and with
+    `readonly` none is: the files are read there.
+
+    Whether it answers shows only at the first word. Raises `NoSupervisorError` where ssh cannot be started.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        words = ["--readonly", "bridge"] if readonly else ["bridge", *([] if wake else ["--unless-stopped"])]
+        argv = ssh_command(host, words, environ)
+        try:
+            # A session of its own, without our terminal: ssh could ask there for a password.
+            child = subprocess.Popen(
+                argv,
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=subprocess.PIPE,
+                env=dict(environ),
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            raise NoSupervisorError(f"{host.name} cannot be reached: {argv[0]}: {error.strerror or error}") from error
+    return Bridge(ours, child, host)
+
+
+def carry(link: socket.socket, requests: int, replies: int, *, readonly: bool = False) -> None:
+    """Pass bytes from the descriptor `requests` to the supervisor and from it to `replies`, until one side hangs up.
+
+    A `readonly` one does not say that runs can be launched here.
+    """
+    threading.Thread(target=_carry_requests, args=(requests, link), name="requests", daemon=True).start()
+    with suppress(OSError):  # the client, or the line to it, is gone
+        if not readonly:
+            _write(replies, _signed(link))
+        while data := link.recv(_CHUNK):
+            _write(replies, data)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _signed(link: socket.socket) -> bytes:
+    """The first line of the supervisor with our version in it, if it is a welcome, and whatever came with it."""
+    said = b""
+    while b"\n" not in said and (data := link.recv(_CHUNK)):
+        said += data
+    first, end, rest = said.partition(b"\n")
+    with suppress(MalformedError):
+        welcome = decode(first, msgspec.json.Decoder(Welcome))
+        return encode(structs.replace(welcome, bridge=__version__)) + rest
+    return first + end + rest
+
+
+def _carry_requests(requests: int, link: socket.socket) -> None:
+    lines = LineReader(OPERATOR_LINE_BYTES)
+    with suppress(OSError, ProtocolError):
+        while data := os.read(requests, _CHUNK):
+            for line in lines.feed(data):
+                link.sendall(_with_caller(line) if _WITHOUT_CALLER in line else line + b"\n")
+    with suppress(OSError):
+        link.shutdown(socket.SHUT_RDWR)
+
+
+def _with_caller(line: bytes) -> bytes:
+    """What is to be launched without saying how, with folder, interpreter, variables and limits of this process."""
+    with suppress(MalformedError):
+        request = decode(line, msgspec.json.Decoder(OperatorRequest))
+        if isinstance(request, FromClient) and not request.python:
+            return encode(structs.replace(request, **origin_of(Path.cwd(), os.environ)))
+    return line + b"\n"
