@@ -64,6 +64,8 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -
         outcome = structs.replace(outcome, cause=clean(f"{outcome.cause}; {run.end.unsaved}", CAUSE_CHARACTERS))
     here = run.launcher.can.here
     core.orphaned |= here and ended is None
+    if ended is None and not here:
+        core.fence_off(run)
     if ended is not None and here and (hanging := who_hangs(ended)):
         outcome = structs.replace(outcome, cause=f"{outcome.cause}; even SIGKILL does not end {hanging}")
         flag_unkillable(core, run.id, ended)

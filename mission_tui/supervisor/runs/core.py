@@ -118,6 +118,15 @@ class Core(Runs):
             # It has begun: whoever comes later looks for it without.
             self.fail_for(run.id, "writing its handle", str(error))
 
+    def fence_off(self, run: LiveRun) -> None:
+        """See that whoever of the run's attempt still lives somewhere, unseen, ends itself and writes nothing more: its
+        engine has lost sight of it, and what is shown as over must not train. A further attempt names itself there.
+        """
+        try:
+            write_atomic(run.dir.fence, fence_document(run.attempt + 1, ""))
+        except StorageError as error:
+            self.fail_for(run.id, "fencing it off", str(error))
+
     def check_ours(self, run_id: str, verb: str, *, starts: bool) -> None:
         """Raise `UsageError` for a run that is foreign. Of one that `verb` `starts` something of, the seal is looked at
         anew: order and specs must be as they were when it was launched. What lives and is ours can always be ended.

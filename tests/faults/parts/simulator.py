@@ -12,10 +12,10 @@ import logging
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from unittest import mock
 
 from mission_tui.errors import MissionError
@@ -44,12 +44,21 @@ from tests.faults.simulated import NoGpu, NoProvenance, SupervisorKilledError, W
 from tests.faults.virtual_time import virtual_loop
 from tests.supervisor.conftest import stub_spec
 
-__all__ = ["PART"]
+__all__ = ["PART", "incarnate", "mortal"]
 
 ACTS = {"stop": stop, "kill": kill, "pause": pause, "park": park, "checkpoint": checkpoint}
 MINUTES_S = 240.0
 """Longer than anything that a supervisor waits for."""
 RUNS = 3
+
+
+class SupervisedLife(Protocol):
+    """Whose supervisors live one after the other."""
+
+    world: World
+    core: Core | None
+
+    def supervise(self, steps: int) -> Coroutine[Any, Any, Core]: ...
 
 
 class Life:
@@ -135,14 +144,14 @@ def _life(luck: random.Random, root: Path, tell: Tell) -> Iterator[Violation]:
     supervisor_dir(root).mkdir()
     with ExitStack() as machine:
         machine.callback(world.bury)
-        machine.enter_context(mock.patch.object(journal, "AppendLog", _mortal(world)))
+        machine.enter_context(mock.patch.object(journal, "AppendLog", mortal(world)))
         for module in (outcome, leftovers):
             machine.enter_context(mock.patch.object(module, "find_leftovers", return_value=[]))
         for _ in range(luck.randrange(1, 4)):
             world.fatal_in = luck.choice((None, luck.randrange(40), luck.randrange(400)))
-            tell("supervisors killed at a call", int(not _incarnate(life, luck.randrange(4, 20))))
+            tell("supervisors killed at a call", int(not incarnate(life, luck.randrange(4, 20))))
         world.fatal_in = None
-        _incarnate(life, 0)
+        incarnate(life, 0)
         assert life.core is not None
         yield from world.wrong
         yield from _disagreements(life, life.core)
@@ -150,7 +159,7 @@ def _life(luck: random.Random, root: Path, tell: Tell) -> Iterator[Violation]:
         tell("attempts", len(world.trainings))
 
 
-def _incarnate(life: Life, steps: int) -> bool:
+def incarnate(life: SupervisedLife, steps: int) -> bool:
     """One supervisor's life; false when it was killed at a call."""
     with virtual_loop(life.world) as loop:
         task = loop.create_task(life.supervise(steps))
@@ -167,10 +176,12 @@ def _incarnate(life: Life, steps: int) -> bool:
             left = asyncio.all_tasks(loop)
             for duty in left:
                 duty.cancel()
-            with suppress(RuntimeError):  # the end of `task` may have been under way when something else killed it
+            # The end of `task` may have been under way when something else killed it; who waited for that dies too.
+            with suppress(RuntimeError, SupervisorKilledError):
                 loop.run_until_complete(asyncio.sleep(0))
-            if left:
-                loop.run_until_complete(asyncio.wait(left))
+            while not all(duty.done() for duty in left):
+                with suppress(SupervisorKilledError):
+                    loop.run_until_complete(asyncio.wait(left))
             if life.core is not None:
                 life.core.fleet._log.close()
                 for run in life.core.live.values():
@@ -178,7 +189,7 @@ def _incarnate(life: Life, steps: int) -> bool:
     return True
 
 
-def _mortal(world: World) -> type[AppendLog]:
+def mortal(world: World) -> type[AppendLog]:
     class Mortal(AppendLog):
         """The supervisor's journals: it may be killed before a line is written, or right after."""
 

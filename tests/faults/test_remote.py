@@ -1,0 +1,113 @@
+"""Histories of attempts on nodes that are lost, cut off or started twice; and that each invariant can fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from mission_tui.fleet.events.journal import Asked
+from mission_tui.records.files.append import AppendLog
+from mission_tui.supervisor.runs import core
+from mission_tui.supervisor.runs.core import Core
+from tests.faults.campaign.part import violations_in
+from tests.faults.parts import remote
+from tests.faults.parts.remote import histories
+from tests.faults.remote import Engines
+
+MOST = 100
+"""Histories in which each planted mistake has shown."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_k9_histories_of_remote_attempts_train_nothing_twice_and_lose_no_order() -> None:
+    """Nodes die, are cut off and come back, jobs begin twice, engines forget, clocks differ: all is true in the end."""
+    found, figures = violations_in(remote.PART, range(120))
+    assert found == []
+    for what in ("nodes lost or cut off", "engines started anew", "double starts", "supervisors killed at a call"):
+        assert figures[what] > 20, figures
+    assert figures["requests acknowledged"] > 100
+
+
+@contextmanager
+def no_trainer_asks(engines: Engines) -> Iterator[None]:
+    """Trainers go on and save as if there were no fence."""
+    engines.asks_fence = False
+    yield
+
+
+@contextmanager
+def started_twice(engines: Engines) -> Iterator[None]:
+    """A keeper begins what was begun before."""
+    engines.refuses_twice = False
+    yield
+
+
+@contextmanager
+def no_fence(_: Engines) -> Iterator[None]:
+    """The supervisor names the first attempt in it for ever."""
+
+    def first(_attempt: int, _token: str) -> bytes:
+        return b'{"attempt": 0, "token": ""}'
+
+    with mock.patch.object(core, "fence_document", first):
+        yield
+
+
+@contextmanager
+def nothing_fenced_off(_: Engines) -> Iterator[None]:
+    """An attempt that its engine lost is over, and nobody keeps it from training."""
+    with mock.patch.object(Core, "fence_off"):
+        yield
+
+
+@contextmanager
+def asked_in_memory(_: Engines) -> Iterator[None]:
+    """What was asked is acknowledged and not written down."""
+    append = AppendLog.append
+
+    def forgetful(log: AppendLog, make: Callable[[int], Any]) -> Any:
+        record = make(log.last_seq + 1)
+        return record if isinstance(record, Asked) else append(log, make)
+
+    with mock.patch.object(AppendLog, "append", forgetful):
+        yield
+
+
+@contextmanager
+def numbers_left_out(_: Engines) -> Iterator[None]:
+    """The fourth line of each journal has the number of the fifth."""
+    append = AppendLog.append
+
+    def skipping(log: AppendLog, make: Callable[[int], Any]) -> Any:
+        named = log.path.name == "events.jsonl" and log.path.parent.name != ".supervisor"
+        return append(log, lambda seq: make(seq + (named and seq > 3)))
+
+    with mock.patch.object(AppendLog, "append", skipping):
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("plant", "said"),
+    [
+        (no_trainer_asks, "saves "),
+        (no_trainer_asks, "of a later one"),
+        (started_twice, "trains a second time"),
+        (no_fence, "s after attempt"),
+        (nothing_fenced_off, "is shown as ended and attempt"),
+        (asked_in_memory, "is on record 0 times"),
+        (numbers_left_out, "its journal is not whole"),
+    ],
+)
+def test_k9_each_invariant_fails_by_a_planted_mistake(plant: Any, said: str) -> None:
+    """One after the other, in the order of their seeds, until the mistake shows."""
+    figures: Counter[str] = Counter()
+    found = histories(range(MOST), 1, lambda what, more: figures.update({what: more}), plant)
+    assert next((violation for violation in found if said in violation), None), figures
