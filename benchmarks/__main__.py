@@ -33,6 +33,7 @@ ORDER = (
     "cpu_shares",
     "joining",
     "screen",
+    "clusters",
     "reporting",
     "fleet.overhead",
     "fleet.heavy",

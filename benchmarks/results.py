@@ -60,6 +60,7 @@ MEASURED: dict[str, tuple[str, ...]] = {
     "joining": ("mission_tui/fleet/marginal_gain",),
     "judging": ("mission_tui/fleet/health",),
     "scaling": _SUPERVISOR,
+    "clusters": (*_SUPERVISOR, "mission_tui/fleet/store.py", "mission_tui/tui"),
     "fleet.heavy": _TRAINER,
     "fleet.beast": _TRAINER,
     "fleet.overhead": ("mission_tui/trainer", "mission_tui/keeper"),

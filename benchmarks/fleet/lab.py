@@ -32,6 +32,8 @@ __all__ = ["ROOT", "Lab", "kept", "opened", "until"]
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 2**20
+PATIENCE_S = 30.0
+"""A machine that others keep busy as well is slow to answer; how slow is what other rows say."""
 
 T = TypeVar("T")
 
@@ -72,7 +74,7 @@ class Lab:
     def connect(self) -> Connection:
         """A client's connection; starts the supervisor if there is none."""
         with _environment(self.environ):
-            return Connection.connect(self.root)
+            return Connection.connect(self.root, timeout_s=PATIENCE_S)
 
     def views(self) -> dict[str, RunView]:
         """Every run of the snapshot by id."""

@@ -5,7 +5,7 @@ The revision rises exactly when something a snapshot shows has changed; the same
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ from mission_tui.fleet.events.findings import FailedDuty
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, GainMeasured, RunCreated
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.metrics import MetricRecord
+from mission_tui.fleet.events.outcome import outcome_word
 from mission_tui.fleet.events.trials import TrialBranch
 from mission_tui.fleet.history.metrics_state import POINTS
 from mission_tui.fleet.history.run import Fact, RunHistory
@@ -236,6 +237,22 @@ class Store:
         ids = self._ordered()[1]
         page = ids[max(0, offset) : max(0, offset) + max(0, min(limit, SNAPSHOT_ENDED))]
         return tuple(self.view(run_id) for run_id in page), len(ids)
+
+    def page(self, offset: int, limit: int, states: Collection[str] = ()) -> tuple[list[str], int]:
+        """Ids of a page of all runs, in the order of `run_ids`, and how many there are; with `states` of those whose
+        state or outcome is among them.
+        """
+        ids = self.run_ids()
+        if states:
+            ids = [run_id for run_id in ids if not self._words(run_id).isdisjoint(states)]
+        return ids[max(0, offset) : max(0, offset) + max(0, limit)], len(ids)
+
+    def _words(self, run_id: str) -> set[str]:
+        shelved = self._shelf.get(run_id)
+        if shelved is not None:
+            return {"ended", outcome_word(shelved.over.outcome)}
+        run = self._runs[run_id]
+        return {run.state, *([outcome_word(run.journal.outcome)] if run.journal.outcome is not None else [])}
 
     def resolve(self, ref: str) -> tuple[str, ...]:
         """Run ids that `ref` means (see `fleet.views.refs`); raises `UsageError`."""

@@ -259,6 +259,13 @@ class EndedReply(Reply, frozen=True, kw_only=True, tag="ended"):
     total: int
 
 
+class PageReply(Reply, frozen=True, kw_only=True, tag="page"):
+    """The fleet as a snapshot has it, with the runs of a page alone; there are `total` to turn through."""
+
+    snapshot: FleetSnapshot
+    total: int
+
+
 class NamedReply(Reply, frozen=True, kw_only=True, tag="named"):
     """The runs that the words of a request mean, each once, in the order of the words; of a group, oldest first."""
 
@@ -417,6 +424,7 @@ OperatorReply = (
     | SidesReply
     | LogReply
     | EndedReply
+    | PageReply
     | NamedReply
     | CleanReply
     | RemovableReply

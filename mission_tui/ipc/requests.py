@@ -23,6 +23,8 @@ PROTOCOL = 1
 UNDO_S = 10.0
 """So long after it began a launch can be undone."""
 OPERATOR_LINE_BYTES = 1 << 20
+MOST_PAGE = 1000
+"""Runs of one page: four megabytes."""
 
 
 class AnsweredBy(Generic[Answer]):
@@ -334,6 +336,16 @@ class GetEnded(Request, AnsweredBy[replies.EndedReply], frozen=True, kw_only=Tru
     limit: int = 200
 
 
+class GetPage(Request, AnsweredBy[replies.PageReply], frozen=True, kw_only=True, tag="page"):
+    """`limit` runs from place `offset` on of all: those that have not ended, oldest first, then all others, the last to
+    end first. With `states` only those whose state or outcome is one of these words.
+    """
+
+    offset: int = 0
+    limit: int = 200
+    states: tuple[str, ...] = ()
+
+
 class GetNamed(Request, AnsweredBy[replies.NamedReply], frozen=True, kw_only=True, tag="named"):
     """The runs that words mean, those of any age: a group's name stands for its runs, any other word for one."""
 
@@ -506,6 +518,7 @@ OperatorRequest = (
     | GetSides
     | GetLog
     | GetEnded
+    | GetPage
     | GetNamed
     | GoTo
     | Clean
@@ -538,6 +551,7 @@ LOOKS = (
     GetSides,
     GetLog,
     GetEnded,
+    GetPage,
     GetNamed,
     GoTo,
     GetAdoptable,

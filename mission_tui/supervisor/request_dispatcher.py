@@ -8,9 +8,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import assert_never
 
+from msgspec import structs
+
 from mission_tui.errors import MissionError, ProtocolError, UsageError
 from mission_tui.ipc import requests
-from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply, StripReply
+from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, PageReply, SnapshotReply, StripReply
 from mission_tui.ipc.server import Session
 from mission_tui.supervisor.host.clocks import unix_ahead
 from mission_tui.supervisor.host.tasks import tasks_at_work
@@ -48,6 +50,7 @@ Look = (
     requests.GetSnapshot
     | requests.GetEnded
     | requests.GetNamed
+    | requests.GetPage
     | requests.GetDetails
     | requests.GetHistory
     | requests.GetStrip
@@ -103,7 +106,13 @@ class RequestDispatcher:
         if core.reading.whole.is_set() or _names_known(core, request):
             return
         looks = isinstance(
-            request, requests.Watch | requests.GetSnapshot | requests.GetEnded | requests.GetTrash | requests.Shutdown
+            request,
+            requests.Watch
+            | requests.GetSnapshot
+            | requests.GetEnded
+            | requests.GetPage
+            | requests.GetTrash
+            | requests.Shutdown,
         )
         with suppress(TimeoutError):
             await asyncio.wait_for(core.reading.whole.wait(), LOOK_PATIENCE_S if looks else PATIENCE_S)
@@ -192,6 +201,18 @@ class RequestDispatcher:
             await asyncio.sleep(0)
         return EndedReply(re=request.id, runs=tuple(runs), total=total)
 
+    async def _page(self, request: requests.GetPage) -> PageReply:
+        core = self._core
+        await core.machine.measure()
+        page, total = core.store.page(request.offset, min(request.limit, requests.MOST_PAGE), request.states)
+        runs = []
+        for run_id in page:
+            runs.append(glimpse_waiting(core, run_id) if run_id in core.waiting else core.store.view(run_id))
+            await asyncio.sleep(0)
+        return PageReply(
+            re=request.id, snapshot=structs.replace(self._snapshot(0).snapshot, runs=tuple(runs)), total=total
+        )
+
     async def _reply(self, request: requests.OperatorRequest) -> OperatorReply:
         core = self._core
         match request:
@@ -264,6 +285,8 @@ class RequestDispatcher:
                 return self._snapshot(request.id)
             case requests.GetEnded():
                 return await self._ended(request)
+            case requests.GetPage():
+                return await self._page(request)
             case requests.GetNamed():
                 return NamedReply(re=request.id, runs=named_views(core, request.refs))
             case requests.GetDetails():

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 
 REDRAW_S = 1.0
+PAGE = 200
 
 
 @click.command("status", epilog="Examples: mission-tui status --watch; mission-tui status @last --provenance")
@@ -24,12 +25,30 @@ REDRAW_S = 1.0
 @click.option("--provenance", is_flag=True, help="From which code, packages and machine the runs were launched.")
 @click.option("--all-roots", is_flag=True, help="All your runs roots that have a supervisor, with their runs.")
 @click.option("--watch", is_flag=True, help="Go on until Ctrl-C; with --json one object a line.")
+@click.option("--limit", type=click.IntRange(1, 1000), metavar="N", help="So many runs, those of any age too.")
+@click.option("--offset", type=click.IntRange(0), metavar="N", help="From that place on, counted from 0.")
+@click.option("--state", "states", multiple=True, metavar="STATE", help="Those in that state, or that ended so.")
 @json_option
 @pass_session
 def status_command(
-    session: Session, runs: tuple[str, ...], provenance: bool, all_roots: bool, watch: bool, as_json: bool
+    session: Session,
+    runs: tuple[str, ...],
+    provenance: bool,
+    all_roots: bool,
+    watch: bool,
+    limit: int | None,
+    offset: int | None,
+    states: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Show the machine and the runs."""
+    if limit is not None or offset is not None or states:
+        if all_roots or runs or provenance or watch:
+            raise UsageError(
+                "--limit, --offset and --state page through all runs, once: give them alone, or with --json"
+            )
+        _show_page(session, offset or 0, PAGE if limit is None else limit, _known_states(states), as_json)
+        return
     if all_roots:
         if runs or provenance or watch:
             raise UsageError("--all-roots shows every run of every live runs root once: give it alone, or with --json")
@@ -56,6 +75,39 @@ def status_command(
         _say_elsewhere(session)
     if watch:
         _follow(session, runs, as_json)
+
+
+def _known_states(states: tuple[str, ...]) -> tuple[str, ...]:
+    from typing import get_args
+
+    from mission_tui.errors import nearest
+    from mission_tui.fleet.events.outcome import RunState
+    from mission_tui.fleet.views.snapshot import ENDS
+
+    known = (*get_args(RunState), *ENDS)
+    for word in states:
+        if word not in known:
+            raise UsageError(f"--state '{word}' is none{nearest(word, known)}; there are {', '.join(known)}")
+    return states
+
+
+def _show_page(session: Session, offset: int, limit: int, states: tuple[str, ...], as_json: bool) -> None:
+    """Print a page of all runs, and which of how many they are."""
+    from mission_tui.cli.tables.documents import status_facts, write_document
+    from mission_tui.ipc.requests import GetPage
+
+    with session.connect() as connection:
+        page = connection.ask(lambda id_: GetPage(id=id_, offset=offset, limit=limit, states=states))
+    if as_json:
+        facts = status_facts(page.snapshot, page.snapshot.runs)
+        write_document({**facts, "offset": offset, "total": page.total})
+        return
+    from mission_tui.cli.tables.runs import fleet_table, machine_line
+
+    write(machine_line(page.snapshot))
+    fleet_table(page.snapshot.runs).write(sys.stdout)
+    shown = len(page.snapshot.runs)
+    print_error(f"runs {offset + 1} to {offset + shown} of {page.total}" if shown else f"no more of {page.total} runs")
 
 
 def _say_elsewhere(session: Session) -> None:

@@ -23,6 +23,7 @@ from mission_tui.fleet.specs.spec import Spec
 SERIES = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "steps_per_s", "train/approx_kl")
 """The four series of which every snapshot carries the last 60 points per run."""
 
+ENDS = ("finished", "stopped", "killed", "failed", "lost")
 _GIB = 1 << 30
 LATELY_S = 3600.0
 

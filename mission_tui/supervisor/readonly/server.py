@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from msgspec import structs
+
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.capacity.cost import estimated_cost
 from mission_tui.fleet.capacity.reference_runs import Peaks
@@ -26,7 +28,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.gpu_driver import has_gpu
 from mission_tui.ipc import requests
 from mission_tui.ipc.local_asyncio import asyncio
-from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, Quoted, SnapshotReply, StripReply
+from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, PageReply, Quoted, SnapshotReply, StripReply
 from mission_tui.ipc.roots import live_roots
 from mission_tui.ipc.server import Session, serve_link
 from mission_tui.plain_files import open_plain
@@ -95,7 +97,7 @@ class ReadonlyServer:
 
         It is not refused meanwhile: this process ends with its client, and the next one would begin anew.
         """
-        if isinstance(request, requests.Watch | requests.GetSnapshot | requests.GetEnded):
+        if isinstance(request, requests.Watch | requests.GetSnapshot | requests.GetEnded | requests.GetPage):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ready.wait(), LOOK_PATIENCE_S)
             return
@@ -134,6 +136,13 @@ class ReadonlyServer:
                 return await sides(runs, request)
             case requests.GetEnded():
                 return ended_page(runs, request)
+            case requests.GetPage():
+                page, total = runs.store.page(request.offset, min(request.limit, requests.MOST_PAGE), request.states)
+                for run_id in page:
+                    runs.fetch(run_id)
+                views = tuple(runs.store.view(run_id) for run_id in page)
+                snapshot = structs.replace(self._snapshot(0).snapshot, runs=views)
+                return PageReply(re=request.id, snapshot=snapshot, total=total)
             case requests.GetNamed():
                 return NamedReply(re=request.id, runs=_legible(named_views(runs, request.refs)))
             case requests.GetAdoptable():
