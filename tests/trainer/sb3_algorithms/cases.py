@@ -35,6 +35,9 @@ ALGORITHMS = [
     for name, it in OTHERS.items()
 ]
 
+KINDS = [it for it in ALGORITHMS if it.values[0] in ("sac", "td3", "dqn", "crossq", "a2c")]
+"""One of each way to learn: the others differ from one of these in a loss."""
+
 
 def other_spec(algo: str, **tables: dict[str, Any]) -> Spec:
     """A run of four periods; what `tables` say goes over it."""

@@ -10,12 +10,13 @@ import pytest
 import torch as th
 
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
+from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.building.arguments import action_noise, learner_arguments
 from mission_tui.trainer.export import main as export
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.harness import Countdown, equal, new_run, run_attempt, stop_in
-from tests.trainer.sb3_algorithms.cases import ALGORITHMS, PERIOD, other_spec, short_periods
+from tests.trainer.sb3_algorithms.cases import ALGORITHMS, KINDS, PERIOD, other_spec, short_periods
 from tests.trainer.state.test_resume_exact import curves, leaves
 
 __all__ = ["short_periods"]
@@ -47,7 +48,7 @@ def test_parameters_are_those_of_its_own_learn(algo: str, tmp_path: Path) -> Non
     assert any(tag.startswith("train/") and tag.endswith("loss") for tag in ran.updates()[-1].metrics)
 
 
-@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("algo", KINDS)
 def test_a_stopped_and_resumed_run_is_the_run_that_never_stopped(algo: str, tmp_path: Path) -> None:
     """Given up in the middle of its third period: replay buffer, moments, counters and curves go on bit for bit."""
     spec = other_spec(algo, env={"normalize": True})
@@ -94,8 +95,6 @@ def test_a_replay_buffer_of_another_size_keeps_its_newest_transitions(tmp_path: 
     spec = other_spec("sac", run={"total_timesteps": 8 * PERIOD})
     run_dir = new_run(tmp_path / "run", spec)
     first = run_attempt(run_dir, hook=stop_in("rollout", 3))
-    from mission_tui.records.runs.spec_file import write_spec
-
     smaller = other_spec("sac", run={"total_timesteps": 8 * PERIOD}, sac={"buffer_size": 60}, env={"n_envs": 3})
     run_dir.attempt(2).spec.parent.mkdir(parents=True, exist_ok=True)
     write_spec(run_dir.attempt(2).spec, smaller)
@@ -104,7 +103,7 @@ def test_a_replay_buffer_of_another_size_keeps_its_newest_transitions(tmp_path: 
     assert not resumed.started().exact
 
 
-@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("algo", KINDS)
 def test_an_export_is_opened_by_its_own_class(algo: str, tmp_path: Path) -> None:
     """Stock SB3 or sb3-contrib loads the zip: weights, counters and what is learned beside the policy."""
     ran = run_attempt(new_run(tmp_path / "run", other_spec(algo)))
