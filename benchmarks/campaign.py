@@ -33,6 +33,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FindingChanged, FleetEvent
 from mission_tui.fleet.events.metrics import UpdateDone, counted_records
 from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import MISSION_GYM, Spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.files.tail import read_all
@@ -91,6 +92,12 @@ def _digest(job: Job) -> str:
     del settings["run"]["preload"]  # a fork trains what a process that was started anew trains
     if settings["run"]["launcher"] == "local":
         del settings["run"]["launcher"], settings["slurm"], settings["ray"]  # as it was before there were others
+    for name in ("algo", *OTHERS):  # as it was before other algorithms could be named
+        table = settings["run"] if name == "algo" else settings
+        if table[name] is None:
+            del table[name]
+    if settings["keep"]["checkpoint"]["replay_buffer"] is None:
+        del settings["keep"]["checkpoint"]["replay_buffer"]
     del settings["evaluate"]["share"]  # when a policy is played, which changes nothing that is learned
     if job.spec.env.id == MISSION_GYM:
         settings["rules"] = [

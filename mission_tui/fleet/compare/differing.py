@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from mission_tui.fleet.compare.results import Side
 from mission_tui.fleet.events.provenance import Provenance
+from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import LimitsKeep, Spec, schedule_words
 from mission_tui.fleet.text import clean
 
@@ -122,9 +123,14 @@ def _settings(side: Side) -> dict[str, Any]:
 
 
 def written_settings(spec: Spec) -> dict[str, Any]:
-    """Every setting by its dotted name, a table's entries each on their own; what is None is left out."""
+    """Every setting by its dotted name, a table's entries each on their own; what is None is left out.
+
+    So is `ppo` where another algorithm trains.
+    """
     flat: dict[str, Any] = {}
     tables = msgspec.to_builtins(spec)
+    if other_algorithm(spec.run.algo) is not None:
+        del tables["ppo"]
     for name, value in tables.items():
         if name not in _WORDS_ONLY:
             _flatten(name, value, flat)

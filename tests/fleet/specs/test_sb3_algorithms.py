@@ -10,6 +10,7 @@ import pytest
 
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.capacity.replay_memory import replay_size
+from mission_tui.fleet.compare.differing import changed_settings
 from mission_tui.fleet.health.judge import judge_of
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.specs.assignment import expand
@@ -160,3 +161,10 @@ def test_rules_of_a_ppo_update_do_not_judge_it() -> None:
     rules: Any = judge_of(spec_of())._rules
     assert {"drawdown", "stall", "value-loss", "ent-coef"} <= {rule.id for rule in rules}
     assert not {"kl-spike", "clip-fraction", "explained-variance"} & {rule.id for rule in rules}
+
+
+def test_a_comparison_lists_the_settings_of_the_algorithm_that_trains() -> None:
+    """Those of PPO, which did not train, are no difference."""
+    named = {row.name for row in changed_settings(spec_of(), spec_of("run.algo=td3"))}
+    assert {"run.algo", "td3.policy_delay", "sac.ent_coef"} <= named
+    assert not any(name.startswith("ppo.") for name in named)

@@ -18,7 +18,7 @@ BOX, ACTIONS = spaces.Box(-1.0, 1.0, (2,)), spaces.Discrete(3)
 
 def buffer_of(size: int, n_envs: int = 1, *, kind: str = "plain") -> Any:
     if kind == "dict":
-        return DictReplayBuffer(size, spaces.Dict({"a": BOX}), ACTIONS, "cpu", n_envs=n_envs)  # type: ignore[arg-type]
+        return DictReplayBuffer(size, spaces.Dict({"a": BOX}), ACTIONS, "cpu", n_envs=n_envs)
     shared: dict[str, Any] = {}
     if kind == "shared":
         shared = {"optimize_memory_usage": True, "handle_timeout_termination": False}
