@@ -89,7 +89,8 @@ def check_figure(path: Path) -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise UsageError(
-            f"a figure is drawn by matplotlib, which is not here ({error}): {install_words('report')}"
+            f"a figure is drawn by matplotlib, which is not here ({error}): {install_words('report')}; "
+            "--report DIR draws a plain SVG without it"
         ) from error
 
 
