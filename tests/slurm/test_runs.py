@@ -194,18 +194,20 @@ def test_who_is_cancelled_or_makes_room_has_saved(slurm_lab: Lab, cluster: Clust
     for run in (cancelled, preempted):
         slurm_lab.wait(run, trains, 180)
     cluster.ask("scancel", number_of(slurm_lab, cancelled))
-    number = cluster.ask("sbatch", "--parsable", "-p", "urgent", "-N2", "-n2", "-c2", "--wrap", "sleep 2").strip()
     ended = slurm_lab.ended(cancelled, 90)
     assert (ended.outcome, ended.attempt) == ("stopped", 1)
     assert ended.last_checkpoint is not None
     assert "CANCELLED" in (ended.cause or "")
+    node = slurm_lab.view(preempted).node or ""
+    urgent = ("--parsable", "-p", "urgent", "-c2", "-w", node, "-o", "/dev/null", "--wrap", "sleep 1")
+    assert cluster.ask("sbatch", *urgent).strip().isdigit()
     slurm_lab.wait(preempted, lambda view: view.attempt == 2, 90)
     over = [event for event in events_of(slurm_lab, preempted) if isinstance(event, AttemptEnded)]
     assert over[0].interrupted == "it made room for another job"
-    started = slurm_lab.until(lambda: [row for row in starts_of(slurm_lab, preempted) if row.attempt == 2], 90)
-    assert started[0].exact
-    assert started[0].from_update >= 3
-    assert number.isdigit()
+    slurm_lab.until(lambda: len(starts_of(slurm_lab, preempted)) > 1, 180)
+    begun = starts_of(slurm_lab, preempted)[1]
+    assert (begun.attempt, begun.exact, begun.from_update >= 3) == (2, True, True)
+    assert begun.moved in ((), (f"machine {node} → {'n2' if node == 'n1' else 'n1'}",))
     slurm_lab.act("kill", preempted)
     slurm_lab.ended(preempted)
 
