@@ -225,7 +225,7 @@ def _best(words: Sequence[str]) -> _Chosen:
         whys = "; ".join(f"{name}: {answer.error or 'no price'}" for name, answer in answers.items())
         raise NoSupervisorError(f"no machine can take it: {whys}")
     for silent in (name for name in answers if name not in known):
-        print_error(f"{silent} was not asked in time or refuses: {answers[silent].error or 'no price'}")
+        print_error(f"{silent} has no price: {answers[silent].error or 'it refuses'}")
     return _Chosen(name, known[name].sentence)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.hosts.sshd import Sshd, lacking, running_sshd
 from tests.shell import Shell, opened
+from tests.waiting import until
 
 NAMES = ("gpu1", "gpu2")
 
@@ -43,6 +44,12 @@ def quick(tmp_path: Path) -> Iterator[Shell]:
 def config_file(shell: Shell) -> Path:
     """Where it looks for the names of machines."""
     return Path(shell.environ["HOME"]) / ".config/mission-tui/hosts.toml"
+
+
+def awake(machine: Shell) -> Shell:
+    """`machine` with a supervisor that answers: a busy one may take longer to start it than a verb waits."""
+    until(lambda: machine("status").returncode == 0, 60.0, "its supervisor answers")
+    return machine
 
 
 @pytest.fixture

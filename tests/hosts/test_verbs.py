@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
 from mission_tui.cli import hosts
 from mission_tui.errors import EX_UNAVAILABLE, EX_USAGE
-from tests.hosts.conftest import config_file
+from tests.hosts.conftest import awake, config_file
 from tests.hosts.sshd import Sshd
 from tests.shell import Shell
 from tests.waiting import until
@@ -39,6 +40,7 @@ def test_a_run_of_another_machine_is_launched_seen_and_stopped_from_here(quick: 
 
 def test_what_the_other_machine_refuses_is_refused_here(quick: Shell, far: dict[str, Shell]) -> None:
     """With its words and its exit code; the words after `--` are the run's own."""
+    awake(far["gpu1"])
     refused = quick("--host", "gpu1", "stop", "nobody")
     assert (refused.returncode, "nobody" in refused.stderr) == (EX_USAGE, True)
     run = quick("--host", "gpu2", "launch", "--json", "--", "sleep", "--host", "300")
@@ -49,7 +51,7 @@ def test_what_the_other_machine_refuses_is_refused_here(quick: Shell, far: dict[
 
 
 def test_a_launch_goes_where_it_would_begin_first(
-    quick: Shell, far: dict[str, Shell], monkeypatch: pytest.MonkeyPatch
+    quick: Shell, far: dict[str, Shell], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`best` asks every machine for its price: where it would wait it comes last, then how long it takes decides."""
     done = quick("--host", "best", "launch", "tiny", "--json")
@@ -71,6 +73,7 @@ def test_a_launch_goes_where_it_would_begin_first(
     monkeypatch.setattr(hosts, "asked_hosts", lambda *_: dict.fromkeys(answers))
     monkeypatch.setattr(hosts, "_answers", lambda *_: answers)
     assert hosts._best(["launch", "tiny"]) == ("fast", "1 of 1 would begin at once and train for 1m00")
+    assert "down has no price: no route" in capsys.readouterr().err
 
 
 def test_machines_that_do_not_answer_are_said_in_one_sentence(quick: Shell, far: dict[str, Shell], sshd: Sshd) -> None:
@@ -99,6 +102,66 @@ def test_what_cannot_be_asked_of_several_machines_is_refused(quick: Shell) -> No
         (("--host", "best", "status"), "it goes with launch, alone"),
         (("status", "--host"), "--host has to name a machine"),
         (("--host", "a", "statsu"), "did you mean 'status'?"),
+        (("--host", "gpu1:demo", "stop"), "its name has no colon"),
     ):
         done = quick.typed(*words)
         assert (done.returncode, said in done.stderr) == (EX_USAGE, True), (words, done.stderr)
+
+
+def test_runs_of_one_name_are_told_apart_and_compared(quick: Shell, far: dict[str, Shell]) -> None:
+    """An order reaches the one of its machine alone; `gpu1:same` is compared with `gpu2:same`."""
+    ids = {name: awake(far[name]).launch("tiny", "--name", "same")[0] for name in ("gpu1", "gpu2")}
+    for name, run in ids.items():
+        far[name].advancing(run)
+    found = quick.json("compare", "gpu2:same", "gpu1:same")
+    assert [run["name"] for run in found["runs"]] == ["gpu2:same", "gpu1:same"]
+    unknown = quick("compare", "gpu1:same", "gpu9:same")
+    assert (unknown.returncode, "did you mean 'gpu2'?" in unknown.stderr or "'gpu1'?" in unknown.stderr) == (
+        EX_USAGE,
+        True,
+    )
+    assert quick("--host", "gpu2", "kill", "same").returncode == 0
+    until(lambda: far["gpu2"].view(ids["gpu2"])["outcome"] == "killed")
+    assert far["gpu1"].view(ids["gpu1"])["outcome"] is None
+
+
+def test_a_name_that_nobody_gave_and_one_that_is_given_twice(quick: Shell, far: dict[str, Shell], sshd: Sshd) -> None:
+    """The nearest name is said, the others are shown all the same, and each machine is asked once."""
+    awake(far["gpu1"])
+    found = quick("--host", "gpu1", "--host=gpu1", "--host", "gpu22", "status", "--json", timeout_s=60.0)
+    assert found.returncode != 0
+    gpu1, other = json.loads(found.stdout)["hosts"]
+    assert (gpu1["host"], gpu1["error"]) == ("gpu1", None)
+    assert (other["host"], other["status"]) == ("gpu22", None)
+    once = quick("--host", "gpu22", "status")
+    assert (once.returncode, "did you mean 'gpu2'?" in once.stderr) == (EX_UNAVAILABLE, True)
+
+
+def test_what_ssh_would_ask_for_is_said_in_a_sentence(quick: Shell, far: dict[str, Shell], sshd: Sshd) -> None:
+    """A host key that is not known, and a password: nobody is asked, and what helps is said."""
+    strict = f"{sshd.ssh} -o StrictHostKeyChecking=yes"
+    awake(quick)
+    nobody = f"{sshd.ssh} -o IdentityFile=/dev/null -o IdentityAgent=none -F /dev/null -p {sshd.port}"
+    nobody += " -o HostName=127.0.0.1 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+    for words, said in ((strict, "its host key is not known here"), (nobody, "it wants a password")):
+        quick.environ["MISSION_TUI_SSH"] = words
+        found = quick("--host", "here", "--host", "gpu1", "status", "--json", timeout_s=60.0)
+        assert found.returncode == EX_UNAVAILABLE
+        _, gpu1 = json.loads(found.stdout)["hosts"]
+        assert said in gpu1["error"], gpu1
+
+
+def test_the_users_own_connection_is_shared(quick: Shell, far: dict[str, Shell], sshd: Sshd) -> None:
+    """Where ssh is told to keep a master, the second verb goes through it: also when nobody new is let in."""
+    awake(far["gpu1"])
+    control = quick.cwd / "control"
+    quick.environ["MISSION_TUI_SSH"] += f" -o ControlMaster=auto -o ControlPath={control} -o ControlPersist=60"
+    try:
+        assert quick("--host", "gpu1", "status").returncode == 0
+        assert control.exists()
+        sshd.halt()
+        assert quick("--host", "gpu1", "status").returncode == 0
+    finally:
+        sshd.resume()
+        words = [*sshd.ssh.split(), "-o", f"ControlPath={control}", "-O", "exit", "gpu1"]
+        subprocess.run(words, capture_output=True, check=False, stdin=subprocess.DEVNULL)
