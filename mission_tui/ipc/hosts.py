@@ -137,4 +137,5 @@ def advice(said: str, host: Host) -> str:
     for words, sentence in _SSH_SAYS:
         if words in said:
             return sentence.format(address=host.address, name=host.name, command=host.command[0])
-    return next((line for raw in reversed(said.split("\n")) if (line := clean(raw, 300))), "")
+    last = next((line for raw in reversed(said.split("\n")) if (line := clean(raw, 300))), "")
+    return last.removeprefix("mission-tui: ")
