@@ -18,7 +18,7 @@ from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, StoppedSupervisorError, UsageError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.client import decode_reply, refusal, request_line, welcomed
-from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineReader, MalformedError
+from mission_tui.ipc.framing import SNAPSHOT_LINE_BYTES, ConnectionLostError, LineReader, MalformedError
 from mission_tui.ipc.replies import ChangesReply, OperatorReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import LOOKS, PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
@@ -239,7 +239,7 @@ class Link:
 
     async def _receive(self) -> None:
         """Hand replies to their inboxes until the link is over; then tell everybody who waits."""
-        lines = LineReader(REPLY_LINE_BYTES)
+        lines = LineReader(SNAPSHOT_LINE_BYTES)
         error: MissionError = ConnectionLostError("the connection to the supervisor was closed")
         try:
             while data := await self._reader.read(RECEIVE_BYTES):

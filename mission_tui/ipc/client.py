@@ -40,7 +40,7 @@ class Connection:
     def __init__(self, link: socket.socket, timeout_s: float) -> None:
         """Say hello on a fresh `link`, which is closed again if that fails."""
         self._link = link
-        self._lines = framing.LineReader(framing.REPLY_LINE_BYTES)
+        self._lines = framing.LineReader(framing.SNAPSHOT_LINE_BYTES)
         self._waiting: list[bytes] = []
         self._ids = itertools.count(1)
         try:

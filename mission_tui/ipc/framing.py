@@ -16,6 +16,9 @@ T = TypeVar("T")
 REPLY_LINE_BYTES = 8 << 20
 """Cap of a line from supervisor to client: 200 ended runs with their series take about a megabyte."""
 
+SNAPSHOT_LINE_BYTES = 32 << 20
+"""What a client takes: a thousand live runs with their series take five megabytes, and with findings more."""
+
 
 class MalformedError(ProtocolError):
     """A line that is not a message of this plane."""

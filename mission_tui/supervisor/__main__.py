@@ -13,6 +13,7 @@ if __name__ == "__main__":
     gc.disable()
 
 import argparse
+import ctypes
 import fcntl
 import logging
 import os
@@ -81,6 +82,10 @@ SLICE_S = 0.015
 REST = 2.0
 """So many times as long as one older run took, the loop is left to others: there may be twenty thousand."""
 
+M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8
+"""As <malloc.h> has them."""
+LARGE_BYTES = 1 << 18
+
 GITIGNORE = "*\n!.gitignore\n"
 log = logging.getLogger("mission_tui.supervisor")
 
@@ -94,6 +99,7 @@ def main() -> int:
     os.umask(0o077)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     take_fixed_limits()
+    _return_large_blocks()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # A script that starts us in its background has us ignore it, and a keeper would not hear a kill while it starts.
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
@@ -114,6 +120,16 @@ def main() -> int:
         log.error("%s", error)  # noqa: TRY400 - the sentence is for the person whose client reads the log's last line
         return error.exit_code
     return 0
+
+
+def _return_large_blocks() -> None:
+    """Have memory of large answers (lists of jobs, snapshots) go back to the system: the C library keeps it in a heap
+    of each thread otherwise, once the first was freed. Without glibc nothing is changed.
+    """
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
+        mallopt(M_ARENA_MAX, 2)
 
 
 def _ignore_in_git(path: Path) -> None:

@@ -137,7 +137,7 @@ WELCOME = encode(Welcome(re=0, protocol=1, version=__version__, pid=1, runs_root
         ([], NoSupervisorError, "no supervisor runs"),
         ([WELCOME], ConnectionLostError, "went away before it answered"),
         ([WELCOME, b'{"reply":"snap'], ConnectionLostError, "went away before it answered"),
-        ([WELCOME, b"x" * (9 << 20)], ProtocolError, "longer than"),
+        ([WELCOME, b"x" * (33 << 20)], ProtocolError, "longer than"),
     ],
 )
 def test_what_a_supervisor_may_get_wrong(
