@@ -30,6 +30,7 @@ VERBS = {
     "playing": "evaluate film",
     "compare": "compare",
     "report": "report",
+    "track": "track",
     "screen_views": "screenshot serve",
     "bench": "bench",
     "tune": "tune",

@@ -294,6 +294,7 @@ CATALOGUE: tuple[Command, ...] = (
     _with_words("metrics", "a run's rows, for other programs", offline=True),
     _with_words("wait", "until runs have ended", offline=True),
     _with_words("report", "runs as one HTML file to send to anybody", offline=True),
+    _with_words("track", "runs passed on to wandb, MLflow, trackio or TensorBoard"),
     _with_words("judge", "a training of another program by its TensorBoard files", offline=True),
     _with_words("bench", "how fast presets are, beside each other"),
     _with_words("search", "settings that learn better, by Optuna"),

@@ -36,6 +36,7 @@ from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMon
 from mission_tui.supervisor.watching.command_threads import CommandThreads
 from mission_tui.supervisor.watching.metrics_feed import LATE_S, follow, judge_silence, read_news
 from mission_tui.supervisor.watching.surroundings import OtherPrograms, OtherRoots
+from mission_tui.supervisor.watching.tracking import Trackers
 from mission_tui.supervisor.watching.usage import RunSizes, UsageMeter
 
 TICK_S = 1.0
@@ -47,6 +48,7 @@ RESERVE_TICKS = 10
 GROUND_TICKS = 2
 TRASH_TICKS = 60
 CLAIM_TICKS = 2
+TRACK_TICKS = 2
 MOST_MAILBOXES = 250
 """Runs that speak by files and are looked at in one beat: each look opens three files, on a network file system."""
 
@@ -81,6 +83,7 @@ class Clock:
         self._restarts = Restarts(core)
         self._queue = RunQueue(core)
         self._trials = Trials(core)
+        self._trackers = Trackers(core)
         self._sizes = RunSizes(core)
         self._usage = UsageMeter(core, core.machine)
         self._threads = CommandThreads(core)
@@ -133,6 +136,8 @@ class Clock:
         attempt("restarts", lambda: self._restarts.poll(time.time()), None)
         attempt("turns", lambda: self._queue.poll(time.time()), None)
         attempt("trials", self._trials.poll, None)
+        if self._beats % TRACK_TICKS == 0:
+            attempt("trackers", lambda: self._trackers.poll(time.monotonic(), time.time()), None)
         if attended:
             attempt("sizes of runs", lambda: self._sizes.poll(time.monotonic()), None)
         if self._beats % TRASH_TICKS == 1:

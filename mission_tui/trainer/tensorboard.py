@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class EventFile:
-    """One event file of one attempt in the run directory; does nothing without the extra.
+    """One event file of one attempt in the run directory; does nothing without the extra, or without a directory.
 
     A later attempt goes on behind `from_timesteps`: its file begins with the mark of a restart there, so that
     TensorBoard takes back the points beyond it, as readers of `metrics.jsonl` do, and shows attempts as one curve.
     """
 
     def __init__(
-        self, run_dir: Path, attempt: int, from_timesteps: int = 0, failed: Callable[[str], None] = complain
+        self, run_dir: Path | None, attempt: int, from_timesteps: int = 0, failed: Callable[[str], None] = complain
     ) -> None:
         self._failed = failed
         self._writer: SummaryWriter | None = None
-        if importlib.util.find_spec("tensorboard") is not None:
+        if run_dir is not None and importlib.util.find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter
 
             try:

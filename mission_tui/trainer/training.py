@@ -224,7 +224,11 @@ class Job:
             record=self.record,
             checkpoints=checkpoints,
             events=EventFile(
-                run_dir.path, attempt.number, model.num_timesteps, partial(self._fail, "TensorBoard events")
+                # Who passes the run on writes all of them then.
+                None if self.spec.run.track == "tensorboard" else run_dir.path,
+                attempt.number,
+                model.num_timesteps,
+                partial(self._fail, "TensorBoard events"),
             ),
             progress=progress,
             facts=facts,

@@ -16,7 +16,8 @@ from mission_tui.fleet.text import clean
 
 _WORDS_ONLY = ("preset", "description")
 _SEED = "run.seed"
-_LIMITS = "keep.limits."
+_APART = ("keep.limits.", "run.track")
+"""What a run waits for before it begins, and who is told of it, changes nothing of what it learns."""
 RULES = "rules"
 """The row that says by which rules a MissionGym run plays, by the first characters of their digest."""
 _CHOSEN = ("env.vec", "env.n_workers", "ppo.batch_size", "ppo.n_epochs", "run.device", "run.threads")
@@ -31,18 +32,23 @@ class Row(Struct, frozen=True):
 
 
 def cohort_key(spec: Spec, rules: str = "") -> bytes:
-    """Equal for runs that differ in nothing but the seed, in words that name them, and in what lets them begin."""
-    run, keep = msgspec.structs.replace(spec.run, seed=None), msgspec.structs.replace(spec.keep, limits=LimitsKeep())
+    """Equal for runs that differ in nothing but the seed, in words that name them, in what lets them begin, and in who
+    hears of them.
+    """
+    run, keep = (
+        msgspec.structs.replace(spec.run, seed=None, track=None, track_checkpoints=False),
+        msgspec.structs.replace(spec.keep, limits=LimitsKeep()),
+    )
     return msgspec.json.encode((rules, msgspec.structs.replace(spec, run=run, keep=keep, preset="", description="")))
 
 
 def differing_settings(sides: Sequence[Side]) -> tuple[Row, ...]:
     """A row per setting that is not the same in all. The seed is none, it stands with each run; and neither is what a
-    run waits for before it begins.
+    run waits for before it begins, or who is told of it.
     """
-    rows = _rows([_settings(side) for side in sides])
+    rows = _rows([effective_settings(side) for side in sides])
     unsaid = _unsaid([written_settings(side.spec) for side in sides], sides)
-    return tuple(row for row in rows if row.name not in (_SEED, *unsaid) and not row.name.startswith(_LIMITS))
+    return tuple(row for row in rows if row.name not in (_SEED, *unsaid) and not row.name.startswith(_APART))
 
 
 def _unsaid(written: Sequence[Mapping[str, Any]], sides: Sequence[Side]) -> set[str]:
@@ -109,7 +115,7 @@ def _rows(tables: Sequence[Mapping[str, Any]]) -> tuple[Row, ...]:
     return tuple(row for row in rows if any(value != row.values[0] for value in row.values))
 
 
-def _settings(side: Side) -> dict[str, Any]:
+def effective_settings(side: Side) -> dict[str, Any]:
     """Every setting, with what the trainer chose."""
     flat = written_settings(side.spec)
     if side.rules:

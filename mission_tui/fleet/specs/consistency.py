@@ -56,6 +56,10 @@ def violations(spec: Spec) -> Iterator[Violation]:
             parse_goal(spec.run.goal)
         except ValueError as error:
             yield Violation(("run.goal",), str(error))
+    if spec.run.track_checkpoints and spec.run.track in (None, "tensorboard"):
+        near = "run.track = 'wandb', 'mlflow' or 'trackio'"
+        said = f"run.track_checkpoints = true needs a tracker that takes files: {near}"
+        yield Violation(("run.track_checkpoints", "run.track"), said)
     if spec.run.command is None:
         yield from _of_training(spec)
     for sentence in contradictions(spec.keep.health, "keep.health."):

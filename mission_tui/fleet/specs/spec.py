@@ -47,11 +47,15 @@ LIVE_KEYS = (
 LAUNCHERS = ("local", "slurm", "ray")
 """Where runs can be carried out, as `run.launcher` names it; the supervisor has one of each."""
 
+TRACKERS = ("wandb", "mlflow", "trackio", "tensorboard")
+"""What a run can be passed on to, as `run.track` names it; each is an extra of that name."""
+
 LARGEST_SEED = 2**32 - 1
 """NumPy's global generator takes no larger one, and SB3 seeds that too."""
 
 Algo = Literal["ppo", "maskable_ppo", "recurrent_ppo"]
 Engine = Literal["fast", "stock"]
+Tracker = Literal["wandb", "mlflow", "trackio", "tensorboard"]
 MISSION_GYM = "MissionGym-v0"
 SHIPPED_MISSIONS = (None, "standard", "demo")
 """What `env.config` may be besides the path of a folder."""
@@ -160,6 +164,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `launcher` says by what it is carried out, one of `LAUNCHERS`. `goal` is
     what it is to reach, a mean return or "success 80%", in place of the environment's own reward threshold.
     Without `preload` its processes are started anew, never forked off one that has loaded the libraries already.
+    `track` names one of `TRACKERS` to which it is passed on, with `track_checkpoints` its checkpoints too.
     """
 
     total_timesteps: Steps | None = None
@@ -187,6 +192,8 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     goal: float | Annotated[str, Meta(max_length=60)] | None = None
     preload: bool = True
     algo: RunAlgo | None = None
+    track: Tracker | None = None
+    track_checkpoints: bool = False
 
 
 def command_key(run: RunSpec, attempt: int) -> str:

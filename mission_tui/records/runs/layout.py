@@ -84,6 +84,15 @@ class RunDir(Struct, frozen=True):
         """What has come of the search so far; only in the run that is its driver."""
         return self.path / "search.json"
 
+    def track(self, tracker: str) -> Path:
+        """How far the run was passed on to `tracker`; absent while nobody did."""
+        return self.path / f"track-{tracker}.json"
+
+    @property
+    def track_log(self) -> Path:
+        """What the tracker's library printed, of the newest process."""
+        return self.path / "track.log"
+
     def attempt(self, number: int) -> AttemptDir:
         return AttemptDir(self.path / "attempts" / str(number))
 

@@ -43,6 +43,7 @@ from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_directory import create_run, remove_run, rule_files
+from mission_tui.supervisor.watching.tracking import check_tracker
 
 _SEEDS = 2**31
 
@@ -218,6 +219,7 @@ def check_new(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[s
 
     `visible` is the `CUDA_VISIBLE_DEVICES` of the shell that launches them.
     """
+    check_tracker(specs)
     headroom = headroom_now(core, core.machine.limits.read())
     line = [queued_run(core, "", spec.preset, spec, _visible(spec, visible), 0.0) for spec in specs]
     hard = [f"{run.name}: {lack}" for run in line for lack in never_fits(run, headroom)]
