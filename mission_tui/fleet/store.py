@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
+
+from msgspec import structs
 
 from mission_tui.fleet.events.findings import FailedDuty
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, GainMeasured, RunCreated
@@ -18,6 +21,7 @@ from mission_tui.fleet.events.trials import TrialBranch
 from mission_tui.fleet.history.metrics_state import POINTS
 from mission_tui.fleet.history.run import Fact, RunHistory
 from mission_tui.fleet.history.series import Thinned
+from mission_tui.fleet.specs.flat_settings import varying, written_settings
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.refs import RunRef, resolve
@@ -79,6 +83,9 @@ class Store:
         self._tried: set[str] = set()
         self._branches: dict[str, TrialBranch] = {}
         self._loaded: dict[str, None] = {}
+        self._varied: dict[str, dict[str, float | str]] = {}
+        self._settings: dict[str, tuple[Spec, dict[str, Any]]] = {}
+        self._regrouped = False
         self._order: tuple[list[str], list[str]] | None = None
         self._snapshot: FleetSnapshot | None = None
         self._revision = 0
@@ -132,6 +139,7 @@ class Store:
     def replace_spec(self, run_id: str, spec: Spec) -> None:
         """The run goes on with another spec: that of its newest attempt."""
         self._runs[run_id].spec = spec
+        self._regrouped = True
         self._touch(run_id)
 
     def remove_run(self, run_id: str) -> None:
@@ -183,6 +191,7 @@ class Store:
     def snapshot(self, now: float) -> FleetSnapshot:
         """The fleet at unix time `now`; the previous snapshot itself while nothing has changed."""
         if self._snapshot is None:
+            self._vary()
             live, ended = self._ordered()
             self._revision += 1
             self._snapshot = FleetSnapshot(
@@ -207,7 +216,10 @@ class Store:
         """The run as a snapshot shows it; raises `KeyError` for an unknown id."""
         view = self._views.get(run_id)
         if view is None:
-            view = self._views[run_id] = _shown(self.run(run_id))
+            view = _shown(self.run(run_id))
+            if run_id in self._varied:
+                view = structs.replace(view, varied=self._varied[run_id])
+            self._views[run_id] = view
         return view
 
     def run(self, run_id: str) -> RunHistory:
@@ -298,7 +310,32 @@ class Store:
         self._views.pop(run_id, None)
         self._snapshot = None
         if reorder:
-            self._order = None
+            self._order, self._regrouped = None, True
+
+    def _vary(self) -> None:
+        """Know anew what varies within each group, if runs have come, gone or been changed."""
+        if not self._regrouped:
+            return
+        self._regrouped = False
+        groups: dict[str, dict[str, dict[str, Any]]] = {}
+        for run in self._runs.values():
+            # The driver of a search trains nothing: it has no settings beside those of its trials.
+            if run.journal.group and run.spec is not None and run.journal.group != run.spec.run.values.get("group"):
+                groups.setdefault(run.journal.group, {})[run.id] = self._settings_of(run.id, run.spec)
+        before, self._varied = self._varied, {}
+        for settings in groups.values():
+            self._varied |= varying(settings)
+        for run_id in before.keys() | self._varied.keys():
+            if before.get(run_id) != self._varied.get(run_id):
+                self._views.pop(run_id, None)
+        for run_id in self._settings.keys() - self._runs.keys():
+            del self._settings[run_id]
+
+    def _settings_of(self, run_id: str, spec: Spec) -> dict[str, Any]:
+        known = self._settings.get(run_id)
+        if known is None or known[0] is not spec:
+            known = self._settings[run_id] = spec, written_settings(spec)
+        return known[1]
 
     def _ordered(self) -> tuple[list[str], list[str]]:
         """Ids of live runs, oldest first, and of ended ones, newest first."""

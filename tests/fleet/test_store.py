@@ -25,6 +25,7 @@ from mission_tui.fleet.events.outcome import Failed, Finished
 from mission_tui.fleet.events.processes import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, Pids, PidsSeen
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.views.snapshot import HostMeters, RunView
@@ -393,3 +394,17 @@ def test_a_run_that_was_put_back_has_its_place_and_end_and_nothing_more() -> Non
     assert (store.view(RUN), store.ended(0, 9)) == before
     assert store.shelved(RUN) == (made, over)
     assert (store.resolve("old"), store.run_ids(), store.shelved(newer)) == ((RUN,), [newer, RUN], None)
+
+
+def test_what_varies_within_a_launch_stands_with_each_of_its_runs() -> None:
+    """Numbers and words by short names, without seeds and limits; also for those that came before the others."""
+    store = empty_store()
+    for number, (rate, seed) in enumerate(((1e-3, 1), (3e-3, 2), (3e-3, 3))):
+        words = [f"ppo.learning_rate={rate}", f"run.seed={seed}", f"keep.limits.runs={seed}"]
+        store.add_run(f"r{number}", f"/lab/r{number}", change(SPEC, words))
+        store.apply(f"r{number}", RunCreated(1, 90.0 + number, f"r{number}", "demo", group="sweep"))
+        if number == 0:
+            assert [view.varied for view in store.snapshot(100.0).runs] == [{}]
+    assert [view.varied for view in store.snapshot(100.0).runs] == [{"lr": 1e-3}, {"lr": 3e-3}, {"lr": 3e-3}]
+    store.remove_run("r0")
+    assert [view.varied for view in store.snapshot(100.0).runs] == [{}, {}]

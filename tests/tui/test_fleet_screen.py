@@ -315,3 +315,18 @@ async def test_every_order_is_marked_on_its_whole_title() -> None:
         for title in SORTS[1:]:
             await stage.press("greater_than_sign")
             await stage.shows(f"{title}▾")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_settings_that_vary_have_columns(width: int) -> None:
+    """A title that sorts, and a cell for each run; a run of no sweep has none. On a small terminal fewer of them."""
+    runs = [a_run(name, varied={"lr": rate, "n_epochs": 4}) for name, rate in (("one", 3e-3), ("two", 1e-4))]
+    async with staged(a_fleet((*runs, a_run("alone"))), size=(width, 24)) as stage:
+        if width >= 120:
+            await stage.press("v")
+            await stage.shows("n_epochs")
+        assert fleet(stage).view_state.sorts[-2:] == ("lr", "n_epochs")
+        await stage.shows("0.003")
+        await stage.press("less_than_sign", "less_than_sign")
+        await stage.shows("lr▾")
+        assert [view.name for view in fleet(stage).view_state.roster.runs] == ["two", "one", "alone"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.state.roster import SORTS, list_rows
@@ -74,3 +75,45 @@ def test_an_unknown_way_of_looking_is_an_error() -> None:
     """The table of actions and the view state cannot drift apart unnoticed."""
     with pytest.raises(ValueError, match="sideways"):
         FleetViewState().act("sideways", panes_shown=False)
+
+
+def _sweep() -> tuple[RunView, ...]:
+    """Two rates by two seeds, and a run beside them."""
+    rates = {"s1": 0.003, "s2": 0.001, "s3": 0.003, "s4": 0.0001}
+    return (*(a_run(name, varied={"lr": rate}, seed=1) for name, rate in rates.items()), a_run("alone", seed=2))
+
+
+def test_settings_that_vary_are_orders_of_the_list() -> None:
+    """`>` comes to them behind the columns that are always there; they rise, and runs without any come last."""
+    view_state = FleetViewState()
+    view_state.take_snapshot(a_fleet(_sweep()))
+    assert view_state.sorts == (*SORTS, "lr")
+    view_state.turn_sort(-1)
+    assert view_state.sort == "lr"
+    view_state.take_snapshot(a_fleet(_sweep()))
+    assert [view.name for view in view_state.roster.runs] == ["s4", "s2", "s1", "s3", "alone"]
+
+
+def test_an_order_by_a_setting_outlives_the_runs_that_had_it() -> None:
+    """Once they are gone the next key turns from the order of age."""
+    view_state = FleetViewState(sort="lr")
+    view_state.take_snapshot(a_fleet())
+    view_state.turn_sort(1)
+    assert view_state.sort == SORTS[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("lr>=1e-3", ["s1", "s2", "s3"]),
+        ("lr=0.003", ["s1", "s3"]),
+        ("ppo.learning_rate<1e-3", ["s4"]),
+        ("lr!=3e-3 seed=1", ["s2", "s4"]),
+        ("seed=2", ["alone"]),
+        ("0.003", ["s1", "s3"]),
+        ("momentum=3", []),
+    ],
+)
+def test_the_filter_compares_settings(words: str, found: list[str]) -> None:
+    """Numbers are compared as such; what is no condition about what varies is searched for as before."""
+    assert [view.name for view in list_rows(a_fleet(_sweep()), FilterPattern(words)).runs] == found

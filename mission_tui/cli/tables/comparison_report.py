@@ -22,6 +22,7 @@ from mission_tui.cli.tables.comparison import comparison_facts, comparison_table
 from mission_tui.cli.tables.documents import SCHEMA
 from mission_tui.cli.tables.table import inert
 from mission_tui.errors import UsageError
+from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.fleet.text import clean
 from mission_tui.present.numbers import duration
 from mission_tui.records.files.atomic import StorageError, write_atomic_group
@@ -85,9 +86,11 @@ def _escaped(text: str) -> str:
 
 def _result_rows(found: Comparison) -> Iterator[Sequence[object]]:
     names = [name for name in found.runs[0].result.__struct_fields__ if name != "findings"]
-    yield ["run", "name", "preset", "seed", "group", "state", "outcome", *names, "warnings", "criticals"]
-    for run in found.runs:
-        own = (run.id, run.name, run.preset, run.seed, found.cohorts[run.cohort].name, run.state, run.outcome)
+    settings = [row.name for row in found.settings]
+    yield ["run", "name", "preset", "seed", *settings, "group", "state", "outcome", *names, "warnings", "criticals"]
+    for place, run in enumerate(found.runs):
+        varied = (value_word(row.values[place]) for row in found.settings)
+        own = (run.id, run.name, run.preset, run.seed, *varied, found.cohorts[run.cohort].name, run.state, run.outcome)
         counts = (run.result.findings.get("warning", 0), run.result.findings.get("critical", 0))
         yield [*own, *(getattr(run.result, name) for name in names), *counts]
 

@@ -24,8 +24,8 @@ SCHEMA = 1
 # fmt: off
 RUN_FACTS = (
     "id", "name", "preset", "group", "state", "outcome", "kind", "cause", "flags", "attempt", "update", "timesteps",
-    "total_timesteps", "steps_per_s", "eta_s", "eta_low_s", "eta_high_s", "best", "goal", "seed", "labels", "note",
-    "changes", "pids", "usage", "workers",
+    "total_timesteps", "steps_per_s", "eta_s", "eta_low_s", "eta_high_s", "best", "goal", "seed", "varied", "labels",
+    "note", "changes", "pids", "usage", "workers",
     "held", "restart", "again", "rebooted", "failed_duties", "checkpoint_t", "placed",
     "launcher", "node", "heartbeat_t", "size_bytes", "can", "findings", "branch_of", "run_dir",
 )

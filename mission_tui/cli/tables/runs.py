@@ -13,6 +13,7 @@ from mission_tui.cli.tables.table import Table
 from mission_tui.fleet.events.findings import CHECKPOINT
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import part_words
 from mission_tui.fleet.text import clean
@@ -59,20 +60,22 @@ def _full_in(host: HostMeters) -> str:
 
 
 def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
-    """A row per run; the last column is what went wrong, is held or ended early, or the worst open finding; never
-    information.
+    """A row per run, with the settings that vary within its launch; the last column is what went wrong, is held or
+    ended early, or the worst open finding; never information.
     """
     import time
 
     moment = time.time() if now is None else now
+    varied = tuple(dict.fromkeys(name for view in views for name in view.varied))[:4]
     table = Table(
-        ("run", "name", "state", "done", "steps", "return", "st/s", "ETA", "remark"),
-        numbers=frozenset({"done", "steps", "return", "st/s", "ETA"}),
+        ("run", "name", *varied, "state", "done", "steps", "return", "st/s", "ETA", "remark"),
+        numbers=frozenset({"done", "steps", "return", "st/s", "ETA", *varied}),
     )
     for view in views:
         table.add(
             view.id,
             view.name,
+            *(value_word(view.varied[name]) if name in view.varied else "" for name in varied),
             state_word(view),
             percent(share_done(view)),
             count(view.timesteps),

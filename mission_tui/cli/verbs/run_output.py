@@ -184,8 +184,9 @@ def _write_csv(updates: list[UpdateDone]) -> None:
 def _write_csv_of_many(views: Sequence[RunView]) -> None:
     """One table of all of them: first whose row it is, with what setting and seed."""
     from mission_tui.cli.tables.table import inert
-    from mission_tui.fleet.compare.differing import differing_settings, value_word
+    from mission_tui.fleet.compare.differing import differing_settings
     from mission_tui.fleet.events.metrics import RETURN
+    from mission_tui.fleet.specs.flat_settings import value_word
     from mission_tui.records.runs.comparison_sides import read_sides
 
     folders = [Path(view.run_dir) for view in views]

@@ -13,10 +13,11 @@ from mission_tui.fleet.compare.comparison import (
     in_cohorts,
     letter,
 )
-from mission_tui.fleet.compare.differing import Row, setting_words, value_word
+from mission_tui.fleet.compare.differing import Row, setting_words
 from mission_tui.fleet.compare.ranking import Contrast, Ranked, Spread
 from mission_tui.fleet.compare.results import MEASURES, Axis, Curve, Edges, Result, Side, Trace, trace_of
 from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.fleet.specs.flat_settings import value_word
 
 __all__ = [
     "MEASURES",

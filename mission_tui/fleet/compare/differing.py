@@ -10,14 +10,10 @@ from msgspec import Struct
 
 from mission_tui.fleet.compare.results import Side
 from mission_tui.fleet.events.provenance import Provenance
-from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
-from mission_tui.fleet.specs.spec import LimitsKeep, Spec, schedule_words
+from mission_tui.fleet.specs.flat_settings import APART, SEED, value_word, written_settings
+from mission_tui.fleet.specs.spec import LimitsKeep, Spec
 from mission_tui.fleet.text import clean
 
-_WORDS_ONLY = ("preset", "description")
-_SEED = "run.seed"
-_APART = ("keep.limits.", "run.track")
-"""What a run waits for before it begins, and who is told of it, changes nothing of what it learns."""
 RULES = "rules"
 """The row that says by which rules a MissionGym run plays, by the first characters of their digest."""
 _CHOSEN = ("env.vec", "env.n_workers", "ppo.batch_size", "ppo.n_epochs", "run.device", "run.threads")
@@ -48,7 +44,7 @@ def differing_settings(sides: Sequence[Side]) -> tuple[Row, ...]:
     """
     rows = _rows([effective_settings(side) for side in sides])
     unsaid = _unsaid([written_settings(side.spec) for side in sides], sides)
-    return tuple(row for row in rows if row.name not in (_SEED, *unsaid) and not row.name.startswith(_APART))
+    return tuple(row for row in rows if row.name not in (SEED, *unsaid) and not row.name.startswith(APART))
 
 
 def _unsaid(written: Sequence[Mapping[str, Any]], sides: Sequence[Side]) -> set[str]:
@@ -83,21 +79,6 @@ def differing_provenance(sides: Sequence[Side]) -> tuple[Row, ...]:
     return tuple(found)
 
 
-def value_word(value: Any) -> str:
-    """A value as people write it: `0.0003`, `64-64`, `true`; a dash where a run has none."""
-    match value:
-        case None:
-            return "-"
-        case bool():
-            return str(value).lower()
-        case float():
-            return f"{value:g}"
-        case list() | tuple():
-            return "-".join(value_word(item) for item in value) or "none"
-        case _:
-            return clean(str(value))
-
-
 def setting_words(rows: Sequence[Row], at: int, most: int = 3) -> str:
     """What the run at place `at` has set otherwise than others, for a legend: `gamma 0.99, batch_size 64`.
 
@@ -126,38 +107,6 @@ def effective_settings(side: Side) -> dict[str, Any]:
         if said is not None:
             flat[name] = said
     return flat
-
-
-def written_settings(spec: Spec) -> dict[str, Any]:
-    """Every setting by its dotted name, a table's entries each on their own; what is None is left out.
-
-    So is `ppo` where another algorithm trains.
-    """
-    flat: dict[str, Any] = {}
-    tables = msgspec.to_builtins(spec)
-    if other_algorithm(spec.run.algo) is not None:
-        del tables["ppo"]
-    for name, value in tables.items():
-        if name not in _WORDS_ONLY:
-            _flatten(name, value, flat)
-    return flat
-
-
-def _flatten(name: str, value: Any, flat: dict[str, Any]) -> None:
-    match value:
-        case dict() if (schedule := schedule_words(value)) is not None:
-            flat[name] = schedule
-        case dict():
-            for key, item in value.items():
-                _flatten(f"{name}.{clean(str(key), 60)}", item, flat)
-        case None:
-            return
-        case list() | tuple():
-            flat[name] = [clean(item) if isinstance(item, str) else item for item in value]
-        case str():
-            flat[name] = clean(value)
-        case _:
-            flat[name] = value
 
 
 def _facts(known: Provenance) -> dict[str, Any]:

@@ -222,7 +222,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     `trials` are the newest of its own; `branch_of` says of which trial of another run it is a branch. `launcher` has
     its newest attempt, and runs it on `node` of its engine; None for this machine. `setting` is the same for runs
     that differ by their seed alone. On a screen of other machines `host` is the one that it is on, and `unheard_since`
-    the unix time since which that does not answer.
+    the unix time since which that does not answer. `varied` are the settings that are not the same
+    in all runs of its group, by short names.
     """
 
     id: str
@@ -297,6 +298,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     unheard_since: float | None = None
     setting: str = ""
     host: str = ""
+    varied: dict[str, float | str] = field(default_factory=dict)
 
     @property
     def pace(self) -> float | None:

@@ -14,12 +14,13 @@ from msgspec import structs
 
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.capacity.admission import never_fits
-from mission_tui.fleet.compare.differing import changed_settings, value_word
+from mission_tui.fleet.compare.differing import changed_settings
 from mission_tui.fleet.events.journal import PriorityAsked, SettingsAsked
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.consistency import cautions
+from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec, command_words
 from mission_tui.records.files.atomic import storing, write_atomic

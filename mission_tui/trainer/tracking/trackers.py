@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mission_tui.errors import MissionError, install_words
-from mission_tui.fleet.compare.differing import value_word
+from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.trainer.tracking.news import About, Point, Saved, Told
 
 PROJECT = "mission-tui"

@@ -14,6 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.fleet.search.result import is_driver
 from mission_tui.fleet.views.seed_group import SeedGroup, sweep_of
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, of_machine
 from mission_tui.tui.actions import Move, Place
@@ -35,7 +36,6 @@ from mission_tui.tui.sections.tabs import charted
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.state.ghost import ghost_of, turn_ghost
-from mission_tui.tui.state.roster import SORTS
 from mission_tui.tui.state.run_data import RunData, RunDataLoader
 from mission_tui.tui.state.sweep import SweepResults
 from mission_tui.tui.widgets.detail import Detail
@@ -196,6 +196,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             chosen=at - paned if at is not None and at >= paned else None,
             marked=marked,
             sort=view_state.sort,
+            varied=roster.varied,
             first=paned,
             empty=self._empty(paned),
             machines=roster.machines,
@@ -235,7 +236,10 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             self._hold_return(view, data)
             row = view_state.row
             group = row if isinstance(row, SeedGroup) else None
-            sweep = () if self.snapshot is None else sweep_of(view, self.snapshot.runs)
+            # The driver of a search has its own table, and is no setting of anybody's.
+            alone = self.snapshot is None or is_driver(view.preset)
+            known = () if alone or self.snapshot is None else sweep_of(view, self.snapshot.runs)
+            sweep = tuple(it for it in known if not is_driver(it.preset))
             if sweep and self._rested and view_state.tab == "learn":
                 self._sweep.request(sweep)
             self.query_one(Detail).update(
@@ -361,7 +365,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
 
     def on_run_table_sort_picked(self, message: RunTable.SortPicked) -> None:
         """A click on a title sorts; a second one goes back to the order of age."""
-        if message.title in SORTS:
+        if message.title in self.view_state.sorts:
             self.view_state.sort = "age" if self.view_state.sort == message.title else message.title
         self.redraw()
 

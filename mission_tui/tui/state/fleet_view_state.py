@@ -44,6 +44,11 @@ class FleetViewState(Struct):
         """As it was left; an order that there is no more is that of age."""
         return cls(panes=panes, sort=sort if sort in SORTS else SORTS[0])
 
+    @property
+    def sorts(self) -> tuple[str, ...]:
+        """What the list can be sorted by now."""
+        return (*SORTS, *(name for name in self.roster.varied if name not in SORTS))
+
     def take_snapshot(self, snapshot: FleetSnapshot, *, live_apart: bool = True) -> None:
         """Take over `snapshot`: list it again, keep the choice, forget marks of runs that are gone."""
         self.roster = list_rows(
@@ -169,7 +174,9 @@ class FleetViewState(Struct):
 
     def turn_sort(self, by: int) -> None:
         """Sort by the column `by` places to the right."""
-        self.sort = SORTS[(SORTS.index(self.sort) + by) % len(SORTS)]
+        sorts = self.sorts
+        at = sorts.index(self.sort) if self.sort in sorts else 0
+        self.sort = sorts[(at + by) % len(sorts)]
 
     def turn_tab(self, by: int) -> None:
         """Show the detail's tab `by` places to the right."""

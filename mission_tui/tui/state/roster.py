@@ -4,7 +4,9 @@ machines each machine's together. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import operator
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -12,6 +14,7 @@ from msgspec import Struct, structs
 
 from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.events.outcome import ALIVE
+from mission_tui.fleet.specs.flat_settings import short_names, value_word
 from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
 from mission_tui.fleet.views.snapshot import FleetSnapshot, Machine, RunView
 from mission_tui.present.run_state import share_done, state_word
@@ -20,8 +23,19 @@ from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.run_status import alarms
 
 SORTS = ("age", "run", "state", "done", "return", "st/s", "health", "ETA")
-"""What a list can be sorted by; `age` is the snapshot's own order. The others are column titles."""
+"""What a list can be sorted by; `age` is the snapshot's own order. The others are column titles, and settings that vary
+come behind them.
+"""
 
+_CONDITION = re.compile(r"([A-Za-z_][\w.]*)(<=|>=|!=|=|<|>)(\S+)")
+_COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "!=": operator.ne,
+    "=": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+}
 
 Row = RunView | SeedGroup
 
@@ -45,6 +59,11 @@ class Roster(Struct, frozen=True):
     def runs(self) -> tuple[RunView, ...]:
         """All listed runs from top to bottom, those of a group at its place."""
         return tuple(view for row in self.rows for view in members(row))
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The settings that are not the same in all runs of some launch that is listed, by their short names."""
+        return tuple(dict.fromkeys(name for view in self.runs for name in view.varied))
 
     def index(self, id_: str | None) -> int | None:
         """The row that `id_` is or whose group it is in."""
@@ -87,8 +106,12 @@ def list_rows(
             names = _meant(pattern.machine, [machine.name for machine in machines])
             found = [view for view in found if view.host in names]
             machines = tuple(machine for machine in machines if machine.name in names)
-        found = list(compress(found, pattern.among(map(_searched, found))))
-        if pattern.words.removeprefix(f"{_MACHINE}{pattern.machine}").strip():
+        words = pattern.words.removeprefix(f"{_MACHINE}{pattern.machine}").strip()
+        if conditions := _conditions(words, found):
+            found = [view for view in found if all(_meets(view, *it) for it in conditions)]
+        else:
+            found = list(compress(found, pattern.among(map(_searched, found))))
+        if words:
             listed = {view.host for view in found}
             machines = tuple(machine for machine in machines if machine.name in listed)
     if sort != "age":
@@ -125,7 +148,38 @@ def _meant(word: str, names: Sequence[str]) -> set[str]:
 
 def _searched(view: RunView) -> str:
     words = (view.name, view.id, view.preset, state_word(view), view.group or "", view.env_id, view.kind or "")
-    return " ".join((*words, *view.labels))
+    return " ".join((*words, *view.labels, *(f"{name}={value_word(value)}" for name, value in view.varied.items())))
+
+
+def _conditions(words: str, views: Iterable[RunView]) -> list[tuple[str, str, str]]:
+    """`lr>=1e-3 seed=2` as name, sign and value each; empty where that is no word of conditions about what varies."""
+    found = [_CONDITION.fullmatch(word) for word in words.split()]
+    known = {"seed", *(name for view in views for name in view.varied)}
+    named = [(_known(it[1], known), it[2], it[3]) for it in found if it is not None]
+    return named if len(named) == len(found) and all(name in known for name, _, _ in named) else []
+
+
+def _known(name: str, known: Collection[str]) -> str:
+    """The short name of a setting that was written in full; `name` as it is where there is none."""
+    return next((it for it in (name, *short_names([name]).values(), name.rpartition(".")[2]) if it in known), name)
+
+
+def _meets(view: RunView, name: str, sign: str, wanted: str) -> bool:
+    """Whether the setting `name` of the run is as the condition says; numbers are compared as such."""
+    has = view.seed if name == "seed" else view.varied.get(name)
+    if has is None:
+        return False
+    try:
+        return _COMPARED[sign](float(has), float(wanted))
+    except ValueError:
+        return _COMPARED[sign](value_word(has).casefold(), wanted.casefold())
+
+
+def _by_setting(view: RunView, name: str) -> tuple[bool, Any]:
+    """Settings rise, numbers before words; runs that have none come last."""
+    has = view.varied.get(name)
+    number_first = (isinstance(has, str), has if isinstance(has, str) else "", 0.0 if isinstance(has, str) else has)
+    return (has is None, number_first)
 
 
 def _sort_key(sort: str, now: float) -> Callable[[RunView], tuple[bool, Any]]:
@@ -148,6 +202,8 @@ def _sort_key(sort: str, now: float) -> Callable[[RunView], tuple[bool, Any]]:
                 return falling(view.pace)
             case "health":
                 return (False, [_severity_rank(view), view.name])
+            case _ if sort not in SORTS:
+                return _by_setting(view, sort)
             case _:
                 left = view.eta_s if view.state in ALIVE else None if view.ended_t is None else now - view.ended_t
                 return (left is None, left or 0.0)

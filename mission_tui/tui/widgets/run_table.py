@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from mission_tui.fleet.events.outcome import ALIVE
+from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.fleet.views.snapshot import Machine, RunView
 from mission_tui.present import numbers
@@ -83,6 +84,8 @@ COLUMNS = (
     Column("ETA", 7, _left, least=56),
 )
 _LEAD = 3
+_VARIED_LEAST, _VARIED_MOST, _VARIED_WIDTH = 60, 4, 6
+"""From which table width settings that vary have columns, how many at most, and their least cells."""
 
 
 def _shape(row: Row) -> Part:
@@ -93,8 +96,26 @@ def _shape(row: Row) -> Part:
 
 def _cell(column: Column, row: Row, now: float, width: int) -> Part:
     if isinstance(row, SeedGroup):
-        return GROUP_CELLS[column.title.strip()](row, now, width)
+        own = GROUP_CELLS.get(column.title.strip())
+        return own(row, now, width) if own is not None else _of_group(column, row, now, width)
     return column.cell(row, now, width)
+
+
+def _setting_column(name: str, views: Sequence[RunView]) -> Column:
+    """One of a setting that varies, as wide as its title and values."""
+
+    def cell(view: RunView, _now: float, _width: int) -> Part:
+        style = colours.INK if view.state in ALIVE else colours.QUIET
+        return (value_word(view.varied[name]) if name in view.varied else ""), style
+
+    longest = max((len(value_word(view.varied[name])) for view in views if name in view.varied), default=0)
+    return Column(name, max(_VARIED_WIDTH, min(14, max(len(name), longest))), cell)
+
+
+def _of_group(column: Column, group: SeedGroup, now: float, width: int) -> Part:
+    """What all members have; nothing where that is not the same."""
+    cells = {column.cell(view, now, width)[0]: column.cell(view, now, width) for view in group.members}
+    return next(iter(cells.values())) if len(cells) == 1 else ("", colours.QUIET)
 
 
 def _key(row: Row, now: float) -> object:
@@ -125,6 +146,7 @@ class RunTable(Lines):
         self._chosen: int | None = None
         self._marked: frozenset[str] = frozenset()
         self._sort = "age"
+        self._columns: tuple[Column, ...] = COLUMNS
         self._now = 0.0
         self._top = 0
         self._empty: Sequence[Sequence[Part]] = ()
@@ -140,16 +162,21 @@ class RunTable(Lines):
         chosen: int | None = None,
         marked: frozenset[str] = frozenset(),
         sort: str = "age",
+        varied: Sequence[str] = (),
         first: int = 0,
         empty: Sequence[Sequence[Part]] = (),
         machines: Sequence[Machine] = (),
     ) -> None:
-        """List `runs`; `chosen` is an index into them, `first` the roster index of their first.
+        """List `runs`; `chosen` is an index into them, `first` the roster index of their first. `varied` are settings
+        that have a column each where there is room.
 
         `empty` is what an empty list says. Runs of several `machines` stand below the line of theirs.
         """
         self._runs, self._now, self._chosen, self._marked = runs, now, chosen, marked
         self._sort, self._first, self._empty, self._machines = sort, first, empty, machines
+        views = [view for row in runs for view in members(row)]
+        settings = tuple(_setting_column(name, views) for name in varied if any(name in it.varied for it in views))
+        self._columns = (COLUMNS[0], *settings[:_VARIED_MOST], *COLUMNS[1:]) if settings else COLUMNS
         self.redraw()
 
     def redraw(self) -> None:
@@ -162,7 +189,7 @@ class RunTable(Lines):
             return
         listed = self._listed()
         window = self._window = self._seen_of(listed, rows)
-        widths = _layout(width)
+        widths = _layout(width, self._columns)
         lost = {machine.name for machine in self._machines if machine.lost_t is not None}
         fresh: dict[str, tuple[tuple[object, ...], Strip]] = {}
         strips = [self._titles(widths, sum(isinstance(it, int) for it in window))]
@@ -174,7 +201,7 @@ class RunTable(Lines):
             chosen, away = at == self._chosen, machine_of(view) in lost
             key = (
                 [row_fingerprint(it) for it in members(view)],
-                width,
+                [(column.title, cells) for column, cells in widths],
                 chosen,
                 away,
                 self._is_marked(view),
@@ -250,7 +277,7 @@ class RunTable(Lines):
                 self.post_message(self.Picked(self._first + at, twice=event.chain == 2))
             return
         left = _LEAD
-        for column, width in _layout(self.size.width):
+        for column, width in _layout(self.size.width, self._columns):
             if left <= event.x <= left + width and column.title:
                 self.post_message(self.SortPicked(column.title.strip()))
             left += width + 1
@@ -265,9 +292,21 @@ def _fit(text: str, width: int, column: Column) -> str:
     return fit_name(text, width) if column.title == "run" else fit(text, width, column.align)
 
 
-def _layout(width: int) -> list[tuple[Column, int]]:
-    """The columns that fit `width` and their cells: spare cells go by weight, most of all to name and sparkline."""
+def _layout(width: int, every: Sequence[Column]) -> list[tuple[Column, int]]:
+    """The columns of `every` that fit `width` and their cells: spare cells go by weight, most of all to name and
+    sparkline. Settings that vary have what the others leave, the first of them in place of the curve.
+    """
     columns = [column for column in COLUMNS if width >= column.least]
+    settings = [column for column in every if column not in COLUMNS] if width >= _VARIED_LEAST else []
+    if settings:
+        room = width - _LEAD - sum(column.width + 1 for column in columns)
+        if room < settings[0].width:
+            columns = [column for column in columns if column.title]
+            room = width - _LEAD - sum(column.width + 1 for column in columns)
+        taken = 0
+        while taken < len(settings) and (room := room - settings[taken].width - 1) >= 0:
+            taken += 1
+        columns[1:1] = settings[:taken]
     spare = width - _LEAD - sum(column.width + 1 for column in columns) + 1
     weights = sum(column.grow for column in columns)
     sized: list[tuple[Column, int]] = []
