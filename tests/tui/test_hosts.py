@@ -123,6 +123,15 @@ async def test_keys_of_one_machine_say_so() -> None:
             await stage.until(lambda said=said: any(said in toast for toast in stage.toasts()), said)  # type: ignore[misc]
 
 
+async def test_a_line_of_the_command_line_says_on_which_machine() -> None:
+    """That of the chosen run stands there; without one nothing is carried out, here least of all."""
+    async with staged(several(HERE, GPU1), size=(80, 24)) as stage:
+        await stage.press("end", "semicolon")
+        await stage.shows("--host gpu1")
+        await stage.press("ctrl+u", *"kill far", "enter")
+        await stage.shows("say on which machine: --host here or --host gpu1")
+
+
 async def test_the_machine_that_is_opened_is_that_of_the_run() -> None:
     """Meters, strip and runs are those of the machine that the cursor was on."""
     async with staged(several(HERE, GPU1), size=(110, 40)) as stage:

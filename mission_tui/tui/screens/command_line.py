@@ -13,9 +13,14 @@ _HELP = "A verb and its options, as after mission-tui in a shell; VERB --help sa
 
 
 async def type_command(app_context: AppContext, begun: str) -> None:
-    """Ask for the line that begins so, and carry it out."""
-
+    """Ask for the line that begins so, and carry it out. Of several machines it has to say on which: that of the chosen
+    run stands there already.
+    """
     words: list[str] = []
+    machines = app_context.snapshot.hosts if app_context.snapshot is not None else ()
+    if machines:
+        one = app_context.shown.chosen()
+        begun = f"--host {machines[0].name if one is None else one.host} {begun}"
 
     async def split(said: str) -> None:
         try:
@@ -24,7 +29,13 @@ async def type_command(app_context: AppContext, begun: str) -> None:
             raise UsageError(f"the line is not complete: {str(error).lower()}") from error
         if words[:1] == ["mission-tui"]:
             del words[0]
+        if machines and not any(word == "--host" or word.startswith("--host=") for word in words):
+            names = " or ".join(f"--host {machine.name}" for machine in machines)
+            raise UsageError(f"say on which machine: {names}")
 
     await ask_line(app_context, "mission-tui", _HELP, "carries it out", "metrics --help", split, begun)
     if words and app_context.snapshot is not None:
-        app_context.open(OutputScreen(app_context, words, app_context.snapshot.runs_root))
+        root = app_context.snapshot.runs_root
+        if machines:  # without `here` among them no runs root of this machine is meant
+            root = next((machine.runs_root for machine in machines if not machine.away), "")
+        app_context.open(OutputScreen(app_context, words, root))
