@@ -118,12 +118,13 @@ def test_two_users_on_one_screen_and_a_slow_line_that_breaks(
         took_s = [pressed_s(terminal, key) for key in ("down", "up") * (KEYS // 2)]
         terminal.shows("hers:far", 60.0)
         took_s += [pressed_s(terminal, key) for key in ("down", "up") * (KEYS // 2)]
-        assert statistics.median(took_s) < ROUND_TRIP_S, took_s
+        beside_s = statistics.median(took_s)
 
         line.cut()
         terminal.shows("hers has not answered", 30.0, beside="no link")
-        took_s = [pressed_s(terminal, key) for key in ("down", "up") * (KEYS // 2)]
-        assert statistics.median(took_s) < ROUND_TRIP_S, took_s
+        alone_s = statistics.median(pressed_s(terminal, key) for key in ("down", "up") * (KEYS // 2))
+        # How long a key takes is the machine's; a key that waited for the line would take a round trip more.
+        assert beside_s < alone_s + ROUND_TRIP_S, took_s
         for _ in range(3):
             pressed_s(terminal, "down")
         terminal.press("s")
