@@ -25,7 +25,7 @@ buffer_size = 5000
 train_freq = 25
 batch_size = 32
 [run]
-total_timesteps = 4000
+total_timesteps = 2000
 seed = 1
 device = "cpu"
 """
@@ -56,6 +56,6 @@ def test_sac_is_started_by_a_key_stopped_resumed_exported_and_judged(fleet: Shel
     from stable_baselines3 import SAC
 
     model = SAC.load(fleet.cwd / "sac.zip", device="cpu")
-    assert model.num_timesteps == 4000
+    assert model.num_timesteps == 2000
     judged = fleet("judge", str(fleet.root / run / "metrics.jsonl"), "--json")
     assert json.loads(judged.stdout)["algorithm"] == "SAC"
