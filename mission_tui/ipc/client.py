@@ -54,9 +54,10 @@ class Connection:
 
     @classmethod
     def connect(cls, root: Path, *, start: bool = True, timeout_s: float = 5.0) -> Connection:
-        """Connect to the supervisor of the runs root; if there is none and `start`, start one.
+        """Connect to the supervisor of the runs root; if there is none and `start`, start one, which may take longer.
 
-        Raises `NoSupervisorError` when nobody answers within `timeout_s`, `UsageError` when the runs root is unusable.
+        Raises `NoSupervisorError` when one that is there does not answer within `timeout_s`, or none starts,
+        `UsageError` when the runs root is unusable.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -70,7 +71,9 @@ class Connection:
                     raise NoSupervisorError(f"the supervisor for {root} does not answer: {error}") from error
             from mission_tui.ipc.start import ensure_supervisor  # only the client that finds nobody pays for this
 
-            ensure_supervisor(root, timeout_s=left)
+            begun = time.monotonic()
+            ensure_supervisor(root)
+            deadline += time.monotonic() - begun
 
     @classmethod
     def connect_readonly(cls, root: Path, *, at: float | None = None, timeout_s: float = 10.0) -> Connection:

@@ -28,6 +28,10 @@ from mission_tui.plain_files import make_folder, open_fresh, open_plain, open_to
 SUPERVISOR = "mission_tui.supervisor"
 READONLY_SERVER = "mission_tui.supervisor.readonly.server"
 REPLAY_SERVER = "mission_tui.supervisor.readonly.replay"
+STARTING_S = 20.0
+"""A start takes a third of a second, and on a machine that is busy with everything else some ten; one that died is seen
+at once."""
+
 LOOK_EVERY_S = 0.02
 PATIENCE_AFTER_EXIT_S = 1.0
 LOG_TAIL_BYTES = 4096
@@ -44,7 +48,7 @@ def was_stopped(root: Path) -> bool:
     return (root / ".supervisor" / STOPPED).exists()
 
 
-def ensure_supervisor(root: Path, timeout_s: float = 5.0) -> None:
+def ensure_supervisor(root: Path, timeout_s: float = STARTING_S) -> None:
     """Return once a supervisor of the runs root answers, started by us or by another client.
 
     Raises `UsageError` when the runs root cannot be made or written, `NoSupervisorError` with the last line of the

@@ -101,6 +101,14 @@ def test_one_that_does_not_answer_in_time_is_an_error(root: Path) -> None:
     assert len(started(root)) <= 2
 
 
+def test_a_slow_start_is_not_taken_for_silence(root: Path) -> None:
+    """On a busy machine a start takes longer than an answer may; who starts one waits for it."""
+    (root / "late").touch()
+    with Connection.connect(root, timeout_s=0.2) as connection:
+        assert connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot.revision == 1
+    assert len(started(root)) == 1
+
+
 def test_a_supervisor_behind_another_tmp_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its lock is held and no socket of it is here: who has the lock is said, and why that may be."""
     monkeypatch.setattr(start, "SUPERVISOR", "this")  # it ends in order, as ours does where the lock is held
