@@ -114,11 +114,12 @@ def test_a_sweep_times_what_is_valid_and_keeps_the_fastest(quick: Shell) -> None
     """A scripted update takes as long whatever its size, so 32 environments are the fastest of those that can be had;
     what cannot be shared is said, the profile is what a launch then takes, and no run is left.
     """
-    words = ("--sweep", "env.n_envs=2,32", "--sweep", "env.n_workers=1,2,3", "--set", QUICK)
+    words = ("--sweep", "env.n_envs=2,32", "--sweep", "env.n_workers=2,3", "--set", QUICK)
     found = quick.json("bench", "tiny", *words, "--duration", "1s", "--repeat", "2", timeout_s=85)
     assert [row["label"] for row in found["rows"] if row["steps_per_s"]] == [
         "as it is",
-        *(f"n_envs {envs}, {workers}" for envs in (2, 32) for workers in ("1 worker", "2 workers")),
+        "n_envs 2, 2 workers",
+        "n_envs 32, 2 workers",
     ]
     assert {row["label"] for row in found["rows"] if "cannot be shared" in row["why"]} == {
         "n_envs 2, 3 workers",
