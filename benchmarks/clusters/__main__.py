@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,11 +53,12 @@ def measured(live: int, ended: int, rounds: int) -> Found:
     found = Found()
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with (
-        tempfile.TemporaryDirectory(prefix="mission-bench-", dir=memory) as folder,
+        tempfile.TemporaryDirectory(prefix="mission-bench-", dir=memory, ignore_cleanup_errors=True) as folder,
         field_of(Path(folder), ended=ended, live=live, latency_s=0.1, lost=0.02, wrong=0.02) as runs,
     ):
         begun = time.perf_counter()
         supervisor = runs.lab.supervisor()
+        _precede(supervisor.pid)
         found.first_s.append(time.perf_counter() - begun)
         runs.all_train(runs.ids, UP_S)
         _say("they train")
@@ -66,6 +68,7 @@ def measured(live: int, ended: int, rounds: int) -> Found:
             _alone(runs, supervisor, found)
         _say("under a screen")
         with Terminal(OURS, runs.lab.environ, ROOT) as terminal:
+            _precede(terminal.process.pid)
             terminal.until("slurm-0000", UP_S)
             terminal.watch(5.0)
             steps = walk(live)
@@ -76,6 +79,14 @@ def measured(live: int, ended: int, rounds: int) -> Found:
             found.page_s.append(_status_s(runs, "--limit", "200", "--offset", str(live // 2)))
             found.filtered_s.append(_status_s(runs, "--state", "failed"))
     return found
+
+
+def _precede(pid: int) -> None:
+    """Have what is measured go before what others do on the machine, where that may be asked for: who is starved works
+    less, and costs less than it would.
+    """
+    with suppress(psutil.AccessDenied):
+        psutil.Process(pid).nice(-10)
 
 
 def _until_read(supervisor: psutil.Process, begun: float) -> None:
