@@ -16,13 +16,13 @@ from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunView
 from tests.shell import Shell
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "json.md"
-OPEN = {"metrics", "outcomes", "tables", "evidence", "records", "gpus"}
+OPEN = {"varied", "metrics", "outcomes", "tables", "evidence", "records", "gpus"}
 """Names whose content depends on the run or the machine."""
 
 
 def examples() -> dict[str, Any]:
-    """The example of each command in the reference."""
-    sections = re.findall(r"^## (.+?)$(.+?)(?=^## |\Z)", REFERENCE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    """The example of each command in the reference, and of options that print another document."""
+    sections = re.findall(r"^###? (.+?)$(.+?)(?=^###? |\Z)", REFERENCE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     found: dict[str, Any] = {}
     for titles, text in sections:
         (block,) = re.findall(r"```json\n(.+?)```", text, re.DOTALL)
