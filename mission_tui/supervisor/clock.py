@@ -34,6 +34,7 @@ from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMonitor
 from mission_tui.supervisor.watching.command_threads import CommandThreads
+from mission_tui.supervisor.watching.idle_gpus import IdleGpus
 from mission_tui.supervisor.watching.metrics_feed import LATE_S, follow, judge_silence, read_news
 from mission_tui.supervisor.watching.surroundings import OtherPrograms, OtherRoots
 from mission_tui.supervisor.watching.tracking import Trackers
@@ -87,6 +88,7 @@ class Clock:
         self._sizes = RunSizes(core)
         self._usage = UsageMeter(core, core.machine)
         self._threads = CommandThreads(core)
+        self._idle_gpus = IdleGpus(core)
         self._others = OtherPrograms(core, core.machine)
         core.machine.survey = self._others.survey
         self._purger = TrashPurger(core)
@@ -129,6 +131,7 @@ class Clock:
             attempt("usage meters", lambda: self._usage.sample(time.monotonic(), attended=attended), None)
         if self._beats % THREADS_TICKS == 0:
             attempt("threads of commands", lambda: self._threads.poll(time.monotonic(), time.time()), None)
+            attempt("idle GPUs", lambda: self._idle_gpus.poll(time.time()), None)
         attempt("other programs", lambda: self._others.poll(attended=attended), None)
         attempt("company", self._co_running.poll, None)
         attempt("gains", lambda: self._gain_monitor.poll(time.time()), None)

@@ -23,13 +23,13 @@ from mission_tui.fleet.events.journal import (
     RunThawed,
 )
 from mission_tui.fleet.events.metrics import MetricRecord
-from mission_tui.fleet.health import out_of_memory, thread_contention
+from mission_tui.fleet.health import gpu_idle, out_of_memory, thread_contention
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.judge import HealthJudge, judge_of
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
 
-IN_THE_JOURNAL_ALONE = (thread_contention.ID, out_of_memory.ID)
+IN_THE_JOURNAL_ALONE = (thread_contention.ID, gpu_idle.ID, out_of_memory.ID)
 """Rules that no row shows."""
 _OF_AN_ATTEMPT = RunPaused | RunResumed | RunFrozen | RunThawed | ClockStepped
 

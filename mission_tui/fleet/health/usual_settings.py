@@ -17,7 +17,7 @@ from mission_tui.fleet.specs.sizes import REFERENCE_LEARNING_RATE
 from mission_tui.fleet.specs.spec import Schedule
 
 NOT_OF_LEARNING = frozenset(
-    {"hang", "throughput", "checkpoint-age", "resume-probe", "thread-contention", "after-change"}
+    {"hang", "throughput", "checkpoint-age", "resume-probe", "thread-contention", "gpu-idle", "after-change"}
 )
 """Rules whose trouble no setting of PPO makes."""
 CODE_TOO = frozenset({"nan", "ratio"})

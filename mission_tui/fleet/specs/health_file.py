@@ -46,6 +46,7 @@ _AT_MOST = {
     "explained-variance": (("critical", "warning"), ("warning", "leave"), ("needed", "window")),
     "value-loss": (("leave", "times_median"),),
     "ent-coef": (("leave", "warning"), ("warning", "critical")),
+    "gpu-idle": (("busy", "leave"),),
     "grad-norm": (("warning", "critical"),),
     "ratio": (("first", "first_reduced"), ("needed", "window")),
     "drawdown": (("leave", "warning"), ("warning", "critical")),

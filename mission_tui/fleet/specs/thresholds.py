@@ -289,6 +289,15 @@ class CheckpointAgeLimits(RuleLimits, frozen=True, kw_only=True):
     critical_times: Above = 3.0
 
 
+class GpuIdleLimits(RuleLimits, frozen=True, kw_only=True):
+    """Share of a GPU that a run keeps busy, mean of `looks` of 5 s, while `rollout` of an update is its rollout."""
+
+    busy: Share = 0.1
+    leave: Share = 0.15
+    rollout: Share = 0.8
+    looks: Count = 60
+
+
 class ThreadContentionLimits(RuleLimits, frozen=True, kw_only=True):
     """Of a command: share of the time that its threads wait for a core, in `needed` of the last `window` looks of 5 s.
 
@@ -378,6 +387,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     plateau: PlateauLimits = PlateauLimits()
     resume_probe: ResumeProbeLimits = ResumeProbeLimits()
     thread_contention: ThreadContentionLimits = ThreadContentionLimits()
+    gpu_idle: GpuIdleLimits = GpuIdleLimits()
     out_of_memory: OutOfMemoryLimits = OutOfMemoryLimits()
 
 

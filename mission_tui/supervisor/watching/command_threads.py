@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from msgspec import structs
-
-from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.journal import FindingChanged
 from mission_tui.fleet.health import acts, cleared
 from mission_tui.fleet.health.thread_contention import ID, MUCH, ProcessLook, ThreadContention, ThreadLook
 from mission_tui.fleet.specs.consistency import is_python
@@ -19,6 +15,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.supervisor.host.process_files import thread_times
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.watching.machine_findings import end_finding, new_finding, open_finding
 from mission_tui.supervisor.watching.metrics_feed import record_finding
 
 FULL_PERCENT = 90.0
@@ -61,13 +58,7 @@ class CommandThreads:
             if not self._core.store.run(run.id).journal.held:
                 self._follow(run, spec, known, now, t)
         for run_id in before.keys() - self._attempts.keys():
-            self._ended(run_id, t)
-
-    def _ended(self, run_id: str, t: float) -> None:
-        """What the machine did to a run is over with its processes; it stays on record."""
-        if run_id in self._core.store and (found := self._open(run_id)) is not None:
-            over = cleared(found, found.last_update, t)
-            self._core.record_observed_of(run_id, lambda seq, at: FindingChanged(seq, at, over))
+            end_finding(self._core, run_id, ID, t)
 
     def _follow(self, run: LiveRun, spec: Spec, known: _Attempt, now: float, t: float) -> None:
         row = self._core.store.run(run.id).metrics.row
@@ -79,10 +70,12 @@ class CommandThreads:
             known.rule.update(look, speed)
         else:
             return
-        is_open = self._open(run.id)
+        is_open = open_finding(self._core, run.id, ID)
         if known.rule.on and is_open is None:
             update = 0 if row is None else row.update
-            record_finding(self._core, run, _opened(known.rule, spec, run.attempt, update, t))
+            record_finding(
+                self._core, run, new_finding(ID, "warning", known.rule.explain(spec), run.attempt, update, t)
+            )
         elif known.rule.off and is_open is not None:
             update = is_open.first_update if row is None else row.update
             record_finding(self._core, run, cleared(is_open, update, t))
@@ -108,11 +101,6 @@ class CommandThreads:
         busy = host.cores * host.recent[-1] / 100.0
         return ThreadLook(looks, host.cores, max(0.0, busy - usage.cpu_percent / 100.0))
 
-    def _open(self, run_id: str) -> Finding | None:
-        journal = self._core.store.run(run_id).journal
-        mine = (it for it in journal.findings.values() if it.rule == ID and it.attempt == journal.attempt)
-        return next((it for it in mine if it.state == "open"), None)
-
 
 def is_watched(spec: Spec) -> bool:
     """Whether the advice would mean anything: it is a command that starts Python, and nobody switched the rule off."""
@@ -124,26 +112,3 @@ def _process(now: dict[int, tuple[int, int]], then: dict[int, tuple[int, int]], 
     ran = [max(0, now[tid][0] - then[tid][0]) / _NS / elapsed_s for tid in both]
     wanted = [max(0, sum(now[tid]) - sum(then[tid])) / _NS / elapsed_s for tid in both]
     return ProcessLook(sum(each >= MUCH for each in wanted), sum(wanted), sum(ran))
-
-
-def _opened(rule: ThreadContention, spec: Spec, attempt: int, update: int, t: float) -> Finding:
-    words = rule.explain(spec)
-    finding = Finding(
-        id=f"{ID}-{attempt}-{update}",
-        rule=ID,
-        severity="warning",
-        first_update=update,
-        last_update=update,
-        sentence=words.sentence,
-        cause=words.cause,
-        advice=words.advice,
-        first_t=t,
-        last_t=t,
-    )
-    return structs.replace(
-        finding,
-        advice_set=words.advice_set,
-        evidence=words.evidence,
-        signal=words.signal,
-        window=words.window,
-    )

@@ -31,6 +31,7 @@ _SHORT_RULES: Mapping[str, str] = {
     "reward-oscillation": "swings",
     "throughput": "slow",
     "thread-contention": "threads",
+    "gpu-idle": "GPU idle",
     "out-of-memory": "memory",
     "nan": "NaN",
 }
