@@ -11,7 +11,6 @@ import statistics
 from collections import deque
 from dataclasses import dataclass
 
-from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.rollout_parts import ON_CPU, Parts, Words, costly
 from mission_tui.fleet.health.rule import Explanation
@@ -75,10 +74,10 @@ class GpuIdle:
     def _rollout_share(self) -> float:
         return statistics.fmean(look.rollout_share for look in self._looks)
 
-    def explain(self, spec: Spec, speeds: DeviceSpeeds | None) -> Explanation:
-        """The words, from the looks so far; `speeds` is what was measured of this net on either device, if it was."""
+    def explain(self, spec: Spec, faster_on_cpu: str = "") -> Explanation:
+        """The words, from the looks so far; `faster_on_cpu` says so of this net where that was measured."""
         look, minutes = self._looks[-1], len(self._looks) * LOOK_S / 60.0
-        cause, advice, assignments = self._words(spec, speeds)
+        cause, advice, assignments = self._words(spec, faster_on_cpu)
         evidence: dict[str, Metric] = {
             "gpu_percent": round(100.0 * self.busy, 1),
             "rollout_s": round(look.rollout_s, 3),
@@ -96,10 +95,10 @@ class GpuIdle:
             window=len(self._looks),
         )
 
-    def _words(self, spec: Spec, speeds: DeviceSpeeds | None) -> Words:
+    def _words(self, spec: Spec, faster_on_cpu: str) -> Words:
         look, settings = self._looks[-1], settings_of(spec)
-        if speeds is not None and speeds.faster == "cpu":
-            return speeds.sentence, "resume it on the CPU, and leave the GPU to others", ON_CPU
+        if faster_on_cpu:
+            return faster_on_cpu, "resume it on the CPU, and leave the GPU to others", ON_CPU
         took = f"a rollout takes {look.rollout_s:.2g} s and the update after it {look.update_s:.2g} s"
         if look.env_s is not None:
             parts = Parts(look.env_s, max(0.0, look.rollout_s - look.env_s), look.update_s)

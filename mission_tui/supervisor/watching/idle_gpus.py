@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from mission_tui.fleet.bench.device_speeds import DevicesMeasured, DeviceSpeeds
+from mission_tui.fleet.bench.device_speeds import DevicesMeasured
 from mission_tui.fleet.health import acts, cleared
 from mission_tui.fleet.health.gpu_idle import ID, GpuIdle, GpuLook
 from mission_tui.fleet.specs.spec import Spec
@@ -50,18 +50,19 @@ class IdleGpus:
         rule.update(GpuLook(usage.gpu_percent, row.rollout_s, row.update_s, row.env_s))
         is_open = open_finding(self._core, run.id, ID)
         if rule.on and is_open is None:
-            words = rule.explain(spec, measured(self._core, spec))
+            words = rule.explain(spec, faster_on_cpu(self._core, spec))
             record_finding(self._core, run, new_finding(ID, "info", words, run.attempt, row.update, t))
         elif rule.off and is_open is not None:
             record_finding(self._core, run, cleared(is_open, row.update, t))
 
 
-def measured(core: Core, spec: Spec) -> DeviceSpeeds | None:
-    """What a check or a launch has measured of such a net on this machine; None where none has."""
+def faster_on_cpu(core: Core, spec: Spec) -> str:
+    """The sentence of a check or a launch that has measured so on this machine, for such a net; "" where none has."""
     wanted = {name: value for name, value in task_of(spec).items() if name != "run.device"}
     wanted |= {"host": socket.gethostname()}
     try:
         records, _ = read_all(devices_journal(core.root), DevicesMeasured)
     except OSError:
-        return None
-    return next((it.speeds for it in reversed(records) if wanted.items() <= it.of.items()), None)
+        return ""
+    speeds = next((it.speeds for it in reversed(records) if wanted.items() <= it.of.items()), None)
+    return speeds.sentence if speeds is not None and speeds.faster == "cpu" else ""
