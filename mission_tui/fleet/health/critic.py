@@ -13,7 +13,7 @@ import statistics
 from collections import deque
 
 from mission_tui.fleet.events.metrics import RETURN
-from mission_tui.fleet.health.rule import Hysteresis, Row
+from mission_tui.fleet.health.rule import Hysteresis, Row, RuleContext
 from mission_tui.fleet.health.settings import Settings
 
 LOSS, POLICY_LOSS, VALUE_LOSS = "train/loss", "train/policy_gradient_loss", "train/value_loss"
@@ -31,6 +31,18 @@ ABSURD = -1e4
 OF_REWARDS, AT_FIRST = 1.5, 5.0
 """Mean square rewards by which values miss; before they have learned anything, more."""
 PERFECT = 0.99
+SHORT_BUDGET_SHARE = 1.0 / 3.0
+
+
+def critic_warm_up(context: RuleContext) -> int:
+    """Updates until it can be asked whether values explain anything: the shipped 100 or a tenth of the budget.
+
+    Of a budget that is itself only 100 updates long nothing would be left to judge.
+    """
+    limits, budget = context.limits.explained_variance, context.settings.budget
+    if budget is None:
+        return limits.warm_up
+    return round(max(limits.warm_up_share * budget, min(limits.warm_up, SHORT_BUDGET_SHARE * budget)))
 
 
 class CriticWeight:

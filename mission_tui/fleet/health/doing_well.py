@@ -89,11 +89,14 @@ class Success:
     @property
     def near_best(self) -> bool:
         """Whether the smoothed return stands near its best, and the best clearly above the first returns."""
-        smooth, best = self._context.returns.smooth, self._context.returns.best
-        if smooth is None or best is None or not self._first:
+        returns = self._context.returns
+        smooth, best = returns.smooth, returns.best
+        if smooth is None or best is None or returns.latest is None or not self._first:
             return False
         gain = best - self._start
-        if not smooth - self._start >= self._best_share * gain - SLACK_ERRORS * self._context.returns.error:
+        # The smoothed return lags behind one that has come back by more than its own error.
+        level = max(smooth, returns.latest - returns.error)
+        if not level - self._start >= self._best_share * gain - SLACK_ERRORS * returns.error:
             return False
         clear = self.gained or not gain <= CLEAR_GAIN * (max(self._recent) - min(self._recent))
         return clear and not self._shortfall()

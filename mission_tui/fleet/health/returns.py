@@ -29,7 +29,10 @@ def trend_warm_up(budget: int | None) -> int:
 
 
 class Quantiles:
-    """The spread of a series of any length: a sample of every k-th value, k doubling, at most `SIZE` values."""
+    """The spread of a series of any length: a sample of every k-th value, k doubling, at most `SIZE` values.
+
+    `seen` counts the values.
+    """
 
     SIZE = 512
 
@@ -37,18 +40,18 @@ class Quantiles:
         self._kept: list[float] = []
         self._sorted: list[float] = []
         self._stride = 1
-        self._seen = 0
+        self.seen = 0
 
     def add(self, value: float) -> None:
         """Take in a finite value."""
-        if self._seen % self._stride == 0:
+        if self.seen % self._stride == 0:
             self._kept.append(value)
             insort(self._sorted, value)
             if len(self._kept) >= self.SIZE:
                 self._kept = self._kept[::2]
                 self._sorted = sorted(self._kept)
                 self._stride *= 2
-        self._seen += 1
+        self.seen += 1
 
     def at(self, share: float) -> float | None:
         """The value that `share` of the values lie below; None before the first."""
@@ -69,8 +72,11 @@ class Returns:
         self._recent: deque[float] = deque(maxlen=TREND_WINDOW)
         self._steps: deque[float] = deque()
         self._sorted_steps: list[float] = []
+        self._step_before: float | None = None
+        self._bends: deque[float] = deque(maxlen=NOISE_WINDOW)
         self._spread = Quantiles()
         self._trend: tuple[float, float] | None = None
+        self._noise: float | None = None
         self._span: float | None = None
         self.updates = 0
         self.known = 0
@@ -111,8 +117,11 @@ class Returns:
 
     @property
     def filled(self) -> bool:
-        """Whether the mean is over a whole window: that of the first few episodes is anybody's guess."""
-        return self.ended == 0.0 or self.ended >= self._stats_window
+        """Whether the mean is over a whole window: that of the first few episodes is anybody's guess.
+
+        The first row of a log has none before it, from which to tell how many episodes it is of.
+        """
+        return self.ended >= self._stats_window or (self.ended == 0.0 and self.updates > 1)
 
     @property
     def warm(self) -> bool:
@@ -134,18 +143,26 @@ class Returns:
         return self.error / math.sqrt(1.0 + (2.0 / SMOOTHING - 1.0) * self._share_new)
 
     @property
+    def updates_of_window(self) -> float:
+        """About how many updates the episodes of the mean are from, at least one."""
+        return 1.0 / self._share_new
+
+    @property
     def _share_new(self) -> float:
         window = max(1, self._stats_window)
         return min(1.0, max(1.0, self.ended / max(1, self._endings)) / window) if self.ended else 1.0
 
     @property
     def noise(self) -> float:
-        """1.4826 x half of what the middle half of the last 100 successive differences spans: not their deviation.
+        """The standard deviation of the last 100 successive differences, without what is learned in them.
 
-        Nor their distance from 0: a return that rises by leaps, as where all episodes end at once, is not noisy for it.
+        It is the larger of two: 1.4826 x half of what their middle half spans, and what follows from how much
+        neighbours among them differ. The first sees no rare disasters, of which one episode in fifty may move a mean
+        more than all others do; a steady rise or fall is noise to neither.
         """
-        steps, quarter = self._sorted_steps, len(self._sorted_steps) // 4
-        return NOISE_SCALE * (steps[-1 - quarter] - steps[quarter]) / 2.0 if steps else 0.0
+        if self._noise is None:
+            self._noise = self._noise_of_steps()
+        return self._noise
 
     @property
     def low(self) -> float:
@@ -185,10 +202,30 @@ class Returns:
 
     def _step(self, size: float) -> None:
         """Kept sorted, because every rule asks for the noise of every update."""
+        self._noise = None
         self._steps.append(size)
         insort(self._sorted_steps, size)
+        # Of a mean that is not over a whole window yet, a new episode is a larger share.
+        share = min(1.0, self.ended / self._stats_window) if self.ended else 1.0
+        if self._step_before is not None:
+            self._bends.append(share * abs(size - self._step_before))
+        self._step_before = size
         if len(self._steps) >= NOISE_WINDOW:
             del self._sorted_steps[bisect_left(self._sorted_steps, self._steps.popleft())]
+
+    def _noise_of_steps(self) -> float:
+        steps, quarter = self._sorted_steps, len(self._sorted_steps) // 4
+        if not steps:
+            return 0.0
+        usual = NOISE_SCALE * (steps[-1 - quarter] - steps[quarter]) / 2.0
+        if not self._bends:
+            return usual
+        # Steps are independent where the window spans several updates; where each has its own, neighbours share a mean.
+        together = 3.0 if self._share_new >= 1.0 else 2.0
+        # Beyond the range of the returns lies no disaster, but a slip of whoever wrote the log.
+        most = self.high - self.low
+        bends = math.hypot(*(min(bend, most) for bend in self._bends))
+        return max(usual, bends / math.sqrt(len(self._bends) * together))
 
     def _gain(self) -> tuple[float, float] | None:
         """Median of the newer half minus that of the older half, and the noise of the same values."""

@@ -27,6 +27,9 @@ HIGH_PRESSURE = 2.0
 MANY_EPOCHS = 8
 TARGET_RADII = 1.5
 """SB3 ends an update beyond 1.5 x `target_kl`; the health guide's range for it is 1 to 1.5 radii."""
+DECAYED = 0.5
+AT_ONCE = 4.0
+"""A rate that was this many times the level below which it is spent, one update ago, has not decayed to there."""
 CHANGED = 1.5
 WATCHED = (
     ("train/learning_rate", "learning rate"),
@@ -96,6 +99,42 @@ class StepScale:
         if not (tail > 0.0 and self._now > 0.0):
             return 0.0
         return 2.0 * NormalDist().cdf(NormalDist().inv_cdf(tail) * (self.clip_range / self._now))
+
+
+class RateCourse:
+    """How one attempt's learning rate has gone: a gradual decay is a schedule, a rate that is gone at once was lost.
+
+    `first` is the first rate, 0 while unknown.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.first = settings.starting_rate or 0.0
+        self.rate: float | None = None
+        self._cut_off = False
+
+    def update(self, row: Row, spent_share: float) -> bool:
+        """Take in one update; whether the rate has decayed to below `spent_share` of the first one."""
+        rate = learning_rate_of(row, self._settings)
+        if rate is None or self._is_constant:
+            return False
+        self.first = self.first or rate
+        before, self.rate = self.rate if self.rate is not None else rate, rate
+        spent = spent_share * self.first
+        if rate >= spent:
+            self._cut_off = False
+        elif before >= spent:
+            self._cut_off = before > AT_ONCE * spent
+        return rate < spent and not self._cut_off
+
+    @property
+    def decays(self) -> bool:
+        """Whether it has come down bit by bit, as a schedule has it, to less than half."""
+        return self.rate is not None and not self._cut_off and self.rate < DECAYED * self.first
+
+    @property
+    def _is_constant(self) -> bool:
+        return isinstance(self._settings.learning_rate, float | int)
 
 
 class StepGravity:

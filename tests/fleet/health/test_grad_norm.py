@@ -46,17 +46,17 @@ def test_the_cap_is_the_runs_own() -> None:
 
 
 def test_a_run_that_does_well_may_have_them() -> None:
-    """Raw rewards make large gradients and are learned from; a poor return ends the excuse."""
+    """Raw rewards make large gradients and are learned from; a return that falls later fell for another reason."""
     rising = [float(n) for n in range(120)]
     assert norms([60.0] * 120, rising).changes == []
-    assert [severity for _, severity in norms([60.0] * 220, rising + NOISE[:100]).changes] == ["warning"]
+    assert [severity for _, severity in norms([60.0] * 220, rising + NOISE[:100]).changes] == ["info"]
 
 
 def test_critical_is_an_explosion() -> None:
-    """Above 100 caps and ten times what the run is used to; always that large is a warning."""
+    """Above 100 caps and ten times what the run is used to; always that large is one once values had their time."""
     seen = norms([1.0] * 100 + [60.0] * 20)
     assert [severity for _, severity in seen.changes] == ["warning", "critical"]
-    assert [severity for _, severity in norms([60.0] * 100).changes] == ["warning"]
+    assert [severity for _, severity in norms([60.0] * 100).changes] == ["info", "warning"]
     assert [words.threshold for words in seen.words] == [5.0, 50.0]
 
 
@@ -70,7 +70,7 @@ def test_an_explosion_is_a_warning_even_while_the_return_rises() -> None:
 def test_large_raw_rewards_are_no_trouble_while_the_policy_moves() -> None:
     """1,000 caps from the start on are what such rewards make; what they may cost is seen in the steps."""
     assert [severity for _, severity in norms([500.0] * 100, approx_kl=0.001).changes] == ["info"]
-    assert [severity for _, severity in norms([500.0] * 100, approx_kl=1e-5).changes] == ["warning"]
+    assert [severity for _, severity in norms([500.0] * 100, approx_kl=1e-5).changes] == ["info", "warning"]
     assert [severity for _, severity in norms([1.0] * 60 + [500.0] * 40, approx_kl=0.01).changes] == ["critical"]
 
 
@@ -106,3 +106,11 @@ def test_absurd_norms_are_survived() -> None:
     assert norms([math.nan, math.inf] * 60).changes == []
     assert judged(GradNorm, [row(n, {"ret": 1.0}) for n in range(1, 60)]).changes == []
     assert norms([60.0] * 60, settings=Settings(max_grad_norm=0.0)).changes == []
+
+
+def test_a_run_that_learned_with_such_norms_is_not_drowned_by_them() -> None:
+    """200 caps from the start on and next to no step, after a rise that was real: another thing lowered the return."""
+    returns = [float(n) for n in range(100)] + [60.0 + 0.1 * noise for noise in NOISE[:60]]
+    assert "warning" not in [severity for _, severity in norms([100.0] * 160, returns, approx_kl=1e-5).changes]
+    never = [0.1 * noise for noise in NOISE[:160]]
+    assert "warning" in [severity for _, severity in norms([100.0] * 160, never, approx_kl=1e-5).changes]

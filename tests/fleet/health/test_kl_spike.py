@@ -67,10 +67,17 @@ def test_a_slow_window_of_episodes_prolongs_the_watch() -> None:
         for n, ret in enumerate(RISING, start=1)
     ]
     lines += [
-        row(n, {"approx_kl": 0.8 if n == 61 else 0.01, "ret": 59.0 if n < 80 else 20.0, "rollout/ep_len_mean": 500.0})
+        row(
+            n,
+            {
+                "approx_kl": 0.8 if n == 61 else 0.01,
+                "ret": min(59.0, 59.0 - 8.0 * (n - 79)),
+                "rollout/ep_len_mean": 500.0,
+            },
+        )
         for n in range(61, 90)
     ]
-    assert judged(KlSpike, lines, slow).changes == [(80, "critical")]
+    assert judged(KlSpike, lines, slow).changes == [(80, "info"), (81, "critical")]
     assert judged(KlSpike, lines).changes == []
 
 
@@ -160,3 +167,19 @@ def test_harmless_spikes_of_healthy_runs_are_passed_over() -> None:
         "551": {"info", "critical"},
         "990": {"info", "critical"},
     }
+
+
+def test_one_disaster_is_no_consequence() -> None:
+    """A single episode in a mean of a hundred makes one leap down, and one back when it leaves; a collapse goes on."""
+    assert "critical" not in [severity for _, severity in of_forty(59.0, 40.0, 41.0, 59.0, 60.0, 61.0).changes]
+    assert (63, "critical") in of_forty(59.0, 45.0, 31.0, 17.0, 17.0).changes
+    assert (65, "critical") in of_forty(59.0, 40.0, 40.0, 40.0, 40.0).changes
+
+
+def of_forty(*returns: float) -> Round:
+    """The same after a spike, where 40 episodes end in an update: those of the mean are from two and a half."""
+    usual = {"approx_kl": 0.01, "clip_range": 0.2, "rollout/ep_len_mean": 1024 / 40}
+    lines = [row(n, {**usual, "ret": ret}) for n, ret in enumerate(RISING, start=1)]
+    for n, ret in enumerate(returns, start=61):
+        lines.append(row(n, {**usual, "approx_kl": 0.8 if n == 61 else 0.01, "ret": ret}))
+    return judged(KlSpike, lines)

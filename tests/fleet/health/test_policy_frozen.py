@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.rules.policy_frozen import PolicyFrozen
 from mission_tui.fleet.specs.spec import Schedule
@@ -233,3 +234,27 @@ def test_no_healthy_run_is_frozen_and_those_that_hardly_move_are_found() -> None
     assert not [name for name in found if labels()[name] == "healthy"]
     assert "gridtreasure_1733886838" in found
     assert len([name for name in found if labels()[name] == "fail_local_optimum"]) == 5
+
+
+def test_a_policy_that_learned_in_small_steps_still_moves() -> None:
+    """A u of 0.015 that the return rose with for forty updates is no standstill below the best return."""
+    lines = [row(n, {**SMALL, "ret": float(n)}) for n in range(1, 81)]
+    lines += [row(n, {**SMALL, "ret": 60.0}) for n in range(81, 141)]
+    assert "warning" not in [severity for _, severity in judged(PolicyFrozen, lines, SHORT).changes]
+
+
+def test_a_schedule_brings_a_policy_to_rest_with_what_it_gained() -> None:
+    """A rate that decays as planned makes small steps a matter of course, unless half of the gain is lost."""
+
+    def annealed(last: float) -> list[Severity | None]:
+        lines = []
+        for n in range(1, 201):
+            left = 1.0 - n / 210.0
+            moves = LIVELY if n < 110 else {"approx_kl": 0.0003 * left, "clip_fraction": 0.0}
+            ret = min(n, 100.0) if n < 110 else last + n % 3
+            lines.append(row(n, {**moves, "learning_rate": 1e-3 * left, "ret": ret}))
+        schedule = Settings(total_timesteps=210 * 1024, rollout=1024, learning_rate=Schedule(start=1e-3, end=0.0))
+        return [severity for _, severity in judged(PolicyFrozen, lines, schedule).changes]
+
+    assert "warning" not in annealed(75.0)
+    assert "warning" in annealed(20.0)

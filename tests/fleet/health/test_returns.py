@@ -35,11 +35,35 @@ def test_trends_wait_for_the_window_to_fill() -> None:
 
 
 def test_noise_is_that_of_neighbours() -> None:
-    """Successive differences of noise of 2 have 2 x sqrt(2), and one outlier adds nothing."""
+    """Successive differences of noise of 2 have 2 x sqrt(2), and one outlier adds next to nothing."""
     dice = random.Random(1)
     values = [dice.gauss(0.0, 2.0) for _ in range(400)]
     assert seen(values).noise == pytest.approx(2.8, rel=0.25)
     assert seen([*values[:-5], 1e6, *values[-4:]]).noise == pytest.approx(2.8, rel=0.25)
+
+
+def test_rare_disasters_are_noise() -> None:
+    """One episode in fifty moves a mean of a hundred more than all others do: the standard error knows it."""
+    dice = random.Random(3)
+    episodes = [-12.0 if dice.random() < 0.02 else dice.gauss(0.0, 0.3) for _ in range(1300)]
+    returns = Returns(0, 100)
+    for last in range(100, 1300, 4):
+        returns.update(sum(episodes[last - 100 : last]) / 100.0, 4)
+    assert returns.error == pytest.approx(0.17, rel=0.35)
+
+
+def test_a_steady_rise_is_no_noise() -> None:
+    """Nor is one that gets steeper: what bends a little is learning."""
+    assert seen([0.01 * n * n for n in range(200)]).noise < 1.0
+
+
+def test_the_first_row_of_a_log_is_of_few_episodes() -> None:
+    """Nothing before it tells how many; its mean is no level to fall from or to rise from."""
+    returns = Returns(0, 100)
+    returns.update(1.0, 0, 0.0)
+    assert not returns.filled
+    returns.update(1.0, 0, 4.0)
+    assert not returns.filled
 
 
 def test_noise_is_that_of_the_last_hundred() -> None:

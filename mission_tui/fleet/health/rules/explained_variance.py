@@ -20,10 +20,11 @@ from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import RETURN
-from mission_tui.fleet.health.critic import CriticWeight, ValueHorizon
+from mission_tui.fleet.health.critic import CriticWeight, ValueHorizon, critic_warm_up
 from mission_tui.fleet.health.doing_well import REAL_GAIN, Success
 from mission_tui.fleet.health.phrases import is_large, normalized_rewards, reward_scale_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
+from mission_tui.fleet.health.trust_region import RateCourse
 from mission_tui.fleet.health.usual_settings import USUAL_GAMMA, USUAL_VALUE_COEF
 
 TAG = "train/explained_variance"
@@ -33,7 +34,8 @@ FLAT, LOOKS = 12, 16
 ONCE_GOOD = 0.3
 SAME_EVERYWHERE = 1e-3
 LEARNED_SHARE = 0.5
-SHORT_BUDGET_SHARE = 1.0 / 3.0
+RATE_SPENT = 0.1
+"""Below this share of the first learning rate a schedule lets nobody learn any more, the values included."""
 FAR_HORIZON = 500.0
 VALUE_COEF = 1.0
 
@@ -46,7 +48,9 @@ class ExplainedVariance(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = limits = context.limits.explained_variance
-        self._warm_up = self._updates_to_wait()
+        self._warm_up = critic_warm_up(context)
+        self._rate = RateCourse(context.settings)
+        self._risen = False
         self._rows: deque[Row] = deque(maxlen=EVIDENCE)
         self._values: deque[float] = deque(maxlen=limits.critical_updates)
         self._poor = Hysteresis(limits.needed, limits.window)
@@ -73,11 +77,12 @@ class ExplainedVariance(Rule):
         self._horizon.update(row)
         self._take_in(row)
         returns = self.context.returns
+        spent = self._rate.update(row, RATE_SPENT)
         if self._is_useless():
             return "warning"
         if self._nans >= self._limits.critical_updates and not (self._success.near_best or self._success.rises_now):
             return "critical"
-        if not returns.warm or returns.updates < self._warm_up or self._success.solved:
+        if not returns.warm or returns.updates < self._warm_up or self._success.solved or spent:
             return None
         self._stagnant.update(over=returns.flat is True, calm=not returns.flat)
         stuck = self._success.poor or (self._stagnant.on and not self._success.near_best)
@@ -111,8 +116,10 @@ class ExplainedVariance(Rule):
         Said long before a warm-up that waits for values to learn, and not of a run that goes well without them.
         """
         well = self._success.solved or self._success.at_ceiling
+        # What was a clear rise once does not become none because the return gets noisier.
         risen = self._success.gain > REAL_GAIN * self.context.returns.error
-        useless = (self._weight.is_none or self._horizon.is_none(risen=risen)) and not well
+        self._risen = self._risen or (risen and self.context.returns.warm)
+        useless = (self._weight.is_none or self._horizon.is_none(risen=risen or self._risen)) and not well
         useless = useless and (self._useless.on or not self._success.rises_now)
         return self._useless.update(over=useless, calm=not useless)
 
@@ -150,13 +157,6 @@ class ExplainedVariance(Rule):
         worse = bool(self._values) and statistics.median(self._values) < -self._limits.leave
         same = bool(self._values) and statistics.median(map(abs, self._values)) < SAME_EVERYWHERE
         return moved or worse or same or self._best >= ONCE_GOOD
-
-    def _updates_to_wait(self) -> int:
-        limits, budget = self._limits, self.context.settings.budget
-        if budget is None:
-            return limits.warm_up
-        # Of a budget that is itself only 100 updates long nothing would be left to judge.
-        return round(max(limits.warm_up_share * budget, min(limits.warm_up, SHORT_BUDGET_SHARE * budget)))
 
     def _sentence(self, critical: bool) -> str:
         limits = self._limits

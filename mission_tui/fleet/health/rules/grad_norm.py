@@ -2,7 +2,8 @@
 
 Adam forgives a constant scale, and healthy runs with large raw rewards live at 1,000 x the cap; what it costs is the
 policy's share of a gradient that the value loss dominates. So it is trouble only while the run does not do well, and
-only when it has risen, or when that share is gone: beyond 100 x the cap with updates that hardly move the policy.
+only when it has risen, or when that share is gone: beyond 100 x the cap with updates that hardly move the policy, of a
+run that has learned nothing with them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import statistics
 from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.health.critic import critic_warm_up
 from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import (
     halved_learning_rate,
@@ -50,6 +52,7 @@ class GradNorm(Rule):
         self._exploded = False
         self._severity: Severity | None = None
         self._success = Success(context, limits.best_share)
+        self._warm_up = critic_warm_up(context)
 
     def judge(self, row: Row) -> Severity | None:
         """Median of 20 updates above 10 x `max_grad_norm` and 3 x the run's own while the return is poor: warning.
@@ -80,15 +83,19 @@ class GradNorm(Rule):
         elif self._times > limits.warning and self.context.returns.warm:
             if self._exploded and poor:
                 self._severity = "critical"
-            elif self._exploded or (far and self._stands_still) or risen > limits.warning_rise:
+            elif self._exploded or (far and self._drowned) or risen > limits.warning_rise:
                 self._severity = "critical" if self._severity == "critical" else "warning"
             elif far:
                 self._severity = self._severity or "info"
         return self._severity
 
     @property
-    def _stands_still(self) -> bool:
-        """Whether updates hardly move the policy, or nobody says how far they do."""
+    def _drowned(self) -> bool:
+        """Whether the policy's share of the gradient is gone: it hardly moves, and has learned nothing with such norms
+        although it had as long as values take to say something.
+        """
+        if self._success.gained or self.context.returns.updates < self._warm_up:
+            return False
         return not self._us or statistics.median(self._us) < self.context.limits.policy_frozen.u
 
     def explain(self, severity: Severity) -> Explanation:

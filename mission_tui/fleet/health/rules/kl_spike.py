@@ -43,6 +43,8 @@ class KlSpike(Rule):
         self._spike: tuple[Row, float, float] | None = None
         self._reference: float | None = None
         self._watched = 0
+        self._latest_seen: float | None = None
+        self._largest_drop, self._since_drop = 0.0, 0
         self._severity: Severity | None = None
 
     def judge(self, row: Row) -> Severity | None:
@@ -92,6 +94,7 @@ class KlSpike(Rule):
         if self._severity is None and (self._watched == 0 or self._was_harmless()):
             self._spike = row, u, statistics.median(self._us)
             self._reference = max(known, default=None)
+            self._latest_seen, self._largest_drop, self._since_drop = self._before, 0.0, 0
         elif self._reference is not None:
             self._reference = max(self._reference, *known)
         self._watched = 1 + self._within(row)
@@ -117,12 +120,31 @@ class KlSpike(Rule):
         if latest is None or self._reference is None:
             return "info" if self._watched > 0 else None
         share = (self._reference - latest) / self._whole_fall()
+        self._follow_drops(latest)
+        if share >= 1.0 and self._severity != "critical" and not self._is_of_many(latest):
+            return "info" if self._watched > 0 else None
         if share >= 1.0 and (self._watched > 0 or self._severity == "critical"):
             return "critical"
         if self._severity == "critical":
             return "critical" if share > limits.watch_share else None
         seen = share >= limits.watch_share or self._severity == "info"
         return "info" if self._watched > 0 and seen else None
+
+    def _follow_drops(self, latest: float) -> None:
+        drop = self._latest_seen - latest if self._latest_seen is not None else 0.0
+        self._since_drop += 1
+        if drop >= self._largest_drop:
+            self._largest_drop, self._since_drop = drop, 0
+        self._latest_seen = latest
+
+    def _is_of_many(self, latest: float) -> bool:
+        """Whether more than one update's episodes are so poor: a single disaster moves the mean of a hundred, too.
+
+        Then half of the fall is there without its largest step, or has outlasted the episodes of that.
+        """
+        assert self._reference is not None
+        rest, window = self._reference - latest - self._largest_drop, self.context.returns.updates_of_window
+        return window <= 1.0 or self._since_drop >= window or rest >= self._whole_fall() / 2.0
 
     def _whole_fall(self) -> float:
         returns, limits = self.context.returns, self._limits

@@ -17,9 +17,10 @@ from collections import deque
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence, rounded
+from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.health.trust_region import TARGET_RADII, radius_of, u_of
+from mission_tui.fleet.health.trust_region import DECAYED, TARGET_RADII, RateCourse, radius_of, u_of
 from mission_tui.fleet.specs.sizes import REFERENCE_LEARNING_RATE
 from mission_tui.fleet.specs.spec import Schedule
 
@@ -27,10 +28,9 @@ EVIDENCE = 12
 KL, CLIPPED = "train/approx_kl", "train/clip_fraction"
 TAGS = (KL, CLIPPED, "train/learning_rate", "train/grad_norm", "policy/entropy_ratio", "rollout/ep_rew_mean")
 EARLY_SHARE = 0.25
-DECAYED = 0.5
 MOVING = 5
-AT_ONCE = 4.0
-"""A rate that was this many times the level below which it is spent, one update ago, has not decayed to there."""
+LEARNED_WITH, FEWEST_STEPS = 0.25, 8
+"""An update moves the policy as ever if by more than this share of what it learned with, over so many updates."""
 COLLAPSED = 0.05
 NO_GRADIENT = 1e-6
 LOW_PRESSURE = 0.25
@@ -49,15 +49,14 @@ class PolicyFrozen(Rule):
         super().__init__(context)
         self._limits = limits = context.limits.policy_frozen
         self._rows: deque[tuple[Row, float]] = deque(maxlen=limits.updates)
-        self._first_rate = context.settings.starting_rate or 0.0
+        self._rate = RateCourse(context.settings)
+        self._learned_with = Quantiles()
         self._success = Success(context)
         self._course = Success(context)
-        self._rate: float | None = None
         self._moving: deque[float] = deque(maxlen=MOVING)
         self._stopped = self._unfinished = False
         self._entropy = 0.0
         self._std = 0.0
-        self._cut_off = False
         self._moved = context.settings.gradient_steps is not None
         self._learned = False
         self._begin()
@@ -79,7 +78,7 @@ class PolicyFrozen(Rule):
         if u is None or self.context.settings.gradient_steps == 1:
             return self._severity
         self._rows.append((row, u))
-        if self._rate_is_spent(row):
+        if self._rate.update(row, self._limits.least_rate_share):
             self._begin()
             return None
         self._count_row(row, u)
@@ -95,7 +94,7 @@ class PolicyFrozen(Rule):
         dead, radius = self._dead.on, radius_of(row, settings)
         window = limits.critical_updates if dead else limits.updates
         since = self._rows[max(0, len(self._rows) - window)][0].update
-        cause, advice, assignments = cause_of_standstill(row, settings, self._first_rate, since=since, dead=dead)
+        cause, advice, assignments = cause_of_standstill(row, settings, self._rate.first, since=since, dead=dead)
         if severity == "info":
             advice = f"nothing if the task is solved; otherwise {advice}"
         level = limits.u if self._still.on else limits.idle_u
@@ -122,10 +121,13 @@ class PolicyFrozen(Rule):
             self._stopped = bool(self._moving) and statistics.median(self._moving) >= limits.u
             self._unfinished = self._course.rises_now
         self._learned = self._learned or (not self._moved and bool(returns.improving))
-        self._still.update(over=u < limits.u, calm=u >= limits.u)
+        if self._course.rises_now:
+            self._learned_with.add(u)
+        least = self._least_u()
+        self._still.update(over=u < least, calm=u >= least)
         self._idle.update(over=idle, calm=not idle)
         self._dead.update(over=dead, calm=not dead)
-        behind = u < limits.u and returns.warm and bool(returns.flat)
+        behind = u < least and returns.warm and bool(returns.flat)
         if behind and returns.share_of_best is not None:
             behind = returns.share_of_best < limits.best_share and not self._course.near_best
         self._behind.update(over=behind, calm=not behind)
@@ -140,10 +142,20 @@ class PolicyFrozen(Rule):
                 return None
             if self._course.at_ceiling and (self._decided or not self._stopped):
                 return "info"
-            if self._decided or (self._decays() and not self._stopped):
-                return "warning" if self._behind.on else "info"
+            if self._decided or (self._rate.decays and not self._stopped):
+                return "warning" if self._behind.on and not self._rests else "info"
             return "warning" if self._stopped and not self._unfinished and self._course.near_best else "critical"
-        return "warning" if self._still.on and self._behind.on else "info"
+        return "warning" if self._still.on and self._behind.on and not self._rests else "info"
+
+    @property
+    def _rests(self) -> bool:
+        """Whether a schedule brings it to rest, as planned, with half of what it had gained at least."""
+        return self._rate.decays and self._course.holds
+
+    def _least_u(self) -> float:
+        """Below it a policy hardly moves; one that learned in small steps still moves as it did then."""
+        usual = self._learned_with.at(0.5) if self._learned_with.seen >= FEWEST_STEPS else None
+        return self._limits.u if usual is None else min(self._limits.u, LEARNED_WITH * usual)
 
     @property
     def _still_stuck(self) -> bool:
@@ -151,19 +163,6 @@ class PolicyFrozen(Rule):
         single-step updates.
         """
         return self.context.returns.improving is False and not self._learned
-
-    def _rate_is_spent(self, row: Row) -> bool:
-        rate, planned = learning_rate_of(row, self.context.settings), self.context.settings.learning_rate
-        if rate is None or isinstance(planned, float | int):
-            return False
-        self._first_rate = self._first_rate or rate
-        before, self._rate = self._rate if self._rate is not None else rate, rate
-        spent = self._limits.least_rate_share * self._first_rate
-        if rate >= spent:
-            self._cut_off = False
-        elif before >= spent:
-            self._cut_off = before > AT_ONCE * spent
-        return rate < spent and not self._cut_off
 
     @property
     def _decided(self) -> bool:
@@ -175,13 +174,6 @@ class PolicyFrozen(Rule):
         if share is None and "train/entropy_loss" in row.metrics:
             return -row.metrics["train/entropy_loss"] < COLLAPSED * self._entropy
         return share is not None and share < COLLAPSED
-
-    def _decays(self) -> bool:
-        """Whether the learning rate has come down bit by bit, as a schedule has it."""
-        planned, rate = self.context.settings.learning_rate, self._rate
-        if rate is None or self._cut_off or isinstance(planned, float | int):
-            return False
-        return rate < DECAYED * self._first_rate
 
     def _sentence(self) -> str:
         limits, returns = self._limits, self.context.returns

@@ -61,11 +61,12 @@ class ValueLoss(Rule):
         return "info" if self._informing else None
 
     def _falls(self) -> bool:
-        """Whether the smoothed return has come down from its best by more than noise, and goes on falling."""
+        """Whether the return has come down from its best by more than noise, and goes on falling."""
         returns = self.context.returns
         if returns.smooth is None or returns.best is None:
             return False
-        fallen = returns.best - returns.smooth
+        # The smoothed return lags: one that is back already does not fall.
+        fallen = returns.best - max(returns.smooth, returns.latest or returns.smooth)
         return returns.improving is False and fallen > max(self._limits.fall_share * returns.span, returns.noise)
 
     def explain(self, severity: Severity) -> Explanation:
