@@ -7,7 +7,7 @@ come in two halves that never meet: one for tuning rules, one for scoring them (
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmarks.health import tampering as tamper
@@ -26,21 +26,32 @@ from benchmarks.health.harm import (
 )
 from benchmarks.health.tasks import (
     ACROBOT,
+    ACROBOT_CLEAN,
+    AUCTION,
     BANDIT,
     BLACKJACK,
     CARTPOLE,
+    CARTPOLE_CLEAN,
+    CARTPOLE_ZOO,
     CATCH,
+    CHASING,
+    CLIFF,
     CORRIDOR,
     DOCKING,
+    DOSING,
     FROZEN_LAKE,
     HARBOUR_MISSION,
     HEATING,
     INVENTORY,
+    KEYS,
+    LENDING,
     LOCKS,
+    MACHINE,
     MISSION,
     MOUNTAIN_CAR,
     NOISY_ACROBOT,
     NOISY_CARTPOLE,
+    NOISY_PENDULUM,
     NOISY_POINTING,
     PENDULUM,
     PENDULUM_SDE,
@@ -133,6 +144,11 @@ TWINS = (
     ),
     *(Construction("healthy", task, few=3) for task in (PRICING, HEATING, NOISY_POINTING)),
     Construction("healthy", HARBOUR_MISSION, few=2),
+    *(
+        Construction("healthy", task, updates=200, few=3)
+        for task in (CARTPOLE_CLEAN, CARTPOLE_ZOO, CLIFF, DOSING, LENDING, NOISY_PENDULUM)
+    ),
+    *(Construction("healthy", task, updates=200, few=2) for task in (AUCTION, MACHINE, KEYS, CHASING, ACROBOT_CLEAN)),
 )
 
 _VARIANTS = (
@@ -495,6 +511,37 @@ _LATE = (
     ),
 )
 
+
+def _of_strangers(discrete: tuple[Task, ...], continuous: tuple[Task, ...], few: int) -> Iterator[Construction]:
+    """Healthy settings that a stranger's log may have: rates and clip ranges that decay, a wide clip range, gSDE."""
+    for construction in (
+        *(Construction("annealed", task, ppo=_DECAY, few=few) for task in (*discrete, *continuous)),
+        *(Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=few) for task in discrete),
+        *(Construction("sde", task, ppo=_GSDE, few=few) for task in continuous),
+    ):
+        yield replace(construction, updates=200)
+
+
+_BEFORE_FRESH = (
+    *_of_strangers((CLIFF, LENDING), (DOSING, NOISY_PENDULUM), few=2),
+    *_settings("gamma-0", (CLIFF, LENDING), MYOPIC, few=1, gamma=0.0),
+)
+
+_FRESH_TASKS = (AUCTION, MACHINE, KEYS, CHASING, ACROBOT_CLEAN)
+_FRESH = (
+    *_of_strangers((AUCTION, MACHINE, KEYS), (CHASING,), few=1),
+    *_settings("gamma-0", _FRESH_TASKS, MYOPIC, few=1, gamma=0.0),
+    *_settings("vf-0", _FRESH_TASKS, VALUES, few=1, vf_coef=0.0),
+    *_worlds_turn("lr-0", _FRESH_TASKS, tamper.set_ppo(0.0), few=1, onset=10, rules=("policy-frozen",)),
+    *_worlds_turn("lr-100", _FRESH_TASKS, tamper.set_ppo(100.0), few=1, rules=_TOO_LARGE),
+    *_worlds_turn("reward-gone", _FRESH_TASKS, tamper.rewards_times(0.0), few=1, rules=(*LOST, "policy-frozen")),
+    # The machine's episodes are told by their rewards alone.
+    *_worlds_turn(
+        "reward-sign", (AUCTION, KEYS, CHASING, ACROBOT_CLEAN), tamper.rewards_times(-1.0), few=1, rules=LOST
+    ),
+    *_worlds_turn("obs-30", (AUCTION, MACHINE, KEYS, CHASING), tamper.observations_times(30.0), few=1, rules=WORLD),
+)
+
 CONSTRUCTIONS: tuple[Construction, ...] = (
     *TWINS,
     *_UPDATE_TOO_LARGE,
@@ -511,4 +558,6 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_NEW_TASKS,
     *_MOVED,
     *_LATE,
+    *_BEFORE_FRESH,
+    *_FRESH,
 )

@@ -42,13 +42,24 @@ TASKS: Mapping[str, tuple[Half, str]] = {
     "queue": ("scoring", "large noisy costs"),
     "reaching": ("scoring", "three continuous actions, normalised"),
     "noisy-acrobot": ("scoring", "noise three times as large as the rewards, and a slow start"),
+    "cartpole-clean": ("tuning", "the settings of CleanRL, with an annealed rate"),
+    "cartpole-zoo": ("tuning", "the settings of the RL zoo: rate and clip range decay, 20 epochs"),
+    "cliff": ("tuning", "a cliff that costs a hundred steps, normalised rewards, solved to a ceiling"),
+    "dosing": ("tuning", "episodes of one step, continuous and noisy"),
+    "lending": ("tuning", "large noisy rewards of either sign"),
+    "noisy-pendulum": ("tuning", "noise as large as the rewards, normalised"),
+    "auction": ("scoring", "episodes of one step, noisy"),
+    "machine": ("scoring", "large noisy rewards, rare losses ten times as large"),
+    "keys": ("scoring", "no reward before the first success, solved to a ceiling"),
+    "chasing": ("scoring", "two continuous actions, normalised, noisy rewards"),
+    "acrobot-clean": ("scoring", "the settings of CleanRL, with an annealed rate"),
 }
 """Half and reason by the name of the task."""
 
 MOVED = ("frozen-lake", "slippery")
 """Tasks that scored once, with the seeds of scoring."""
 
-FRESH = ("queue", "reaching", "noisy-acrobot", "harbour-mission")
+FRESH = ("auction", "machine", "keys", "chasing", "acrobot-clean")
 """Scoring tasks whose runs were recorded when the lists of false and missed runs of all others had been read, and were
 judged once, after the last change of a rule.
 """
@@ -98,6 +109,7 @@ CONSTRUCTIONS: Mapping[str, tuple[Half, str]] = {
     "no-critic": ("scoring", "the optimizer loses the value function, and steps the policy alone"),
     "half-blind": ("scoring", "every other value of an observation is 0"),
     "swapped": ("scoring", "the environment takes each action for another"),
+    "lr-100": ("tuning", "a learning rate 100 times as large"),
 }
 """Half and reason by the name of the construction; `healthy` takes the half of its task."""
 

@@ -12,25 +12,36 @@ from typing import Any
 from msgspec import structs
 
 from mission_tui.fleet.events.metrics import Episodes
-from mission_tui.fleet.specs.spec import EnvSpec, Normalize, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, Normalize, PpoSpec, RunSpec, Schedule, Spec
 
 __all__ = [
     "ACROBOT",
+    "ACROBOT_CLEAN",
+    "AUCTION",
     "BANDIT",
     "BLACKJACK",
     "CARTPOLE",
+    "CARTPOLE_CLEAN",
+    "CARTPOLE_ZOO",
     "CATCH",
+    "CHASING",
+    "CLIFF",
     "CORRIDOR",
     "DOCKING",
+    "DOSING",
     "FROZEN_LAKE",
     "HARBOUR_MISSION",
     "HEATING",
     "INVENTORY",
+    "KEYS",
+    "LENDING",
     "LOCKS",
+    "MACHINE",
     "MISSION",
     "MOUNTAIN_CAR",
     "NOISY_ACROBOT",
     "NOISY_CARTPOLE",
+    "NOISY_PENDULUM",
     "NOISY_POINTING",
     "PENDULUM",
     "PENDULUM_SDE",
@@ -46,6 +57,7 @@ __all__ = [
 ]
 
 WORLDS, NOISY = "benchmarks.health.worlds", "benchmarks.health.noisy_worlds"
+FURTHER = "benchmarks.health.further_worlds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,4 +293,79 @@ NOISY_ACROBOT = Task(
     EnvSpec(id=f"{NOISY}:NoisyAcrobot-v0", n_envs=16, vec="inline", normalize=True),
     PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=1e-3, gae_lambda=0.94),
     _quickness,
+)
+
+_CLEAN = PpoSpec(
+    n_steps=128,
+    batch_size=128,
+    n_epochs=4,
+    learning_rate=Schedule(start=2.5e-4, end=0.0),
+    gamma=0.99,
+    ent_coef=0.01,
+)
+"""The settings of CleanRL's `ppo.py`, its annealed learning rate included."""
+
+CARTPOLE_CLEAN = Task("cartpole-clean", EnvSpec(id="CartPole-v1", n_envs=4, vec="inline"), _CLEAN, _lengths)
+ACROBOT_CLEAN = Task("acrobot-clean", EnvSpec(id="Acrobot-v1", n_envs=4, vec="inline"), _CLEAN, _quickness)
+CARTPOLE_ZOO = Task(
+    "cartpole-zoo",
+    EnvSpec(id="CartPole-v1", n_envs=8, vec="inline"),
+    PpoSpec(
+        n_steps=32,
+        batch_size=256,
+        n_epochs=20,
+        learning_rate=Schedule(start=1e-3, end=0.0),
+        clip_range=Schedule(start=0.2, end=0.0),
+        gamma=0.98,
+        gae_lambda=0.8,
+    ),
+    _lengths,
+)
+CLIFF = Task(
+    "cliff",
+    EnvSpec(id=f"{FURTHER}:ShortCliff-v0", n_envs=16, vec="inline", normalize=Normalize(obs=False, reward=True)),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=2e-3, ent_coef=0.01),
+    _quickness,
+)
+DOSING = Task(
+    "dosing",
+    EnvSpec(id=f"{FURTHER}:Dosing-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=16, batch_size=64, n_epochs=5, learning_rate=1e-3),
+    _hits,
+)
+LENDING = Task(
+    "lending",
+    EnvSpec(id=f"{FURTHER}:Lending-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=30, batch_size=120, n_epochs=4, learning_rate=1e-3),
+    _returns,
+)
+NOISY_PENDULUM = Task(
+    "noisy-pendulum",
+    EnvSpec(id=f"{FURTHER}:NoisyPendulum-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=50, batch_size=200, n_epochs=6, learning_rate=1.5e-3, gamma=0.9),
+    _returns,
+)
+AUCTION = Task(
+    "auction",
+    EnvSpec(id=f"{FURTHER}:Auction-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=16, batch_size=64, n_epochs=4, learning_rate=1e-3, ent_coef=0.01),
+    _hits,
+)
+MACHINE = Task(
+    "machine",
+    EnvSpec(id=f"{FURTHER}:Machine-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=60, batch_size=240, n_epochs=4, learning_rate=1e-3, gamma=0.95),
+    _returns,
+)
+KEYS = Task(
+    "keys",
+    EnvSpec(id=f"{FURTHER}:Keys-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=1e-3, ent_coef=0.01),
+    _hits,
+)
+CHASING = Task(
+    "chasing",
+    EnvSpec(id=f"{FURTHER}:Chasing-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=50, batch_size=200, n_epochs=6, learning_rate=1e-3, gamma=0.95),
+    _hits,
 )
