@@ -87,8 +87,8 @@ def test_the_jumpy_limits_really_bring_words(kind: type[Rule]) -> None:
             1,
             number,
             number,
-            {"rollout/ep_rew_mean": 10.0 * (number // 9 % 2), "rollout/ep_len_mean": 5.0 + 0.1 * number},
-            returns=(10.0 * (number // 9 % 2) + number % 2,) * 12,
+            {"rollout/ep_rew_mean": 10.0 * (number // 25 % 2), "rollout/ep_len_mean": 5.0 + 0.1 * number},
+            returns=(10.0 * (number // 25 % 2) + number % 2,) * 12,
             episodes=60,
             outcomes={"timeout": 60},
         )
