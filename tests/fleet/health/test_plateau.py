@@ -82,4 +82,4 @@ def test_healthy_runs_of_others_hear_little_of_it() -> None:
     """About one in 1,000 of 22,000 updates, all of them information."""
     found = [severity for _, (severity, *_), _ in incidents_on(Plateau, "healthy")]
     assert set(found) == {"info"}
-    assert len(found) < 30
+    assert len(found) <= 30
