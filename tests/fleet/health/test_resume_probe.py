@@ -134,7 +134,7 @@ def falling(episodes_of: Callable[[int], int]) -> set[str]:
     judge.feed(started(AS_BEFORE))
     found: set[str] = set()
     for at, row in enumerate(updates(140)):
-        mean = 100.0 + 3.0 * at + 2.0 * (at % 2) if at < 60 else max(28.0, 277.0 - 8.0 * (at - 59))
+        mean = 100.0 + 3.0 * at + 2.0 * (at % 2) if at < 60 else max(28.0, 277.0 - 20.0 * (at - 59))
         metrics: dict[str, Metric] = dict(row.metrics) | {"rollout/ep_rew_mean": mean}
         told = structs.replace(row, metrics=metrics, episodes=Episodes(n=episodes_of(at)))
         found |= {it.rule for it in judge.feed(told)}
