@@ -216,7 +216,11 @@ A fourth time, which is what stands here: the page with the lists of the third w
 those four tasks' lists included. What was changed came from made-up runs whose return only chance moves (`chance`), and
 from six tasks that were recorded for it and that no rule had seen (`cartpole-clean`, `cartpole-zoo`, `cliff`, `dosing`,
 `lending`, `noisy-pendulum`). `auction`, `machine`, `keys`, `chasing` and `acrobot-clean` were recorded meanwhile and
-judged once, after the last change; they stand above by themselves, and are the score to believe."""
+judged once, after the last change; they stand above by themselves, and are the score to believe. Both sets are smaller
+than planned, for want of time and before anything of them was judged: of the fresh ones four runs with workers that
+lie, three that lose their entropy and one with larger observations were not recorded, of the tuning ones 41 sick runs.
+So how many sick runs are found was hardly tuned on the six, and those three kinds of trouble are thin in the fresh
+score."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 
