@@ -90,6 +90,7 @@ def _digest(job: Job) -> str:
     del settings["run"]["goal"]  # it is looked at, and changes nothing
     del settings["run"]["values"], settings["keep"]["limits"]["group_runs"]  # of commands, and when it begins
     del settings["run"]["preload"]  # a fork trains what a process that was started anew trains
+    del settings["run"]["track"], settings["run"]["track_checkpoints"]  # to whom it is passed on
     if settings["run"]["launcher"] == "local":
         del settings["run"]["launcher"], settings["slurm"], settings["ray"]  # as it was before there were others
     for name in ("algo", *OTHERS):  # as it was before other algorithms could be named
