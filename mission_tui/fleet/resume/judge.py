@@ -120,6 +120,8 @@ RULES: Mapping[str, Rule] = {
         for field in TABLES[engine].fields
     },
     "run.follow": _KEPT,
+    "run.track": _KEPT,
+    "run.track_checkpoints": _KEPT,
     "run.goal": always("note", "it is held against another goal; what it learns stays"),
     "run.preload": always("safe", "changes how its processes are started, not what is learned"),
     "run.callbacks": always(

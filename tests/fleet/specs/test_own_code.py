@@ -40,6 +40,7 @@ CODE_KEYS: Mapping[str, str] = {
     "run.callbacks": "classes that are imported and made",
     "keep.health.on_event": "a command of the shell",
     "keep.health.apprise": "sends messages through apprise",
+    "run.track": "sends settings and curves with the launching person's key",
     "slurm.extra": "words for sbatch, some of which name programs and files",
     "ray.address": "to whom the run is sent, with its variables and the launching person's token",
 }
@@ -56,7 +57,7 @@ HARMLESS_KEYS = frozenset(
         *("ppo.net_arch", "ppo.algo"),
         *("run.total_timesteps", "run.duration_s", "run.seed", "run.device", "run.threads", "run.auto_scale"),
         *("run.engine", "run.precision", "run.compile", "run.tf32", "run.grace_s", "run.launcher", "run.goal"),
-        *("run.preload", "run.algo", "keep.checkpoint.replay_buffer"),
+        *("run.preload", "run.algo", "run.track_checkpoints", "keep.checkpoint.replay_buffer"),
         # The settings of other algorithms; an entropy coefficient is a number, or a word that is compared.
         *(
             f"{name}.{key}"
@@ -67,7 +68,7 @@ HARMLESS_KEYS = frozenset(
         *(f"{name}.action_noise.{key}" for name in ("sac", "td3", "ddpg", "tqc", "crossq") for key in ("kind", "std")),
         # One argument of sbatch each, and never a word of their own.
         *("slurm.partition", "slurm.account", "slurm.qos", "slurm.gres", "slurm.constraint", "slurm.time", "slurm.mem"),
-        *("slurm.cpus", "slurm.warn_s", "slurm.requeue"),
+        *("slurm.cpus", "slurm.warn_s", "slurm.requeue", "slurm.pack"),
         # Amounts, and names of nodes' resources and labels, which Ray compares.
         *("ray.gpus", "ray.cpus", "ray.memory", "ray.resources", "ray.labels", "ray.autoscales", "ray.requeue"),
         "run.follow",  # logs that are read as text, numbers and TensorBoard's records
@@ -149,12 +150,18 @@ def test_harmless_keys_that_hold_free_words_are_few_and_known() -> None:
     program_words = {"run.device", "run.follow", "run.launcher", "run.goal", "ray.labels"}
     program_words |= {"sac.ent_coef", "tqc.ent_coef", "crossq.ent_coef"}
     program_words |= {
-        f"slurm.{name}" for name in SlurmSpec.__struct_fields__ if name not in ("cpus", "warn_s", "requeue", "extra")
+        f"slurm.{name}"
+        for name in SlurmSpec.__struct_fields__
+        if name not in ("cpus", "warn_s", "requeue", "extra", "pack")
     }
     assert free & HARMLESS_KEYS == {"preset", "description", "profile", "env.config", *program_words}
 
 
 NAMED: dict[str, tuple[dict[str, dict[str, Any]], OwnCode]] = {
+    "run.track": (
+        {"run": {"track": "wandb"}},
+        OwnCode("tracker", "run.track", "sends settings and curves to what your wandb names"),
+    ),
     "env.id": ({"env": {"id": "my_envs:Mine-v0"}}, OwnCode("environment", "env.id", "my_envs:Mine-v0")),
     "env.kwargs": (
         {"env": {"kwargs": {"a": [{"b": "my_envs:Reward"}]}}},
