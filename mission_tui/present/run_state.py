@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from itertools import pairwise
 
 from mission_tui.fleet.events.findings import Finding, stories
@@ -72,6 +71,8 @@ def _has_risen(view: RunView) -> bool:
     """Whether the return has gained more than its own noise since the first updates, and still has half of that."""
     if view.course is None or view.best is None:
         return True  # unknown: then nothing is said of it
+    import statistics  # which takes 3 ms to load, and the first picture waits for it
+
     known = [middle for middle in view.course.middles if middle is not None and math.isfinite(middle)]
     if len(known) < _OF_NOISE:
         return True
@@ -82,6 +83,8 @@ def _has_risen(view: RunView) -> bool:
 
 def _error(view: RunView, every: int, middles: list[float]) -> float:
     """The standard error of its mean return. Neighbours that share most of their episodes differ by less than that."""
+    import statistics
+
     between = 1.4826 * statistics.median(abs(later - earlier) for earlier, later in pairwise(middles))
     length, steps = view.metrics.get("rollout/ep_len_mean"), every * view.n_envs * view.n_steps
     share_new = 1.0
