@@ -32,18 +32,24 @@ SINCE = {
     "eta_low_s",
     "failed_duties",
     "goal",
+    "heartbeat_t",
     "improvement",
     "iqm",
     "iqm_interval",
     "is_behind",
+    "launched_on",
+    "launcher",
     "live",
     "loaded",
+    "node",
     "part_of",
     "quartiles",
     "ranked_by",
     "trials",
     "undo",
+    "total",
     "unread",
+    "varied",
 }
 """Names that came after 0.1.0."""
 
@@ -53,10 +59,11 @@ MACHINE = {"runs_root", "supervisor", "host", "gpus", "elsewhere", "stale"}
 WORDED = {"sentence", "cause", "advice"}
 """Sentences of findings that are judged anew: their wording may become better."""
 
-ADVISED = {"advice_set", "evidence", "severity"}
+ADVISED = {"advice_set", "evidence", "severity", "first_update", "id"}
 """So may what is advised: at a learning rate of 0.3 a usual one, where fewer epochs cured nothing. And `kl-persistent`
 is a warning only once the return has stopped rising, so its evidence are the updates of then, and `clip-fraction`
-informs until trends may be judged.
+informs until trends may be judged. `kl-spike` knows more of the return's noise, and follows the fall here an update
+later; an incident's id has that update in it.
 """
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
