@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -303,7 +304,9 @@ def test_g4_meters_that_died_are_on_the_fleets_journal_and_in_status(tmp_path: P
         (run,) = lab.launch()
         lab.running(run, 1)
         note = until(lambda: lab.snapshot().host.gpu_note, 20)
-        assert "GPU meters stopped: the probe was ended by SIGSEGV; runs, CPU and memory meters go on" in str(note)
+        # It is tried again, and on a busy machine has died twice by now.
+        ended = r"GPU meters stopped: the probe was ended by SIGSEGV( \(\d+ times so far\))?; runs, CPU"
+        assert re.search(f"{ended} and memory meters go on", str(note))
         for verb in ("status", "top"):
             program = [sys.executable, "-m", "mission_tui", "--runs-dir", str(lab.root), verb]
             said = subprocess.run(program, env=lab.environ, capture_output=True, text=True, check=True, timeout=60)
