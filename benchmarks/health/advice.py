@@ -32,7 +32,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.health import HealthJudge, settings_of
 from mission_tui.fleet.specs.preset import draft_change
-from mission_tui.fleet.specs.spec import PpoSpec, Spec
+from mission_tui.fleet.specs.spec import PpoSpec, Schedule, Spec
 from mission_tui.fleet.specs.thresholds import Limits
 
 KEPT = Path(__file__).parent / "advice.jsonl"
@@ -42,9 +42,11 @@ MARGIN = 0.10
 Word = Literal["cured", "better", "no difference", "worse", "refused"]
 
 
-def _rate(ppo: PpoSpec, times: float) -> float:
-    assert isinstance(ppo.learning_rate, float)
-    return ppo.learning_rate * times
+def _rate(ppo: PpoSpec, times: float) -> float | Schedule:
+    rate = ppo.learning_rate
+    if isinstance(rate, Schedule):
+        return structs.replace(rate, start=rate.start * times, end=rate.end * times)
+    return rate * times
 
 
 AS_SETTINGS: Mapping[str, Callable[[PpoSpec], dict[str, Any]]] = {
