@@ -31,13 +31,19 @@ def slurm_spec(**words: object) -> Spec:
     )
 
 
+def node_of(lab: Lab, run: str) -> str:
+    """Its node, once Slurm was asked for it: the first rows come sooner."""
+    return lab.wait(run, lambda view: view.node).node or ""
+
+
 def test_a_run_is_reached_on_its_node_and_ends_as_at_home(slurm_lab: Lab, cluster: Cluster) -> None:
     """What was asked of Slurm is what its job has; every order by file, the number of its job on record, and a stop
     that saves.
     """
     asked = slurm_spec(partition="main", account="lab", constraint="fast", time="30", extra=("--nice=7",))
     (run,) = slurm_lab.launch(spec=asked)
-    assert slurm_lab.running(run).node == "n2"
+    slurm_lab.running(run)
+    assert node_of(slurm_lab, run) == "n2"
     said = cluster.ask("scontrol", "show", "job", number_of(slurm_lab, run))
     assert {"Account=lab", "Nice=7", "Features=fast", "TimeLimit=00:30:00", "Partition=main", "Requeue=0"} <= set(
         said.split()
@@ -76,7 +82,7 @@ def test_four_at_half_a_gpu_each_are_on_both_nodes_and_a_fifth_waits(slurm_lab: 
         identity = read_identity(slurm_lab.dir(run).attempt(1).identity)
         assert identity is not None
         assert psutil.Process(identity.trainer.pid).environ()["CUDA_VISIBLE_DEVICES"] == "0"
-    assert sorted(slurm_lab.view(run).node or "" for run in first) == ["n1", "n1", "n2", "n2"]
+    assert sorted(node_of(slurm_lab, run) for run in first) == ["n1", "n1", "n2", "n2"]
     (third,) = slurm_lab.launch(spec=slurm_spec(cpus=1, gres="shard:2"))
     slurm_lab.wait(
         third, lambda view: (view.cause or "").startswith(("waits: Resources, starts about ", "waits: Priority"))
@@ -198,7 +204,7 @@ def test_who_is_cancelled_or_makes_room_has_saved(slurm_lab: Lab, cluster: Clust
     assert (ended.outcome, ended.attempt) == ("stopped", 1)
     assert ended.last_checkpoint is not None
     assert "CANCELLED" in (ended.cause or "")
-    node = slurm_lab.view(preempted).node or ""
+    node = node_of(slurm_lab, preempted)
     urgent = ("--parsable", "-p", "urgent", "-c2", "-w", node, "-o", "/dev/null", "--wrap", "sleep 1")
     assert cluster.ask("sbatch", *urgent).strip().isdigit()
     slurm_lab.wait(preempted, lambda view: view.attempt == 2, 90)
