@@ -6,17 +6,33 @@ import asyncio
 import shlex
 from collections.abc import Callable
 
+from msgspec import structs
 from textual.events import Paste
 
+from mission_tui.fleet.specs.spec import LaunchItem
+from mission_tui.fleet.views.snapshot import Machine
 from mission_tui.tui.screens.info_sheets import OutputScreen
 from mission_tui.tui.screens.launch_form import LaunchForm
+from mission_tui.tui.screens.machine_picker import MachinePicker
 from mission_tui.tui.screens.sheet import ErrorScreen
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from tests.faults.hostile.supervisor import BEGUN, Text
 from tests.faults.hostile.texts import MARK
+from tests.supervisor.conftest import stub_spec
 from tests.tui.stage import Stage
 
-__all__ = ["REPLAY", "SHOWN_MISHAP", "TOUR", "Seen", "home", "paste", "show_mishap", "through_command", "through_form"]
+__all__ = [
+    "REPLAY",
+    "SHOWN_MISHAP",
+    "TOUR",
+    "Seen",
+    "ask_where",
+    "home",
+    "paste",
+    "show_mishap",
+    "through_command",
+    "through_form",
+]
 
 Seen = Callable[[str], None]
 """Looks at the picture, after what was done."""
@@ -109,6 +125,22 @@ async def _until(true: Callable[[], bool]) -> None:
         if true():
             return
         await asyncio.sleep(LOOK_S)
+
+
+async def ask_where(stage: Stage, text: Text, seen: Seen) -> None:
+    """A list of two machines with foreign names, and the question on which of them a launch is to begin."""
+    item = LaunchItem(spec=structs.replace(stub_spec(), preset=text()))
+    machines = tuple(Machine(name=text(), why=text(), launches=True) for _ in range(2))
+    alone = stage.app.app_context.snapshot
+    assert alone is not None
+    runs = tuple(structs.replace(view, host=machines[at % 2].name) for at, view in enumerate(alone.runs))
+    await stage.arrive(structs.replace(alone, hosts=machines, runs=runs, revision=alone.revision + 1))
+    seen("runs of several machines")
+    stage.app.push_screen(MachinePicker(stage.app.app_context, (item,), machines))
+    await stage.pilot.pause()
+    seen("the question where to launch")
+    await stage.press("down")
+    await stage.press("escape")
 
 
 async def show_mishap(stage: Stage, text: Text, seen: Seen) -> None:

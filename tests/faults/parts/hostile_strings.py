@@ -27,6 +27,7 @@ from tests.faults.hostile.visits import (
     REPLAY,
     SHOWN_MISHAP,
     TOUR,
+    ask_where,
     home,
     paste,
     show_mishap,
@@ -122,7 +123,7 @@ class _Visitor:
                 await self._press(key, f"{key!r} of the tour")
             await home(self._stage)
         await self._arrive(revision + 2, replay=False)
-        for visit in (through_form, through_command, show_mishap):
+        for visit in (through_form, through_command, ask_where, show_mishap):
             await visit(self._stage, self.text, self.seen)
         if self._size != TOURED:
             return
