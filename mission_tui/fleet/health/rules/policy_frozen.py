@@ -20,7 +20,7 @@ from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pres
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.health.trust_region import DECAYED, TARGET_RADII, RateCourse, radius_of, u_of
+from mission_tui.fleet.health.trust_region import DECAYED, TARGET_RADII, RateCourse, far_too_high, radius_of, u_of
 from mission_tui.fleet.specs.sizes import REFERENCE_LEARNING_RATE
 from mission_tui.fleet.specs.spec import Schedule
 
@@ -202,6 +202,7 @@ def cause_of_standstill(row: Row, settings: Settings, first_rate: float, *, sinc
     words = (
         _stopped_early(row, settings)
         or _decayed(rate, first_rate)
+        or _pressed_flat(row, settings)
         or _collapsed(row, settings)
         or _no_gradient(row, since)
         or (_not_stepped(row, rate) if dead else _too_small(settings, rate))
@@ -226,6 +227,12 @@ def _decayed(rate: float | None, first_rate: float) -> Words | None:
         "go back to an earlier checkpoint and keep the learning rate up",
         (f"ppo.learning_rate={first_rate:.3g}",),
     )
+
+
+def _pressed_flat(row: Row, settings: Settings) -> Words | None:
+    """What is decided after a few updates at a rate that nobody learns with was decided by that, not by its entropy."""
+    usual = far_too_high(settings, row)
+    return None if usual is None else (pressure_sentence(settings, learning_rate_of(row, settings)), *usual)
 
 
 def _collapsed(row: Row, settings: Settings) -> Words | None:
