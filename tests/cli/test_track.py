@@ -42,7 +42,7 @@ def test_a_killed_tracker_costs_a_command_nothing_and_the_rest_follows(shell: Sh
     (run,) = (it["id"] for it in json.loads(shell("launch", "--json", *command).stdout)["runs"])
     folder = shell.root / run
     state = folder / "track-tensorboard.json"
-    until(lambda: state.exists() and json.loads(state.read_bytes())["seq"] >= 5, 60, "some of it is passed on")
+    until(lambda: state.exists() and json.loads(state.read_bytes()).get("seq", 0) >= 5, 60, "some of it is passed on")
     os.kill(tracker_of(folder), signal.SIGKILL)
     until(lambda: [it["duty"] for it in shell.view(run)["failed_duties"]] == ["tracking"], 30, "that is said")
     (shell.cwd / "go").touch()

@@ -7,6 +7,8 @@ contract.
 
 from __future__ import annotations
 
+import fcntl
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +17,7 @@ from msgspec import Struct, field, structs
 
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.ranges import Bytes, Count, Pid, Seconds, UnixTime, Whole
-from mission_tui.plain_files import Inode, inode_of, same_inode
+from mission_tui.plain_files import Inode, inode_of, open_plain, same_inode
 from mission_tui.records.files.atomic import read_json, write_atomic
 
 
@@ -197,3 +199,15 @@ def same_place(one: Place, other: Place) -> bool:
 
 def _inode(place: Place) -> Inode:
     return Inode(place.device, place.filesystem, place.inode, place.generation)
+
+
+def lease_is_held(path: Path) -> bool:
+    """Whether anybody of a run holds its lease, the file `path`: a keeper that was killed writes no exit record."""
+    try:
+        with os.fdopen(open_plain(path)[0], "rb") as lease:
+            fcntl.flock(lease, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False

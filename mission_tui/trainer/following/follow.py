@@ -22,9 +22,9 @@ from mission_tui.fleet.events.findings import METRICS
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import RowsWritten, TelemetryMessage, TrainerDutyFailed, TrainerHello
-from mission_tui.plain_files import open_folder, open_plain, open_to_append
+from mission_tui.plain_files import open_folder, open_to_append
 from mission_tui.records.files.atomic import StorageError, write_atomic
-from mission_tui.records.runs.attempt import read_launch
+from mission_tui.records.runs.attempt import lease_is_held, read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.following.logs import FollowedLogs, OwnFiles
 from mission_tui.trainer.following.reported import Reported
@@ -145,7 +145,7 @@ def main(words: Sequence[str]) -> int:
         return EX_RESUMABLE
     follower = Follower(run_dir, attempt, next(iter(patterns), None), files.launch.stat().st_mtime)
     while True:
-        over = files.exit.exists() or not _lives(run_dir)
+        over = files.exit.exists() or not lease_is_held(run_dir.lease)
         begun = time.monotonic()
         follower.poll()
         if over:
@@ -169,18 +169,6 @@ def _alone(folder: Path, *, wait: bool) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         signal.alarm(0)
     return True
-
-
-def _lives(run_dir: RunDir) -> bool:
-    """Whether anybody of the run holds its lease: a keeper that was killed writes no exit record."""
-    try:
-        with os.fdopen(open_plain(run_dir.lease)[0], "rb") as lease:
-            fcntl.flock(lease, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
-    return False
 
 
 if __name__ == "__main__":

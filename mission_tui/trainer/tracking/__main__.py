@@ -20,8 +20,9 @@ from msgspec import structs
 
 from mission_tui.errors import EX_CONFIG, EX_RESUMABLE, EX_UNAVAILABLE, DamagedError, MissionError
 from mission_tui.fleet.text import clean
-from mission_tui.plain_files import open_folder, open_plain
+from mission_tui.plain_files import open_folder
 from mission_tui.records.files.atomic import read_json, write_json
+from mission_tui.records.runs.attempt import lease_is_held
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.track_state import TrackState
@@ -160,25 +161,13 @@ def _until_over(run_dir: RunDir, forwarding: Forwarding, *, once: bool) -> int:
                 return EX_UNAVAILABLE
         if not run_dir.spec.exists():
             return 0  # somebody removed it
-        if _owned(run_dir):
+        if lease_is_held(run_dir.lease):
             unowned_since = None
         elif unowned_since is None:
             unowned_since = begun
         elif begun - unowned_since > (AFTER_END_S if forwarding.state.trouble else UNOWNED_S):
             return EX_UNAVAILABLE
         time.sleep(pause_s)
-
-
-def _owned(run_dir: RunDir) -> bool:
-    """Whether anybody of the run holds its lease."""
-    try:
-        with os.fdopen(open_plain(run_dir.lease)[0], "rb") as lease:
-            fcntl.flock(lease, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
-    return False
 
 
 if __name__ == "__main__":
