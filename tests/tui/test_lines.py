@@ -18,7 +18,7 @@ from textual.widget import Widget
 from mission_tui.fleet.events.processes import Usage
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.widgets import panes as pane_grid
-from mission_tui.tui.widgets.lines import Lines, differences
+from mission_tui.tui.widgets.lines import Lines, ScrollLines, differences
 from tests.tui.fleets import ENDED, LIVE, a_fleet
 from tests.tui.stage import Stage, staged
 
@@ -114,6 +114,26 @@ async def test_another_size_is_drawn_once_and_by_the_paint_that_shows_it() -> No
 
 
 @pytest.mark.slow
+class Titled(App[None]):
+    """A line that is painted, hidden, set to other words while it has no room, and shown again."""
+
+    def compose(self) -> ComposeResult:
+        yield ScrollLines(id="title")
+
+
+async def test_what_was_set_while_hidden_is_drawn_when_it_is_shown_in_its_former_size() -> None:
+    """It comes back in the size that it was painted in, which does not mean that it is drawn."""
+    app = Titled()
+    async with app.run_test(size=(20, 2)) as pilot:
+        title = app.query_one("#title", ScrollLines)
+        title.display = False
+        await pilot.pause()
+        title.set(lambda width: [Strip([Segment("KL over updates".ljust(width))])])
+        title.display = True
+        await pilot.pause()
+        assert title.render_lines(Region(0, 0, 20, 1))[0].text.rstrip() == "KL over updates"
+
+
 async def test_a_line_is_painted_as_textual_would_paint_it() -> None:
     """Whatever changed before: a number, the choice, the size, what stands beside it, the style."""
 

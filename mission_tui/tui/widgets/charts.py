@@ -75,6 +75,7 @@ class Chart(Lines):
         width, height = self.size
         self._placed = ()
         if not self._contents or width <= 0:
+            self.show([])
             return
         if self._stacking is not None:
             grid = grid_for(width, height, len(self._contents), self._stacking)

@@ -75,6 +75,7 @@ class Choices(Lines):
         """The window of choices around the cursor."""
         width, height = self.size
         if height <= 0:
+            self.show([])
             return
         if not self.choices:
             self.show([line([("  nothing has all of these words", colours.QUIET)], width)])

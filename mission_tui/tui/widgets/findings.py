@@ -83,7 +83,7 @@ class Findings(SplitContainer):
     def laid_out(self) -> object:
         """What the window shows depends on beside what it is of: while that is equal it has not to be drawn again."""
         listed, words = self.query_one(FindingList), self.query_one("#finding-text", ScrollLines)
-        return listed.place, listed.size, words.place, words.size, self.query_one("#evidence-title").size
+        return listed.place, listed.size, words.place, words.size
 
     def update(self, view: RunView, data: RunData, now: float, pattern: Sought | None, note: str = "") -> str:
         """Show what `view` and `data` know; returns how many findings the filter found, or which are in sight."""

@@ -55,7 +55,9 @@ class Lines(Widget):
             self.refresh(*changed)
 
     def redraw(self) -> None:
-        """Compute the strips for the present size and show them."""
+        """Compute the strips for the present size and show them: none where there is no room, or what was drawn before
+        counts as drawn when the widget comes back in that size.
+        """
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of `crop`, of which only those are made that changed since they were painted.
@@ -186,6 +188,7 @@ class ScrollLines(Lines):
         """Build the content and show the window into it."""
         width, height = self.size
         if width <= 0:
+            self.show([])
             return
         strips = self._build(width)
         self._total = len(strips)

@@ -82,6 +82,7 @@ class LogLines(Lines):
         """Lay out anew if text, width or search changed; then show the window."""
         width, height = self.size
         if width <= 0:
+            self.show([])
             return
         newest = self._lines[-1] if self._lines else ""
         wanted = (width, len(self._lines), newest, self._stretch, self._pattern, self._apart, self._folds)
