@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import deque
 
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.health.rule import Hysteresis, Row, RuleContext
 from mission_tui.fleet.health.settings import Settings
+from mission_tui.fleet.windows import Window
 
 LOSS, POLICY_LOSS, VALUE_LOSS = "train/loss", "train/policy_gradient_loss", "train/value_loss"
 EXPLAINED = "train/explained_variance"
@@ -70,7 +70,7 @@ class ValueHorizon:
 
     def __init__(self, settings: Settings) -> None:
         self._gamma = settings.gamma
-        self._looks: deque[tuple[float, float, float]] = deque(maxlen=LOOKS)
+        self._looks = Window[tuple[float, float, float]](LOOKS)
         self._same = Hysteresis(NEEDED, LOOKS)
         self._largest_loss = self._most = 0.0
         self._return = math.nan

@@ -8,10 +8,10 @@ mean over 100 episodes wanders even when nothing is learned, so slopes prove lit
 from __future__ import annotations
 
 import math
-from collections import deque
 
 from mission_tui.fleet.health.episode_endings import LARGEST_COUNT, MISSION_GYM, kind_of
 from mission_tui.fleet.health.rule import Hysteresis, Row, RuleContext
+from mission_tui.fleet.windows import Numbers
 
 BEST_SHARE = SOLVED_SHARE = 0.9
 NOTHING_SHARE, HALF_WAY = 0.05, 0.5
@@ -38,8 +38,8 @@ class Success:
         self._best_share = best_share
         self._first: list[float] = []
         self._first_is_whole = False
-        self._recent: deque[float] = deque(maxlen=WINDOW)
-        self._bests: deque[float] = deque(maxlen=WINDOW)
+        self._recent = Numbers(WINDOW)
+        self._bests = Numbers(WINDOW)
         self._poor = Hysteresis(NEEDED, LOOKS)
         self._won = self._ended = 0.0
         self._winnable = MISSION_GYM in context.settings.env_id

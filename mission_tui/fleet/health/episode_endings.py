@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +21,7 @@ from typing import Literal
 from mission_tui.fleet.health.rule import Row, RuleContext
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.windows import Window
 
 Kind = Literal["won", "idle", "other"]
 
@@ -87,9 +88,9 @@ class Endings:
     def __init__(self, context: RuleContext) -> None:
         self._returns = context.returns
         self._limits = limits = context.limits.outcomes
-        self._rows: deque[tuple[int, int, int, Mapping[str, int]]] = deque()
+        self._rows: list[tuple[int, int, int, Mapping[str, int]]] = []
         self._won = self._idle = 0
-        self._then: deque[tuple[int, int, int, float]] = deque(maxlen=limits.updates + 1)
+        self._then = Window[tuple[int, int, int, float]](limits.updates + 1)
         self.episodes = 0
         self.winnable = context.settings.env_id.startswith(MISSION_GYM)
         self.rise: Rise | None = None
@@ -137,7 +138,7 @@ class Endings:
         self._rows.append((won, idle, total, outcomes))
         self._won, self._idle, self.episodes = self._won + won, self._idle + idle, self.episodes + total
         while len(self._rows) > MOST_UPDATES or self.episodes - self._rows[0][2] >= ENOUGH:
-            won, idle, total, _ = self._rows.popleft()
+            won, idle, total, _ = self._rows.pop(0)
             self._won, self._idle, self.episodes = self._won - won, self._idle - idle, self.episodes - total
 
     def _risen(self) -> Rise | None:
@@ -171,7 +172,7 @@ class StepCap:
         self._settings = context.settings
         self._limits = context.limits.stall
         self._endings = endings
-        self._at_cap: deque[bool] = deque(maxlen=CAP_EPISODES)
+        self._at_cap = Window[bool](CAP_EPISODES)
         self._success_rate: float | None = None
         self._mean_length: float | None = None
         self._late = False

@@ -8,7 +8,6 @@ supervisor looks at the machine, and a finding is kept in the journal alone.
 from __future__ import annotations
 
 import statistics
-from collections import deque
 from dataclasses import dataclass
 
 from mission_tui.fleet.events.metrics import Metric
@@ -17,6 +16,7 @@ from mission_tui.fleet.health.rule import Explanation
 from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.specs.thresholds import GpuIdleLimits
+from mission_tui.fleet.windows import Window
 
 ID = "gpu-idle"
 LOOK_S = 5.0
@@ -46,7 +46,7 @@ class GpuIdle:
 
     def __init__(self, limits: GpuIdleLimits) -> None:
         self._limits = limits
-        self._looks: deque[GpuLook] = deque(maxlen=limits.looks)
+        self._looks = Window[GpuLook](limits.looks)
         self.on = False
 
     @property

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import statistics
 from bisect import insort
-from collections import deque
 from collections.abc import Mapping
 from operator import itemgetter
 
@@ -19,6 +18,7 @@ from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.phrases import rounded
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.windows import Numbers
 
 UPDATES = 50
 FEWEST = 3
@@ -36,7 +36,7 @@ class Hang(Rule):
         super().__init__(context)
         self._limits = limits = context.limits.hang
         self._shortest_s = min(limits.first_s, limits.least_s)
-        self._phases: deque[tuple[float, float]] = deque(maxlen=UPDATES)
+        self._rollouts, self._updates = Numbers(UPDATES), Numbers(UPDATES)
         self._pauses: list[tuple[float, Break]] = []
         self._last_t: float | None = None
         self._last: Row | None = None
@@ -56,7 +56,8 @@ class Hang(Rule):
 
     def changed(self) -> None:
         """Other settings: how long an update takes is learned anew."""
-        self._phases.clear()
+        self._rollouts.clear()
+        self._updates.clear()
 
     def over(self) -> None:
         """The attempt has ended: silence is its right."""
@@ -71,7 +72,8 @@ class Hang(Rule):
         if row.t > 0.0:
             gap_s = row.t - self._last_t if self._last_t is not None else 0.0
             measured = row.rollout_s + row.update_s > 0.0
-            self._phases.append((row.rollout_s, row.update_s) if measured else (max(0.0, gap_s), 0.0))
+            self._rollouts.append(row.rollout_s if measured else max(0.0, gap_s))
+            self._updates.append(row.update_s if measured else 0.0)
             self._touch(row.t)
             self._last = row
         return late
@@ -122,9 +124,10 @@ class Hang(Rule):
 
     @property
     def _usual_s(self) -> float | None:
-        if len(self._phases) < FEWEST:
+        if len(self._rollouts) < FEWEST:
             return None
-        return statistics.median(rollout_s + update_s for rollout_s, update_s in self._phases)
+        updates = zip(self._rollouts, self._updates, strict=True)
+        return statistics.median(rollout_s + update_s for rollout_s, update_s in updates)
 
     def _sentence(self) -> str:
         usual_s = self._usual_s
@@ -134,7 +137,7 @@ class Hang(Rule):
 
     def _cause(self) -> str:
         env = clean(self.context.settings.env_id, 80) or "the environment"
-        rollout_s = statistics.median([rollout_s for rollout_s, _ in self._phases]) if self._phases else 0.0
+        rollout_s = statistics.median(self._rollouts) if self._rollouts else 0.0
         share = rollout_s / self._usual_s if self._usual_s else None
         if share is None:
             return f"a step of {env} may block, or the machine is swapping or has no free core"

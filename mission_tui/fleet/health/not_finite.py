@@ -7,13 +7,13 @@ loggers write as NaN until the first episode has ended.
 from __future__ import annotations
 
 import math
-from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import TrainingEnded, spoken
 from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_sentence
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.windows import Window
 
 WINDOW = 8
 FAMILIES = ("train/", "policy/", "rollout/")
@@ -31,7 +31,7 @@ class NotFinite(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._state = Hysteresis(1, WINDOW)
-        self._bad: deque[tuple[Row, tuple[str, ...]]] = deque(maxlen=WINDOW)
+        self._bad = Window[tuple[Row, tuple[str, ...]]](WINDOW)
         self._known: set[str] = set()
         self._last_word: TrainingEnded | None = None
 

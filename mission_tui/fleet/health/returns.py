@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 import statistics
+from array import array
 from bisect import bisect_left, insort
-from collections import deque
 from itertools import pairwise
+
+from mission_tui.fleet.windows import Numbers
 
 NOISE_SCALE = 1.4826
 """Makes the median of absolute values a standard deviation under normal noise (health guide, section 3)."""
@@ -37,8 +39,8 @@ class Quantiles:
     SIZE = 512
 
     def __init__(self) -> None:
-        self._kept: list[float] = []
-        self._sorted: list[float] = []
+        self._kept = array("d")
+        self._sorted = array("d")
         self._stride = 1
         self.seen = 0
 
@@ -49,7 +51,7 @@ class Quantiles:
             insort(self._sorted, value)
             if len(self._kept) >= self.SIZE:
                 self._kept = self._kept[::2]
-                self._sorted = sorted(self._kept)
+                self._sorted = array("d", sorted(self._kept))
                 self._stride *= 2
         self.seen += 1
 
@@ -69,11 +71,11 @@ class Returns:
     def __init__(self, warm_up: int, stats_window: int) -> None:
         self._warm_up = warm_up
         self._stats_window = stats_window
-        self._recent: deque[float] = deque(maxlen=TREND_WINDOW)
-        self._steps: deque[float] = deque()
-        self._sorted_steps: list[float] = []
+        self._recent = Numbers(TREND_WINDOW)
+        self._steps = array("d")
+        self._sorted_steps = array("d")
         self._step_before: float | None = None
-        self._bends: deque[float] = deque(maxlen=NOISE_WINDOW)
+        self._bends = Numbers(NOISE_WINDOW)
         self._spread = Quantiles()
         self._trend: tuple[float, float] | None = None
         self._noise: float | None = None
@@ -211,7 +213,7 @@ class Returns:
             self._bends.append(share * abs(size - self._step_before))
         self._step_before = size
         if len(self._steps) >= NOISE_WINDOW:
-            del self._sorted_steps[bisect_left(self._sorted_steps, self._steps.popleft())]
+            del self._sorted_steps[bisect_left(self._sorted_steps, self._steps.pop(0))]
 
     def _noise_of_steps(self) -> float:
         steps, quarter = self._sorted_steps, len(self._sorted_steps) // 4

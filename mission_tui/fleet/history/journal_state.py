@@ -4,7 +4,6 @@ or was held, which no trainer says of itself.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -29,6 +28,7 @@ from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.events.trials import TrialBranch, TrialPlan, TrialVerdict
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.strips.strip import StandState, StateInterval
+from mission_tui.fleet.windows import Window
 
 YOUNG_S = 10.0
 """An attempt that failed within this time died young."""
@@ -138,7 +138,7 @@ class JournalState:
     duties: dict[str, FailedDuty] = field(default_factory=dict)
     failures: set[int] = field(default_factory=set)
     goal: journal.GoalReached | None = None
-    moments: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=MOST_MOMENTS))
+    moments: Window[tuple[float, str]] = field(default_factory=lambda: Window(MOST_MOMENTS))
     trials: dict[int, TrialState] = field(default_factory=dict)
     branch_of: TrialBranch | None = None
     probe: bool = False
@@ -292,7 +292,7 @@ class StateIntervals:
     """Takes in states in the order of the journal, whatever its clock did."""
 
     def __init__(self) -> None:
-        self._changes: deque[tuple[float, StandState | None]] = deque(maxlen=MOST_STATE_CHANGES)
+        self._changes = Window[tuple[float, StandState | None]](MOST_STATE_CHANGES)
 
     def add(self, state: RunState, t: float) -> None:
         """From unix time `t` on the run is in `state`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 
 from mission_tui.fleet.events.metrics import (
@@ -51,6 +50,7 @@ class MetricsState:
 
     `total_timesteps` are those that a command last said it means to reach. `saved_t` is when (unix s) `checkpoint` was
     saved, `evaluated_t` when a periodic evaluation last was done, `evaluation` the newest that counts.
+    `outcomes` are those of the last `POINTS` rows, of each in which an episode ended in one, with its update.
     `reward_threshold` is what the environment's registration says, `moved` what of the machine is another one since
     the checkpoint that the attempt goes on from. `view_parts` is what a view made of the rows up to a
     `seq` for a goal, kept for the next view; `scan` has gone over the first rows, and is dropped where they change.
@@ -68,7 +68,7 @@ class MetricsState:
     total_timesteps: int | None = None
     columns: Columns = field(default_factory=Columns)
     sets: list[SettingsChanged] = field(default_factory=list)
-    outcomes: deque[tuple[int, dict[str, int]]] = field(default_factory=lambda: deque(maxlen=POINTS))
+    outcomes: list[tuple[int, dict[str, int]]] = field(default_factory=list)
     reward_threshold: float | None = None
     moved: tuple[str, ...] = ()
     view_parts: tuple[int, Goal | None, ViewParts] | None = field(default=None, compare=False, repr=False)
@@ -98,8 +98,7 @@ def fold_record(metrics: MetricsState, record: MetricRecord) -> None:
                 metrics.seconds = metrics.columns.total("rollout_s") + metrics.columns.total("update_s")
                 metrics.row = metrics.columns.last_row(record.attempt, record.seq)
                 metrics.sets = [each for each in metrics.sets if each.update <= record.from_update]
-                kept = [entry for entry in metrics.outcomes if entry[0] <= record.from_update]
-                metrics.outcomes = deque(kept, maxlen=POINTS)
+                metrics.outcomes = [entry for entry in metrics.outcomes if entry[0] <= record.from_update]
                 if metrics.evaluation is not None and metrics.evaluation.update > record.from_update:
                     metrics.evaluation = None
         case UpdateDone():
@@ -108,7 +107,10 @@ def fold_record(metrics: MetricsState, record: MetricRecord) -> None:
                 metrics.total_timesteps = record.total_timesteps or metrics.total_timesteps
                 metrics.columns.append(record)
                 metrics.seconds += record.rollout_s + record.update_s
-                metrics.outcomes.append((record.update, record.episodes.outcomes))
+                if record.episodes.outcomes:
+                    metrics.outcomes.append((record.update, record.episodes.outcomes))
+                while metrics.outcomes and metrics.outcomes[0][0] < metrics.columns.first_of_last(POINTS):
+                    del metrics.outcomes[0]
         case SettingsChanged():
             metrics.sets.append(record)
         case EvaluationDone():

@@ -57,13 +57,13 @@ _BLOCK = 64
 class Column(Struct):
     """One series: `cells[i]` belongs to row i; shorter than the rows when the latest ones are blank.
 
-    `lows[b]` and `highs[b]` are the extremes of block b, nan where a cell of it is, and follow when they are asked for.
+    `nans` are the rows of real NaNs, None where there are none: a supervisor holds some thirty series of each run.
+    `extremes` are the least and the greatest cell of each block, nan where a cell of it is, once they were asked for.
     """
 
     cells: array[float] = field(default_factory=lambda: array("f"))
-    nans: set[int] = field(default_factory=set)
-    lows: array[float] = field(default_factory=lambda: array("f"))
-    highs: array[float] = field(default_factory=lambda: array("f"))
+    nans: set[int] | None = None
+    extremes: tuple[array[float], array[float]] | None = None
 
     def put(self, row: int, value: float) -> None:
         cells = self.cells
@@ -75,21 +75,24 @@ class Column(Struct):
             cells[row] = value
             self._forget_blocks(row)
         if math.isnan(value):
+            if self.nans is None:
+                self.nans = set()
             self.nans.add(row)
 
     def cut(self, rows: int) -> None:
         del self.cells[rows:]
         self._forget_blocks(rows)
-        self.nans = {row for row in self.nans if row < rows}
+        self.nans = {row for row in self.nans or () if row < rows} or None
 
     def drop_first(self, rows: int) -> None:
         del self.cells[:rows]
         self._forget_blocks(0)
-        self.nans = {row - rows for row in self.nans if row >= rows}
+        self.nans = {row - rows for row in self.nans or () if row >= rows} or None
 
     def _forget_blocks(self, row: int) -> None:
         """From the block of `row` on they are taken anew."""
-        del self.lows[row // _BLOCK :], self.highs[row // _BLOCK :]
+        for column in self.extremes or ():
+            del column[row // _BLOCK :]
 
     def span(self, first: int, last: int) -> tuple[float, float] | None:
         """The least and greatest of rows first..last-1; None where one of them is nan or missing."""
@@ -97,19 +100,22 @@ class Column(Struct):
         if end <= begin or last > len(self.cells):
             cells = self.cells[first:last]
             return None if len(cells) < last - first or math.isnan(sum(cells)) else (min(cells), max(cells))
-        for block in range(len(self.lows), end):
+        if self.extremes is None:
+            self.extremes = array("f"), array("f")
+        least, greatest = self.extremes
+        for block in range(len(least), end):
             cells = self.cells[block * _BLOCK : (block + 1) * _BLOCK]
             broken = math.isnan(sum(cells))
-            self.lows.append(math.nan if broken else min(cells))
-            self.highs.append(math.nan if broken else max(cells))
-        lows, highs = self.lows[begin:end], self.highs[begin:end]
+            least.append(math.nan if broken else min(cells))
+            greatest.append(math.nan if broken else max(cells))
+        lows, highs = least[begin:end], greatest[begin:end]
         for rest in (self.cells[first : begin * _BLOCK], self.cells[end * _BLOCK : last]):
             lows.extend(rest)
             highs.extend(rest)
         return None if math.isnan(sum(lows)) else (min(lows), max(highs))
 
     def at(self, row: int) -> float | None:
-        if row >= len(self.cells) or (math.isnan(self.cells[row]) and row not in self.nans):
+        if row >= len(self.cells) or (math.isnan(self.cells[row]) and row not in (self.nans or ())):
             return None
         return self.cells[row]
 
@@ -147,6 +153,10 @@ class Columns:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._columns)
+
+    def first_of_last(self, rows: int) -> int:
+        """The update of the first of the last `rows` rows; 0 where there is none."""
+        return self._updates[max(0, len(self) - rows)] if self._updates else 0
 
     def append(self, row: UpdateDone) -> None:
         """Add a row. A row that is not later than the last one is ignored: it was said twice."""
@@ -304,7 +314,7 @@ class Columns:
             return _short(span[0]), _short(span[1])
         cells = column.cells[first:last]
         if math.isnan(sum(cells)):
-            if any(row in column.nans for row in range(first, last)):
+            if column.nans and any(row in column.nans for row in range(first, last)):
                 return "nan", "nan"
             cells = array("f", (cell for cell in cells if not math.isnan(cell)))
         return (_short(min(cells)), _short(max(cells))) if cells else (None, None)

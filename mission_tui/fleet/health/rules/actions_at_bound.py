@@ -8,13 +8,13 @@ policy sees, most actions of a young policy lie there, and nothing is judged.
 from __future__ import annotations
 
 import math
-from collections import deque
 from statistics import median
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import halved_learning_rate
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
+from mission_tui.fleet.windows import Numbers, Window
 
 SHARE, STD = "policy/actions_at_bound", "policy/std"
 TAGS = (SHARE, STD, "policy/std_max_ratio", "rollout/ep_rew_mean")
@@ -29,7 +29,8 @@ class ActionsAtBound(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = limits = context.limits.actions_at_bound
-        self._rows: deque[tuple[Row, float]] = deque(maxlen=limits.updates)
+        self._rows = Window[Row](EVIDENCE)
+        self._shares = Numbers(limits.updates)
         self._high = Hysteresis(limits.updates, limits.updates)
         self._success = Success(context, limits.best_share)
         self._on = False
@@ -41,7 +42,8 @@ class ActionsAtBound(Rule):
             return None
         self._success.update(row)
         if share is not None and math.isfinite(share):
-            self._rows.append((row, share))
+            self._rows.append(row)
+            self._shares.append(share)
             self._high.update(over=share > self._limits.warning, calm=share < self._limits.leave)
         now = self._high.count == self._limits.updates and self.context.returns.warm
         self._on = self._high.on and self._success.poor and (self._on or now)
@@ -49,18 +51,17 @@ class ActionsAtBound(Rule):
 
     def explain(self, severity: Severity) -> Explanation:
         """Tells wide actions from a mean that lies beyond the bound, by the standard deviation of the run."""
-        row, _ = self._rows[-1]
-        typical = median(share for _, share in self._rows)
+        row, typical = self._rows[-1], median(self._shares)
         ratio = row.metrics.get("policy/std_max_ratio")
         wide = ratio is not None and ratio > 1.0
         advice, assignments = self._advice(row, wide)
         return Explanation(
-            sentence=f"{typical:.0%} of actions lie at a bound, for {len(self._rows)} updates, and "
+            sentence=f"{typical:.0%} of actions lie at a bound, for {len(self._shares)} updates, and "
             f"{self._success.complaint}",
             cause=self._cause(row, wide),
             advice=advice,
             advice_set=assignments,
-            evidence=tuple(row.evidence(*TAGS) for row, _ in list(self._rows)[-EVIDENCE:]),
+            evidence=tuple(line.evidence(*TAGS) for line in self._rows),
             signal=SHARE,
             threshold=self._limits.warning,
             window=self._limits.updates,

@@ -7,12 +7,11 @@ updates of a training clip much by themselves, so until trends may be judged it 
 
 from __future__ import annotations
 
-from collections import deque
-
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import StepGravity, StepScale, smaller_update_advice
+from mission_tui.fleet.windows import Window
 
 TAG = "train/clip_fraction"
 TAGS = (TAG, "train/approx_kl", "train/clip_range", "train/learning_rate", "train/n_epochs_done", "rollout/ep_rew_mean")
@@ -27,7 +26,7 @@ class ClipFraction(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = limits = context.limits.clip_fraction
-        self._rows: deque[Row] = deque(maxlen=limits.window)
+        self._rows = Window[Row](limits.window)
         self._scale = StepScale(context.settings)
         self._high = Hysteresis(limits.needed, limits.window)
         self._very_high = Hysteresis(limits.needed, limits.window)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, spoken
@@ -19,6 +18,7 @@ from mission_tui.fleet.health.doing_well import REAL_GAIN
 from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import StepScale, smaller_update_advice
+from mission_tui.fleet.windows import Numbers, Window
 
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/learning_rate")
 EVIDENCE = 12
@@ -38,7 +38,7 @@ class Drawdown(Rule):
         self._smooth = self._peak = self._base = self._lowest = math.nan
         self._peak_update = 0
         self._steps = Steps(context)
-        self._evidence: deque[dict[str, Metric]] = deque(maxlen=EVIDENCE - 1)
+        self._evidence = Window[dict[str, Metric]](EVIDENCE - 1)
         self._row: Row | None = None
 
     def judge(self, row: Row) -> Severity | None:
@@ -115,7 +115,7 @@ class Steps:
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._us: deque[float] = deque(maxlen=STEPS_SEEN)
+        self._us = Numbers(STEPS_SEEN)
         self._scale = StepScale(context.settings)
         self._row: Row | None = None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
@@ -22,6 +21,7 @@ from mission_tui.fleet.health.phrases import (
 )
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import u_of
+from mission_tui.fleet.windows import Numbers, Window
 
 RATIO, LOSS = "policy/entropy_ratio", "train/entropy_loss"
 TAGS = (RATIO, LOSS, "train/approx_kl", "rollout/ep_rew_mean")
@@ -45,9 +45,9 @@ class EntropyCollapse(Rule):
         budget = context.settings.budget or UNKNOWN_BUDGET
         self._within = max(SMOOTHING, round(limits.within_share * budget))
         self._block = math.ceil(self._within / BLOCKS)
-        self._rows: deque[tuple[Row, float]] = deque(maxlen=EVIDENCE)
-        self._recent: deque[float] = deque(maxlen=SMOOTHING)
-        self._peaks: deque[float] = deque(maxlen=math.ceil(self._within / self._block))
+        self._rows = Window[tuple[Row, float]](EVIDENCE)
+        self._recent = Numbers(SMOOTHING)
+        self._peaks = Numbers(math.ceil(self._within / self._block))
         self._in_block = self._fallen_for = 0
         self._start = self._peak = self._fallen_from = 0.0
         self._gone = Hysteresis(limits.critical_updates, limits.critical_updates)

@@ -8,11 +8,11 @@ levels are chosen and not measured.
 from __future__ import annotations
 
 import math
-from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.phrases import rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
+from mission_tui.fleet.windows import Window
 
 TAG = "train/ent_coef"
 TAGS = (TAG, "train/ent_coef_loss", "train/actor_loss", "train/critic_loss", "rollout/ep_rew_mean")
@@ -28,7 +28,7 @@ class EntropyCoefficient(Rule):
         super().__init__(context)
         self._limits = limits = context.limits.ent_coef
         self._start: float | None = None
-        self._rows: deque[Row] = deque(maxlen=EVIDENCE)
+        self._rows = Window[Row](EVIDENCE)
         self._high = Hysteresis(limits.updates, limits.updates)
         self._worst = Hysteresis(limits.updates, limits.updates)
 

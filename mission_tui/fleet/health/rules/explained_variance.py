@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import RETURN
@@ -26,6 +25,7 @@ from mission_tui.fleet.health.phrases import is_large, normalized_rewards, rewar
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import RateCourse
 from mission_tui.fleet.health.usual_settings import USUAL_GAMMA, USUAL_VALUE_COEF
+from mission_tui.fleet.windows import Numbers, Window
 
 TAG = "train/explained_variance"
 TAGS = (TAG, "train/value_loss", RETURN)
@@ -51,8 +51,8 @@ class ExplainedVariance(Rule):
         self._warm_up = critic_warm_up(context)
         self._rate = RateCourse(context.settings)
         self._risen = False
-        self._rows: deque[Row] = deque(maxlen=EVIDENCE)
-        self._values: deque[float] = deque(maxlen=limits.critical_updates)
+        self._rows = Window[Row](EVIDENCE)
+        self._values = Numbers(limits.critical_updates)
         self._poor = Hysteresis(limits.needed, limits.window)
         self._harmful = Hysteresis(1, limits.critical_updates)
         self._stagnant = Hysteresis(FLAT, LOOKS)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.critic import critic_warm_up
@@ -27,6 +26,7 @@ from mission_tui.fleet.health.phrases import (
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import u_of
+from mission_tui.fleet.windows import Numbers, Window
 
 TAG = "train/grad_norm"
 TAGS = (TAG, "train/grad_norm_max", "train/grad_clipped_share", "train/value_loss", "rollout/ep_rew_mean")
@@ -43,12 +43,12 @@ class GradNorm(Rule):
         super().__init__(context)
         self._limits = limits = context.limits.grad_norm
         self._cap = context.settings.max_grad_norm
-        self._norms: deque[float] = deque(maxlen=limits.updates)
+        self._norms = Numbers(limits.updates)
         self._usual = Quantiles()
-        self._rows: deque[Row] = deque(maxlen=EVIDENCE)
+        self._rows = Window[Row](EVIDENCE)
         self._high = Hysteresis(1, limits.updates)
         self._times = 0.0
-        self._us: deque[float] = deque(maxlen=limits.updates)
+        self._us = Numbers(limits.updates)
         self._exploded = False
         self._severity: Severity | None = None
         self._success = Success(context, limits.best_share)

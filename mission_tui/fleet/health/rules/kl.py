@@ -11,7 +11,6 @@ early is what counts.
 from __future__ import annotations
 
 import statistics
-from collections import deque
 from dataclasses import dataclass
 
 from mission_tui.fleet.events.findings import Severity
@@ -19,6 +18,7 @@ from mission_tui.fleet.events.metrics import spoken
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import HIGH_PRESSURE, StepGravity, StepScale, smaller_update_advice
+from mission_tui.fleet.windows import Window
 
 EARLY_SHARE = 0.25
 NO_STEP, STILL_FOR = 1e-5, 2
@@ -43,7 +43,7 @@ class KlPersistent(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = limits = context.limits.kl_persistent
-        self._rows: deque[tuple[Row, float]] = deque(maxlen=limits.window)
+        self._rows = Window[tuple[Row, float]](limits.window)
         self._scale = StepScale(context.settings)
         self._high = Hysteresis(limits.needed, limits.window)
         self._very_high = Hysteresis(limits.needed, limits.window)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import deque
 from itertools import pairwise
 
 from mission_tui.fleet.events.findings import Severity
@@ -17,6 +16,7 @@ from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence
 from mission_tui.fleet.health.returns import NOISE_SCALE
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import StepScale, changes_between, smaller_update_advice
+from mission_tui.fleet.windows import Numbers, Window
 
 LEAST_U = 1e-6
 LEAST_SIGMA = 0.1
@@ -44,8 +44,8 @@ class KlCreep(Rule):
         self._reference: list[float] = []
         self._usual: tuple[float, float] | None = None
         self._usual_row: Row | None = None
-        self._recent: deque[float] = deque(maxlen=limits.window)
-        self._rows: deque[Row] = deque(maxlen=EVIDENCE)
+        self._recent = Numbers(limits.window)
+        self._rows = Window[Row](EVIDENCE)
         self._scale = StepScale(context.settings)
         self._sum = 0.0
         self._on = False

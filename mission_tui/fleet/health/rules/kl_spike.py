@@ -8,12 +8,12 @@ known does the spike itself speak, since nobody can say that it was harmless.
 from __future__ import annotations
 
 import statistics
-from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import StepScale, changes_between, smaller_update_advice
+from mission_tui.fleet.windows import Numbers, Window
 
 FEWEST = 10
 """Updates before a median means anything."""
@@ -35,8 +35,8 @@ class KlSpike(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = limits = context.limits.kl_spike
-        self._us: deque[float] = deque(maxlen=limits.window)
-        self._rows: deque[Row] = deque(maxlen=EVIDENCE)
+        self._us = Numbers(limits.window)
+        self._rows = Window[Row](EVIDENCE)
         self._scale = StepScale(context.settings)
         self._before: float | None = None
         self._calm: Row | None = None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import deque
 from dataclasses import dataclass
 
 from mission_tui.fleet.events.findings import Severity
@@ -18,6 +17,7 @@ from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.rules.drawdown import Drawdown, Steps
+from mission_tui.fleet.windows import Window
 
 BLOCK = 10
 VARIANCE_SMOOTHING = 0.05
@@ -51,8 +51,8 @@ class RewardOscillation(Rule):
         self._variance = 0.0
         self._high = self._low = _Point(math.nan, 0.0)
         self._direction = 0
-        self._turns: deque[tuple[int, float]] = deque(maxlen=EVIDENCE)
-        self._evidence: deque[dict[str, Metric]] = deque(maxlen=EVIDENCE)
+        self._turns = Window[tuple[int, float]](EVIDENCE)
+        self._evidence = Window[dict[str, Metric]](EVIDENCE)
         self._on = False
 
     def judge(self, row: Row) -> Severity | None:
@@ -66,7 +66,7 @@ class RewardOscillation(Rule):
             if self.context.returns.warm and self._points >= FEWEST_POINTS:
                 self._turn(point, row)
         while self._turns and self._turns[0][0] <= row.update - limits.window:
-            self._turns.popleft()
+            self._turns.pop(0)
         if len(self._turns) >= limits.swings:
             self._on = True
         elif len(self._turns) <= limits.leave:

@@ -6,12 +6,11 @@ return belongs to `stall`. That nothing is won is only said where winning has a 
 
 from __future__ import annotations
 
-from collections import deque
-
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.health.episode_endings import Endings, Rise, shaping_remedy
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
+from mission_tui.fleet.windows import Window
 
 NEEDED, WINDOW = 3, 10
 EVIDENCE = 12
@@ -30,7 +29,7 @@ class Outcomes(Rule):
         self._misled = Hysteresis(NEEDED, WINDOW)
         self._winless = Hysteresis(NEEDED, WINDOW)
         self._rise: Rise | None = None
-        self._evidence: deque[dict[str, Metric]] = deque(maxlen=EVIDENCE)
+        self._evidence = Window[dict[str, Metric]](EVIDENCE)
         self._looks = 0
 
     def judge(self, row: Row) -> Severity | None:

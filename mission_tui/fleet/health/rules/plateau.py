@@ -7,13 +7,13 @@ best, as it does where no more can be had.
 from __future__ import annotations
 
 import math
-from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import learning_rate_of
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.windows import Window
 
 BEST_SHARE = 0.9
 ERRORS = 4.0
@@ -34,7 +34,7 @@ class Plateau(Rule):
         self._level_update = 0
         self._known = 0
         self._row: Row | None = None
-        self._evidence: deque[dict[str, Metric]] = deque(maxlen=EVIDENCE - 1)
+        self._evidence = Window[dict[str, Metric]](EVIDENCE - 1)
 
     def judge(self, row: Row) -> Severity | None:
         """Information once the smoothed return has not beaten its best by 2 % of the range for 200 updates."""

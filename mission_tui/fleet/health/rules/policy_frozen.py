@@ -12,7 +12,6 @@ critical unless the return had stopped rising before and is still there.
 from __future__ import annotations
 
 import statistics
-from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.doing_well import Success
@@ -23,6 +22,7 @@ from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.health.trust_region import DECAYED, TARGET_RADII, RateCourse, far_too_high, radius_of, u_of
 from mission_tui.fleet.specs.sizes import REFERENCE_LEARNING_RATE
 from mission_tui.fleet.specs.spec import Schedule
+from mission_tui.fleet.windows import Numbers, Window
 
 EVIDENCE = 12
 KL, CLIPPED = "train/approx_kl", "train/clip_fraction"
@@ -48,12 +48,14 @@ class PolicyFrozen(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = limits = context.limits.policy_frozen
-        self._rows: deque[tuple[Row, float]] = deque(maxlen=limits.updates)
+        self._rows = Window[Row](EVIDENCE)
+        self._updates = Window[int](limits.updates)
+        self._us = Numbers(limits.updates)
         self._rate = RateCourse(context.settings)
         self._learned_with = Quantiles()
         self._success = Success(context)
         self._course = Success(context)
-        self._moving: deque[float] = deque(maxlen=MOVING)
+        self._moving = Numbers(MOVING)
         self._stopped = self._unfinished = False
         self._entropy = 0.0
         self._std = 0.0
@@ -77,7 +79,9 @@ class PolicyFrozen(Rule):
         self._entropy = self._entropy or max(0.0, -row.metrics.get("train/entropy_loss", 0.0))
         if u is None or self.context.settings.gradient_steps == 1:
             return self._severity
-        self._rows.append((row, u))
+        self._rows.append(row)
+        self._updates.append(row.update)
+        self._us.append(u)
         if self._rate.update(row, self._limits.least_rate_share):
             self._begin()
             return None
@@ -90,10 +94,10 @@ class PolicyFrozen(Rule):
 
     def explain(self, severity: Severity) -> Explanation:
         """What holds the policy still, as far as its own numbers tell: target_kl, rate, entropy, gradients."""
-        (row, _), settings, limits = self._rows[-1], self.context.settings, self._limits
+        row, settings, limits = self._rows[-1], self.context.settings, self._limits
         dead, radius = self._dead.on, radius_of(row, settings)
         window = limits.critical_updates if dead else limits.updates
-        since = self._rows[max(0, len(self._rows) - window)][0].update
+        since = self._updates[max(0, len(self._updates) - window)]
         cause, advice, assignments = cause_of_standstill(row, settings, self._rate.first, since=since, dead=dead)
         if severity == "info":
             advice = f"nothing if the task is solved; otherwise {advice}"
@@ -103,7 +107,7 @@ class PolicyFrozen(Rule):
             cause=cause,
             advice=advice,
             advice_set=assignments,
-            evidence=tuple(line.evidence(*TAGS) for line, _ in list(self._rows)[-EVIDENCE:]),
+            evidence=tuple(line.evidence(*TAGS) for line in self._rows),
             signal=KL,
             threshold=limits.critical_kl if dead else level * radius,
             window=window,
@@ -167,7 +171,7 @@ class PolicyFrozen(Rule):
     @property
     def _decided(self) -> bool:
         """Whether the policy has hardly anything left to choose: little entropy, or hardly any spread."""
-        row = self._rows[-1][0]
+        row = self._rows[-1]
         share = row.metrics.get("policy/entropy_ratio", row.metrics.get("policy/std_max_ratio"))
         if share is None and "train/std" in row.metrics:
             return row.metrics["train/std"] < COLLAPSED * self._std
@@ -184,7 +188,7 @@ class PolicyFrozen(Rule):
                 f"the policy is frozen: KL < {limits.critical_kl:g} and nothing clipped in {limits.critical_updates} "
                 f"updates{at}"
             )
-        median = statistics.median(u for _, u in self._rows)
+        median = statistics.median(self._us)
         if self._still.on:
             return (
                 f"the policy hardly moves: KL below {limits.u:.2g} x the safe KL in {limits.updates} updates, "

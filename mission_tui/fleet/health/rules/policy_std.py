@@ -8,7 +8,6 @@ it fell by d x log(std / start). Under gSDE `train/std` is not the deviation of 
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import Literal
 
 from mission_tui.fleet.events.findings import Severity
@@ -22,6 +21,7 @@ from mission_tui.fleet.health.phrases import (
     rounded,
 )
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
+from mission_tui.fleet.windows import Window
 
 LEAST, MOST, SB3, LOSS = "policy/std_min_ratio", "policy/std_max_ratio", "train/std", "train/entropy_loss"
 TAGS = (LEAST, MOST, "policy/std", SB3, LOSS, "rollout/ep_rew_mean")
@@ -45,7 +45,7 @@ class PolicyStd(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = limits = context.limits.policy_std
-        self._rows: deque[tuple[Row, float, float]] = deque(maxlen=EVIDENCE)
+        self._rows = Window[tuple[Row, float, float]](EVIDENCE)
         self._narrow, self._very_narrow, self._wide, self._very_wide = (
             Hysteresis(limits.updates, limits.updates) for _ in range(4)
         )

@@ -6,12 +6,11 @@ policy and wrapper in fp32 on the CPU. One update outside is therefore enough. L
 
 from __future__ import annotations
 
-from collections import deque
-
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import smaller_update_advice
+from mission_tui.fleet.windows import Window
 
 FIRST, LARGEST = "train/ratio_first", "train/ratio_max"
 TAGS = (FIRST, LARGEST, "train/approx_kl", "train/clip_fraction", "train/clip_range")
@@ -27,7 +26,7 @@ class Ratio(Rule):
         self._limits = limits = context.limits.ratio
         self._reduced = context.settings.reduced_precision
         self._tolerance = limits.first_reduced if self._reduced else limits.first
-        self._rows: deque[Row] = deque(maxlen=limits.window)
+        self._rows = Window[Row](limits.window)
         self._mismatch = Hysteresis(1, limits.window)
         self._large = Hysteresis(limits.needed, limits.window)
 

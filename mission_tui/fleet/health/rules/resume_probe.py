@@ -8,12 +8,12 @@ After an exact resume nothing was played: the numbers are those of the run that 
 from __future__ import annotations
 
 import math
-from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, Resumed
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import StepScale
+from mission_tui.fleet.windows import Window
 
 KL, CLIPPED, FIRST, ENTROPY = "train/approx_kl", "train/clip_fraction", "train/ratio_first", "train/entropy_loss"
 TAGS = ("rollout/ep_rew_mean", KL, CLIPPED, FIRST, ENTROPY, "train/learning_rate")
@@ -29,8 +29,8 @@ class ResumeProbe(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = context.limits.resume_probe
-        self._rows: deque[Row] = deque(maxlen=self._limits.updates)
-        self._recent: deque[bool] = deque(maxlen=self._limits.window)
+        self._rows = Window[Row](self._limits.updates)
+        self._recent = Window[bool](self._limits.window)
         self._scale = StepScale(context.settings)
         self._us: list[float] = []
         self._seen = 0

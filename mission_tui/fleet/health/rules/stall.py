@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -17,6 +17,7 @@ from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.episode_endings import Endings, StepCap, shaping_remedy
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
+from mission_tui.fleet.windows import Numbers, Window
 
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/success_rate")
 EVIDENCE = 12
@@ -36,8 +37,8 @@ class Stall(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = limits = context.limits.stall
-        self._lengths: deque[float] = deque(maxlen=limits.window)
-        self._returns: deque[float] = deque(maxlen=limits.window)
+        self._lengths = Numbers(limits.window)
+        self._returns = Numbers(limits.window)
         self._seen = 0
         self._growing = _Growing(limits.looks, calm=max(1, limits.window // limits.every))
         self._endings = Endings(context)
@@ -45,7 +46,7 @@ class Stall(Rule):
         self._idle_then = self._rise = self._level = self._gain = 0.0
         self._cap = StepCap(context, self._endings)
         self._capped = Hysteresis(NEEDED, CALM)
-        self._evidence: deque[dict[str, Metric]] = deque(maxlen=EVIDENCE)
+        self._evidence = Window[dict[str, Metric]](EVIDENCE)
 
     def judge(self, row: Row) -> Severity | None:
         """Warning for the trends, critical for a trend over three windows and for life at the cap."""

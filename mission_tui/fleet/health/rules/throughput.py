@@ -13,9 +13,10 @@ lasts: of 84 traces recorded for tuning on a crowded machine, 9 have seconds of 
 
 from __future__ import annotations
 
+import math
 import statistics
+from array import array
 from bisect import bisect_left, insort
-from collections import deque
 from collections.abc import Sequence
 
 from mission_tui.fleet.events.breaks import Break
@@ -26,6 +27,7 @@ from mission_tui.fleet.health.phrases import rounded
 from mission_tui.fleet.health.rollout_parts import MINOR, Parts, Words
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.windows import Numbers, Window
 
 
 class Throughput(Rule):
@@ -36,9 +38,10 @@ class Throughput(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = limits = context.limits.throughput
-        self._usual: deque[tuple[float, float, float, float | None]] = deque(maxlen=limits.window)
-        self._speeds: list[float] = []
-        self._slow: deque[Row] = deque(maxlen=limits.updates)
+        self._speeds, self._rollouts, self._updates, self._envs = (Numbers(limits.window) for _ in range(4))
+        """Of usual updates: steps/s, and seconds; those in the environments are NaN where nobody timed them apart."""
+        self._sorted_speeds = array("d")
+        self._slow = Window[Row](limits.updates)
         self._slow_s = 0.0
         self._fast = 0
         self._on = False
@@ -94,21 +97,22 @@ class Throughput(Rule):
             advice=advice,
             advice_set=assignments,
             signal="steps_per_s",
-            window=len(self._usual),
+            window=len(self._speeds),
         )
 
     def broken(self, cause: Break) -> None:
         """Company makes speeds incomparable; a pause or an evaluation only ends a row of slow updates."""
         if cause == "company":
-            self._usual.clear()
-            self._speeds.clear()
+            for usual in (self._speeds, self._rollouts, self._updates, self._envs):
+                usual.clear()
+            del self._sorted_speeds[:]
             self._on = False
             self._measured_s, self._costly = 0.0, None
         self._end_row()
 
     @property
     def _median(self) -> float | None:
-        speeds = self._speeds
+        speeds = self._sorted_speeds
         return speeds[len(speeds) // 2] if len(speeds) >= self._limits.fewest else None
 
     def _take_slow(self, row: Row, seconds: float) -> None:
@@ -124,11 +128,14 @@ class Throughput(Rule):
             return
         self._on = False
         self._end_row()
-        if len(self._usual) == self._usual.maxlen:
-            del self._speeds[bisect_left(self._speeds, self._usual[0][0])]
-        self._usual.append((row.steps_per_s, row.rollout_s, row.update_s, row.env_s))
+        if len(self._speeds) == self._speeds.maxlen:
+            del self._sorted_speeds[bisect_left(self._sorted_speeds, self._speeds[0])]
+        self._speeds.append(row.steps_per_s)
+        self._rollouts.append(row.rollout_s)
+        self._updates.append(row.update_s)
+        self._envs.append(math.nan if row.env_s is None else row.env_s)
         self._measured_s += row.rollout_s + row.update_s
-        insort(self._speeds, row.steps_per_s)
+        insort(self._sorted_speeds, row.steps_per_s)
 
     def _end_row(self) -> None:
         self._slow.clear()
@@ -137,8 +144,8 @@ class Throughput(Rule):
 
     def _changes(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Of rollout and update: the median seconds of usual updates and of the slow ones."""
-        rollout = _change([usual[1] for usual in self._usual], [row.rollout_s for row in self._slow])
-        return rollout, _change([usual[2] for usual in self._usual], [row.update_s for row in self._slow])
+        rollout = _change(self._rollouts, [row.rollout_s for row in self._slow])
+        return rollout, _change(self._updates, [row.update_s for row in self._slow])
 
     def _alike(self) -> bool:
         """Whether the less slowed phase has at least the square root of the other's factor."""
@@ -146,10 +153,11 @@ class Throughput(Rule):
         return less > 1.0 and less * less >= more
 
     def _usual_parts(self) -> Parts | None:
-        return _parts([(rollout, update, env) for _, rollout, update, env in self._usual])
+        envs = (None if math.isnan(env) else env for env in self._envs)
+        return _parts(list(zip(self._rollouts, self._updates, envs, strict=True)))
 
     def _most_of_it(self) -> tuple[Parts, Words] | None:
-        parts = self._usual_parts() if len(self._usual) >= self._limits.fewest else None
+        parts = self._usual_parts() if len(self._speeds) >= self._limits.fewest else None
         words = None if parts is None else rollout_parts.costly(self.context.settings, parts)
         return None if parts is None or words is None else (parts, words)
 
@@ -179,7 +187,7 @@ class Throughput(Rule):
         return what, (f"{slow}; a shared GPU, or too few free cores", advice, ())
 
 
-def _change(usual: list[float], slow: list[float]) -> tuple[float, float]:
+def _change(usual: Sequence[float], slow: Sequence[float]) -> tuple[float, float]:
     """Median seconds of a phase in usual updates and in slow ones, the former never 0."""
     return max(statistics.median(usual), 1e-9), statistics.median(slow)
 

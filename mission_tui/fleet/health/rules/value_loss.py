@@ -8,13 +8,13 @@ the values of actions it is the critic's loss, under its own tag.
 from __future__ import annotations
 
 import math
-from collections import deque
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.algorithms import critic_loss
 from mission_tui.fleet.health.phrases import halved_learning_rate, normalized_rewards, reward_scale_sentence, rounded
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
+from mission_tui.fleet.windows import Window
 
 TAG = "train/value_loss"
 TAGS = ("train/explained_variance", "rollout/ep_rew_mean")
@@ -31,7 +31,7 @@ class ValueLoss(Rule):
         super().__init__(context)
         self._limits = limits = context.limits.value_loss
         self._usual = Quantiles()
-        self._rows: deque[Row] = deque(maxlen=EVIDENCE)
+        self._rows = Window[Row](EVIDENCE)
         self._high = Hysteresis(limits.updates, limits.updates)
         self._median: float | None = None
         self._tag = TAG

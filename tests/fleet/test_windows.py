@@ -1,0 +1,45 @@
+"""The newest so many values of a series."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mission_tui.fleet.windows import Numbers, Window
+
+STEPS = st.lists(st.one_of(st.floats(), st.just("clear"), st.just("first")), max_size=40)
+
+
+@given(STEPS, st.integers(1, 8))
+def test_a_window_holds_what_a_bounded_deque_holds(steps: list[float | str], most: int) -> None:
+    """Whatever is appended, dropped and cleared; numbers come back bit for bit, NaN among them."""
+    model, window, numbers = deque[float](maxlen=most), Window[float](most), Numbers(most)
+    for step in steps:
+        if isinstance(step, float):
+            for each in (model, window, numbers):
+                each.append(step)
+        elif step == "clear":
+            for each in (model, window, numbers):
+                each.clear()
+        elif model:
+            model.popleft()
+            del window[0], numbers[0]
+        assert repr(list(model)) == repr(list(window)) == repr(list(numbers))
+        assert (window.maxlen, numbers.maxlen) == (most, most)
+
+
+def test_of_many_at_once_the_last_stay() -> None:
+    """An extension is as good as so many appends."""
+    window = Window(3, "ab")
+    window.extend("cdef")
+    assert window == ["d", "e", "f"]
+
+
+@pytest.mark.parametrize("kind", [Window, Numbers])
+def test_an_empty_window_takes_little(kind: type[Window[float] | Numbers]) -> None:
+    """There are seventy of them for each of a thousand runs."""
+    assert sys.getsizeof(kind(50)) <= 100
