@@ -99,10 +99,11 @@ health-traces: $(INSTALLED)  ## record the constructed runs that are missing: ab
 health-advice: $(INSTALLED)  ## whether advice cures each sick construction; writes docs/health/advice.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.health.advice --seconds $(or $(SECONDS),inf)
 
-# SECONDS=600 stops in good order after so long; the same command goes on where it was left, in build/.
+# SECONDS=600 stops in good order after so long; the same command goes on where it was left, in build/. ONLY="pendulum-sac
+# cartpole-dqn" trains those presets, in this order.
 zoo: $(BENCH_ENV)  ## the RL zoo's table trained here, five seeds each; writes docs/zoo.md. About an hour on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.zoo --json benchmarks/results/zoo.json --page docs/zoo.md \
-	  --seconds $(or $(SECONDS),inf)
+	  --seconds $(or $(SECONDS),inf) $(if $(ONLY),--only $(ONLY))
 
 # AGENTS=rl-trained-agents is a checkout of DLR-RM/rl-trained-agents; SECONDS as above.
 zoo-agents: $(BENCH_ENV)  ## the RL zoo's published PPO agents imported and played; AGENTS=FOLDER; a part of docs/zoo.md

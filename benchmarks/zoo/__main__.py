@@ -1,7 +1,7 @@
 """The campaign: trains what is not trained yet under our own supervisor, evaluates it, writes the sheet and the page.
 
 Whoever ends it loses nothing: the runs are stopped with a checkpoint, and the same command goes on.
-Run: python -m benchmarks.zoo [--json FILE] [--page FILE] [--folder FOLDER] [--seconds N] [--task ENV ...] [--report]
+Run: python -m benchmarks.zoo [--json FILE] [--page FILE] [--folder FOLDER] [--seconds N] [--only PRESET ...] [--report]
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SEEDS = 5
 OF_THE_MACHINE = ("throughput", "hang")
 """Rules that speak of the machine, which may be busy, and not of what is learned."""
 
-NAMES = list(dict.fromkeys(task.env for task in TASKS))
+PRESETS = list(dict.fromkeys(task.preset for task in TASKS))
 ALONE = ("run.threads=1", "run.device=cpu")
 
 
@@ -36,7 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Train, evaluate, report; 1 when a run had to be given up. A miss is reported, and no failure of the program."""
     asked = _parse(arguments)
     jobs = {task: _jobs(task, asked.seeds, asked.steps) for task in TASKS}
-    wanted = [job for task, own in jobs.items() if task.env in asked.task and not task.missing for job in own]
+    wanted = [
+        job
+        for preset in asked.only
+        for task, own in jobs.items()
+        if task.preset == preset and not task.missing
+        for job in own
+    ]
     try:
         published = read_published(asked.published)
         failures = {} if asked.report else _made(wanted, asked)
@@ -72,7 +78,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     learning = Path("build/learning")
     parser.add_argument("--learning", type=Path, default=learning, help="where benchmarks.learning keeps trainings")
     parser.add_argument("--published", type=Path, default=TABLE, help="the zoo's table of results, a CSV")
-    parser.add_argument("--task", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--only", nargs="+", choices=PRESETS, default=PRESETS, help="these presets, in this order")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--steps", type=int, help="train for that long instead of the preset's own length")
     parser.add_argument("--at-once", type=int, default=2, help="runs at a time, one torch thread each")
