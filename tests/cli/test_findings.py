@@ -60,6 +60,8 @@ def test_a_replay_tells_what_was_judged_live(quick: Shell) -> None:
     assert findings(quick, run, "--replay") == live
     (entry,) = quick.json("findings", "--replay")["runs"]
     assert entry["findings"] == live
+    quick.launch("tiny", "--seeds", "2", "--group", "pair")
+    assert [entry["findings"] for entry in quick.json("findings", "pair", "--replay")["runs"]] == [[], []]
     assert live[0]["sentence"] in quick("findings", run, "--replay").stdout
 
 

@@ -166,12 +166,14 @@ def test_what_truly_helps_is_found_what_falls_behind_is_stopped_and_the_winner_i
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_search_of_which_every_trial_fails_gives_up_and_says_why(quick: Shell) -> None:
-    """After five in a row: the sixth would fail too."""
+    """After five in a row: the sixth would fail too. Of five at a time, others have begun by then: up to nine fail."""
     quick.environ["STUB_CRASHES_AFTER"] = "1"
     words = ("search", "tiny", *RATE, "--trials", "20", "-j", "5", "--confirm", "0", "--name", "hunt", "--wait")
     done = quick(*words, timeout_s=150)
     assert done.returncode == 1, done.stderr
-    assert "it gave up: 5 trials failed one after the other; the last one: hunt-" in done.stdout
+    said = re.search(r"it gave up: (\d) trials failed one after the other; the last one: hunt-\d failed", done.stdout)
+    assert said is not None, done.stdout
+    assert 5 <= int(said[1]) <= 9
     assert "SIGSEGV" in done.stdout
 
 
@@ -180,14 +182,13 @@ def test_a_search_of_which_every_trial_fails_gives_up_and_says_why(quick: Shell)
 @pytest.mark.timeout(180)
 def test_a_search_that_is_stopped_leaves_its_trials_and_takes_them_up_again(quick: Shell) -> None:
     """`stop` of the whole group ends driver and trials; `--continue` resumes these, and none is counted as failed."""
-    words = ("--set", "run.total_timesteps=102400", "--trials", "2", "-j", "2", "--confirm", "0", "--name", "hunt")
+    words = ("--set", "run.total_timesteps=25600", "--trials", "2", "-j", "2", "--confirm", "0", "--name", "hunt")
     assert quick("search", "tiny", *RATE, *words).returncode == 0
     until(lambda: len([view for view in quick.views() if view["update"]]) >= 2, 60, "two trials advance")
-    assert quick("stop", "hunt").returncode == 0
+    assert quick.typed("stop", "hunt").returncode == 0  # an interpreter of its own might come after their end
     until(lambda: all(view["state"] == "ended" for view in quick.views()), 60, "all have ended")
     before = quick.json("search", "--show", "hunt", code=75)["search"]
     assert [trial["state"] for trial in before["trials"]] == ["running", "running"]
-    quick.environ["STUB_UPDATE_S"] = "0.01"
     done = quick.json("search", "--continue", "hunt", "--wait", timeout_s=120)["search"]
     assert [trial["state"] for trial in done["trials"]] == ["finished", "finished"]
     assert [trial["runs"] for trial in done["trials"]] == [trial["runs"] for trial in before["trials"]]

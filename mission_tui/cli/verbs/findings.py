@@ -1,4 +1,4 @@
-"""`mission-tui findings`: what the health rules say about one run, or about every run of the fleet, and acting on it.
+"""`mission-tui findings`: what the health rules say about a run, a group or every run of the fleet, and acting on it.
 
 With `--replay` the run's files are judged again, by the rules as they are now.
 """
@@ -44,7 +44,7 @@ def findings_command(
     accept: bool,
     as_json: bool,
 ) -> int:
-    """Show findings with cause and advice, or act on one."""
+    """Show findings with cause and advice, or act on one. The name of a group stands for its runs."""
     asked = [word for word in (acknowledge, silence, unmute, apply_id) if word is not None]
     if len(asked) + replay > 1:
         raise UsageError("give one of --replay, --acknowledge, --silence, --unmute and --apply at a time")
@@ -68,7 +68,8 @@ def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> Non
     from mission_tui.cli.tables.documents import finding_facts, write_document
     from mission_tui.cli.tables.table import Table
 
-    judged = [(view, _replayed(Path(view.run_dir)) if replay else view.findings) for view in _views(session, run)]
+    views = _views(session, run)
+    judged = [(view, _replayed(Path(view.run_dir)) if replay else view.findings) for view in views]
     if as_json:
         facts = [
             {
@@ -79,7 +80,7 @@ def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> Non
             }
             for view, findings in judged
         ]
-        write_document(facts[0] if run is not None else {"runs": facts})
+        write_document(facts[0] if run is not None and len(facts) == 1 else {"runs": facts})
         return
     from mission_tui.present.run_settings import proof
 
@@ -99,10 +100,10 @@ def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> Non
 
 
 def _views(session: Session, run: str | None) -> tuple[RunView, ...]:
-    from mission_tui.cli.follow_runs import snapshot_of, view_of
+    from mission_tui.cli.follow_runs import snapshot_of, views_of
 
     with session.connect() as connection:
-        return snapshot_of(connection).runs if run is None else (view_of(connection, run),)
+        return snapshot_of(connection).runs if run is None else views_of(connection, (run,))
 
 
 def _replayed(run_dir: Path) -> tuple[Finding, ...]:

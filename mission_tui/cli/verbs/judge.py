@@ -199,6 +199,9 @@ def _judged(path: Path, judge_settings: JudgeSettings) -> _Judged:
     from mission_tui.cli.judge_settings import algorithm_of, judge_log
     from mission_tui.records.logs.find import read_any
 
+    if path.name == str(path) and not path.suffix and not path.exists():
+        why = "there is no such file; `findings NAME --replay` judges the files of a run, or of each run of a group"
+        raise UsageError(f"{path}: {why}")
     log = read_any(path)
     for sentence in log.damage:
         print_error(f"{path}: {sentence}")
