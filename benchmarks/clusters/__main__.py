@@ -32,6 +32,8 @@ SUPERVISOR_PERCENT, SUPERVISOR_MB, SCREEN_PERCENT, KEY_MS, STATUS_S = 40.0, 250.
 WINDOW_S = 15.0
 KEYS = 30
 UP_S = 300.0
+READ_S = 900.0
+"""How long the older runs may take: all but a third of the time is left to others."""
 
 
 @dataclass(slots=True)
@@ -91,7 +93,7 @@ def _precede(pid: int) -> None:
 
 def _until_read(supervisor: psutil.Process, begun: float) -> None:
     """Until the older runs were looked at, which is done in a third of the time."""
-    while time.perf_counter() - begun < UP_S:
+    while time.perf_counter() - begun < READ_S:
         log = Path(supervisor.cmdline()[-1]) / ".supervisor" / "supervisor.log"
         if "older runs are known" in log.read_text(encoding="utf-8", errors="replace"):
             return
