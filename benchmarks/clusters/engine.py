@@ -197,7 +197,11 @@ class Engine:
         # A controller forgets what ended a while ago.
         return 0, json.dumps({"meta": {}, "errors": [], "jobs": [_entry(job) for job in self.slurm.values()]})
 
-    def _scontrol(self, _words: list[str]) -> tuple[int, str]:
+    def _scontrol(self, words: list[str]) -> tuple[int, str]:
+        if words[-1] == "job":
+            return 0, "".join(
+                f"JobId={number} JobName={job.run.id}.{job.attempt}\n" for number, job in self.slurm.items()
+            )
         return 0, "SelectType = select/cons_tres\n"
 
     def _scancel(self, words: list[str]) -> tuple[int, str]:

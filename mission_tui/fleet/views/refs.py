@@ -40,7 +40,7 @@ def resolve(ref: str, runs: Sequence[RunRef]) -> tuple[str, ...]:
     if ref == "@live":
         return tuple(run.id for run in runs if run.live)
     if not runs:
-        raise UsageError(f"no run matches '{ref}': this runs root holds no runs yet")
+        raise UsageError(f"no run matches '{ref}': {_elsewhere(ref) or 'this runs root holds no runs yet'}")
     if ref == "@last":
         return (runs[-1].id,)
     exact = [run for run in runs if run.id == ref] or [run for run in runs if run.name == ref]
@@ -54,12 +54,21 @@ def resolve(ref: str, runs: Sequence[RunRef]) -> tuple[str, ...]:
     if matches:
         raise UsageError(f"'{ref}' matches {len(matches)} runs: {_listed(matches)}; give more of the id")
     words = {word for run in runs for word in (run.id, run.name, run.group) if word}
-    raise UsageError(f"no run matches '{ref}'{_hint(ref, words)}")
+    elsewhere = _elsewhere(ref)
+    raise UsageError(f"no run matches '{ref}'{f': {elsewhere}' if elsewhere else _hint(ref, words)}")
 
 
 def _listed(matches: Sequence[RunRef]) -> str:
     shown = ", ".join(run.id for run in matches[-SHOWN_CANDIDATES:])
     return shown if len(matches) <= SHOWN_CANDIDATES else f"..., {shown}"
+
+
+def _elsewhere(ref: str) -> str:
+    """What to say for a name as screens of several machines show it: `gpu1:demo`."""
+    host, colon, run = ref.partition(":")
+    if not (host and colon and run) or " " in host:
+        return ""
+    return f"a run of another machine is named after --host: mission-tui --host {host} VERB {run}"
 
 
 def _hint(ref: str, words: Collection[str]) -> str:

@@ -37,6 +37,9 @@ SOON_S = 30.0
 LAG_S = 30.0
 """How long files of a node may take to be seen here after its job has ended."""
 
+SILENT_S = 30.0
+"""A trainer whose job its engine has forgotten is there while its mailbox changes at least so often."""
+
 STATE_S = 15.0
 """How long a job may be called running after its keeper has left."""
 
@@ -146,6 +149,21 @@ class Known(Generic[J]):
     over_at: float | None = None
     missed: int = 0
     refused: str = ""
+    beat: bytes = b""
+    beat_at: float | None = None
+
+    def look_for_beat(self) -> None:
+        """Read what its trainer last wrote into its mailbox, of which nobody but its own files tells any more."""
+        said = b""
+        with suppress(OSError):
+            said = read_plain(self.run.attempt(self.attempt).alive, 1 << 16)
+        if self.beat_at is None or said != self.beat:
+            self.beat, self.beat_at = said, time.monotonic()
+
+    @property
+    def beats(self) -> bool:
+        """Whether that was other than before a moment ago, as far as anybody looked."""
+        return self.beat_at is not None and time.monotonic() - self.beat_at < SILENT_S
 
 
 class EngineLauncher(Generic[J]):

@@ -28,7 +28,6 @@ from mission_tui.fleet.capacity.cost import MOST_CORES
 from mission_tui.fleet.capacity.machine import busy_cores
 from mission_tui.fleet.specs.spec import RaySpec, Spec
 from mission_tui.paths import sha256
-from mission_tui.plain_files import read_plain
 from mission_tui.records.files.atomic import StorageError, write_atomic
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
@@ -71,9 +70,6 @@ WAITING_POLL_S = 3.0
 REPORT_S = 10.0
 """For so long after its submission a job may not be in what Ray says is in use."""
 
-SILENT_S = 30.0
-"""A trainer whose job Ray has forgotten is there while its mailbox changes at least so often."""
-
 KILL_S = 10.0
 """How long the keeper has to carry out a kill before Ray is asked to."""
 
@@ -99,8 +95,6 @@ class RayKnown(Known[RayJob]):
     node: str = ""
     handed_at: float = float("-inf")
     grace_s: float = 30.0
-    beat: bytes = b""
-    beat_at: float | None = None
     dropped: bool = False
     sending: bool = False
 
@@ -275,9 +269,7 @@ class RayLauncher(EngineLauncher[RayJob]):
         super()._take(known, found)
         forgotten = found is None and self._is_lost(known)
         if forgotten or (known.wish and found is not None and not (found.waits or found.runs)):
-            said = _mailbox(known)
-            if known.beat_at is None or said != known.beat:
-                known.beat, known.beat_at = said, time.monotonic()
+            known.look_for_beat()
 
     def _handle(self, known: Known[RayJob], number: str) -> Handle:
         assert isinstance(known, RayKnown)
@@ -294,7 +286,7 @@ class RayLauncher(EngineLauncher[RayJob]):
         if known.dropped and not files.identity.exists():
             return Sighting(stage="gone")
         over = known.job is None or not (known.job.waits or known.job.runs)
-        if known.wish == "kill" and over and _beats(known) and not files.exit.exists():
+        if known.wish == "kill" and over and known.beats and not files.exit.exists():
             # Ray has lost its job, and its trainer is yet to meet the fence.
             return Sighting(stage="running", begun=True)
         return super().look(job)
@@ -302,7 +294,7 @@ class RayLauncher(EngineLauncher[RayJob]):
     def _unlisted(self, known: Known[RayJob], *, begun: bool) -> Sighting:
         """A head that was started anew has forgotten its jobs; their trainers may train on, and say so themselves."""
         assert isinstance(known, RayKnown)
-        if begun and _beats(known):
+        if begun and known.beats:
             return Sighting(stage="running", begun=True)
         why = f"Ray's head was started anew and has forgotten job {known.number}"
         return Sighting(stage="gone", begun=begun, why=why, interrupted=why)
@@ -356,7 +348,7 @@ class RayLauncher(EngineLauncher[RayJob]):
             if waited_s > (KILL_S if known.wish == "kill" else SAVE_GRACES * known.grace_s + LAG_S):
                 with suppress(RayError):
                     await asyncio.to_thread(call, at, "POST", job_path(found.number, "/stop"))
-        elif known.wish == "kill" and waited_s > KILL_S and _beats(known):
+        elif known.wish == "kill" and waited_s > KILL_S and known.beats:
             with suppress(StorageError):
                 write_atomic(known.run.fence, fence_document(known.attempt + 1, ""))
 
@@ -391,17 +383,6 @@ def entrypoint(run: RunDir, order: LaunchOrder) -> str:
         f"{unless_seen(folder.launch, run.path.parent)}"
         f"exec {shlex.join(keeper)} >>{shlex.quote(str(folder.path / RAY_LOG))} 2>&1 <<END\n${SECRETS}\nEND\n"
     )
-
-
-def _beats(known: RayKnown) -> bool:
-    """Whether its trainer has written its mailbox a moment ago, as far as anybody looked."""
-    return known.beat_at is not None and time.monotonic() - known.beat_at < SILENT_S
-
-
-def _mailbox(known: RayKnown) -> bytes:
-    with suppress(OSError):
-        return read_plain(known.run.attempt(known.attempt).alive, 1 << 16)
-    return b""
 
 
 def _has_news(known: RayKnown, found: Mapping[str, RayJob]) -> bool:

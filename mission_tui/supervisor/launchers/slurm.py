@@ -29,6 +29,7 @@ from mission_tui.supervisor.launchers.slurm_commands import (
     SlurmJob,
     call,
     job_environ,
+    job_numbers,
     read_cluster,
     read_jobs,
     sbatch_words,
@@ -92,12 +93,31 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         found = read_jobs(
             await asyncio.to_thread(call, ("squeue", "--json", "--states=all", "--user", str(os.getuid())))
         )
+        missing = [known for known in self._everybody() if known.key not in found and known.number]
+        sure = await self._listed_elsewhere() if any(known.missed for known in missing) else frozenset()
         for known in self._everybody():
+            if known.missed and known in missing and (sure is None or known.number in sure):
+                continue
             self._take(known, found.get(known.key))
+            if self._is_lost(known):
+                known.look_for_beat()
         await asyncio.gather(*(self._carry_out(known) for known in wishes))
         while self._cancel:
             with suppress(SlurmError):
                 await asyncio.to_thread(call, ("scancel", self._cancel.pop()))
+
+    async def _listed_elsewhere(self) -> frozenset[str] | None:
+        """The numbers of all jobs that the controller has, by another command than the list that misses some; None
+        where it does not say.
+        """
+        try:
+            return job_numbers(await asyncio.to_thread(call, ("scontrol", "--oneliner", "show", "job")))
+        except SlurmError:
+            return None
+
+    def _unlisted(self, known: Known[SlurmJob], *, begun: bool) -> Sighting:
+        """A controller that came back without its jobs has forgotten them; their trainers may train on, and say so."""
+        return Sighting(stage="running", begun=True) if begun and known.beats else super()._unlisted(known, begun=begun)
 
     def _everybody(self) -> list[SlurmKnown]:
         return [known for known in self._known.values() if isinstance(known, SlurmKnown)]
@@ -238,6 +258,9 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             return "keeper"
         if not known.number and known.job is None:
             return "nobody"
+        if known.job is None:
+            # No command of Slurm reaches it; its keeper reads its own files.
+            return self._ask_member(known, what)
         known.wish, known.told_at = what, None
         self._hurry()
         return "keeper"
@@ -260,7 +283,11 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         where a kill changes nothing.
         """
         found = known.job
-        if known.wish is None or found is None or not known.number:
+        if known.wish is None or not known.number:
+            return
+        if found is None:
+            if self._is_lost(known) and known.told_at is not None:
+                self._fence_off_unheard(known)
             return
         if not (found.waits or found.runs):
             known.wish = None
@@ -296,7 +323,12 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
                 self._cancel.add(found.number)
         elif known.wish == "stop" or files.exit.exists():
             known.wish = None
-        elif known.told_at is not None and time.monotonic() - known.told_at > LAG_S:
+        else:
+            self._fence_off_unheard(known)
+
+    def _fence_off_unheard(self, known: SlurmKnown) -> None:
+        """Of one whose keeper has not done in time what it was asked by its file, no trainer writes any more."""
+        if known.wish == "kill" and known.told_at is not None and time.monotonic() - known.told_at > LAG_S:
             known.wish = None
             with suppress(StorageError):
                 write_atomic(known.run.fence, fence_document(known.attempt + 1, ""))

@@ -276,6 +276,11 @@ def read_jobs(answer: str) -> dict[tuple[str, str], SlurmJob]:
     return found
 
 
+def job_numbers(answer: str) -> frozenset[str]:
+    """The numbers of the jobs in what `scontrol --oneliner show job` answers."""
+    return frozenset(re.findall(r"^JobId=(\d+)\b", answer, re.MULTILINE))
+
+
 class _Entry(Struct):
     """Of some ninety fields of an entry those that are used: a thousand entries are four megabytes."""
 

@@ -64,6 +64,16 @@ def test_unknown_run_without_anything_near_says_where_to_look() -> None:
         resolve("zzz", RUNS)
 
 
+@pytest.mark.parametrize("runs", [RUNS, ()])
+def test_a_run_of_another_machine_is_asked_for_with_its_host(runs: tuple[RunRef, ...]) -> None:
+    """A screen of several machines shows `gpu1:heavy`; that names no run here, however near one is."""
+    with pytest.raises(UsageError, match=r"no run matches 'gpu1:heavy': .*mission-tui --host gpu1 VERB heavy$"):
+        resolve("gpu1:heavy", runs)
+    with pytest.raises(UsageError, match="no run matches ':heavy'") as caught:
+        resolve(":heavy", runs)
+    assert "--host" not in str(caught.value)
+
+
 @pytest.mark.parametrize("ref", ["20261122", "twin", "wid"])
 def test_ambiguous_run_lists_the_candidates(ref: str) -> None:
     """Two runs that match are both named, whether by prefix or by the same name."""

@@ -159,6 +159,7 @@ class Answers:
         self.called: list[str] = []
         self.sbatch: Answer = lambda _: "7\n"
         self.squeue: Answer = lambda _: listed()
+        self.jobs: Answer = lambda _: ""
         monkeypatch.setattr(slurm, "call", self.call)
         monkeypatch.setattr(engine, "SOON_POLL_S", 0.0)
 
@@ -166,6 +167,8 @@ class Answers:
         self.called.append(words[0])
         if words[0] == "sbatch":
             return self.sbatch(words)
+        if words[-1] == "job":
+            return self.jobs(words)
         return self.squeue(words) if words[0] == "squeue" else ""
 
 
@@ -227,6 +230,60 @@ async def test_a_job_without_a_number_on_record_is_found_by_its_name(
         await anew.refresh([job])
     assert not anew.is_coming(job)
     assert "sbatch" not in answers.called
+
+
+def unreachable(_: Sequence[str]) -> str:
+    """No controller answers."""
+    raise SlurmError("Unable to contact slurm controller (connect failure)")
+
+
+@pytest.mark.parametrize("jobs", [lambda _: "JobId=7 JobName=r.1 UserId=me(1)\nJobId=70 JobName=x\n", unreachable])
+async def test_a_list_that_misses_a_job_is_believed_only_if_the_controller_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: Answer
+) -> None:
+    """A job that waits in the queue is not lost because lists were cut short: only the controller's word says so."""
+    answers = Answers(monkeypatch)
+    run, order = ordered(tmp_path)
+    launcher = SlurmLauncher()
+    job = Job(run, 1, "n", launcher.submit(run, order))
+    waits = entry(7, name=f"{run.id}.1", current_working_directory=str(run.path), state_reason="Resources")
+    answers.squeue = lambda _: listed(waits)
+    await launcher.refresh([job])
+    answers.squeue, answers.jobs = lambda _: listed(), jobs
+    for _ in range(5):
+        await launcher.refresh([job])
+    assert (launcher.look(job).stage, launcher.look(job).why) == ("queued", "waits: Resources")
+    answers.jobs = lambda _: "No jobs in the system\n"
+    await launcher.refresh([job])
+    await launcher.refresh([job])
+    assert (launcher.look(job).stage, "does not know its job 7" in launcher.look(job).why) == ("gone", True)
+
+
+async def test_a_job_that_slurm_forgot_is_followed_by_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller came back without its jobs: who still writes lives, and reads a stop in its own files; who is silent
+    is over.
+    """
+    answers = Answers(monkeypatch)
+    run, order = ordered(tmp_path)
+    launcher, files = SlurmLauncher(), run.attempt(1)
+    job = Job(run, 1, "n", launcher.submit(run, order))
+    runs = entry(7, "RUNNING", name=f"{run.id}.1", current_working_directory=str(run.path), nodes="n1")
+    answers.squeue = lambda _: listed(runs)
+    await launcher.refresh([job])
+    files.identity.touch()
+    answers.squeue = lambda _: listed()
+    for beat in range(4):
+        files.alive.write_text(str(beat), encoding="ascii")
+        await launcher.refresh([job])
+        assert launcher.look(job).stage == "running"
+    assert launcher.stop(job) == "keeper"
+    assert files.signal.read_bytes() == b"TERM\n"
+    monkeypatch.setattr(engine, "SILENT_S", 0.0)
+    await launcher.refresh([job])
+    assert (launcher.look(job).stage, "how it ended is not on record" in launcher.look(job).why) == ("gone", True)
+    assert "scancel" not in answers.called
 
 
 @pytest.mark.parametrize(
