@@ -18,7 +18,7 @@ from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import outcome_word
 from mission_tui.fleet.events.trials import TrialBranch
-from mission_tui.fleet.history.metrics_state import POINTS
+from mission_tui.fleet.history.metrics_state import POINTS, MetricsState
 from mission_tui.fleet.history.run import Fact, RunHistory
 from mission_tui.fleet.history.series import Thinned
 from mission_tui.fleet.specs.flat_settings import varying, written_settings
@@ -289,10 +289,13 @@ class Store:
         self._touch(run_id)
         self._bound_memory(run)
 
-    def scan_whole(self, run_id: str, records: Iterable[MetricRecord]) -> None:
-        """Know the return of a whole run by all of its `metrics.jsonl`, and keep no more rows than are kept."""
-        self._runs[run_id].scan_whole(records)
-        self._touch(run_id)
+    def scan_whole(self, run_id: str, whole: MetricsState) -> None:
+        """Know the return of a whole run by what all of its `metrics.jsonl` says of it (see `course_rows`), and keep no
+        more rows than are kept; nothing where more is known by now."""
+        run = self._runs[run_id]
+        if not run.metrics.complete and whole.seq >= run.metrics.seq:
+            run.scan_whole(whole)
+            self._touch(run_id)
 
     def history(
         self, run_id: str, series: Sequence[str], from_update: int = 0, to_update: int | None = None, points: int = 500

@@ -11,6 +11,8 @@ from msgspec import Meta, Struct
 
 from mission_tui.fleet.events.journal import ActVerb
 from mission_tui.fleet.events.journal import Mark as FindingMark
+from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.fleet.history.course import MOST_STRETCHES
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.tuning.record import TunePlan
@@ -288,13 +290,21 @@ class GetDetails(Request, AnsweredBy[replies.DetailsReply], frozen=True, kw_only
 
 
 class GetHistory(Request, AnsweredBy[replies.HistoryReply], frozen=True, kw_only=True, tag="history"):
-    """Columns over updates of one run, thinned to at most `points` buckets as min and max."""
+    """Columns over updates of one run, thinned to at most `points` buckets as min and max.
+
+    Of an ended run all rows are loaded for it, but not for what a line of a list shows (`is_course`).
+    """
 
     run: str
     series: tuple[str, ...]
     from_update: int = 0
     to_update: int | None = None
     points: int = 500
+
+    @property
+    def is_course(self) -> bool:
+        """Whether it is about the return of the whole run alone, in as few stretches as every snapshot has."""
+        return (*self.series, self.from_update, self.to_update) == (RETURN, 0, None) and self.points <= MOST_STRETCHES
 
 
 class GetStrip(Request, AnsweredBy[replies.StripReply], frozen=True, kw_only=True, tag="strip"):

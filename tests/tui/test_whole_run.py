@@ -244,3 +244,26 @@ def test_ends_of_small_charts_rarely_move(low: float, span: float, by: float) ->
     assert scale.high - scale.low <= 1.3 * span + 1e-6
     moves = {steady_reach(0.0, 100.0 * 1.02**at) for at in range(100)}
     assert len(moves) < 16
+
+
+async def test_the_list_asks_for_the_whole_return_of_ended_runs_in_sight_and_for_each_once() -> None:
+    """Without the cursor: those that are known by their end alone, one after the other; no more when it is answered."""
+    old = tuple(structs.replace(ended(f"old-{at}", 9), course=None, update=9) for at in range(3))
+    known = structs.replace(ended("known", 9), course=rising(1, 9), update=9)
+    async with staged(a_fleet((*old, known)), (100, 24)) as stage:
+
+        def asked() -> list[str]:
+            return [it.run for it in stage.client.asked_for(GetHistory) if it.is_course]
+
+        await stage.until(lambda: len(asked()) >= 3, "three runs are asked for")
+        await stage.arrive(a_fleet((*old, known), revision=2))
+        await stage.still()
+        assert sorted(asked()) == sorted(view.id for view in old)
+
+
+async def test_a_screen_without_a_column_of_curves_asks_for_none() -> None:
+    """At 60 columns a line has no room for one."""
+    old = structs.replace(ended("old", 9), course=None, update=9)
+    async with staged(a_fleet((old,)), (60, 20)) as stage:
+        await stage.still()
+        assert not [it for it in stage.client.asked_for(GetHistory) if it.is_course]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+from msgspec import structs
 
 from mission_tui.fleet.events.metrics import (
     EVAL_RETURN,
     EVAL_SUCCESS,
+    RETURN,
     CheckpointSaved,
     EvaluationDone,
     Metric,
@@ -17,7 +21,7 @@ from mission_tui.fleet.events.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.events.processes import PhaseSeen
-from mission_tui.fleet.history.course import Course, GoalView, Place, Scan
+from mission_tui.fleet.history.course import ROLLOUT_SUCCESS, Course, GoalView, Place, Scan
 from mission_tui.fleet.history.forecast import Pace
 from mission_tui.fleet.history.series import Columns
 from mission_tui.fleet.specs.quantity import Goal
@@ -123,6 +127,23 @@ def fold_record(metrics: MetricsState, record: MetricRecord) -> None:
             metrics.checkpoint, metrics.saved_t = record.name, record.t
         case TrainingEnded():
             metrics.checkpoint = record.checkpoint or metrics.checkpoint
+
+
+_OF_COURSE = (RETURN, ROLLOUT_SUCCESS)
+
+
+def course_rows(records: Iterable[MetricRecord]) -> MetricsState:
+    """What `records`, the whole of a `metrics.jsonl`, say of the return: no other series is kept, so that the longest
+    run takes little."""
+    whole = MetricsState()
+    for record in records:
+        if isinstance(record, UpdateDone):
+            kept = {name: record.metrics[name] for name in _OF_COURSE if name in record.metrics}
+            fold_record(whole, structs.replace(record, metrics=kept))
+        else:
+            fold_record(whole, record)
+        whole.seq = record.seq
+    return whole
 
 
 def evaluated(record: EvaluationDone) -> dict[str, Metric]:

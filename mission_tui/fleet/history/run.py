@@ -88,6 +88,18 @@ class ObservedState:
     workers: processes.EnvWorkers | None = None
 
 
+def goal_of(spec: Spec | None, reward_threshold: float | None) -> Goal | None:
+    """What a run of `spec` is to reach: what was asked for, else the reward threshold of its environment."""
+    if spec is not None and spec.run.goal is not None:
+        try:
+            return parse_goal(spec.run.goal)
+        except ValueError:  # a file that somebody changed
+            return None
+    if reward_threshold is None or not math.isfinite(reward_threshold):
+        return None
+    return Goal("return", reward_threshold)
+
+
 class RunHistory:
     """Everything known of one run. `spec` is None when it cannot be read. `state_intervals`: when it waited or was
     held.
@@ -129,13 +141,7 @@ class RunHistory:
     @property
     def goal(self) -> Goal | None:
         """What it is to reach: what was asked for, else the reward threshold of its environment."""
-        if self.spec is not None and self.spec.run.goal is not None:
-            try:
-                return parse_goal(self.spec.run.goal)
-            except ValueError:  # a file that somebody changed
-                return None
-        threshold = self.metrics.reward_threshold
-        return None if threshold is None or not math.isfinite(threshold) else Goal("return", threshold)
+        return goal_of(self.spec, self.metrics.reward_threshold)
 
     @property
     def setting(self) -> str:
@@ -197,12 +203,9 @@ class RunHistory:
         if metrics.seq >= self.metrics.seq:
             self.metrics = metrics
 
-    def scan_whole(self, records: Iterable[MetricRecord]) -> None:
-        """Know course, best and goal by `records`, the whole of `metrics.jsonl`, of which no more than the newest rows
-        and the series of a sparkline were folded in."""
-        whole = MetricsState()
-        for record in records:
-            fold_record(whole, record)
+    def scan_whole(self, whole: MetricsState) -> None:
+        """Know course, best and goal by `whole`, what all of `metrics.jsonl` says of its return (see `course_rows`);
+        the rows that are kept stay the newest."""
         self.metrics.reward_threshold = whole.reward_threshold
         self.metrics.view_parts = None
         self.metrics.scan = whole.scanned(self.goal)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from msgspec import structs
 from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.headroom import gpu_for
 from mission_tui.fleet.events.metrics import MetricRecord
-from mission_tui.fleet.history.run import setting_changes
+from mission_tui.fleet.history.metrics_state import MetricsState, course_rows
+from mission_tui.fleet.history.run import goal_of, setting_changes
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.strips.phases import PhaseHistory
@@ -30,7 +31,7 @@ from mission_tui.fleet.text import clean_line
 from mission_tui.ipc.replies import ComparisonReply, HistoryReply, LogReply, SidesReply
 from mission_tui.ipc.requests import Compare, GetHistory, GetLog, GetSides, GetStrip
 from mission_tui.plain_files import open_plain
-from mission_tui.records.files.tail import read_all
+from mission_tui.records.files.tail import Tail, read_all
 from mission_tui.supervisor.runs.catalog import RunCatalog, named_views, resolve_run
 
 _logger = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ _HELD = ("paused", "frozen")
 """Without a phase a run is in the strip for these; who only waits is not."""
 
 MOST_BYTES = 1 << 18
+_SLICE_BYTES = 1 << 20
 LINE_CHARACTERS = 2000
 
 
@@ -46,10 +48,18 @@ async def history(
 ) -> HistoryReply:
     """The asked series, thinned to buckets; `rows` reads those of an ended run, by default all that its file holds."""
     run_id = resolve_run(core, request.run)
-    if not core.store.run(run_id).metrics.complete and run_id not in core.live:
+    if core.store.run(run_id).metrics.complete or run_id in core.live:
+        thinned = core.store.history(run_id, request.series, request.from_update, request.to_update, request.points)
+    elif request.is_course:
+        path, spec = core.run_dir(run_id).metrics, core.store.run(run_id).spec
+        whole = await asyncio.to_thread(lambda: _course(rows(run_id) if rows else _in_slices(path), spec))
+        if run_id in core.store and run_id not in core.live:
+            core.store.scan_whole(run_id, whole)
+        thinned = whole.columns.thin(request.series, 0, None, request.points)
+    else:
         read = rows or (lambda run: read_all(core.run_dir(run).metrics, MetricRecord)[0])
         core.store.load_history(run_id, await asyncio.to_thread(read, run_id))
-    thinned = core.store.history(run_id, request.series, request.from_update, request.to_update, request.points)
+        thinned = core.store.history(run_id, request.series, request.from_update, request.to_update, request.points)
     return HistoryReply(
         re=request.id,
         run=run_id,
@@ -62,6 +72,21 @@ async def history(
         outcomes=thinned.outcomes,
         changes=tuple(it for it in setting_changes(core.store.run(run_id)) if it.update is not None),
     )
+
+
+def _course(records: Iterable[MetricRecord], spec: Spec | None) -> MetricsState:
+    whole = course_rows(records)
+    whole.scanned(goal_of(spec, whole.reward_threshold))  # takes a while of a long run, and is kept
+    return whole
+
+
+def _in_slices(path: Path) -> Iterator[MetricRecord]:
+    """All records of a file, of which no more than a slice is in memory at once."""
+    tail = Tail(path, MetricRecord)
+    tail.slice_bytes = _SLICE_BYTES
+    yield from tail.read()
+    while tail.behind:
+        yield from tail.read()
 
 
 async def compare(core: RunCatalog, request: Compare) -> ComparisonReply:

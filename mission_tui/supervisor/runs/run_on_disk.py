@@ -22,6 +22,7 @@ from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.events.outcome import Lost
 from mission_tui.fleet.events.processes import FlagSeen
 from mission_tui.fleet.history.classify import ExitFacts
+from mission_tui.fleet.history.metrics_state import course_rows
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.specs.preset import with_words
 from mission_tui.fleet.specs.spec import Spec
@@ -192,7 +193,7 @@ def show_end(store: Store, run_id: str, newest: list[MetricRecord]) -> None:
     return from the first update on."""
     store.apply_all(run_id, shown_rows(newest))
     if newest and newest[0].seq == 1:
-        store.scan_whole(run_id, newest)
+        store.scan_whole(run_id, course_rows(newest))
 
 
 def shown_rows(records: list[MetricRecord]) -> Iterator[MetricRecord]:

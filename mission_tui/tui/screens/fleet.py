@@ -34,6 +34,7 @@ from mission_tui.tui.screens.snapshot_screen import SnapshotScreen, bindings
 from mission_tui.tui.sections.empty_state import empty_state
 from mission_tui.tui.sections.tabs import charted
 from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.ended_courses import EndedCourses
 from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.state.ghost import ghost_of, turn_ghost
 from mission_tui.tui.state.run_data import RunData, RunDataLoader
@@ -69,6 +70,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         self._home = home
         self._loader = RunDataLoader(app_context, self.redraw)
         self._sweep = SweepResults(app_context, self.redraw)
+        self._courses = EndedCourses(app_context)
         self.view_state = view_state
         self._arrangement = Arrangement(0, 0, listed=True)
         self._composed = False
@@ -201,6 +203,8 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             empty=self._empty(paned),
             machines=roster.machines,
         )
+        if self.snapshot is not None and self.snapshot.replay is None and self._app_context.shown is self:
+            self._courses.request(self.query_one(RunTable).curved, self.snapshot.supervisor)
 
     def _machine_looked_at(self) -> FleetSnapshot | None:
         """Of several machines that of the chosen run."""

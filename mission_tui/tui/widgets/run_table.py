@@ -216,6 +216,14 @@ class RunTable(Lines):
         self._cache = fresh
         self.show(strips)
 
+    @property
+    def curved(self) -> list[RunView]:
+        """The runs in sight whose curve has a column."""
+        if all(column.cell is not _spark for column, _ in _layout(self.size.width, self._columns)):
+            return []
+        rows = [self._runs[at] for at in self._window if isinstance(at, int) and at < len(self._runs)]
+        return [row for row in rows if isinstance(row, RunView)]
+
     def _listed(self) -> list[Machine | int]:
         """The lines of the whole list: places of runs, below the machine that they are on."""
         if not self._machines:

@@ -1,0 +1,66 @@
+"""The return of an ended run for a line of a list: read from its file without its rows being kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import structs
+
+from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.fleet.history.course import MOST_STRETCHES
+from mission_tui.fleet.store import Store
+from mission_tui.ipc.requests import GetHistory
+from mission_tui.records.files.lines import encode_line
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor.queries.history import history
+from mission_tui.supervisor.runs.run_on_disk import show_end
+from tests.supervisor.runs.test_run_on_disk import RUN, climb, ended, rows, start
+
+UPDATES = 3000
+ASKED = GetHistory(id=1, run=RUN, series=(RETURN,), points=MOST_STRETCHES)
+
+
+class Catalog:
+    """A store of one ended run, with its directory."""
+
+    def __init__(self, store: Store, path: Path) -> None:
+        self.store, self.live = store, frozenset[str]()
+        self.fetch: Callable[[str], None] = lambda _: None
+        self._path = path
+
+    def run_dir(self, run_id: str) -> RunDir:
+        return RunDir(self._path / run_id)
+
+    def record_size(self, run_id: str, size_bytes: int) -> None: ...
+
+
+async def test_a_list_learns_the_whole_return_of_an_ended_run_and_its_rows_are_not_kept(tmp_path: Path) -> None:
+    """Course, best and goal are those of a store that saw every row; of the rows no more stay than before."""
+    file = rows(start(), *climb(1, UPDATES))
+    (tmp_path / RUN).mkdir()
+    (tmp_path / RUN / "metrics.jsonl").write_bytes(b"".join(map(encode_line, file)))
+    seen, shown = ended(), ended()
+    seen.apply_all(RUN, file)
+    show_end(shown, RUN, file[-70:])
+    kept = len(shown.run(RUN).metrics.columns)
+    assert shown.view(RUN).course is None
+
+    reply = await history(Catalog(shown, tmp_path), ASKED)
+
+    view, whole = shown.view(RUN), seen.view(RUN)
+    assert (view.course, view.best, view.goal) == (whole.course, whole.best, whole.goal)
+    assert len(shown.run(RUN).metrics.columns) == kept
+    assert not shown.run(RUN).metrics.complete
+    assert (reply.low[RETURN][0], reply.high[RETURN][-1]) == (1.0, float(UPDATES))
+
+
+async def test_a_chart_of_the_return_still_has_every_row(tmp_path: Path) -> None:
+    """More points than a line has are asked for by who draws a chart, and further questions will follow."""
+    file = rows(start(), *climb(1, 200))
+    (tmp_path / RUN).mkdir()
+    (tmp_path / RUN / "metrics.jsonl").write_bytes(b"".join(map(encode_line, file)))
+    store = ended()
+    reply = await history(Catalog(store, tmp_path), structs.replace(ASKED, points=500))
+    assert len(reply.updates) == 200
+    assert store.run(RUN).metrics.complete
