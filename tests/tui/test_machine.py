@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -214,3 +215,11 @@ def test_it_shows_every_core_the_swap_and_programs_that_are_not_ours() -> None:
     assert "2.0 GB VRAM held by another program: python (pid 4711, user ada)" in text
     wide = known(cpu_cores=(50.0,) * 400).splitlines()
     assert sum(line.count("▅") for line in wide if "%" not in line) == 400
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+async def test_two_blanks_stand_between_what_processors_and_memory_do(width: int) -> None:
+    """However much of the line is left out for want of room."""
+    busy = structs.replace(a_fleet(gpus=()), host=host(cpu_percent=100.0))
+    async with staged(busy, (width, 20)) as stage:
+        assert re.search(r"(100%|cores|load \d+\.\d)  RAM ", stage.lines()[1])

@@ -15,12 +15,14 @@ from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.present import numbers
 from mission_tui.present.run_state import goal_words
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import to_ascii
+from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.content import Content, content_of
 from mission_tui.tui.plot.course import column_at, columns_of, line_of, pane_chart
 from mission_tui.tui.plot.curve import set_word
 from mission_tui.tui.plot.frame import frame_for
-from mission_tui.tui.plot.picture import painted, picture
+from mission_tui.tui.plot.picture import _write, painted, picture
 from mission_tui.tui.plot.scale import Scale, scale_of, steady, steady_reach
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.state.ghost import ghost_of, turn_ghost
@@ -126,6 +128,18 @@ def test_words_of_marks_never_cover_each_other_and_the_last_ones_go_first() -> N
     assert narrow.count("‖") == wide.count("‖") == 3
     left = [word for word in ("paused", "killed", "failed") if word in narrow]
     assert left == ["paused", "killed", "failed"][: len(left)]
+
+
+def test_a_word_stands_apart_from_the_sign_of_what_comes_next() -> None:
+    """Beside its line where there is room for a blank after it, else before the line with a blank between, or lower."""
+    canvas = Canvas(24, 2)
+    canvas.glyph(11, 0, "◆", colours.INK)
+    _write(canvas, 3, 0, "lr 0.05", colours.KEY)
+    assert "".join(text for text, _ in next(iter(canvas.lines())))[3:12] == "lr 0.05 ◆"
+    close = Canvas(24, 2)
+    close.glyph(17, 0, "◆", colours.INK)
+    _write(close, 10, 0, "lr 0.05", colours.KEY)
+    assert "".join(text for text, _ in next(iter(close.lines())))[:18].rstrip() == " lr 0.05" + " " * 9 + "◆"
 
 
 @pytest.mark.parametrize(

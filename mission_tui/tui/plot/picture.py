@@ -234,11 +234,15 @@ def _name_bands(canvas: Canvas, scene: Scene, frame: Frame) -> None:
 
 
 def _write(canvas: Canvas, column: int, row: int, words: str, ink: Style) -> None:
-    """Words from a cell on, or on its other side, or some rows below or above it, where they cover nothing."""
+    """Words from a cell on, or before the cell on its other side, or some rows below or above it, where they cover
+    nothing; a sign that stands next to either end would read as a part of them.
+    """
     cells = len(words)
     for by in (0, 1, -1, 2, -2, 3):
-        for begin in (column, column - cells - 1):
-            if canvas.is_free(begin, row + by, cells):
+        # The cell before `column` is the line or the sign that the words belong to.
+        for begin, apart in ((column, column + cells), (column - cells - 2, column - cells - 3)):
+            alone = not 0 <= apart < canvas.columns or canvas.is_free(apart, row + by, 1)
+            if alone and canvas.is_free(begin, row + by, cells):
                 canvas.text(begin, row + by, words, ink)
                 return
 

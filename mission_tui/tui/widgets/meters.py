@@ -249,11 +249,12 @@ def _cpu(host: HostMeters) -> list[_Piece]:
 
 def _host(host: HostMeters) -> list[_Piece]:
     scarce = host.disk_free is not None and host.disk_free < _SCARCE_BYTES
-    load = "" if host.load_1m is None else f"load {host.load_1m:.1f}  "
+    load = "" if host.load_1m is None else f" load {host.load_1m:.1f} "
     return [
         _Piece(f"{numbers.in_unit(host.cpu_percent, '%')} ", colours.INK),
-        _Piece(f"of {host.cores} cores  ", colours.QUIET, 5),
+        _Piece(f"of {host.cores} cores ", colours.QUIET, 5),
         _Piece(load, colours.QUIET, 6),
+        _Piece(" ", colours.INK, 4),
         _Piece("RAM ", colours.INK),
         _Piece(f"{numbers.part_of(host.ram_used, host.ram_total)} ", _fill_style(host.ram_used, host.ram_total)),
         _Piece(" ", colours.INK, 4),
