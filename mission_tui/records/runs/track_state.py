@@ -9,7 +9,7 @@ class TrackState(Struct, omit_defaults=True):
     """Lines up to `seq` of the metrics and `event` of the events have arrived at `where`, where the run is `handle`.
 
     `online`: not on this machine alone. `complete`: its newest attempt has ended and all of it is there. `trouble` is
-    why nothing arrives now, empty while it does.
+    why nothing arrives now, empty while it does. `played` are the files of `evaluate` that have arrived.
     """
 
     tracker: str
@@ -20,3 +20,4 @@ class TrackState(Struct, omit_defaults=True):
     online: bool = False
     complete: bool = False
     trouble: str = ""
+    played: tuple[str, ...] = ()

@@ -49,7 +49,8 @@ class Core(Runs):
 
     What needs only runs and their journals takes `Runs`, what needs only meters takes `MachineState`; what may begin or
     end an attempt takes all of it. One request at a time is `adopting` runs. `unkillable` are processes that even
-    SIGKILL does not end, by run. `orphaned`: processes of a dead run may be left, and were not searched for yet.
+    SIGKILL does not end, by run. `evaluated` have results of `evaluate` that nobody has passed on yet. `orphaned`:
+    processes of a dead run may be left, and were not searched for yet.
     """
 
     def __init__(self, root: Path, launchers: Mapping[str, Launcher]) -> None:
@@ -66,6 +67,7 @@ class Core(Runs):
         self.reading = FleetReading()
         self.adopting = asyncio.Lock()
         self.unkillable: dict[str, tuple[int, ...]] = {}
+        self.evaluated: set[str] = set()
         self.orphaned = True
         self.leaving: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 

@@ -74,6 +74,7 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
             yield Progress(re=request.id, done=done, total=total, note="episodes")
     if not isinstance(result, dict):
         raise MissionError(f"the evaluation of {subject.run.id} gave no result; {out} may hold one")
+    core.evaluated.add(subject.run.id)
     yield Evaluated(re=request.id, result=result)
 
 

@@ -18,6 +18,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.plain_files import open_fresh, open_plain
 from mission_tui.records.files.atomic import read_json
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.track_state import TrackState
 from mission_tui.run_module import module_words
 from mission_tui.supervisor.host.children import Child, start_child
@@ -71,6 +72,7 @@ class Trackers:
             if track is not None and run.attempt and run.sighting.trains:
                 known = self._tracked.setdefault(run.id, _Tracked(run.dir, track))
                 known.over = False
+        self._look_at_evaluated()
         for run_id, known in list(self._tracked.items()):
             if run_id not in self._core.store.run_ids():
                 del self._tracked[run_id]
@@ -80,6 +82,23 @@ class Trackers:
                 del self._tracked[run_id]
             elif known.child is None and now >= known.again_at:
                 self._start(run_id, known, now)
+
+    def _look_at_evaluated(self) -> None:
+        """Take up runs that have ended and were evaluated since; what passes on one that lives sees that by itself."""
+        for run_id in list(self._core.evaluated):
+            known = self._tracked.get(run_id)
+            if known is not None and known.child is not None:
+                continue  # it may be about to end
+            self._core.evaluated.discard(run_id)
+            if run_id in self._core.live or run_id not in self._core.store.run_ids():
+                continue
+            run_dir = self._core.run_dir(run_id)
+            try:
+                track = read_spec(run_dir.spec).run.track
+            except MissionError:
+                continue
+            if track is not None:
+                self._tracked[run_id] = _Tracked(run_dir, track)
 
     def _look_back(self, t: float) -> None:
         """Take up those that ended before all had arrived."""

@@ -26,7 +26,7 @@ from mission_tui.records.runs.attempt import lease_is_held
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.track_state import TrackState
-from mission_tui.trainer.tracking.news import News, Reading, about
+from mission_tui.trainer.tracking.news import News, Reading, about, evaluations
 from mission_tui.trainer.tracking.trackers import Tracker, connect
 
 LOOK_S = 2.0
@@ -64,6 +64,9 @@ class Forwarding:
         assert self._reading is not None
         news = self._reading.read()
         self._pass_on(self._tracker, news)
+        for played in evaluations(self._run_dir, self.state.played):
+            self._tracker.played(played)
+            self.state.played += (played.file,)
         self.state.seq, self.state.event = news.seq, news.event
         over = not news.behind and (bool(news.ended) or self._once)
         if over:

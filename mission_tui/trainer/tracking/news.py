@@ -1,12 +1,13 @@
 """What the files of a run say that was not passed on yet, as every tracker takes it.
 
 `metrics.jsonl` and `events.jsonl` are read in slices, and each line counts once: by its `seq`, which rises over all
-attempts.
+attempts. What `evaluate` wrote beside them, perhaps after the end of the run, counts once by the name of its file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,13 @@ from mission_tui.fleet.events.metrics import (
 )
 from mission_tui.fleet.events.outcome import outcome_word
 from mission_tui.fleet.specs.secrecy import is_harmless, is_secret
+from mission_tui.plain_files import names_in, read_plain
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.comparison_sides import read_sides
 from mission_tui.records.runs.layout import RunDir
 
 SLICE_BYTES = 1 << 20
+EVALUATION_BYTES = 1 << 20
 EVAL_STD = "eval/std_reward"
 _ENV = "run.env."
 _HIDDEN = "***"
@@ -73,6 +76,16 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What `evaluate` came to, at unix time `t`, with the policy of the checkpoint at `timesteps`: tags and values."""
+
+    file: str
+    t: float
+    timesteps: int
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class About:
     """What a run is: its id, name, preset, group, labels, and its settings by dotted name, without what is secret."""
 
@@ -95,6 +108,7 @@ class News:
     points: list[Point] = field(default_factory=list)
     told: list[Told] = field(default_factory=list)
     saved: list[Saved] = field(default_factory=list)
+    played: list[Evaluated] = field(default_factory=list)
     backs: list[tuple[int, int]] = field(default_factory=list)
     resettled: bool = False
     ended: str = ""
@@ -167,6 +181,27 @@ class Reading:
                 news.resettled = True
             case _:
                 pass
+
+
+def evaluations(run: RunDir, known: Container[str]) -> list[Evaluated]:
+    """Results of `evaluate` with the trained policy that are not `known`, by the names of their files."""
+    found = []
+    names = names_in(run.evaluations) if run.evaluations.is_dir() else []
+    for name in sorted(names):
+        # Periodic ones are lines of the metrics too.
+        if name in known or not name.endswith(".json") or name.endswith("-periodic.json"):
+            continue
+        try:
+            told = json.loads(read_plain(run.evaluations / name, EVALUATION_BYTES))
+            t, timesteps, policy = float(told["t"]), int(told["checkpoint"]), told.get("policy", "trained")
+            said = {"mean_reward": told["mean"], "std_reward": told["std"], "success_rate": told.get("won")}
+            said["episodes"] = told["episodes"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            continue
+        values = {f"evaluate/{tag}": it for tag, value in said.items() if (it := number(value)) is not None}
+        if policy == "trained" and values:
+            found.append(Evaluated(name, t, timesteps, values))
+    return found
 
 
 def about(run: RunDir) -> About:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from mission_tui.errors import MissionError, install_words
 from mission_tui.fleet.specs.flat_settings import value_word
-from mission_tui.trainer.tracking.news import About, Point, Saved, Told
+from mission_tui.trainer.tracking.news import About, Evaluated, Point, Saved, Told
 
 PROJECT = "mission-tui"
 INIT_S = 60.0
@@ -48,6 +48,9 @@ class Tracker(Protocol):
 
     def tell(self, told: Told) -> None:
         """A finding has opened, changed or is over."""
+
+    def played(self, played: Evaluated) -> None:
+        """What `evaluate` came to, perhaps of a checkpoint that was long passed."""
 
     def save(self, saved: Saved) -> None:
         """Take the checkpoint as an artifact."""
@@ -117,6 +120,11 @@ class Wandb:
 
     def tell(self, told: Told) -> None:
         self._run.summary[f"finding/{told.finding.id}"] = _sentence(told)
+
+    def played(self, played: Evaluated) -> None:
+        """In the summary, the newest of each checkpoint: steps only rise here, and are lines of the metrics."""
+        for tag, value in played.values.items():
+            self._run.summary[f"{tag}@{played.timesteps}"] = value
 
     def save(self, saved: Saved) -> None:
         if saved.folder.is_dir():
@@ -214,6 +222,9 @@ class Mlflow:
     def tell(self, told: Told) -> None:
         self._client.set_tag(self.handle, f"finding.{_mlflow_key(told.finding.id)}", _sentence(told))
 
+    def played(self, played: Evaluated) -> None:
+        self.points([Point(0, played.t, played.timesteps, played.values)])
+
     def save(self, saved: Saved) -> None:
         if saved.folder.is_dir():
             self._client.log_artifacts(self.handle, str(saved.folder), f"checkpoints/{saved.folder.name}")
@@ -271,6 +282,9 @@ class Trackio:
         if told.level > 1:
             level = self._trackio.AlertLevel.ERROR if told.level == 3 else self._trackio.AlertLevel.WARN
             self._run.alert(told.finding.rule, _sentence(told), level)
+
+    def played(self, played: Evaluated) -> None:
+        self._run.log(dict(played.values), step=played.timesteps)
 
     def save(self, saved: Saved) -> None:
         if saved.folder.is_dir():
@@ -330,6 +344,9 @@ class TensorBoard:
             values = [Summary.Value(tag=tag, simple_value=value) for tag, value in point.values.items()]
             self._write(Summary(value=values), point.timesteps, point.t)
         self._writer.flush()
+
+    def played(self, played: Evaluated) -> None:
+        self.points([Point(0, played.t, played.timesteps, played.values)])
 
     def tell(self, told: Told) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary

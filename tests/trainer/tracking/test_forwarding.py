@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.tracking import __main__ as tracking
 from mission_tui.trainer.tracking.__main__ import Forwarding, main, read_state
-from mission_tui.trainer.tracking.news import About, Point, Saved, Told, about
+from mission_tui.trainer.tracking.news import About, Evaluated, Point, Saved, Told, about
 from tests.fleet.recorded import SPEC, STEPS
 from tests.trainer.tracking.recorded_run import recorded_run
 
@@ -31,6 +32,7 @@ class Listening:
         self.heard: list[Point] = []
         self.told: list[Told] = []
         self.saved: list[Saved] = []
+        self.evaluated: list[Evaluated] = []
         self.settled: list[About] = []
         self.went_back: list[int] = []
         self.outcome = ""
@@ -52,6 +54,9 @@ class Listening:
 
     def save(self, saved: Saved) -> None:
         self.saved.append(saved)
+
+    def played(self, played: Evaluated) -> None:
+        self.evaluated.append(played)
 
     def end(self, outcome: str) -> None:
         self.outcome = outcome
@@ -134,6 +139,22 @@ def test_a_later_process_goes_on_where_the_first_was_left(tmp_path: Path, monkey
     again.known = listening.heard[-3].seq
     assert main([str(run.path)]) == 0
     assert [point.seq for point in again.heard] == [point.seq for point in listening.heard[-2:]]
+
+
+def test_what_a_policy_came_to_after_the_end_is_passed_on_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of `evaluate`, by its checkpoint; not one of random actions, nor a periodic one, which metrics have."""
+    run, listening = recorded_run(tmp_path, tracked()), Listening()
+    listen(monkeypatch, listening)
+    assert main([str(run.path)]) == 0
+    run.evaluations.mkdir()
+    result = {"checkpoint": "000010240", "t": 130.0, "mean": 480.0, "std": 5.0, "won": None, "episodes": 20}
+    for name, policy in (("000010240-a", "trained"), ("000010240-b", "random"), ("000010240-periodic", "trained")):
+        (run.evaluations / f"{name}.json").write_text(json.dumps(result | {"policy": policy}))
+    (run.evaluations / "half.json").write_text("{")
+    for _ in range(2):
+        assert main([str(run.path)]) == 0
+    values = {"evaluate/mean_reward": 480.0, "evaluate/std_reward": 5.0, "evaluate/episodes": 20.0}
+    assert listening.evaluated == [Evaluated("000010240-a.json", 130.0, 10_240, values)]
 
 
 def test_one_process_at_a_time_passes_a_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
