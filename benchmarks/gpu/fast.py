@@ -34,7 +34,6 @@ from mission_tui.trainer.named_parts import make_env
 
 FIRST_S = 150.0
 """Until every run of a side has two updates."""
-_RUNS = 4
 
 
 def trained(
@@ -118,7 +117,7 @@ def _preset(preset: str, bench: Bench, at_once: float | None = None) -> list[Row
         what = f"`{preset}`, four at once against one alone, summed steps/s"
         try:
             with probing() as probe:
-                four = trained(lab, preset, words, _RUNS, bench.seconds)
+                four = trained(lab, preset, words, bench.at_once, bench.seconds)
         except (RuntimeError, TimeoutError) as error:
             rows.append(unmeasured(what, "", str(error)))
         else:

@@ -80,6 +80,11 @@ class Bench:
         return (*on, *tiny, "run.auto_scale=false") if self.small else on
 
     @property
+    def at_once(self) -> int:
+        """How many runs share the card where several do."""
+        return 2 if self.small else 4
+
+    @property
     def seconds(self) -> float:
         """How long each side of a comparison trains."""
         return 0.5 if self.small else 15.0

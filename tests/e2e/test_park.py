@@ -12,7 +12,7 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
-EXACT = ("--seed", "7", "--set", "run.total_timesteps=120k")
+EXACT = ("--seed", "7", "--set", "run.total_timesteps=60k")
 
 
 def launched(fleet: Shell, name: str) -> str:
