@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from mission_tui.fleet.compare.results import Side
 from mission_tui.fleet.events.provenance import Provenance
-from mission_tui.fleet.specs.flat_settings import APART, SEED, value_word, written_settings
-from mission_tui.fleet.specs.spec import LimitsKeep, Spec
+from mission_tui.fleet.specs.flat_settings import APART, SEED, learned_with, value_word, written_settings
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 
 RULES = "rules"
@@ -31,11 +31,7 @@ def cohort_key(spec: Spec, rules: str = "") -> bytes:
     """Equal for runs that differ in nothing but the seed, in words that name them, in what lets them begin, and in who
     hears of them.
     """
-    run, keep = (
-        msgspec.structs.replace(spec.run, seed=None, track=None, track_checkpoints=False),
-        msgspec.structs.replace(spec.keep, limits=LimitsKeep()),
-    )
-    return msgspec.json.encode((rules, msgspec.structs.replace(spec, run=run, keep=keep, preset="", description="")))
+    return msgspec.json.encode((rules, learned_with(spec)))
 
 
 def differing_settings(sides: Sequence[Side]) -> tuple[Row, ...]:

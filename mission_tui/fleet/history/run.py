@@ -61,8 +61,9 @@ from mission_tui.fleet.events.outcome import Lost, Phase, RunState, outcome_word
 from mission_tui.fleet.events.provenance import Origin, SettingChange, diff_of
 from mission_tui.fleet.history.journal_state import JournalState, StateIntervals
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, fold_record
+from mission_tui.fleet.specs.flat_settings import learned_with
 from mission_tui.fleet.specs.quantity import Goal, parse_goal
-from mission_tui.fleet.specs.spec import LimitsKeep, Spec
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 
 NOTE_CHARS = 400
@@ -149,9 +150,7 @@ class RunHistory:
         if self.spec is None or self.journal.group is None:
             return ""
         if self._setting is None or self._setting[0] is not self.spec:
-            run, keep = structs.replace(self.spec.run, seed=None), structs.replace(self.spec.keep, limits=LimitsKeep())
-            alike = structs.replace(self.spec, run=run, keep=keep, preset="", description="")
-            self._setting = self.spec, f"{zlib.crc32(json.encode(alike)):08x}"
+            self._setting = self.spec, f"{zlib.crc32(json.encode(learned_with(self.spec))):08x}"
         return self._setting[1]
 
     def apply(self, fact: Fact) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
-from mission_tui.fleet.specs.spec import Spec, schedule_words
+from mission_tui.fleet.specs.spec import LimitsKeep, Spec, schedule_words
 from mission_tui.fleet.text import clean
 
 WORDS_ONLY = ("preset", "description")
@@ -33,6 +33,13 @@ def written_settings(spec: Spec) -> dict[str, Any]:
         if name not in WORDS_ONLY:
             _flatten(name, value, flat)
     return flat
+
+
+def learned_with(spec: Spec) -> Spec:
+    """`spec` without its seed, its names, and what `APART` lists: equal for all seeds of one setting."""
+    run = msgspec.structs.replace(spec.run, seed=None, track=None, track_checkpoints=False)
+    keep = msgspec.structs.replace(spec.keep, limits=LimitsKeep())
+    return msgspec.structs.replace(spec, run=run, keep=keep, preset="", description="")
 
 
 def value_word(value: Any) -> str:
