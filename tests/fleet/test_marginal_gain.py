@@ -58,16 +58,17 @@ def test_the_estimate_is_near_the_truth(gain: float, sd: float, seed: int, updat
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_noise_is_seldom_taken_for_a_gain() -> None:
-    """Of 1,000 fleets that a run adds nothing to, at 8 % noise an update, at most 2 % are called a gain or a loss."""
+    """Of 400 fleets that a run adds nothing to, at 8 % noise an update, at most 2 % are called a gain or a loss."""
     false = 0
-    for seed in range(1000):
+    for seed in range(400):
         company = Company((0.0, 10_000.0, 10_000.0), sd=0.08, memory=0.3 * (seed % 2), seed=seed, update_s=2.0)
         company.comes("a", 0.0)
         company.comes("b", 80.0)
         found = after(company, 290.0).get("b")
         false += found is not None and (found.verdict in ("pays", "costs") or (found.low or 0.0) > 0.0)
-    assert false <= 20
+    assert false <= 8
 
 
 def test_each_of_four_is_judged_as_it_joins() -> None:

@@ -89,7 +89,7 @@ def test_a_plain_python_without_this_project_opens_it(tmp_path: Path, capfd: pyt
         "import sys, stable_baselines3; stable_baselines3.PPO.load(sys.argv[1], device='cpu'); "
         "assert not [name for name in sys.modules if name.startswith('mission_tui')]"
     )
-    subprocess.run([sys.executable, "-c", code, str(file)], cwd=tmp_path, check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code, str(file)], cwd=tmp_path, check=True, timeout=55)
 
 
 def test_training_can_go_on_in_sb3(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

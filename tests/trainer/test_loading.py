@@ -113,7 +113,7 @@ assert ("torch._dynamo" in sys.modules) == (sys.argv[1] == "torch")
 """
 
 
-def python(code: str, *words: str, timeout_s: float = 18) -> str:
+def python(code: str, *words: str, timeout_s: float = 50) -> str:
     """What a fresh interpreter prints."""
     environ = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", code, *words]
