@@ -114,7 +114,9 @@ def mps(bench: Bench) -> list[Row]:
 
     def summed(environ: dict[str, str]) -> float:
         with opened(**environ) as lab, probing() as probe:
-            found = sum(rate(each, transitions) for each in trained(lab, "heavy", bench.shape, bench.at_once, bench.seconds))
+            found = sum(
+                rate(each, transitions) for each in trained(lab, "heavy", bench.shape, bench.at_once, bench.seconds)
+            )
         busy.append(probe.mean_busy(bench.seconds) or 0.0)
         return found
 
