@@ -126,6 +126,10 @@ PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 Preempt
 
         until(idle, 60, "both nodes are idle")
 
+    def give_up(self, node: str) -> None:
+        """Tell the controller of a node that is gone, which it finds out by itself after `SlurmdTimeout`."""
+        self.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=gone")
+
     def kill_steps(self, job: str) -> None:
         """SIGKILL what Slurm has on the node beside the job's own processes."""
         number = self.ask("squeue", "-h", "-n", job, "-o", "%i").strip()
