@@ -104,6 +104,7 @@ health-advice: $(INSTALLED)  ## whether advice cures each sick construction; wri
 zoo: $(BENCH_ENV)  ## the RL zoo's table trained here, five seeds each; writes docs/zoo.md. About an hour on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.zoo --json benchmarks/results/zoo.json --page docs/zoo.md \
 	  --seconds $(or $(SECONDS),inf) $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m benchmarks.zoo.presets --page docs/zoo.md
 
 # AGENTS=rl-trained-agents is a checkout of DLR-RM/rl-trained-agents; SECONDS as above.
 zoo-agents: $(BENCH_ENV)  ## the RL zoo's published PPO agents imported and played; AGENTS=FOLDER; a part of docs/zoo.md

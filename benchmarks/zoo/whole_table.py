@@ -72,8 +72,8 @@ def with_section(page: str, said: str) -> str:
 
 
 def _trained(tasks: Sequence[Kept]) -> Iterator[tuple[str, str, list[float]]]:
-    """The zoo's row, the processor and the means of whole sets of seeds, of the default engine."""
-    known = {task.name: task for task in TASKS if not task.engine and not task.repeat}
+    """The zoo's row, the processor and the means of whole sets of seeds, of PPO by the default engine."""
+    known = {task.name: task for task in TASKS if task.algo == "ppo" and not (task.engine or task.repeat)}
     for kept in tasks:
         means = [float(it.evaluation["mean"]) for it in kept.done if it is not None]
         if kept.task in known and len(means) == len(kept.done) > 1:
