@@ -77,6 +77,7 @@ def measured(live: int, ended: int, rounds: int) -> Found:
             for _ in range(rounds):
                 watch(terminal, WINDOW_S, found.screen, supervisor)
                 found.screen.key_ms.append(keys_p95_s(terminal, steps, KEYS) * 1e3)
+        _say(f"so far: {found}")
         for _ in range(2 * rounds):
             found.page_s.append(_status_s(runs, "--limit", "200", "--offset", str(live // 2)))
             found.filtered_s.append(_status_s(runs, "--state", "failed"))
