@@ -44,9 +44,18 @@ class Success:
         self._won = self._ended = 0.0
         self._winnable = MISSION_GYM in context.settings.env_id
         self._success_rate: float | None = None
+        self._row: Row | None = None
+
+    @classmethod
+    def shared(cls, context: RuleContext, best_share: float = BEST_SHARE) -> Success:
+        """The one of all rules of `context` that take in every update: the first to do so does it for the others."""
+        return context.courses.setdefault(best_share, cls(context, best_share))
 
     def update(self, row: Row) -> None:
-        """Take in one update, after the run's returns have."""
+        """Take in one update, after the run's returns have. The same row again is passed over."""
+        if row is self._row:
+            return
+        self._row = row
         self._success_rate = row.metrics.get("rollout/success_rate", self._success_rate)
         if row.outcomes:
             counts = {name: min(count, LARGEST_COUNT) for name, count in row.outcomes.items()}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Severity, Undo
@@ -16,6 +16,9 @@ from mission_tui.fleet.events.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.thresholds import Limits
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.health.doing_well import Success
 
 FLOAT = frozenset({float})
 
@@ -54,11 +57,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class RuleContext:
-    """The run a rule judges: its settings, the limits in force, and its returns so far (taken in before any rule)."""
+    """The run a rule judges: its settings, the limits in force, and its returns so far (taken in before any rule).
+
+    `courses` holds what rules share of how well it does, by the share of the best that counts as near it.
+    """
 
     settings: Settings
     limits: Limits
     returns: Returns
+    courses: dict[float, Success] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ class StepGravity:
 
     def __init__(self, context: RuleContext, window: int) -> None:
         self._returns = context.returns
-        self._success = Success(context)
+        self._success = Success.shared(context)
         self._stagnant = Hysteresis(1, window)
 
     def update(self, row: Row) -> None:

@@ -32,7 +32,7 @@ class ActionsAtBound(Rule):
         self._rows = Window[Row](EVIDENCE)
         self._shares = Numbers(limits.updates)
         self._high = Hysteresis(limits.updates, limits.updates)
-        self._success = Success(context, limits.best_share)
+        self._success = Success.shared(context, limits.best_share)
         self._on = False
 
     def judge(self, row: Row) -> Severity | None:

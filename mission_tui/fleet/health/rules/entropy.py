@@ -51,7 +51,7 @@ class EntropyCollapse(Rule):
         self._in_block = self._fallen_for = 0
         self._start = self._peak = self._fallen_from = 0.0
         self._gone = Hysteresis(limits.critical_updates, limits.critical_updates)
-        self._success = Success(context, limits.best_share)
+        self._success = Success.shared(context, limits.best_share)
         self._stuck = self._of_start = self._discrete = self._continuous = False
 
     def judge(self, row: Row) -> Severity | None:

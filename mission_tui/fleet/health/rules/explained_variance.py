@@ -61,7 +61,7 @@ class ExplainedVariance(Rule):
         self._first_losses: list[float] = []
         self._nans = 0
         self._return: float | None = None
-        self._success = Success(context, limits.best_share)
+        self._success = Success.shared(context, limits.best_share)
         self._weight, self._horizon = CriticWeight(context.settings), ValueHorizon(context.settings)
         self._useless = Hysteresis(FLAT, LOOKS)
         self._row: Row | None = None

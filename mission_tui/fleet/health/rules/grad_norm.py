@@ -51,7 +51,7 @@ class GradNorm(Rule):
         self._us = Numbers(limits.updates)
         self._exploded = False
         self._severity: Severity | None = None
-        self._success = Success(context, limits.best_share)
+        self._success = Success.shared(context, limits.best_share)
         self._warm_up = critic_warm_up(context)
 
     def judge(self, row: Row) -> Severity | None:

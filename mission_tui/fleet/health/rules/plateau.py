@@ -29,7 +29,7 @@ class Plateau(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = context.limits.plateau
-        self._success = Success(context, BEST_SHARE)
+        self._success = Success.shared(context, BEST_SHARE)
         self._level = -math.inf
         self._level_update = 0
         self._known = 0

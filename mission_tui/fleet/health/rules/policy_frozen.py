@@ -54,7 +54,7 @@ class PolicyFrozen(Rule):
         self._rate = RateCourse(context.settings)
         self._learned_with = Quantiles()
         self._success = Success(context)
-        self._course = Success(context)
+        self._course = Success.shared(context)
         self._moving = Numbers(MOVING)
         self._stopped = self._unfinished = False
         self._entropy = 0.0

@@ -49,8 +49,8 @@ class PolicyStd(Rule):
         self._narrow, self._very_narrow, self._wide, self._very_wide = (
             Hysteresis(limits.updates, limits.updates) for _ in range(4)
         )
-        self._success = Success(context)
-        self._unharmed = Success(context, CEILING_SHARE)
+        self._success = Success.shared(context)
+        self._unharmed = Success.shared(context, CEILING_SHARE)
         self._first_std = self._first_entropy = 0.0
         self._tag = LEAST
         self._side: Side = "narrow"
