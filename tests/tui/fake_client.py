@@ -102,6 +102,11 @@ class FakeClient:
         """The requests of one kind."""
         return [request for request in self.asked if isinstance(request, kind)]
 
+    @property
+    def asked_by_hand(self) -> list[Request]:
+        """The requests, less those that the list makes by itself: for the whole return of ended runs."""
+        return [it for it in self.asked if not (isinstance(it, requests.GetHistory) and it.is_course)]
+
     async def watch(self) -> AsyncIterator[FleetSnapshot]:
         while not self.gone:
             self._changed.clear()

@@ -314,7 +314,7 @@ async def test_letters_in_the_form_are_text() -> None:
         await opened(stage)
         await stage.press("tab", "tab", *"qs3K")
         assert isinstance(stage.screen, LaunchForm)
-        assert {type(request) for request in stage.client.asked} <= {Quote}
+        assert {type(request) for request in stage.client.asked_by_hand} <= {Quote}
         assert stage.screen.query_one("#form-name", Input).value == "qs3K"
 
 

@@ -191,7 +191,7 @@ async def test_a_paste_starts_nothing() -> None:
         stage.app.post_message(Paste("1 2 3 P"))
         stage.clock.advance(0.5)
         await stage.pilot.pause(0.2)
-        assert not stage.client.asked
+        assert not stage.client.asked_by_hand
 
 
 async def test_a_key_that_no_preset_carries_says_how_to_give_it_one() -> None:

@@ -404,7 +404,7 @@ async def test_ctrl_c_leaves_nothing_and_reminds() -> None:
         await stage.press("ctrl+c")
         await stage.until(lambda: any(toast.startswith("q leaves") for toast in stage.toasts()))
         assert stage.app.is_running
-        assert not stage.client.asked
+        assert not stage.client.asked_by_hand
 
 
 async def test_an_error_of_the_screen_becomes_a_sheet_and_the_screen_lives() -> None:
