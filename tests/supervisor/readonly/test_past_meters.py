@@ -13,7 +13,13 @@ from mission_tui.records.meter_history import TIERS, CellsRecord, Kept, MeterFil
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.readonly.meters import NO_GPU, NO_METERS, PastMeters
 
-NOW = time.time() // 10 * 10
+NOW = 0.0
+"""The time of the test that runs: files are kept for so long from now on, and modules are loaded long before."""
+
+
+@pytest.fixture(autouse=True)
+def _now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "NOW", time.time() // 10 * 10)
 
 
 def kept(root: Path, tier_at: int, begun: float, **tracks: tuple[Cell, ...]) -> None:
