@@ -22,8 +22,9 @@ from tests.tui.stage import Stage, staged
 
 
 def charts(stage: Stage) -> list[GetHistory]:
-    """The histories that were asked for the big chart: of one metric, not of all at once."""
-    return [request for request in stage.client.asked_for(GetHistory) if len(request.series) == 1]
+    """The histories that were asked for the big chart: of one metric, not of all at once, nor for a line of the list."""
+    asked = stage.client.asked_for(GetHistory)
+    return [request for request in asked if len(request.series) == 1 and not request.is_course]
 
 
 async def test_enter_opens_the_chosen_run_with_its_return_over_timesteps() -> None:
