@@ -22,7 +22,7 @@ from tests.tui.stage import Stage, staged
 
 
 def charts(stage: Stage) -> list[GetHistory]:
-    """The histories that were asked for the big chart: of one metric, not of all at once, nor for a line of the list."""
+    """The histories that were asked for the big chart: of one metric, not of all, nor for a line of the list."""
     asked = stage.client.asked_for(GetHistory)
     return [request for request in asked if len(request.series) == 1 and not request.is_course]
 
