@@ -69,7 +69,5 @@ def test_a_healthy_run_is_hurt_by_half_and_left_alone_by_nothing(fleet: Shell) -
     assert hurt["high"] < 0
     same = verdict(fleet, run, "--set", "ppo.gae_lambda=0.95", "--budget", "24u")
     assert (same["says"], same["identical"], same["low"], same["high"]) == ("no difference", True, 0.0, 0.0)
-    quiet = verdict(fleet, run, "--set", "keep.checkpoint.last=5", "--budget", "24u")
-    assert (quiet["says"], quiet["identical"]) == ("no difference", True)
     document = fleet.json("try", run, "--show")
-    assert document["trial"]["number"] == 3
+    assert document["trial"]["number"] == 2
