@@ -56,6 +56,22 @@ def test_a_killed_tracker_costs_a_command_nothing_and_the_rest_follows(shell: Sh
     assert not [path for path in shell.root.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_an_evaluation_after_the_end_is_passed_on_without_being_asked(shell: Shell) -> None:
+    """What passed the run on had ended with it; the supervisor starts it again."""
+    pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
+    settings = ("--set", "run.track=tensorboard", "--set", "run.total_timesteps=2048")
+    assert shell("launch", "tiny", *settings, "--wait", timeout_s=90).returncode == 0
+    (folder,) = shell.root.glob("2*")
+    state = folder / "track-tensorboard.json"
+    until(lambda: state.exists() and json.loads(state.read_bytes()).get("complete"), 60, "all of it is passed on")
+    assert not json.loads(state.read_bytes()).get("played")
+    assert shell("evaluate", "@last", "--episodes", "2", timeout_s=60).returncode == 0
+    (played,) = (path.name for path in (folder / "evaluations").glob("*.json"))
+    until(lambda: json.loads(state.read_bytes()).get("played") == [played], 60, "the evaluation is passed on")
+
+
 def tracker_of(folder: Path) -> int:
     """The process that passes on the run in `folder`."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):

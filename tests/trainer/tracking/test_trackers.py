@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.run_module import module_words
 from tests.fleet.recorded import SPEC, STEPS
 from tests.trainer.tracking.recorded_run import recorded_run
@@ -56,9 +57,11 @@ client = MlflowClient(tracking_uri=sys.argv[1])
 (experiment,) = [it for it in client.search_experiments() if it.name == "mission-tui"]
 (run,) = client.search_runs([experiment.experiment_id])
 history = client.get_metric_history(run.info.run_id, "rollout/ep_rew_mean")
+played = client.get_metric_history(run.info.run_id, "evaluate/mean_reward")
 print(json.dumps({
     "params": run.data.params, "tags": run.data.tags, "status": run.info.status,
     "history": [(it.step, it.value) for it in history],
+    "played": [(it.step, it.value) for it in played],
     "artifacts": [it.path for it in client.list_artifacts(run.info.run_id, "checkpoints")],
 }))
 """
@@ -69,6 +72,15 @@ from trackio.sqlite_storage import SQLiteStorage
 (run,) = trackio.Api().runs("mission-tui")
 print(json.dumps({"name": run.name, "config": run.config, "logs": SQLiteStorage.get_logs("mission-tui", run.name)}))
 """
+
+
+def ended_run(root: Path, spec: Spec) -> Path:
+    """One that was evaluated after its end."""
+    run = recorded_run(root, spec)
+    run.evaluations.mkdir()
+    result = {"checkpoint": "000010240", "t": 130.0, "mean": 480.0, "std": 5.0, "won": None, "episodes": 20}
+    (run.evaluations / "000010240-a.json").write_text(json.dumps(result))
+    return run.path
 
 
 def passed_on(run: Path, tracker: str, **environ: str) -> None:
@@ -102,8 +114,8 @@ def said(run: Path, script: str, *words: str, **environ: str) -> Any:
 
 
 def test_wandb_reads_back_what_was_written_offline(tmp_path: Path) -> None:
-    """Curves over their timesteps, settings, the finding, the outcome and the checkpoint as an artifact."""
-    run = recorded_run(tmp_path, tracked(checkpoints=True)).path
+    """Curves over their timesteps, settings, the finding, the outcome, an evaluation, the checkpoint as an artifact."""
+    run = ended_run(tmp_path, tracked(checkpoints=True))
     passed_on(run, "wandb")
     (file,) = run.glob("wandb/offline-run-*/*.wandb")
     read = said(run, WANDB, str(file))
@@ -113,15 +125,17 @@ def test_wandb_reads_back_what_was_written_offline(tmp_path: Path) -> None:
     assert read["config"]["ppo.batch_size"] == 256
     assert read["summary"]["finding/kl-persistent-1-3"].startswith("over: KL is high")
     assert read["summary"]["outcome"] == "finished"
+    assert read["summary"]["evaluate/mean_reward@10240"] == 480.0
     assert read["artifacts"] == 1
 
 
 def test_mlflow_reads_back_its_file_store(tmp_path: Path) -> None:
-    """Curves, settings as parameters, the finding and the outcome as tags, the checkpoint's files."""
-    run = recorded_run(tmp_path, tracked(checkpoints=True)).path
+    """Curves, an evaluation, settings as parameters, the finding and the outcome as tags, the checkpoint's files."""
+    run = ended_run(tmp_path, tracked(checkpoints=True))
     passed_on(run, "mlflow")
     read = said(run, MLFLOW, (tmp_path / "mlruns").as_uri(), MLFLOW_ALLOW_FILE_STORE="true")
     assert sorted(map(tuple, read["history"])) == sorted(zip(AT, RETURNS, strict=True))
+    assert read["played"] == [[10_240, 480.0]]
     assert read["params"]["ppo.batch_size"] == "256"
     assert read["tags"]["mission_tui.run"] == run.name
     assert read["tags"]["finding.kl-persistent-1-3"].startswith("over: KL is high")
@@ -130,9 +144,10 @@ def test_mlflow_reads_back_its_file_store(tmp_path: Path) -> None:
 
 
 def test_trackio_reads_back_its_own_folder(tmp_path: Path) -> None:
-    """Curves by timesteps, and settings."""
-    run = recorded_run(tmp_path, SPEC).path
+    """Curves and an evaluation by timesteps, and settings."""
+    run = ended_run(tmp_path, SPEC)
     passed_on(run, "trackio", TRACKIO_DIR=str(tmp_path / "trackio"))
     read = said(run, TRACKIO, TRACKIO_DIR=str(tmp_path / "trackio"))
     assert [(it["step"], it[RETURN]) for it in read["logs"] if RETURN in it] == list(zip(AT, RETURNS, strict=True))
+    assert [it["step"] for it in read["logs"] if it.get("evaluate/mean_reward") == 480.0] == [10_240]
     assert read["config"]["ppo/batch_size"] == "256"
