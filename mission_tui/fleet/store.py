@@ -293,7 +293,7 @@ class Store:
         """Know the return of a whole run by what all of its `metrics.jsonl` says of it (see `course_rows`), and keep no
         more rows than are kept; nothing where more is known by now."""
         run = self._runs[run_id]
-        if not run.metrics.complete and whole.seq >= run.metrics.seq:
+        if not run.metrics.complete and whole.reached >= run.metrics.reached:
             run.scan_whole(whole)
             self._touch(run_id)
 

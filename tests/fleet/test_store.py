@@ -146,6 +146,18 @@ def test_rewind_drops_rows_beyond_the_checkpoint() -> None:
     assert history.low["rollout/ep_rew_mean"] == (1.0, 2.0, *(100.0 + number for number in range(3, 11)))
 
 
+def test_what_an_overtaken_attempt_wrote_late_hides_nothing_of_the_next() -> None:
+    """Its rows stand before the start of attempt 2 and between its rows, under numbers that attempt 2 has too."""
+    elder = [update(number) for number in range(1, 9)]
+    newer = [TrainingStarted(5, 2, 9.0, from_update=2, from_timesteps=2 * STEPS), update(3, seq=6, attempt=2)]
+    records = [*elder, *newer, update(9, seq=10), update(4, seq=7, attempt=2)]
+    watched, read = running(*records), running()
+    read.load_history(RUN, records)
+    for store in (watched, read):
+        assert (store.view(RUN).update, store.run(RUN).metrics.attempt) == (4, 2)
+        assert store.history(RUN, ["rollout/ep_rew_mean"]).updates == (1, 2, 3, 4)
+
+
 def test_newest_checkpoint_is_the_one_of_the_timeline() -> None:
     """After a resume from an earlier checkpoint that one is the newest, until the next is saved."""
     saved = CheckpointSaved(seq=3, attempt=1, update=4, timesteps=4096, t=1.0, name="000004096", reason="asked")

@@ -28,6 +28,23 @@ def test_seq_rises_by_one_and_goes_on_after_reopening(tmp_path: Path) -> None:
     assert seqs(path) == [1, 2, 3, 4]
 
 
+def test_what_another_wrote_since_is_counted_and_half_a_line_of_it_set_aside(tmp_path: Path) -> None:
+    """An overtaken attempt writes on while the next one loads: no number is used twice, and no line grows together."""
+    path = tmp_path / "metrics.jsonl"
+    elder, newer = AppendLog(path), AppendLog(path)
+    for _ in range(3):
+        elder.append(paused)
+    assert newer.append(paused).seq == 4
+    with path.open("ab") as file:
+        file.write(b'{"kind":"pau')
+    assert newer.append(paused).seq == 5
+    assert elder.append(paused).seq == 6
+    elder.close()
+    newer.close()
+    assert seqs(path) == [1, 2, 3, 4, 5, 6]
+    assert (tmp_path / "metrics.jsonl.torn-1").read_bytes() == b'{"kind":"pau'
+
+
 def test_a_journal_cut_at_any_byte_keeps_every_whole_line(tmp_path: Path) -> None:
     """For every length a crash may leave: earlier records stay, the rest is set aside, and the next append is read."""
     path = tmp_path / "events.jsonl"

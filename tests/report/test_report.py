@@ -17,7 +17,6 @@ import pytest
 
 from mission_tui import report
 from mission_tui.fleet.events.metrics import CheckpointSaved, TrainingStarted, UpdateDone
-from mission_tui.fleet.history.metrics_state import fold_record
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.fleet.views.run import view_of
@@ -140,7 +139,7 @@ def test_the_steps_that_are_meant_make_progress(desk: Desk) -> None:
     assert [(row.timesteps, row.total_timesteps) for row in rows] == [(64, 256), (96, 192), (96, None)]
     run = RunHistory("x", "/x", Spec(preset="command", run=RunSpec(command=("x",))))
     for row in rows:
-        fold_record(run.metrics, row)
+        run.metrics.take(row)
     assert view_of(run).total_timesteps == 192
 
 

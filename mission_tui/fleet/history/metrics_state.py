@@ -56,11 +56,13 @@ class MetricsState:
     saved, `evaluated_t` when a periodic evaluation last was done, `evaluation` the newest that counts.
     `outcomes` are those of the last `POINTS` rows, of each in which an episode ended in one, with its update.
     `reward_threshold` is what the environment's registration says, `moved` what of the machine is another one since
-    the checkpoint that the attempt goes on from. `view_parts` is what a view made of the rows up to a
-    `seq` for a goal, kept for the next view; `scan` has gone over the first rows, and is dropped where they change.
+    the checkpoint that the attempt goes on from. `written_by` is the attempt that wrote line `seq`. `view_parts` is
+    what a view made of the rows up to a `seq` for a goal, kept for the next view; `scan` has gone over the first rows,
+    and is dropped where they change.
     """
 
     seq: int = 0
+    written_by: int = 0
     complete: bool = False
     attempt: int = 0
     seconds: float = 0.0
@@ -78,6 +80,23 @@ class MetricsState:
     view_parts: tuple[int, Goal | None, ViewParts] | None = field(default=None, compare=False, repr=False)
     scan: Scan | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def reached(self) -> tuple[int, int]:
+        """How far it has come: the lines of an attempt come after all those of the ones before, whatever their `seq`.
+
+        An attempt on a lost node goes on writing until it sees that it was overtaken: its last lines may stand
+        between those of the next one, and have numbers that this one has.
+        """
+        return self.written_by, self.seq
+
+    def take(self, record: MetricRecord) -> bool:
+        """Fold in a line; false for one that was folded before, or that an overtaken attempt wrote late."""
+        if (record.attempt, record.seq) <= self.reached:
+            return False
+        self.written_by, self.seq = record.attempt, record.seq
+        _fold(self, record)
+        return True
+
     def scanned(self, goal: Goal | None) -> Scan:
         """The scan of all rows for `goal`."""
         if self.scan is None or self.scan.goal != goal:
@@ -86,7 +105,7 @@ class MetricsState:
         return self.scan
 
 
-def fold_record(metrics: MetricsState, record: MetricRecord) -> None:
+def _fold(metrics: MetricsState, record: MetricRecord) -> None:
     """Fold one line of `metrics.jsonl`. An attempt's start drops the later rows of earlier attempts (rewind)."""
     match record:
         case TrainingStarted():
@@ -139,10 +158,9 @@ def course_rows(records: Iterable[MetricRecord]) -> MetricsState:
     for record in records:
         if isinstance(record, UpdateDone):
             kept = {name: record.metrics[name] for name in _OF_COURSE if name in record.metrics}
-            fold_record(whole, structs.replace(record, metrics=kept))
+            whole.take(structs.replace(record, metrics=kept))
         else:
-            fold_record(whole, record)
-        whole.seq = record.seq
+            whole.take(record)
     return whole
 
 

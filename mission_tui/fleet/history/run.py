@@ -60,7 +60,7 @@ from mission_tui.fleet.events.metrics import (
 from mission_tui.fleet.events.outcome import Lost, Phase, RunState, outcome_word
 from mission_tui.fleet.events.provenance import Origin, SettingChange, diff_of
 from mission_tui.fleet.history.journal_state import JournalState, StateIntervals
-from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, fold_record
+from mission_tui.fleet.history.metrics_state import POINTS, MetricsState
 from mission_tui.fleet.specs.flat_settings import learned_with
 from mission_tui.fleet.specs.quantity import Goal, parse_goal
 from mission_tui.fleet.specs.spec import Spec
@@ -165,11 +165,9 @@ class RunHistory:
                 | SettingsChanged()
                 | TrainingEnded()
             ):
-                if fact.seq <= self.metrics.seq:
+                if not self.metrics.take(fact):
                     return False
                 self.metrics.complete = self.metrics.complete or fact.seq == 1
-                self.metrics.seq = fact.seq
-                fold_record(self.metrics, fact)
                 return True
             case (
                 processes.LinkSeen()
@@ -197,9 +195,8 @@ class RunHistory:
         """Replace what is known of the training by the whole of `metrics.jsonl`."""
         metrics = MetricsState(complete=True)
         for record in records:
-            metrics.seq = record.seq
-            fold_record(metrics, record)
-        if metrics.seq >= self.metrics.seq:
+            metrics.take(record)
+        if metrics.reached >= self.metrics.reached:
             self.metrics = metrics
 
     def scan_whole(self, whole: MetricsState) -> None:

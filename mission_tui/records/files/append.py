@@ -1,7 +1,8 @@
 """An append-only file of records with one writer: `seq` rises by one, and what was acknowledged is on the disk.
 
 Opening looks only at the end of the file. Whatever follows the last whole line is set aside in `<name>.torn-<n>` and
-cut off; everything earlier stays as it is.
+cut off; everything earlier stays as it is. The same is done again where the file has grown under another hand: that of
+an attempt on another host, which nobody sees any more and which has not seen yet that it was overtaken.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class AppendLog:
         self._synced_at = float("-inf")
         self._dirty = False
         self._suspect = False
+        self._end = 0
         with storing(path, "open"):
             self._descriptor = _open_for_append(path)
         try:
@@ -65,11 +67,14 @@ class AppendLog:
         """
         if self._suspect:
             self._renew()
-        record = make(self.last_seq + 1)
         with storing(self.path, "append to"):
-            size = os.fstat(self._descriptor).st_size
+            if os.fstat(self._descriptor).st_size != self._end:
+                self._set_torn_tail_aside()
+            size = self._end
+            record = make(self.last_seq + 1)
+            line = encode_line(record)
             try:
-                write_all(self._descriptor, encode_line(record))
+                write_all(self._descriptor, line)
                 self._dirty = True
                 if time.monotonic() - self._synced_at >= self._sync_every_s:
                     self._sync()
@@ -79,6 +84,7 @@ class AppendLog:
                     os.ftruncate(self._descriptor, size)
                 raise
         self.last_seq += 1
+        self._end = size + len(line)
         return record
 
     def sync(self) -> None:
@@ -122,7 +128,9 @@ class AppendLog:
 
     def _set_torn_tail_aside(self) -> None:
         size = os.fstat(self._descriptor).st_size
-        good_end, self.last_seq = _last_whole_line(self._descriptor, size)
+        good_end, found = _last_whole_line(self._descriptor, size)
+        self.last_seq = max(self.last_seq, found)
+        self._end = good_end
         if good_end == size:
             return
         self.torn = _read_span(self._descriptor, good_end, size)
