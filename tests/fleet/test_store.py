@@ -20,7 +20,7 @@ from mission_tui.fleet.events.journal import (
     RunPaused,
     RunResumed,
 )
-from mission_tui.fleet.events.metrics import CheckpointSaved, Episodes, EvaluationDone, TrainingStarted
+from mission_tui.fleet.events.metrics import CheckpointSaved, Episodes, EvaluationDone, MetricRecord, TrainingStarted
 from mission_tui.fleet.events.outcome import Failed, Finished
 from mission_tui.fleet.events.processes import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, Pids, PidsSeen
 from mission_tui.fleet.history.run import Fact
@@ -149,8 +149,9 @@ def test_rewind_drops_rows_beyond_the_checkpoint() -> None:
 def test_what_an_overtaken_attempt_wrote_late_hides_nothing_of_the_next() -> None:
     """Its rows stand before the start of attempt 2 and between its rows, under numbers that attempt 2 has too."""
     elder = [update(number) for number in range(1, 9)]
-    newer = [TrainingStarted(5, 2, 9.0, from_update=2, from_timesteps=2 * STEPS), update(3, seq=6, attempt=2)]
-    records = [*elder, *newer, update(9, seq=10), update(4, seq=7, attempt=2)]
+    start = TrainingStarted(5, 2, 9.0, from_update=2, from_timesteps=2 * STEPS)
+    newer = [update(3, seq=6, attempt=2), update(9, seq=10), update(4, seq=7, attempt=2)]
+    records: list[MetricRecord] = [*elder, start, *newer]
     watched, read = running(*records), running()
     read.load_history(RUN, records)
     for store in (watched, read):
