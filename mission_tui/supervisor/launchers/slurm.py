@@ -93,10 +93,11 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         found = read_jobs(
             await asyncio.to_thread(call, ("squeue", "--json", "--states=all", "--user", str(os.getuid())))
         )
-        missing = [known for known in self._everybody() if known.key not in found and known.number]
-        sure = await self._listed_elsewhere() if any(known.missed for known in missing) else frozenset()
+        # Of all jobs of all users: asked before one is called lost, and not again for one that the controller forgot.
+        missed = [it for it in self._everybody() if it.number and it.missed == 1 and it.key not in found]
+        sure = await self._listed_elsewhere() if missed else frozenset()
         for known in self._everybody():
-            if known.missed and known in missing and (sure is None or known.number in sure):
+            if known in missed and (sure is None or known.number in sure):
                 continue
             self._take(known, found.get(known.key))
             if self._is_lost(known):

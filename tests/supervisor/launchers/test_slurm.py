@@ -278,6 +278,7 @@ async def test_a_job_that_slurm_forgot_is_followed_by_its_files(
         files.alive.write_text(str(beat), encoding="ascii")
         await launcher.refresh([job])
         assert launcher.look(job).stage == "running"
+    assert answers.called.count("scontrol") == 2, "once for the configuration, and once for the job"
     assert launcher.stop(job) == "keeper"
     assert files.signal.read_bytes() == b"TERM\n"
     monkeypatch.setattr(engine, "SILENT_S", 0.0)
