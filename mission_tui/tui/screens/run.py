@@ -126,12 +126,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         self.query_one(RunHead).update(self._view, self.now)
         points = min(2000, max(40, 2 * width))
         if self._tab == "learn":
-            curves = self.query_one(Curves)
-            curves.take(self._view, self._loader.data_of(self._view), self.now)
-            points = curves.points
-            runs = () if self.snapshot is None else self.snapshot.runs
-            word = self._app_context.chart.ghost
-            self._loader.request_ghost(self._view, ghost_of(self._view, runs, word), word, curves.tags, points)
+            points = self._prepare_curves()
         for series in self._series():
             self._loader.request(self._view, self._tab, series, points)
         if self._tab in ("learn", "machine"):
@@ -141,6 +136,15 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         if self._tab == "health" and (finding := self.finding()) is not None:
             self._loader.request_evidence(self._view, finding, points)
         self.draw_footer()
+
+    def _prepare_curves(self) -> int:
+        """Tell the charts what they show and ask for the ghost; returns how many values of a history they need."""
+        curves = self.query_one(Curves)
+        curves.take(self._view, self._loader.data_of(self._view), self.now)
+        runs = () if self.snapshot is None else self.snapshot.runs
+        word = self._app_context.chart.ghost
+        self._loader.request_ghost(self._view, ghost_of(self._view, runs, word), word, curves.tags, curves.points)
+        return curves.points
 
     def _series(self) -> list[tuple[str, ...]]:
         """The series that are asked for together; an empty question is about the rest of the tab."""
@@ -170,8 +174,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         if tab == "learn":
             self.query_one(Curves).display, self.query_one("#section").display = not searches, searches
         if tab == "learn" and not searches:
-            self.query_one(Curves).update(view, data, self.now)
-            self.query_one(MetricList).trace(data.summaries)
+            self._draw_curves()
         elif tab == "log":
             log, tail = self.query_one(LogLines), data.log
             if tail.attempt is None:
@@ -308,11 +311,26 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
 
     @on(FilterBar.Changed)
     @on(FilterBar.Closed)
-    @on(Curves.DataNeeded)
     @on(Findings.EvidenceNeeded)
     def _wanted_otherwise(self) -> None:
         self._pattern = self.query_one(FilterBar).pattern
         self.redraw()
+
+    @on(Curves.DataNeeded)
+    def _other_curves(self) -> None:
+        """What stands around the charts is as it was."""
+        if self._tab != "learn" or not still_open(self) or self.size.width == 0:
+            return
+        points = self._prepare_curves()
+        for series in self._series():
+            self._loader.request(self._view, self._tab, series, points)
+        self._draw_curves()
+        self._read_off()
+
+    def _draw_curves(self) -> None:
+        data = self._loader.data_of(self._view)
+        self.query_one(Curves).update(self._view, data, self.now)
+        self.query_one(MetricList).trace(data.summaries)
 
     @on(LogLines.PageNeeded)
     def _other_output(self, message: LogLines.PageNeeded) -> None:

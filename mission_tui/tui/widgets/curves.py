@@ -16,6 +16,7 @@ from textual.timer import Timer
 
 from mission_tui.fleet.health.readings import Reading
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing.metrics import MOST_CURVES
 from mission_tui.tui.drawing.strips import line
@@ -41,6 +42,7 @@ _WALL, _MULTIPLES = Stacking(least=10, columns=2), Stacking(least=3, columns=1)
 """Rows of a panel are fewer where the few metrics were put together on purpose."""
 _BESIDE_FROM, _BESIDE_PANELS = 80, 24
 """Columns of the tab below which the list beside such panels is so narrow: a chart of fifteen columns tells nothing."""
+_MOST_PANELS = 24
 _PATIENCE_S = 0.3
 """So long the last picture stays while the next one is asked for."""
 
@@ -60,6 +62,7 @@ class Curves(SplitContainer):
         self._shown: tuple[RunView, RunData, float] | None = None
         self._contents: tuple[Content, ...] = ()
         self._panels: dict[str, tuple[object, Content]] = {}
+        self._read: tuple[RunView, DetailsReply | None, Sequence[Reading]] | None = None
         self._stacking: Stacking | None = None
         self._drawn: object = None
         self._crossed: object = None
@@ -169,16 +172,18 @@ class Curves(SplitContainer):
     def update(self, view: RunView, data: RunData, now: float) -> None:
         """Show the metrics of `view`, and of those on the chart what `data` has of their histories."""
         self.take(view, data, now)
-        read = () if data.details is None else readings_of(view, data.details)
+        read = self._readings(view, data.details)
         slots = self._slots()
         metrics = self.query_one(MetricList)
         metrics.update(view, flags(read), {tag: slot for slot, tag in slots} if self._settings.pinned else {})
-        if self._moved:
+        on_wall = self._on_wall()
+        if self._moved and not on_wall:
             # The cursor is painted first: curves take longer, and a key that is held passes over most of them.
             self.call_after_refresh(partial(self._follow, self._moves))
             return
+        # Of a wall a key changes one panel, which is painted with the cursor: a second frame would cost more.
+        self._moved = False
         settings, chosen = self._settings, metrics.tag
-        on_wall = self._on_wall()
         tags = self.tags
         histories = [data.history.get(tag) for tag in tags]
         newest = [view.metrics.get(tag) for tag in tags]
@@ -213,11 +218,17 @@ class Curves(SplitContainer):
             lambda width: [line(controls(settings, kept=kept, reading=reading, width=width), width)]
         )
 
+    def _readings(self, view: RunView, details: DetailsReply | None) -> Sequence[Reading]:
+        """Those of `view`, which most keys leave as they were."""
+        if self._read is None or self._read[0] is not view or self._read[1] is not details:
+            self._read = view, details, () if details is None else readings_of(view, details)
+        return self._read[2]
+
     def _panels_of(
         self, view: RunView, data: RunData, slots: Sequence[tuple[int, str]], read: Sequence[Reading]
     ) -> tuple[Content, ...]:
         """A chart for each metric; what did not change is what was drawn before, and stays painted."""
-        settings, panels = self._settings, dict[str, tuple[object, Content]]()
+        settings, panels, known = self._settings, dict[str, tuple[object, Content]](), self._panels
         for slot, tag in slots:
             looks = (slot, settings.scale, settings.over, settings.factor, data.details, view.findings, data.trouble)
             key = (
@@ -228,12 +239,13 @@ class Curves(SplitContainer):
                 view.steps_per_s,
                 read,
             )
-            kept = self._panels.get(tag)
+            kept = known.pop(tag, None)
             if kept is None or kept[0] != key:
                 limits = limits_on_curve(read, tag)
                 kept = key, content_of(view, data, settings, [(slot, tag)], limits)
             panels[tag] = kept
-        self._panels = panels
+        # Also those that the cursor has left: it comes back to them.
+        self._panels = dict([*known.items(), *panels.items()][-_MOST_PANELS:])
         return tuple(content for _, content in panels.values())
 
     def _part(self, view: RunView, data: RunData, slots: Sequence[tuple[int, str]]) -> None:

@@ -52,8 +52,9 @@ class MetricList(Lines):
         """Show the metrics of `view`; `flags` says of which the newest value has passed a limit, `slots` which of
         several are on the chart.
         """
-        self._view, self._tags, self._flags, self._slots = view, metric_tags(view), flags, slots
-        self.redraw()
+        if view is not self._view or flags != self._flags or slots != self._slots:
+            self._view, self._tags, self._flags, self._slots = view, metric_tags(view), flags, slots
+            self.redraw()
 
     def trace(self, summaries: Mapping[str, MetricSummary]) -> None:
         """Show how each metric went, by tag; what is not known yet is blank."""
