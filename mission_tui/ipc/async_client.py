@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
@@ -17,11 +18,11 @@ from typing import cast
 from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, StoppedSupervisorError, UsageError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.ipc.client import decode_reply, refusal, request_line, welcomed
+from mission_tui.ipc.client import BUSY_S, cpu_ticks, decode_reply, refusal, request_line, welcomed
 from mission_tui.ipc.framing import SNAPSHOT_LINE_BYTES, ConnectionLostError, LineReader, MalformedError
 from mission_tui.ipc.replies import ChangesReply, OperatorReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import LOOKS, PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
-from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
+from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect, peer
 from mission_tui.ipc.start import ensure_supervisor, start_readonly_server, was_stopped
 from mission_tui.paths import socket_dir
 
@@ -201,18 +202,25 @@ class Link:
     async def over(cls, connection: socket.socket, hello_s: float = HELLO_S) -> Link:
         """Say hello on a fresh connection, and wait for the answer.
 
-        Raises `OSError` or `ConnectionLostError` when nobody answers within `hello_s`.
+        Raises `OSError` or `ConnectionLostError` when nobody answers within `hello_s`, or `BUSY_S` if they work.
         """
+        begun, (pid, _) = time.monotonic(), peer(connection)
         reader, writer = await asyncio.open_unix_connection(sock=connection, limit=RECEIVE_BYTES)
         link = cls(reader, writer)
         try:
             with link.replies(Hello(id=0, protocol=PROTOCOL, version=__version__)) as inbox:
-                async with asyncio.timeout(hello_s):
-                    link.welcome = welcomed(await inbox.next())
+                while True:
+                    worked = cpu_ticks(pid)
+                    try:
+                        async with asyncio.timeout(hello_s):
+                            link.welcome = welcomed(await inbox.next())
+                            return link
+                    except TimeoutError:
+                        if time.monotonic() - begun >= BUSY_S or cpu_ticks(pid) <= worked:
+                            raise
         except BaseException:
             await link.close()
             raise
-        return link
 
     def numbered(self, make: Callable[[int], AnsweredBy[Answer]]) -> Request:
         """The request with the next id."""

@@ -21,17 +21,26 @@ from mission_tui.errors import MissionError, NoSupervisorError, PresetError, Usa
 from mission_tui.ipc import framing
 from mission_tui.ipc.replies import ChangesReply, OperatorReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
-from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
+from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect, peer
 from mission_tui.paths import socket_dir
+from mission_tui.procfs import read_stat
 
 RECEIVE_BYTES = 1 << 16
 
 SILENCE_S = 120.0
 """A supervisor that says nothing at all for this long, to a question, is taken for hung."""
 
+BUSY_S = 30.0
+"""So long a hello may take where the supervisor works: with a thousand runs, on a machine that others keep busy, it may
+come to a client only after many seconds, and is not hung."""
+
 _First = Welcome | SnapshotReply | ChangesReply | Refused
 _FIRST: msgspec.json.Decoder[_First] = msgspec.json.Decoder(_First)
 """Of what every talk begins with, and most end with: one of all replies takes 6 ms more to make."""
+
+
+class SilenceError(framing.ConnectionLostError):
+    """Nothing came for too long."""
 
 
 class Connection:
@@ -46,7 +55,7 @@ class Connection:
         try:
             link.settimeout(timeout_s)
             self._send(Hello(id=0, protocol=PROTOCOL, version=__version__))
-            self.welcome: Welcome = welcomed(self._receive())
+            self.welcome: Welcome = welcomed(self._first_reply())
             link.settimeout(None)
         except BaseException:
             link.close()
@@ -56,8 +65,8 @@ class Connection:
     def connect(cls, root: Path, *, start: bool = True, timeout_s: float = 5.0) -> Connection:
         """Connect to the supervisor of the runs root; if there is none and `start`, start one, which may take longer.
 
-        Raises `NoSupervisorError` when one that is there does not answer within `timeout_s`, or none starts,
-        `UsageError` when the runs root is unusable.
+        Raises `NoSupervisorError` when one that is there does not answer within `timeout_s`, or `BUSY_S` if it works
+        meanwhile, or none starts, `UsageError` when the runs root is unusable.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -131,6 +140,17 @@ class Connection:
             # The reason, if the supervisor gave one, is still to be read.
             return
 
+    def _first_reply(self) -> OperatorReply:
+        """The answer to the hello: who is busy is waited for, who does nothing is not."""
+        begun, (pid, _) = time.monotonic(), peer(self._link)
+        while True:
+            worked = cpu_ticks(pid)
+            try:
+                return self._receive()
+            except SilenceError:
+                if time.monotonic() - begun >= BUSY_S or cpu_ticks(pid) <= worked:
+                    raise
+
     def _receive(self) -> OperatorReply:
         while not self._waiting:
             try:
@@ -138,11 +158,20 @@ class Connection:
             except ConnectionResetError:
                 data = b""
             except TimeoutError as error:
-                raise framing.ConnectionLostError("the supervisor does not answer") from error
+                raise SilenceError("the supervisor does not answer") from error
             if not data:
                 raise framing.ConnectionLostError("the supervisor went away before it answered")
             self._waiting = self._lines.feed(data)
         return decode_reply(self._waiting.pop(0))
+
+
+def cpu_ticks(pid: int) -> int:
+    """What the process has computed so far; 0 where nobody may know."""
+    try:
+        stat = read_stat(pid)
+    except OSError:
+        return 0
+    return 0 if stat is None else stat.cpu_ticks
 
 
 def decode_reply(line: bytes) -> OperatorReply:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -75,6 +76,13 @@ async def until(condition: Callable[[], object], timeout_s: float = 8.0) -> None
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - what is waited for happens in other threads and processes
             await asyncio.sleep(0.003)
+
+
+def held_up(seconds: float) -> None:
+    """Compute for so long, and let nothing else of the loop happen."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
 
 
 def descriptors() -> int:

@@ -16,12 +16,14 @@ import pytest
 
 from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, ProtocolError, UsageError
+from mission_tui.ipc.async_client import Link
 from mission_tui.ipc.client import Connection, refusal
 from mission_tui.ipc.framing import ConnectionLostError, TooLargeError, encode
 from mission_tui.ipc.replies import Accepted, Evaluated, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import Evaluate, GetEnded, GetSnapshot, Undo, Watch
-from mission_tui.ipc.sockets import bind, prepare_socket_dir
-from tests.ipc.serving import Desk, operator_path, served, snapshot
+from mission_tui.ipc.sockets import OPERATOR_SOCKET, bind, connect, prepare_socket_dir
+from mission_tui.paths import socket_dir
+from tests.ipc.serving import Desk, held_up, operator_path, served, snapshot
 
 
 @asynccontextmanager
@@ -39,6 +41,20 @@ async def test_ask_gives_the_answer(tmp_path: Path) -> None:
         assert connection.welcome.runs_root == str(tmp_path)
         reply = await asyncio.to_thread(connection.ask, lambda id_: GetSnapshot(id=id_))
         assert reply.snapshot == snapshot(1)
+
+
+async def test_a_supervisor_that_works_is_waited_for(tmp_path: Path) -> None:
+    """One that computes for longer than a hello may take is busy, not gone: both clients get their answer."""
+    async with served(tmp_path):
+        blocking = asyncio.create_task(asyncio.to_thread(Connection.connect, tmp_path, start=False, timeout_s=0.1))
+        drawing = asyncio.create_task(Link.over(connect(socket_dir(tmp_path) / OPERATOR_SOCKET, 0.0), hello_s=0.1))
+        await asyncio.sleep(0)
+        held_up(0.6)
+        with await blocking as connection:
+            assert connection.welcome.runs_root == str(tmp_path)
+        link = await drawing
+        assert link.welcome.runs_root == str(tmp_path)
+        await link.close()
 
 
 async def test_ask_passes_over_progress(tmp_path: Path) -> None:

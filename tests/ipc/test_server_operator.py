@@ -32,7 +32,7 @@ from mission_tui.ipc.requests import (
     Watch,
 )
 from tests.ipc.hostile import HOSTILE_LINES
-from tests.ipc.serving import Wire, descriptors, served, snapshot, until
+from tests.ipc.serving import Wire, descriptors, held_up, served, snapshot, until
 
 
 async def test_hello_is_answered_with_welcome(tmp_path: Path) -> None:
@@ -98,6 +98,15 @@ async def test_silent_and_dripping_clients_meet_a_deadline(tmp_path: Path) -> No
         drops.cancel()
         quiet.say(GetSnapshot(id=1))
         assert isinstance(await quiet.hear(), SnapshotReply)
+
+
+async def test_a_line_that_came_in_time_counts_although_the_server_was_held_up(tmp_path: Path) -> None:
+    """A loop that is busy for longer than the deadline finds both at once; the client is served."""
+    async with served(tmp_path, hello_s=0.2) as (_, listener), Wire.to(listener.path) as wire:
+        await asyncio.sleep(0.05)  # it listens to this client by now
+        wire.say(Hello(id=0, protocol=PROTOCOL, version=__version__))
+        held_up(0.4)
+        assert isinstance(await wire.hear(), Welcome)
 
 
 async def test_requests_before_and_hellos_after_the_hello_are_refused(tmp_path: Path) -> None:

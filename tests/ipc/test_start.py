@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,7 +19,7 @@ from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.ipc import start
 from mission_tui.ipc.async_client import AsyncConnection
 from mission_tui.ipc.captured import captured_environ
-from mission_tui.ipc.client import Connection
+from mission_tui.ipc.client import BUSY_S, Connection
 from mission_tui.ipc.requests import GetSnapshot, Shutdown
 from mission_tui.ipc.start import ensure_supervisor, operator_socket
 from tests.full_disk import small_disk
@@ -107,6 +109,20 @@ def test_a_slow_start_is_not_taken_for_silence(root: Path) -> None:
     with Connection.connect(root, timeout_s=0.2) as connection:
         assert connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot.revision == 1
     assert len(started(root)) == 1
+
+
+def test_a_supervisor_that_stands_still_is_not_waited_for(root: Path) -> None:
+    """It holds its lock and its socket, and computes nothing: the client says so when its own patience is over."""
+    ensure_supervisor(root)
+    pid = started(root)[0][0]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        begun = time.monotonic()
+        with pytest.raises(NoSupervisorError, match="does not answer"):
+            Connection.connect(root, timeout_s=0.2)
+        assert time.monotonic() - begun < BUSY_S / 2
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def test_a_supervisor_behind_another_tmp_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
