@@ -85,6 +85,7 @@ class Store:
         self._loaded: dict[str, None] = {}
         self._varied: dict[str, dict[str, float | str]] = {}
         self._settings: dict[str, tuple[Spec, dict[str, Any]]] = {}
+        self._groups: dict[str, tuple[dict[str, Spec], dict[str, dict[str, float | str]]]] = {}
         self._regrouped = False
         self._order: tuple[list[str], list[str]] | None = None
         self._snapshot: FleetSnapshot | None = None
@@ -268,6 +269,9 @@ class Store:
 
     def resolve(self, ref: str) -> tuple[str, ...]:
         """Run ids that `ref` means (see `fleet.views.refs`); raises `UsageError`."""
+        # A screen asks by id, again and again: that must not cost a look at every run there is.
+        if ref in self._shelf or (ref in self._runs and not self._runs[ref].journal.foreign):
+            return (ref,)
         known = [
             (
                 *_age(run),
@@ -320,14 +324,20 @@ class Store:
         if not self._regrouped:
             return
         self._regrouped = False
-        groups: dict[str, dict[str, dict[str, Any]]] = {}
+        groups: dict[str, dict[str, Spec]] = {}
         for run in self._runs.values():
             # The driver of a search trains nothing: it has no settings beside those of its trials.
             if run.journal.group and run.spec is not None and run.journal.group != run.spec.run.values.get("group"):
-                groups.setdefault(run.journal.group, {})[run.id] = self._settings_of(run.id, run.spec)
-        before, self._varied = self._varied, {}
-        for settings in groups.values():
-            self._varied |= varying(settings)
+                groups.setdefault(run.journal.group, {})[run.id] = run.spec
+        before, known = self._varied, self._groups
+        self._groups, self._varied = {}, {}
+        for name, members in groups.items():
+            was = known.get(name)
+            # Specs are frozen: the same ones vary in the same way, and hardly ever do other groups change with one.
+            if was is None or was[0].keys() != members.keys() or any(was[0][it] is not members[it] for it in members):
+                was = members, varying({run_id: self._settings_of(run_id, spec) for run_id, spec in members.items()})
+            self._groups[name] = was
+            self._varied |= was[1]
         for run_id in before.keys() | self._varied.keys():
             if before.get(run_id) != self._varied.get(run_id):
                 self._views.pop(run_id, None)

@@ -421,3 +421,12 @@ def test_what_varies_within_a_launch_stands_with_each_of_its_runs() -> None:
     assert [view.varied for view in store.snapshot(100.0).runs] == [{"lr": 1e-3}, {"lr": 3e-3}, {"lr": 3e-3}]
     store.remove_run("r0")
     assert [view.varied for view in store.snapshot(100.0).runs] == [{}, {}]
+
+
+def test_an_id_means_its_run_whatever_others_are_called() -> None:
+    """Also where another run bears that id as its name, and for an older run of which only its end was read."""
+    store = running()
+    other, named = ended_run(store, 1), f"20260101-000000-named-{7:04x}"
+    made, over = RunCreated(1, 5.0, RUN, "demo"), AttemptEnded(3, 6.0, 1, Finished("000000064"))
+    store.add_ended(named, f"/lab/runs/{named}", made, over)
+    assert (store.resolve(RUN), store.resolve(other), store.resolve(named)) == ((RUN,), (other,), (named,))

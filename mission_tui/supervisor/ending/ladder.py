@@ -137,7 +137,7 @@ def check_unkillable(core: Core) -> None:
     for run_id, pids in list(core.unkillable.items()):
         if not any(map(_exists, pids)):
             del core.unkillable[run_id]
-            if run_id in core.store.run_ids():
+            if run_id in core.store:
                 core.apply(run_id, FlagSeen("unkillable", raised=False))
 
 

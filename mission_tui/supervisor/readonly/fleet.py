@@ -85,7 +85,7 @@ class ReadonlyFleet:
 
     def record_size(self, run_id: str, size_bytes: int) -> None:
         """Take in that the run's files have so many bytes now."""
-        if run_id in self.store.run_ids():
+        if run_id in self.store:
             self.store.apply(run_id, SizeSeen(size_bytes))
 
     def fetch(self, run_id: str) -> None:

@@ -152,7 +152,7 @@ class Runs:
 
     def name_of(self, run_id: str) -> str:
         """What people call the run; empty for one that is not known."""
-        return self.store.run(run_id).journal.name if run_id in self.store.run_ids() else ""
+        return self.store.run(run_id).journal.name if run_id in self.store else ""
 
     def _live_names(self) -> dict[str, str]:
         return {run_id: self.store.run(run_id).journal.name for run_id in {*self.live, *self.store.live_ids()}}
@@ -255,7 +255,7 @@ class Runs:
 
     def record_size(self, run_id: str, size_bytes: int) -> None:
         """Take in that the run's files have so many bytes now."""
-        if run_id not in self.waiting and run_id in self.store.run_ids():
+        if run_id not in self.waiting and run_id in self.store:
             self.counted[run_id] = SizeCount(time.monotonic(), run_id in self.live)
             self.apply_quietly(run_id, SizeSeen(size_bytes))
 
@@ -265,14 +265,14 @@ class Runs:
 
     def fail_for(self, run_id: str, duty: str, why: str, *, number: int = 0) -> None:
         """Journal that `duty` was not done for the run; one that was removed meanwhile has no journal."""
-        if run_id not in self.store.run_ids():
+        if run_id not in self.store:
             return
         attempt, sentence = self.store.run(run_id).journal.attempt, clean(why, WHY_CHARACTERS)
         self.record_observed_of(run_id, lambda seq, t: DutyFailureSeen(seq, t, attempt, duty, sentence, number))
 
     def done_for(self, run_id: str, duty: str) -> None:
         """`duty` was done for the run: journaled if it had failed before."""
-        if run_id not in self.store.run_ids() or (known := self.store.run(run_id).journal.duties.get(duty)) is None:
+        if run_id not in self.store or (known := self.store.run(run_id).journal.duties.get(duty)) is None:
             return
         attempt, times = self.store.run(run_id).journal.attempt, known.times
         self.record_observed_of(run_id, lambda seq, t: DutyDoneSeen(seq, t, attempt, duty, times))

@@ -143,7 +143,7 @@ async def _outcome(runs: Runs, run: LiveRun, order: AskedCheckpoint, wait_s: flo
         run.stop_waiting_for(order)
     answer: CheckpointAnswered | None = order.answer.result() if order.answer.done() else None
     if answer is None:
-        newest = runs.store.view(run.id).last_checkpoint if run.id in runs.store.run_ids() else None
+        newest = runs.store.view(run.id).last_checkpoint if run.id in runs.store else None
         left = f"; its newest checkpoint is {newest}" if newest else "; it has no checkpoint"
         over = "it ended before one was written" if run.gone.is_set() else f"none was written within {wait_s:g} s"
         later = "" if run.gone.is_set() else ": its next update boundary has not come, and it saves there"

@@ -254,7 +254,7 @@ def _notified(finding_id: str, detail: str, seq: int, t: float) -> FleetEvent:
 
 def _fail(runs: Runs, run_id: str, finding_id: str, name: str, sentence: str) -> None:
     """Journal a failure; a run that was removed meanwhile has no journal."""
-    if run_id in runs.store.run_ids():
+    if run_id in runs.store:
         runs.record_observed_of(
             run_id, lambda seq, t: HealthActed(seq, t, finding_id, "notified", sentence, failed=name)
         )

@@ -74,7 +74,7 @@ class Trackers:
                 known.over = False
         self._look_at_evaluated()
         for run_id, known in list(self._tracked.items()):
-            if run_id not in self._core.store.run_ids():
+            if run_id not in self._core.store:
                 del self._tracked[run_id]
                 continue
             self._hear(run_id, known)
@@ -90,7 +90,7 @@ class Trackers:
             if known is not None and known.child is not None:
                 continue  # it may be about to end
             self._core.evaluated.discard(run_id)
-            if run_id in self._core.live or run_id not in self._core.store.run_ids():
+            if run_id in self._core.live or run_id not in self._core.store:
                 continue
             run_dir = self._core.run_dir(run_id)
             try:
@@ -109,7 +109,7 @@ class Trackers:
                 continue
             run_dir = RunDir(path.parent)
             recent = state is not None and not state.complete and t - known_t < OLDEST_S
-            if state is None or not recent or run_dir.id not in self._core.store.run_ids():
+            if state is None or not recent or run_dir.id not in self._core.store:
                 continue
             if run_dir.id not in self._core.live:
                 self._tracked[run_dir.id] = _Tracked(run_dir, state.tracker)
