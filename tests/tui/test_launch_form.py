@@ -182,6 +182,17 @@ async def test_tab_leads_through_every_field() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 60)])
+async def test_every_field_is_seen_at_every_size(size: tuple[int, int]) -> None:
+    """None is cut off at the right: on a narrow screen device and priority have a row of their own."""
+    async with staged(size=size) as stage:
+        await opened(stage)
+        for field in ("form-device", "form-priority"):
+            region = stage.screen.query_one(f"#{field}").region
+            assert region.width >= 2
+            assert region.right <= stage.screen.query_one("#sheet").region.right - 1
+
+
 async def test_enter_on_the_list_takes_the_preset_and_starts_nothing() -> None:
     """It leads to the changes, also in one burst with what is typed next; Ctrl-S starts the preset with them."""
     async with staged() as stage:

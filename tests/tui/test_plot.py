@@ -275,7 +275,7 @@ def test_the_picture_shows_curve_marks_band_and_evaluation_without_colours() -> 
     lines = drawn(content)
     assert len(lines) == 16
     assert {len(line) for line in lines} == {60}
-    assert "▲KL ░" in lines[0]
+    assert "▲ KL ░" in lines[0]
     assert any("■" in line for line in lines[:-2])
     assert all(sign in lines[-2] for sign in "↓2■┴")
     assert content.scene is not None
@@ -304,7 +304,7 @@ def test_words_of_findings_that_begin_together_do_not_write_into_each_other() ->
     assert [word for word in ("ratio", "KL", "clip", "gradient") if word in top] == ["KL", "gradient"]
     cause, symptom = view.findings[1], structs.replace(view.findings[3], first_update=140, part_of=view.findings[1].id)
     told = structs.replace(view, findings=(cause, structs.replace(symptom, severity="critical")))
-    assert "◆KL ░" in drawn(a_content(ChartSettings(), history, view=told))[0]
+    assert "◆ KL ░" in drawn(a_content(ChartSettings(), history, view=told))[0]
 
 
 def test_several_curves_bear_their_letters() -> None:

@@ -107,6 +107,14 @@ def test_information_leaves_the_run_ok() -> None:
     assert while_away(fleet, 1.0, NOW) is None
 
 
+def test_a_policy_that_no_longer_moves_is_not_ok() -> None:
+    """The finding only informs, because a solved task looks the same; without a goal that was reached nobody knows."""
+    still = structs.replace(KL_FINDING, rule="policy-frozen", severity="info")
+    assert run_status.badge(a_run("a", goal=None, findings=(still,))) == ("frozen", colours.INK)
+    goal = GoalView(of="return", value=475.0, source="run.goal", reached=Place(480.0, 1, 1))
+    assert run_status.badge(a_run("a", goal=goal, findings=(still,)))[0] == "ok ·"
+
+
 def test_information_gives_way_to_why_a_run_stands_still() -> None:
     """The pane of a frozen run says what is held, whatever a rule has to tell."""
     info = structs.replace(KL_FINDING, id="p", rule="resume-probe", severity="info", sentence="resumed as it was")

@@ -224,12 +224,12 @@ def _name_bands(canvas: Canvas, scene: Scene, frame: Frame) -> None:
     named: set[int] = set()
     for band in bands:
         first, last = frame.column(band.first), frame.column(band.last)
-        cells = len(band.word) + 1
+        cells = len(band.word) + 2
         place = range(first + 1, first + 1 + cells)
         heads = {frame.column(it.first) for it in bands if GRAVITY[it.severity] >= GRAVITY[band.severity]}
         room = last - first > cells or canvas.is_free(last + 1, 0, cells - last + first)
         if room and first not in named and not named.intersection(place) and not heads.intersection(place[:-1]):
-            canvas.text(first + 1, 0, f"{band.word} ", colours.severity_style(band.severity))
+            canvas.text(first + 1, 0, f" {band.word} ", colours.severity_style(band.severity))
             named.update(range(first, first + 1 + cells))
 
 

@@ -164,7 +164,7 @@ def comparison(found: Comparison, width: int, open_now: Mapping[str, int] | None
         strips += [line([(f"    {text}", colours.INK)], width) for text in more]
     if any(len(cohort.runs) > 1 for cohort in found.cohorts):
         title = "seeds of one setting together"
-        title += ": in the chart their median, with the first letter" if found.bands else ""
+        title += ": the chart has their median, by the first letter" if found.bands else ""
         strips += [title_line(title, width), *_seeds(found, width)]
     if not on_top:
         strips += sweep

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container, Horizontal, Vertical
 from textual.strip import Strip
 from textual.widgets import Input, Static, TextArea
 
@@ -34,7 +34,7 @@ from mission_tui.tui.widgets.lines import ScrollLines
 
 _HINT = "Ctrl-S start  Ctrl-T try  Ctrl-O save  Tab next  Esc back"
 _HINT_KEPT = "Ctrl-S start  Ctrl-T try  Ctrl-O save  Ctrl-N empty  Esc back"
-_WIDE = 110
+_ONE_ROW, _WIDE = 78, 110
 _AGAIN_S = 5.0
 _NAME = r"[A-Za-z0-9._-]*"
 
@@ -47,7 +47,11 @@ class LaunchForm(Sheet[Wanted]):
     """
 
     CSS_PATH: ClassVar = ["sheet.tcss", "launch_form.tcss"]
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (_WIDE, "-wide")]  # noqa: RUF012 - as Textual
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012 - as Textual
+        (0, "-narrow"),
+        (_ONE_ROW, "-medium"),
+        (_WIDE, "-wide"),
+    ]
     BINDINGS: ClassVar[list[BindingType]] = [
         # Without priority they come through the field, after what was typed before them.
         Binding("ctrl+s", "submit", "start"),
@@ -89,18 +93,20 @@ class LaunchForm(Sheet[Wanted]):
             yield Field(self, id="form-group", placeholder="by itself", restrict=_NAME, max_length=60)
             yield Static("after", classes="form-label", markup=False)
             yield Field(self, id="form-after", placeholder="no other run", max_length=400)
-        with Horizontal(classes="form-row"):
-            yield Static("runs of each", classes="form-label", markup=False)
-            yield Field(self, "1", id="form-copies", max_length=2)
-            yield Static("seeds", classes="form-label", markup=False)
-            yield Field(self, id="form-seeds", placeholder="1", max_length=2)
-            yield Static("from", classes="form-label", markup=False)
-            yield Field(self, id="form-first-seed", placeholder="preset's", max_length=10)
-            yield Static("device", classes="form-label", markup=False)
-            snapshot = self._app_context.snapshot
-            yield Selector(self, "preset's", devices(snapshot.gpus if snapshot else ()), id="form-device")
-            yield Static("priority", classes="form-label", markup=False)
-            yield Field(self, id="form-priority", placeholder="0", max_length=5)
+        with Container(id="form-numbers"):
+            with Horizontal(classes="form-row"):
+                yield Static("runs of each", classes="form-label", markup=False)
+                yield Field(self, "1", id="form-copies", max_length=2)
+                yield Static("seeds", classes="form-label", markup=False)
+                yield Field(self, id="form-seeds", placeholder="1", max_length=2)
+                yield Static("from", classes="form-label", markup=False)
+                yield Field(self, id="form-first-seed", placeholder="preset's", max_length=10)
+            with Horizontal(classes="form-row"):
+                yield Static("device", classes="form-label", markup=False)
+                snapshot = self._app_context.snapshot
+                yield Selector(self, "preset's", devices(snapshot.gpus if snapshot else ()), id="form-device")
+                yield Static("priority", classes="form-label", markup=False)
+                yield Field(self, id="form-priority", placeholder="0", max_length=5)
         if machines := machines_of(self._app_context):
             with Horizontal(classes="form-row"):
                 yield Static("machine", classes="form-label", markup=False)

@@ -24,7 +24,8 @@ _BELOW = 6
 _WIDEST = 100
 """Columns of a picture beyond which it costs more of the line than it shows."""
 _CURVE_LEAST = 5
-_BAR = 12
+_BAR, _HEADS_LEAST = 12, 2
+"""Cells of a share, and rows of choices below which they are put in one line."""
 
 
 class Shown(Struct, frozen=True):
@@ -98,7 +99,7 @@ def panel(shown: Shown, width: int, height: int) -> list[Strip]:
     rows = [row for row in rows if row]
     room = max(2, height - len(rows) - (_CURVE_LEAST + 2 if height > 14 else 0))
     heads = _heads(frame.heads, width, room - 1)
-    if heads and height > len(rows) + 1:
+    if heads and height >= len(rows) + min(2, len(heads)):
         rows += [[], *heads] if height > 12 else heads
     spare = height - len(rows) - 1
     strips = [line(row, width) for row in rows]
@@ -169,11 +170,30 @@ def _heads(heads: Sequence[ActionHead], width: int, room: int) -> list[list[Part
         rows = _choices(heads[0], width)
     else:
         rows = [_head(at, head, width) for at, head in enumerate(heads)]
+    if len(rows) > room and room < _HEADS_LEAST:
+        return [_in_a_line(heads)]
     title: list[Part] = [("the policy's next action", colours.QUIET)]
     if len(rows) > room:
         hidden: list[Part] = [(f"and {len(rows) - room + 1} more", colours.QUIET)]
         rows = [*rows[: max(0, room - 1)], hidden]
     return [title, *rows]
+
+
+def _in_a_line(heads: Sequence[ActionHead]) -> list[Part]:
+    """The same where rows have no room: the shares of one head's choices, or what each head takes."""
+    alone = len(heads) == 1
+    parts: list[Part] = [("next action", colours.QUIET)]
+    for at, head in enumerate(heads):
+        if not head.probabilities:
+            parts.append((f"  {numbers.reading(head.taken)}", colours.BOLD))
+            continue
+        taken = int(number(head.taken) or 0)
+        for choice, share in enumerate(head.probabilities):
+            if alone or choice == taken:
+                style = colours.BOLD if choice == taken else colours.QUIET
+                name = f"{choice}" if alone else f"{at}: {choice}"
+                parts.append((f"  {name} {numbers.percent(share)}", style))
+    return parts
 
 
 def _choices(head: ActionHead, width: int) -> list[list[Part]]:

@@ -20,7 +20,7 @@ _SHORT_RULES: Mapping[str, str] = {
     "kl-persistent": "KL",
     "kl-spike": "KL spike",
     "kl-creep": "KL creep",
-    "policy-frozen": "KL zero",
+    "policy-frozen": "frozen",
     "clip-fraction": "clip",
     "policy-std": "std",
     "actions-at-bound": "bounds",
@@ -115,7 +115,8 @@ def badge(view: RunView) -> tuple[str, Style]:
     """The health of a run in a few letters: a flag, what is wrong, why it waits, or `ok`; a dash when unknown.
 
     What is acknowledged stands in brackets; a silenced rule says nothing, and information leaves the `ok` with a dot.
-    Between two findings a run that stands still is `stuck`.
+    Between two findings a run that stands still is `stuck`, and one whose policy no longer moves is `frozen`, though
+    nothing is to be done if that is all it can learn.
     """
     flags = [flag for flag in view.flags if flag != "failed-duty"]
     if flags:
@@ -141,9 +142,16 @@ def badge(view: RunView) -> tuple[str, Style]:
     if stands_still(view):
         return "stuck", colours.WARN if view.state in ALIVE else colours.QUIET
     if view.update and (view.state in ALIVE or view.outcome == "finished"):
-        word = "ok ·" if open_findings(view) else "ok"
+        known_open = open_findings(view)
+        if _frozen(known_open) and (view.goal is None or view.goal.reached is None):
+            return "frozen", colours.INK if view.state in ALIVE else colours.QUIET
+        word = "ok ·" if known_open else "ok"
         return word, colours.GOOD if view.state in ALIVE else colours.QUIET
     return numbers.DASH, colours.QUIET
+
+
+def _frozen(found: Iterable[Finding]) -> bool:
+    return any(finding.rule == "policy-frozen" for finding in found)
 
 
 def short_rule(finding: Finding) -> str:
