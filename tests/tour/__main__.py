@@ -19,6 +19,7 @@ from tests.tour.scenes import SCENES, Scene
 from tests.waiting import until
 
 PICTURES = ROOT / "docs" / "tour"
+_UNANSWERED = ("loading the strip", "asking", "not answered yet")
 HEAD = """# A tour of the screen
 
 Made by `make tour` from a real fleet: demo presets on a small machine, one of them with a learning rate that is too
@@ -51,13 +52,16 @@ def take(lab: Lab, scene: Scene, size: tuple[int, int]) -> None:
 
 
 def _stands(terminal: Terminal) -> None:
-    """Wait until two looks in a row see the same, or long enough: a fleet that learns never quite stands still."""
+    """Wait until everything is answered and two looks in a row see the same, or long enough: a fleet that learns never
+    quite stands still.
+    """
     seen: list[str] = []
 
     def unchanged() -> bool:
         time.sleep(0.15)
         seen.append(terminal.text())
-        return len(seen) > 20 or seen[-1:] == seen[-2:-1]
+        answered = not any(word in seen[-1] for word in _UNANSWERED)
+        return len(seen) > 40 or (answered and len(seen) > 3 and seen[-1] == seen[-2])
 
     until(unchanged, 60.0, "a picture")
 

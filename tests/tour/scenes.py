@@ -116,7 +116,7 @@ SCENES = (
         "The finding, what in this run's own settings caused it, and one thing to do; `a` does it after "
         "showing what changes. Below, each value that the rules read, with its limits.",
         (*_find("eager"), "h"),
-        "cause",
+        "Esc back",
         EVERY,
     ),
     Scene(
@@ -131,15 +131,15 @@ SCENES = (
         "checkpoints",
         "Checkpoints, attempts, evaluations",
         "Where it can go on from, how earlier attempts ended, what evaluations said, and what people did to it.",
-        (*_find("short"), "enter", "]", "]", "]"),
-        "evaluat",
+        (*_find("short"), "enter", *["]"] * 6),
+        "attempt",
     ),
     Scene(
         "log",
         "The log",
         "What the run printed, followed as it grows; `/` searches. `l` leads there.",
         (*_find("script"), "l"),
-        "no such file",
+        "Esc back",
     ),
     Scene(
         "compare",
