@@ -45,6 +45,13 @@ SHOWN_PAID = 8
 LOADED_ENDED = 8
 """Ended runs whose full history stays in memory."""
 
+LIVE_ROWS = 200_000
+"""Rows of all live runs that stay in memory, some 130 bytes each: of more, the runs that nobody looks at keep their
+newest `KEPT_ROWS`, and the others are read again when somebody asks."""
+
+KEPT_ROWS = 128
+_LOOKED_AFTER = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class _EndedRun:
@@ -83,6 +90,7 @@ class Store:
         self._tried: set[str] = set()
         self._branches: dict[str, TrialBranch] = {}
         self._loaded: dict[str, None] = {}
+        self._rows_taken = 0
         self._varied: dict[str, dict[str, float | str]] = {}
         self._settings: dict[str, tuple[Spec, dict[str, Any]]] = {}
         self._groups: dict[str, tuple[dict[str, Spec], dict[str, dict[str, float | str]]]] = {}
@@ -168,6 +176,10 @@ class Store:
         if news:
             self._touch(run_id, reorder=before != (run.journal.over, run.journal.created_t))
             self._bound_memory(run)
+            self._rows_taken += 1
+            if self._rows_taken >= _LOOKED_AFTER:
+                self._rows_taken = 0
+                self._bound_live_rows()
         return news
 
     def observe_machine(self, host: HostMeters, gpus: Sequence[GpuMeters]) -> None:
@@ -287,11 +299,21 @@ class Store:
         return resolve(ref, [found for *_, found in sorted([*known, *shelved], key=lambda aged: aged[:2])])
 
     def load_history(self, run_id: str, records: Iterable[MetricRecord]) -> None:
-        """Take in the whole of a run's `metrics.jsonl`; ended runs are let go again, the longest loaded first."""
+        """Take in the whole of a run's `metrics.jsonl`; runs are let go again, the longest loaded first."""
         run = self._runs[run_id]
         run.load(records)
         self._touch(run_id)
         self._bound_memory(run)
+        if run.journal.outcome is None:
+            self._loaded[run_id] = self._loaded.pop(run_id, None)
+
+    def reload(self, run_id: str, records: Iterable[MetricRecord]) -> bool:
+        """Have all rows of a live run again that were known before, out of the whole of its `metrics.jsonl`; what comes
+        after them is left to `apply`, whose news others are to hear of. False where `records` end too early.
+        """
+        reached = self._runs[run_id].metrics.reached
+        self.load_history(run_id, (each for each in records if (each.attempt, each.seq) <= reached))
+        return not self._runs[run_id].metrics.trimmed
 
     def scan_whole(self, run_id: str, whole: MetricsState) -> None:
         """Know the return of a whole run by what all of its `metrics.jsonl` says of it (see `course_rows`), and keep no
@@ -362,14 +384,35 @@ class Store:
 
     def _bound_memory(self, run: RunHistory) -> None:
         """Full histories stay only for live runs and the few ended ones loaded last."""
+        if run.journal.outcome is None:
+            return
         self._loaded.pop(run.id, None)
-        if run.journal.outcome is None or len(run.metrics.columns) <= POINTS:
+        if len(run.metrics.columns) <= POINTS:
+            return
+        if run.metrics.trimmed:
+            run.forget_rows()
             return
         self._loaded[run.id] = None
-        if len(self._loaded) > LOADED_ENDED:
-            oldest = next(iter(self._loaded))
-            del self._loaded[oldest]
-            self._runs[oldest].forget_rows()
+        ended = [run_id for run_id in self._loaded if self._runs[run_id].journal.outcome is not None]
+        if len(ended) > LOADED_ENDED:
+            del self._loaded[ended[0]]
+            self._runs[ended[0]].forget_rows()
+
+    def _bound_live_rows(self) -> None:
+        """Of live runs with too many rows together those lose theirs that were not loaded, the longest first, then
+        those that were, the longest loaded first; never the one that was loaded last.
+        """
+        lengths = {run_id: len(self._runs[run_id].metrics.columns) for run_id in self._ordered()[0]}
+        total = sum(lengths.values())
+        if total <= LIVE_ROWS:
+            return
+        loaded = [run_id for run_id in self._loaded if run_id in lengths]
+        others = sorted(lengths.keys() - set(loaded), key=lambda run_id: (-lengths[run_id], run_id))
+        for run_id in (*others, *loaded[:-1]):
+            total -= self._runs[run_id].trim_rows(KEPT_ROWS)
+            self._loaded.pop(run_id, None)
+            if total <= LIVE_ROWS * 3 // 4:
+                return
 
 
 def _shown(run: RunHistory) -> RunView:

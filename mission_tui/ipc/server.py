@@ -158,6 +158,8 @@ class SnapshotLines:
         and the order of all where it has changed.
         """
         snapshot = reply.snapshot
+        # Held on to, a whole snapshot keeps every view of it, which is as much again as what is shown.
+        self._newest, self._body = None, msgspec.Raw(b"null")
         known = {view.id: view for view in before.runs}
         new = [view for view in snapshot.runs if known.get(view.id) is not view]
         order = [view.id for view in snapshot.runs]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 
 from mission_tui.ipc.client import decode_reply
@@ -50,3 +52,15 @@ def test_what_has_changed_makes_the_next_snapshot_of_the_one_before() -> None:
         assert isinstance(reply, ChangesReply)
         assert (len(reply.snapshot.runs), reply.order is not None) == (new, reordered)
         assert reply.after(first) == second
+
+
+def test_a_client_of_changes_keeps_no_whole_snapshot_in_memory() -> None:
+    """Once changes are said, the snapshot that was sent first is let go, and with it the views of then."""
+    lines, first = SnapshotLines(), snapshot(1, runs=2)
+    held = sys.getrefcount(first)
+    lines.line(SnapshotReply(re=1, snapshot=first))
+    assert sys.getrefcount(first) > held
+    changed = tuple(msgspec.structs.replace(view, state="running") for view in first.runs)
+    second = msgspec.structs.replace(first, revision=2, runs=changed)
+    lines.changes(SnapshotReply(re=1, snapshot=second), first)
+    assert sys.getrefcount(first) == held

@@ -138,6 +138,10 @@ class Scan:
         self._returns = _Stretches()
         self._aims = _Stretches()
 
+    def forgot(self, rows: int) -> None:
+        """The first `rows` of the rows that it went over are not kept any more; it goes on with the next one."""
+        self._rows -= rows
+
     def follow(self, columns: Columns) -> None:
         """Take in the rows of `columns` that are new."""
         goal = self.goal

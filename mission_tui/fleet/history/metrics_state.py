@@ -59,6 +59,9 @@ class MetricsState:
     the checkpoint that the attempt goes on from. `written_by` is the attempt that wrote line `seq`. `view_parts` is
     what a view made of the rows up to a `seq` for a goal, kept for the next view; `scan` has gone over the first rows,
     and is dropped where they change.
+
+    `trimmed`: only the newest rows are kept of a run that goes on, and `places` are the update and timesteps at moments
+    (unix s) before them. `lacking`: what happened since can only be known from all rows, which have to be loaded anew.
     """
 
     seq: int = 0
@@ -79,6 +82,9 @@ class MetricsState:
     moved: tuple[str, ...] = ()
     view_parts: tuple[int, Goal | None, ViewParts] | None = field(default=None, compare=False, repr=False)
     scan: Scan | None = field(default=None, compare=False, repr=False)
+    trimmed: bool = False
+    lacking: bool = False
+    places: dict[float, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def reached(self) -> tuple[int, int]:
@@ -100,9 +106,27 @@ class MetricsState:
     def scanned(self, goal: Goal | None) -> Scan:
         """The scan of all rows for `goal`."""
         if self.scan is None or self.scan.goal != goal:
-            self.scan = Scan(goal)
+            self.scan, self.lacking = Scan(goal), self.lacking or self.trimmed
         self.scan.follow(self.columns)
         return self.scan
+
+    def trim(self, rows: int, goal: Goal | None, moments: Iterable[float]) -> int:
+        """Keep the newest `rows` rows of a run that goes on, and what all of them say for `goal`, and where it was at
+        `moments` (unix s); how many went. Nothing goes of a run with a share of successes to reach: evaluations tell it
+        of rows that are past.
+        """
+        surplus = len(self.columns) - rows
+        if surplus <= 0 or not self.complete or self.lacking or (goal is not None and goal.of == "success"):
+            return 0
+        self.places |= {t: place for t in moments if (place := self.columns.place_at(t)) is not None}
+        self.scanned(goal).forgot(surplus)
+        self.columns.keep_last(rows)
+        self.trimmed = True
+        return surplus
+
+    def place_at(self, t: float) -> tuple[int, int] | None:
+        """Update and timesteps of the last row that had ended at unix time `t`; None where that is not known."""
+        return self.columns.place_at(t) or self.places.get(t)
 
 
 def _fold(metrics: MetricsState, record: MetricRecord) -> None:
@@ -116,6 +140,7 @@ def _fold(metrics: MetricsState, record: MetricRecord) -> None:
                 metrics.saved_t = None
             metrics.checkpoint = record.checkpoint or metrics.checkpoint
             if metrics.row is not None and metrics.row.update > record.from_update:
+                metrics.lacking = metrics.lacking or metrics.trimmed
                 metrics.columns.rewind(record.from_update)
                 metrics.scan = None
                 metrics.seconds = metrics.columns.total("rollout_s") + metrics.columns.total("update_s")

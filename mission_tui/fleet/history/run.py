@@ -208,12 +208,21 @@ class RunHistory:
         self.metrics.scan.whole = True
 
     def forget_rows(self) -> None:
-        """Keep only the rows that a snapshot shows."""
+        """Keep only the rows that a snapshot shows, of a run that has ended."""
         if len(self.metrics.columns) > POINTS:
             scan = self.metrics.scanned(self.goal)
-            scan.whole = scan.whole or self.metrics.complete
+            scan.whole = scan.whole or (self.metrics.complete and not self.metrics.lacking)
             self.metrics.columns.keep_last(POINTS)
-            self.metrics.complete = False
+            self.metrics.complete = self.metrics.trimmed = False
+
+    def trim_rows(self, rows: int) -> int:
+        """Keep the newest `rows` rows of a run that trains; how many went. All others stay in its file, and what they
+        say of its course, its best and its goal is known.
+        """
+        # An attempt that has not begun may take rows back.
+        if self.metrics.attempt != self.journal.attempt:
+            return 0
+        return self.metrics.trim(rows, self.goal, (t for t, _ in self.journal.moments))
 
     def _apply_event(self, event: FleetEvent) -> None:
         journal = self.journal

@@ -193,7 +193,7 @@ def _drawn(run: RunHistory) -> ViewParts:
     if metrics.view_parts is None or metrics.view_parts[:2] != (metrics.seq, goal):
         series = {name: tuple(_brief(value) for value in metrics.columns.tail(name, POINTS)) for name in SERIES}
         parts = ViewParts(_metrics(metrics), _outcomes(metrics), series, pace_of(metrics.columns.tail(PACE, POINTS)))
-        if metrics.complete or (metrics.scan is not None and metrics.scan.whole):
+        if (metrics.complete and not metrics.lacking) or (metrics.scan is not None and metrics.scan.whole):
             scan = metrics.scanned(goal)
             aim, span = _aim(scan, run)
             parts = replace(parts, course=scan.course, best=scan.best, goal=aim, steps_to_goal=span)
@@ -248,7 +248,7 @@ def _goal(run: RunHistory, drawn: ViewParts, left: Left) -> GoalView | None:
 def _moments(run: RunHistory) -> Iterator[Moment]:
     """Those that lie between rows that are known."""
     for t, word in run.journal.moments:
-        if (place := run.metrics.columns.place_at(t)) is not None:
+        if (place := run.metrics.place_at(t)) is not None:
             yield Moment(*place, word)
 
 

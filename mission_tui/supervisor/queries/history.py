@@ -1,7 +1,8 @@
 """Answers about what went on: columns over updates of one run, runs beside each other, the strip of the machine, and an
 attempt's output.
 
-Of an ended run the columns are read from its file when first asked for. The strip is what GPUs and processors did over
+Of an ended run the columns are read from its file when first asked for, and so are those of a live one of which there
+are too many in memory. The strip is what GPUs and processors did over
 the asked time, and in which phases the runs were. Output is made harmless line by line.
 """
 
@@ -48,7 +49,8 @@ async def history(
 ) -> HistoryReply:
     """The asked series, thinned to buckets; `rows` reads those of an ended run, by default all that its file holds."""
     run_id = resolve_run(core, request.run)
-    if core.store.run(run_id).metrics.complete or run_id in core.live:
+    known = core.store.run(run_id).metrics
+    if not known.trimmed and (known.complete or run_id in core.live):
         thinned = core.store.history(run_id, request.series, request.from_update, request.to_update, request.points)
     elif request.is_course:
         path, spec = core.run_dir(run_id).metrics, core.store.run(run_id).spec
@@ -58,7 +60,11 @@ async def history(
         thinned = whole.columns.thin(request.series, 0, None, request.points)
     else:
         read = rows or (lambda run: read_all(core.run_dir(run).metrics, MetricRecord)[0])
-        core.store.load_history(run_id, await asyncio.to_thread(read, run_id))
+        records = await asyncio.to_thread(read, run_id)
+        if run_id not in core.live:
+            core.store.load_history(run_id, records)
+        elif not core.store.reload(run_id, records):
+            core.store.reload(run_id, read(run_id))  # it grew meanwhile; now nothing is taken in beside it
         thinned = core.store.history(run_id, request.series, request.from_update, request.to_update, request.points)
     return HistoryReply(
         re=request.id,

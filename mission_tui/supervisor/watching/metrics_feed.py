@@ -20,6 +20,7 @@ from mission_tui.fleet.events.journal import FindingChanged, GoalReached
 from mission_tui.fleet.events.metrics import DutyFailed, MetricRecord
 from mission_tui.fleet.health import is_news
 from mission_tui.plain_files import open_to_append
+from mission_tui.records.files.tail import read_all
 from mission_tui.run_module import module_words
 from mission_tui.supervisor.host.children import start_child
 from mission_tui.supervisor.runs.core import Core
@@ -80,6 +81,8 @@ def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
         if core.apply(run.id, record):
             run.take_record(record)
             _journal_failure(core, run, record)
+    if core.store.run(run.id).metrics.lacking:
+        core.store.reload(run.id, read_all(run.dir.metrics, MetricRecord)[0])
     if records:
         _journal_goal(core, run)
     if last or run.catching_up is None:
