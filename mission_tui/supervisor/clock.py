@@ -28,7 +28,7 @@ from mission_tui.supervisor.lifecycle.restarts import Restarts
 from mission_tui.supervisor.lifecycle.run_queue import RunQueue
 from mission_tui.supervisor.lifecycle.trials import Trials
 from mission_tui.supervisor.mailboxes import Mailboxes
-from mission_tui.supervisor.request_dispatcher import RequestDispatcher
+from mission_tui.supervisor.request_dispatcher import RequestDispatcher, Turns
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
@@ -52,9 +52,6 @@ CLAIM_TICKS = 2
 TRACK_TICKS = 2
 MOST_MAILBOXES = 250
 """Runs that speak by files and are looked at in one beat: each look opens three files, on a network file system."""
-
-AT_ONCE = 50
-"""Runs that are looked at before clients get a turn."""
 
 LINK_TICKS = 10
 """Until a new supervisor has heard a trainer, it does not know whether the silence is a pause."""
@@ -123,9 +120,9 @@ class Clock:
         attempt("steps of the clock", lambda: self._core.clock_steps.poll(self._core), None)
         self._ask_engines()
         stride = 1 + sum(run.by_mailbox for run in self._core.live.values()) // MOST_MAILBOXES
+        turns = Turns()
         for place, run in enumerate(list(self._core.live.values())):
-            if place % AT_ONCE == AT_ONCE - 1:
-                await asyncio.sleep(0)
+            await turns.offer()
             if self._core.live.get(run.id) is not run:
                 continue  # it ended while others were looked at
             if run.by_mailbox and run.link is not None and (place + self._beats) % stride:

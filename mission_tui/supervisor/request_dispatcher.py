@@ -41,6 +41,7 @@ PUSH_S = 0.25
 PUSH_S_A_RUN, MOST_PUSH_S = 0.001, 1.0
 """Of more than 250 live runs something is always new, and nobody reads all of it four times a second."""
 
+SLICE_S = 0.05
 LOOK_PATIENCE_S = 0.75
 PATIENCE_S = 1.25
 """How long a request waits at the start for runs that are still being read."""
@@ -62,6 +63,22 @@ Look = (
     | requests.GetUpgrades
     | requests.Quote
 )
+
+
+class Turns:
+    """Gives the rest of the loop a turn now and then in work of many small steps: by time, because a turn takes as long
+    as all others want it, and one after each of two hundred steps was seen to take minutes.
+    """
+
+    def __init__(self, slice_s: float = SLICE_S) -> None:
+        self._slice_s = slice_s
+        self._since = time.monotonic()
+
+    async def offer(self) -> None:
+        """Let others do something if this work has gone on for `slice_s`."""
+        if time.monotonic() - self._since >= self._slice_s:
+            await asyncio.sleep(0)
+            self._since = time.monotonic()
 
 
 class RequestDispatcher:
@@ -195,20 +212,20 @@ class RequestDispatcher:
     async def _ended(self, request: requests.GetEnded) -> EndedReply:
         core = self._core
         page, total = core.store.ended(request.offset, request.limit)
-        runs = []
+        runs, turns = [], Turns()
         for view in page:
             runs.append(glimpse_waiting(core, view.id) if view.id in core.waiting else core.store.view(view.id))
-            await asyncio.sleep(0)
+            await turns.offer()
         return EndedReply(re=request.id, runs=tuple(runs), total=total)
 
     async def _page(self, request: requests.GetPage) -> PageReply:
         core = self._core
         await core.machine.measure()
         page, total = core.store.page(request.offset, min(request.limit, requests.MOST_PAGE), request.states)
-        runs = []
+        runs, turns = [], Turns()
         for run_id in page:
             runs.append(glimpse_waiting(core, run_id) if run_id in core.waiting else core.store.view(run_id))
-            await asyncio.sleep(0)
+            await turns.offer()
         return PageReply(
             re=request.id, snapshot=structs.replace(self._snapshot(0).snapshot, runs=tuple(runs)), total=total
         )
