@@ -40,6 +40,9 @@ RETENTION = "retention"
 WHY_CHARACTERS = 300
 
 
+POLICY_FROZEN = "policy-frozen"
+"""The rule whose window is a standstill: all of it is of the policy that is warned of."""
+
 OUT_OF_MEMORY = "out-of-memory"
 """The rule that says how an attempt ended: its finding is over with the next attempt."""
 
@@ -76,6 +79,11 @@ class Finding(Struct, frozen=True, omit_defaults=True):
         """The attempt that it belongs to, as its id says; 0 for an id of another form."""
         number = self.id.rsplit("-", 2)[-2:][0]
         return int(number) if number.isdecimal() and len(number) < 10 else 0
+
+    @property
+    def suspect_from(self) -> int:
+        """The first update whose checkpoint holds the trouble already, so that it is no way back."""
+        return self.first_update - (self.window - 1 if self.rule == POLICY_FROZEN else 0)
 
     @property
     def applicable(self) -> bool:

@@ -345,7 +345,7 @@ def _collapsed(runs: Runs, run_id: str, checkpoint: Manifest) -> str | None:
     for finding in runs.store.run(run_id).journal.findings.values():
         grave = finding.rule in _STOPPED_LEARNING and finding.severity == "critical"
         here = finding.attempt == checkpoint.attempt
-        if grave and here and finding.first_update <= checkpoint.update <= finding.last_update:
+        if grave and here and finding.suspect_from <= checkpoint.update <= finding.last_update:
             return finding.sentence
     return None
 

@@ -266,7 +266,7 @@ def named_checkpoint(run: RunDir, name: str) -> str:
 
 
 def last_good(run: RunDir, finding: Finding) -> Manifest | None:
-    """The newest verified checkpoint taken before the finding's first update, None if there is none.
+    """The newest verified checkpoint taken before the finding's trouble began, None if there is none.
 
     It is looked for in the finding's attempt, then in the one that this attempt went on from, and so on: what an
     earlier attempt saved after the point that was gone back to is not the past of this policy.
@@ -277,7 +277,7 @@ def last_good(run: RunDir, finding: Finding) -> Manifest | None:
         if isinstance(event, AttemptStarting)
     }
     manifests = {manifest.name: manifest for manifest in list_checkpoints(run.checkpoints)}
-    attempt, before = finding.attempt, finding.first_update
+    attempt, before = finding.attempt, finding.suspect_from
     while attempt > 0:
         own = [it for it in manifests.values() if it.attempt == attempt and it.update < before]
         begun = manifests.get(starts.get(attempt) or "")

@@ -211,7 +211,7 @@ async def _planned(core: Core, run_id: str, finding: Finding, request: Apply) ->
         raise MissionError(f"{name} has no checkpoint {agreed} from before {finding.rule} any more; look again")
     if checkpoint is None:
         raise MissionError(
-            f"{name} has no checkpoint from before update {finding.first_update:,}, where {finding.rule} began; "
+            f"{name} has no checkpoint from before update {finding.suspect_from:,}, where {finding.rule} began; "
             f"{shlex.join(['mission-tui', 'clone', name, *_set_words(finding)])} starts it anew with the advice"
         )
     try:

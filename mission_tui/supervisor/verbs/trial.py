@@ -188,7 +188,7 @@ def _start(runs: Runs, run_id: str, finding: Finding | None) -> _Start:
     trouble = finding
     if trouble is None:
         grave = [it for it in view.findings if it.state == "open" and it.severity != "info"]
-        trouble = min(grave, key=lambda it: (it.attempt, it.first_update), default=None)
+        trouble = min(grave, key=lambda it: (it.attempt, it.suspect_from), default=None)
     good = None if trouble is None else last_good(run, trouble)
     if good is not None:
         return _Start(good, finding)
@@ -199,7 +199,7 @@ def _start(runs: Runs, run_id: str, finding: Finding | None) -> _Start:
     if trouble is None:
         return _Start(newest, finding)
     late = (
-        f"no checkpoint is from before update {trouble.first_update}, where {trouble.rule} began: the branches begin "
+        f"no checkpoint is from before update {trouble.suspect_from}, where {trouble.rule} began: the branches begin "
         f"at update {newest.update}, in the midst of it"
     )
     return _Start(newest, finding, (late,))

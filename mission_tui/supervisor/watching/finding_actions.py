@@ -122,4 +122,4 @@ def keep_last_good(runs: Runs, run: LiveRun) -> None:
 
 def _before(finding: Finding, manifests: list[Manifest]) -> str | None:
     """The newest checkpoint of this attempt from before the finding; the one it started from stays anyway."""
-    return next((it.name for it in reversed(manifests) if it.update < finding.first_update), None)
+    return next((it.name for it in reversed(manifests) if it.update < finding.suspect_from), None)

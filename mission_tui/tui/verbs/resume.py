@@ -232,7 +232,7 @@ async def apply(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
             raise
         # There is nothing to go back to, but the change can be tried from the beginning.
         words = " ".join(followed.advice_set)
-        since = numbers.count(followed.first_update)
+        since = numbers.count(followed.suspect_from)
         await clone(app_context, (view,), f"{words} ", f"{view.name} has no checkpoint from before update {since}")
         return
     if done is not None:
@@ -267,7 +267,7 @@ async def _confirmed(
 
 
 def _advice(view: RunView, finding: Finding, checkpoint: str) -> Proposal:
-    origin = f"{checkpoint or 'the last good checkpoint'}, from before update {numbers.count(finding.first_update)}"
+    origin = f"{checkpoint or 'the last good checkpoint'}, from before update {numbers.count(finding.suspect_from)}"
     advice = f"advice: {finding.proposal}"
     if finding.undo == "set" and not checkpoint:
         return Proposal(f"Undo your change of {view.name}?", (advice, _SINCE_NOW), "undo it")
@@ -282,7 +282,7 @@ def _advice(view: RunView, finding: Finding, checkpoint: str) -> Proposal:
 
 async def _lacks_an_earlier_checkpoint(app_context: AppContext, view: RunView, finding: Finding) -> bool:
     details = await app_context.ask(lambda id_: GetDetails(id=id_, run=view.id))
-    return all(it.update >= finding.first_update for it in details.checkpoints)
+    return all(it.update >= finding.suspect_from for it in details.checkpoints)
 
 
 def _to_follow(view: RunView, finding: Finding) -> Finding:

@@ -151,6 +151,18 @@ def test_a_policy_that_has_made_up_its_mind_may_rest_at_its_best() -> None:
     assert "critical" in {severity for _, severity in then(DEAD | {"policy/entropy_ratio": 0.7}, ret=40.0).changes}
 
 
+def test_a_policy_that_lost_its_choice_and_its_return_is_warned_of_in_the_shortest_training() -> None:
+    """Dead from update 6 of 20, long before trends may be judged; not while most of what it had gained is there."""
+    early = [
+        row(n, LIVELY | {"policy/entropy_ratio": 0.5, "ret": ret}) for n, ret in enumerate((17, 20, 23, 32, 26), 1)
+    ]
+    decided = DEAD | {"policy/entropy_ratio": 3e-7}
+    lost = [row(n, decided | {"ret": 12.0 if n == 6 else 9.3}) for n in range(6, 21)]
+    assert judged(PolicyFrozen, early + lost, SHORT).changes == [(15, "warning")]
+    kept = [row(n, decided | {"ret": 26.0}) for n in range(6, 21)]
+    assert judged(PolicyFrozen, early + kept, SHORT).changes == [(15, "info")]
+
+
 def test_a_rate_that_fell_without_a_schedule_is_the_cause() -> None:
     """Settings that hold the rate make a low one a fault, and the advice puts it back."""
     words = then(DEAD | {"learning_rate": 3e-11}, ret=20.0, settings=Settings(learning_rate=3e-4)).words[0]

@@ -267,6 +267,14 @@ def test_the_last_good_checkpoint_is_strictly_before_the_finding(tmp_path: Path)
     ]
 
 
+def test_a_checkpoint_of_a_policy_that_stood_still_already_is_no_way_back(tmp_path: Path) -> None:
+    """It is called frozen after ten updates in which it did not move: none of those is good."""
+    run = run_with(tmp_path / "run", [None], [(1, 10), (1, 20), (1, 30)])
+    still = Finding("policy-frozen-1-25", "policy-frozen", "critical", 25, 25, "", "", "", window=10)
+    good = [last_good(run, structs.replace(still, first_update=at)) for at in (25, 29, 30)]
+    assert [manifest and manifest.name for manifest in good] == ["000000010", "000000010", "000000020"]
+
+
 def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
     """The one before it is taken."""
     run = run_with(tmp_path / "run", [None], [(1, 10), (1, 20)])

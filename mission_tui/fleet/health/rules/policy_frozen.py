@@ -6,7 +6,8 @@ a rate that is gone from one update to the next was lost.
 Information where the task is known to be solved, and where a policy came to rest with its return at rest at its best.
 One that comes to rest bit by bit because its rate decays, or that has hardly anything left to choose, is
 warned of only while the return is below its best; one that stops from one update to the next was stopped, which is
-critical unless the return had stopped rising before and is still there.
+critical unless the return had stopped rising before and is still there. One without a choice left that has lost most of
+its best is warned of at once, in however short a training.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ MOVING = 5
 LEARNED_WITH, FEWEST_STEPS = 0.25, 8
 """An update moves the policy as ever if by more than this share of what it learned with, over so many updates."""
 COLLAPSED = 0.05
+LOST_SHARE = 0.5
+"""Of the way from its low to its best, below which a policy without a choice left has lost what it had learned."""
 NO_GRADIENT = 1e-6
 LOW_PRESSURE = 0.25
 LEAST_ENT_COEF = 0.01
@@ -146,6 +149,8 @@ class PolicyFrozen(Rule):
                 return None
             if self._course.at_ceiling and (self._decided or not self._stopped):
                 return "info"
+            if self._decided and self._lost:
+                return "warning"
             if self._decided or (self._rate.decays and not self._stopped):
                 return "warning" if self._behind.on and not self._rests else "info"
             return "warning" if self._stopped and not self._unfinished and self._course.near_best else "critical"
@@ -155,6 +160,12 @@ class PolicyFrozen(Rule):
     def _rests(self) -> bool:
         """Whether a schedule brings it to rest, as planned, with half of what it had gained at least."""
         return self._rate.decays and self._course.holds
+
+    @property
+    def _lost(self) -> bool:
+        """Whether most of its best is gone, which nobody need wait for trends to see of a policy that does not move."""
+        share = self.context.returns.share_of_best
+        return self.context.returns.filled and share is not None and share < LOST_SHARE and not self._course.near_best
 
     def _least_u(self) -> float:
         """Below it a policy hardly moves; one that learned in small steps still moves as it did then."""
