@@ -127,6 +127,9 @@ def test_steps_of_unlike_runs_are_not_added_up() -> None:
     sentence = gain_sentence(found, "heavy")
     assert sentence.startswith("heavy joined: the others make -50 %")
     assert "stop" not in sentence
+    noisy = structs.replace(found, gain=0.41, low=-1.0, high=4140.0)
+    assert "too noisy to say" in gain_sentence(noisy, "heavy")
+    assert "%" not in gain_sentence(noisy, "heavy"), "a figure from -100 to +414000 % says nothing"
 
 
 def test_other_programs_spoil_a_comparison() -> None:

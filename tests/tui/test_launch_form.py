@@ -456,6 +456,8 @@ async def test_the_list_says_what_enter_takes_and_letters_search() -> None:
         assert stage.screen.query_one(Presets).sought == "deep"
         await stage.press("up")
         await stage.shows("Enter takes beast  Ctrl-S starts it as below  letters search")
+        await stage.pilot.resize_terminal(60, 20)
+        await stage.shows("Enter takes beast  letters search")  # and not the former words, cut off
         assert not stage.client.asked_for(Launch)
 
 

@@ -91,6 +91,8 @@ def _unlike(gain: MarginalGain, subject: str) -> str:
     steps = "steps of different kinds of runs cannot be added up"
     if gain.gain is None:
         return f"{subject} {gain.change}: {steps}"
+    if gain.low is None or gain.high is None or gain.low <= 0.0 <= gain.high:
+        return f"{subject} {gain.change}: too noisy to say what it did to the others; {steps}"
     effect = f"the others {gain.change.replace('joined', 'make').replace('left', 'made')}"
     share = f"{_percent(gain.gain)} % ({_percent(gain.low)} to {_percent(gain.high)})"
     return f"{subject} {gain.change}: {effect} {share} with it; {steps}"

@@ -212,9 +212,13 @@ class LaunchForm(Sheet[Wanted]):
         typed = field.typed if isinstance(field, Changes | Field) else ""
         word = field.word if isinstance(field, Selector) else None
         found = offers(id_, typed, self._preview.spec, snapshot)
-        told = about(id_, word, snapshot)
-        if isinstance(field, Presets) and self._preset is not None:
-            told = _about_preset(self._preset, field.sought, self.query_one(OfferLine).size.width)
+        preset = self._preset
+
+        def told(width: int) -> str:
+            if isinstance(field, Presets) and preset is not None:
+                return _about_preset(preset, field.sought, width)
+            return about(id_, word, snapshot)
+
         self.query_one(OfferLine).offer((id_, typed), found, told)
 
     @on(Input.Submitted)

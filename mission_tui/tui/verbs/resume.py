@@ -51,9 +51,12 @@ async def resume_with(app_context: AppContext, runs: tuple[RunView, ...]) -> Non
     """Resume the first of `runs` with settings that are typed now."""
     view = runs[0]
     if view.last_checkpoint is None and "checkpoint" in view.can:
-        app_context.toast(
-            f"cannot resume {view.name}: it has no checkpoint to go on from; N starts a run like it", "warning"
+        how = (
+            "C saves one at its next update; S changes some settings without"
+            if view.state == "running"
+            else "N starts a run like it"
         )
+        app_context.toast(f"cannot resume {view.name}: it has no checkpoint to go on from; {how}", "warning")
         return
 
     async def judge(said: str) -> None:

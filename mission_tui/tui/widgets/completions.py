@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.cells import cell_len
 
@@ -80,6 +80,10 @@ def _beginning(names: Iterable[str], typed: str, start: int) -> tuple[Completion
     return tuple(Completion(name, start) for name in found)
 
 
+def _nothing(_width: int) -> str:
+    return ""
+
+
 class OfferLine(Lines):
     """One of the offers is marked: `chosen` is what Tab takes."""
 
@@ -88,15 +92,17 @@ class OfferLine(Lines):
         self._question: object = None
         self._offers: Sequence[Completion] = ()
         self._at = 0
-        self._about = ""
+        self._about: Callable[[int], str] = _nothing
 
     @property
     def chosen(self) -> Completion | None:
         """The marked offer; None where nothing is offered."""
         return self._offers[self._at] if self._offers else None
 
-    def offer(self, question: object, offers: Sequence[Completion], about: str) -> None:
-        """Show these, the first marked unless the `question` is as it was; `about` where there are none."""
+    def offer(self, question: object, offers: Sequence[Completion], about: Callable[[int], str]) -> None:
+        """Show these, the first marked unless the `question` is as it was; where there are none, what `about` says in
+        so many cells.
+        """
         if (question, offers) != (self._question, self._offers):
             self._at = 0
         self._question, self._offers, self._about = question, offers, about
@@ -113,7 +119,7 @@ class OfferLine(Lines):
     def redraw(self) -> None:
         """The marked offer with what it is, then those after it."""
         width = self.size.width
-        parts = self._parts(width) if self._offers else [(self._about, colours.QUIET)]
+        parts = self._parts(width) if self._offers else [(self._about(width), colours.QUIET)]
         self.show([line(parts, width)])
 
     def _parts(self, width: int) -> list[Part]:
