@@ -104,7 +104,7 @@ def panel(shown: Shown, width: int, height: int) -> list[Strip]:
     spare = height - len(rows) - 1
     strips = [line(row, width) for row in rows]
     if spare >= _CURVE_LEAST:
-        strips += [line([], width), *_curve(shown, width, min(spare, max(_CURVE_LEAST, width // 3)))]
+        strips += [line([], width), *_curve(shown, width, min(spare, max(_CURVE_LEAST, width // 2)))]
     return strips[:height]
 
 
