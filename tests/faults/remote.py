@@ -263,6 +263,10 @@ class RemoteAttempt:
         return time.time() + self.node.skew_s
 
 
+REPLACED_S = 5.0
+"""A job for which no node is free is looked at again so often."""
+
+
 class Engines:
     """A Slurm and a Ray in the world's time; `wrong` collects what must never happen on nodes."""
 
@@ -332,7 +336,10 @@ class Engines:
 
         def begin() -> None:
             free = [node for node in self.nodes if not (node.dead or node.cut)]
-            if (job.over or (job.state == "RUNNING" and not again)) or not free:
+            if job.over or (job.state == "RUNNING" and not again):
+                return
+            if not free:
+                self.world.after(REPLACED_S, begin)
                 return
             node = self.luck.choice(free)
             self.doubles += again

@@ -34,6 +34,11 @@ def test_k9_histories_of_remote_attempts_train_nothing_twice_and_lose_no_order()
     assert figures["requests acknowledged"] > 100
 
 
+def test_k9_a_submission_without_an_answer_that_an_engine_forgot_is_followed_by_its_files() -> None:
+    """Seeds of the campaign: its trainer had begun, and it was called not started; its job waited for a free node."""
+    assert violations_in(remote.PART, (2077, 2678, 4394, 4457))[0] == []
+
+
 @contextmanager
 def no_trainer_asks(engines: Engines) -> Iterator[None]:
     """Trainers go on and save as if there were no fence."""

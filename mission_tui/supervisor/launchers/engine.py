@@ -161,6 +161,11 @@ class Known(Generic[J]):
             self.beat, self.beat_at = said, time.monotonic()
 
     @property
+    def was_taken(self) -> bool:
+        """Whether its engine has, or had, a job for it: it said a number, or a keeper has begun."""
+        return bool(self.number) or (self.order is None and self.run.attempt(self.attempt).identity.exists())
+
+    @property
     def beats(self) -> bool:
         """Whether that was other than before a moment ago, as far as anybody looked."""
         return self.beat_at is not None and time.monotonic() - self.beat_at < SILENT_S
@@ -312,8 +317,8 @@ class EngineLauncher(Generic[J]):
         return time.monotonic() - known.over_at > STATE_S
 
     def _is_lost(self, known: Known[J]) -> bool:
-        """Whether a job that had a number was not in two lists in a row."""
-        return bool(known.number) and known.missed >= 2
+        """Whether a job that its engine had was not in two lists in a row."""
+        return known.missed >= 2 and known.was_taken
 
     def _forgotten(self, known: Known[J]) -> str:
         return f"{self.title} does not know its job {known.number} any more, and how it ended is not on record"
@@ -335,7 +340,7 @@ class EngineLauncher(Generic[J]):
         if found is None:
             # One that is not submitted yet is in no list.
             known.missed += known.order is None
-            if known.missed >= 2 and known.number:
+            if self._is_lost(known):
                 known.job = None
             return
         known.missed = 0
@@ -363,6 +368,11 @@ class EngineLauncher(Generic[J]):
     def _refuse(self, known: Known[J], why: str) -> None:
         """Nobody else will write how the attempt ended. A job that comes all the same finds this and does nothing."""
         known.order = None
+        if known.was_taken:
+            # The answer was lost, and the job since then: its keeper has begun all the same, and its files tell of it.
+            known.refused = ""
+            self._hurry()
+            return
         said = f"{self.title} did not start it: {why}"
         record = ExitRecord(attempt=known.attempt, ended_t=time.time(), start_error=said)
         try:

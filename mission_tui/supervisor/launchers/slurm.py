@@ -257,7 +257,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             # `refresh` may be handing it over now: Slurm is told as soon as there is a number.
             known.wish = what
             return "keeper"
-        if not known.number and known.job is None:
+        if not known.was_taken and known.job is None:
             return "nobody"
         if known.job is None:
             # No command of Slurm reaches it; its keeper reads its own files.
@@ -284,7 +284,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         where a kill changes nothing.
         """
         found = known.job
-        if known.wish is None or not known.number:
+        if known.wish is None or not known.was_taken:
             return
         if found is None:
             if self._is_lost(known) and known.told_at is not None:
