@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import subprocess
+import sys
 
 import pytest
 
 from mission_tui.cli import hosts
 from mission_tui.errors import EX_UNAVAILABLE, EX_USAGE
+from mission_tui.fleet.tuning.profile import HostProfile, task_of
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import read_attempt_spec
+from mission_tui.records.tuning_files import host_fingerprint, profile_path, versions_here, write_profile
 from tests.hosts.conftest import awake, config_file
 from tests.hosts.sshd import Sshd
 from tests.shell import Shell
@@ -36,6 +43,25 @@ def test_a_run_of_another_machine_is_launched_seen_and_stopped_from_here(quick: 
     far["gpu1"].advancing(run["id"])
     assert quick("--host", "gpu1", "stop", "away").returncode == 0
     until(lambda: far["gpu1"].view(run["id"])["outcome"] == "stopped")
+
+
+def test_the_host_profile_of_the_machine_that_trains_is_used(quick: Shell, far: dict[str, Shell]) -> None:
+    """What was found there lies over the preset there; here it is not known, and nothing of here goes along."""
+    program, config = quick.cwd / "gpu1" / "mission-tui", quick.cwd / "gpu1" / "config"
+    shutil.copytree(config_file(quick).parent, config / "mission-tui")
+    there = f"XDG_CONFIG_HOME={shlex.quote(str(config))} {sys.executable}"
+    program.write_text(program.read_text().replace(sys.executable, there, 1))
+    done = quick("--host", "gpu1", "launch", "tiny", "--json")
+    assert done.returncode == 0, done.stderr
+    (made,) = json.loads(done.stdout)["runs"]
+    host, spec = host_fingerprint(), read_attempt_spec(RunDir(far["gpu1"].root / made["id"]), 1)
+    settings = {"env": {"n_envs": 2 * spec.env.n_envs}}
+    found = HostProfile("tiny", "now", "it is faster", host, versions_here(), task_of(spec), settings)
+    write_profile(profile_path(config / "mission-tui" / "profiles", "tiny", host["host"]), found)
+    words = ("launch", "tiny", "--profile", "auto", "--dry-run", "--json")
+    elsewhere, here = (quick(*at, *words) for at in (("--host", "gpu1"), ()))
+    assert f"sets env.n_envs = {2 * spec.env.n_envs}" in elsewhere.stdout + elsewhere.stderr
+    assert "there is no host profile of tiny yet" in here.stdout + here.stderr
 
 
 def test_what_the_other_machine_refuses_is_refused_here(quick: Shell, far: dict[str, Shell]) -> None:

@@ -201,7 +201,7 @@ async def test_the_form_has_a_field_for_the_machine() -> None:
 
 
 def test_what_only_this_machine_has_stays_here() -> None:
-    """A preset with its own code, or for a cluster of this machine, is not sent to another."""
+    """A preset with its own code, for a cluster of this machine, or with its host profile, is not sent to another."""
     plain = a_spec("demo")
     own = structs.replace(plain, env=structs.replace(plain.env, imports=("mine",)))
     cluster = structs.replace(plain, run=structs.replace(plain.run, launcher="slurm"))
@@ -214,4 +214,5 @@ def test_what_only_this_machine_has_stays_here() -> None:
     assert "imports mine" in said(own)
     assert "--host gpu1 launch" in said(own)
     assert "slurm of this machine" in said(cluster)
+    assert "host profile" in said(structs.replace(plain, profile="host profile demo@box.toml sets run.threads = 2"))
     assert said(own, HERE) == ""

@@ -43,6 +43,8 @@ def stays_here(items: tuple[LaunchItem, ...], machine: Machine | None) -> str:
     for spec in (item.spec for item in items):
         if spec.run.launcher != "local":
             return f"{spec.preset} is for {spec.run.launcher} of this machine: {instead}"
+        if spec.profile:
+            return f"{spec.preset} asks for the host profile of its machine, and was given that of this one: {instead}"
         if code := own_code_words(found for found in own_code(spec) if found.kind not in _OWN):
             return f"{spec.preset} names what only this machine has ({code}): {instead}"
     return ""
