@@ -302,6 +302,9 @@ def test_words_of_findings_that_begin_together_do_not_write_into_each_other() ->
     )
     top = drawn(a_content(ChartSettings(), history, view=view))[0]
     assert [word for word in ("ratio", "KL", "clip", "gradient") if word in top] == ["KL", "gradient"]
+    slow = structs.replace(found("throughput", "warning", 700), last_update=1200)
+    both = structs.replace(view, findings=(structs.replace(view.findings[1], last_update=1400), slow))
+    assert "░▲ slow ░" in drawn(a_content(ChartSettings(), history, view=both))[0], "its own sign, inside a graver band"
     cause, symptom = view.findings[1], structs.replace(view.findings[3], first_update=140, part_of=view.findings[1].id)
     told = structs.replace(view, findings=(cause, structs.replace(symptom, severity="critical")))
     assert "◆ KL ░" in drawn(a_content(ChartSettings(), history, view=told))[0]

@@ -229,7 +229,10 @@ def _name_bands(canvas: Canvas, scene: Scene, frame: Frame) -> None:
         heads = {frame.column(it.first) for it in bands if GRAVITY[it.severity] >= GRAVITY[band.severity]}
         room = last - first > cells or canvas.is_free(last + 1, 0, cells - last + first)
         if room and first not in named and not named.intersection(place) and not heads.intersection(place[:-1]):
-            canvas.text(first + 1, 0, f" {band.word} ", colours.severity_style(band.severity))
+            # With its sign again, which a graver band that goes on here has covered.
+            canvas.text(
+                first, 0, f"{SEVERITY_SHAPES[band.severity]} {band.word} ", colours.severity_style(band.severity)
+            )
             named.update(range(first, first + 1 + cells))
 
 
