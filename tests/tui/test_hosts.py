@@ -17,6 +17,7 @@ from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.machine_prices import stays_here
 from mission_tui.tui.state.roster import list_rows
+from mission_tui.tui.widgets.panes import framed, inside
 from tests.tui.fake_client import a_spec
 from tests.tui.fleets import GPU1, HERE, LOST, NOW, a_fleet, a_run, several
 from tests.tui.stage import Stage, staged
@@ -66,6 +67,14 @@ async def test_a_lost_machine_says_for_how_long_and_why(size: tuple[int, int]) -
         assert any("gpu2:far" in line for line in lines)
         assert any("no link" in line for line in lines[2:])
         assert "1 live 1 no link" in lines[0]
+
+
+@pytest.mark.parametrize("width", [48, 79])
+def test_a_pane_names_the_other_machine_in_its_title(width: int) -> None:
+    """Panes stand apart from the lines of machines, so their frames say whose they are."""
+    (away,) = (view for view in several(HERE, GPU1).runs if view.host == "gpu1")
+    title, *_ = framed(away, inside(away, width, NOW), width, chosen=False, marked=False)
+    assert "gpu1:far" in title.text
 
 
 async def test_of_many_machines_the_silent_ones_are_counted() -> None:
