@@ -131,7 +131,7 @@ def _machine_shortage(run: QueuedRun, headroom: Headroom) -> str:
         )
     if headroom.ram_free is not None and need > headroom.ram_free:
         free = size_of(max(0, headroom.ram_free))
-        there = f"{free} are free and not reserved for other runs{_of(headroom)}"
+        there = f"{free} are free and not reserved for other runs{_of(headroom, others=True)}"
         return f"waits for {size_of(need, up=True)} of memory: {there}"
     if caps.ram is not None and headroom.ram_taken + need > caps.ram:
         left = max(0, caps.ram - headroom.ram_taken)
@@ -172,7 +172,8 @@ def _own_limit_shortage(run: QueuedRun, headroom: Headroom, gpus: Sequence[Gpu])
     ):
         asked = f"keep.limits.ram_free asks for {_decimal(own.ram_free)}"
         free = _decimal(max(0, headroom.ram_unpromised))
-        return f"waits for memory: {free} are free and not reserved for other runs, {asked}"
+        whose = _of(headroom, others=True)
+        return f"waits for memory: {free} are free and not reserved for other runs, {asked}{whose}"
     if own.cores_free and headroom.cores_busy and headroom.cores - headroom.cores_busy < own.cores_free:
         busy = f"runs keep {min(headroom.cores, headroom.cores_busy)} of {headroom.cores} busy"
         return f"waits for cores: {busy}, keep.limits.cores_free asks for {own.cores_free}{_of(headroom)}"
@@ -186,9 +187,10 @@ def _own_limit_shortage(run: QueuedRun, headroom: Headroom, gpus: Sequence[Gpu])
     return ""
 
 
-def _of(headroom: Headroom) -> str:
-    """Whom the run waits for, in brackets."""
-    return f" ({headroom.whose})" if headroom.whose else ""
+def _of(headroom: Headroom, *, others: bool = False) -> str:
+    """Whom the run waits for, in brackets: runs of its own user, and of `others` where they take of the same."""
+    words = "; ".join(filter(None, (headroom.whose, headroom.others if others else "")))
+    return f" ({words})" if words else ""
 
 
 def _cores(count: int) -> str:

@@ -53,11 +53,14 @@ class Reservations(Struct, frozen=True, kw_only=True):
 
 
 class Reserved(Struct, frozen=True):
-    """Claims of another living supervisor. `trusted`: its user is this one or root, so that it may refuse a launch."""
+    """Claims of another living supervisor. `trusted`: its user is this one (`own`) or root, so that it may refuse a
+    launch.
+    """
 
     user: str
     trusted: bool
     claims: tuple[Claim, ...]
+    own: bool = False
 
 
 def claim_for(spec: Spec, cores: int, gpu: str | None, seen: Peak | None = None) -> Claim:

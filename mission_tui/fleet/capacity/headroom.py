@@ -89,8 +89,9 @@ class QueuedRun:
 class Headroom:
     """What the machine can still give, in bytes; None is not known and never makes a run wait.
 
-    `ram_free` is promised to no run of this user; `ram_unpromised` to no run of anybody. `ram_taken`, `cores_busy` and
-    `runs` are this user's live runs, which `caps` limit; `whose` names them.
+    `ram_free` is promised to no run of this user or root; `ram_unpromised` to no run of anybody. `ram_taken`,
+    `cores_busy` and `runs` are this user's live runs, which `caps` limit; `whose` names them, `others` whose else's
+    have reserved memory.
     """
 
     cores: int
@@ -102,6 +103,7 @@ class Headroom:
     cores_busy: int = 0
     runs: int = 0
     whose: str = ""
+    others: str = ""
     caps: MachineLimits = field(default_factory=MachineLimits)
 
     def without(self, claim: Claim, gpu: str) -> Headroom:

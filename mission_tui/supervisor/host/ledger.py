@@ -95,7 +95,8 @@ class Ledger:
             if said is not None and self._lives(said, owner):
                 known = found.get(said.pid)
                 if known is None or age_s < known[0]:
-                    found[said.pid] = (age_s, Reserved(_name_of(owner), owner in (self._me, 0), said.claims))
+                    trusted, own = owner in (self._me, 0), owner == self._me
+                    found[said.pid] = (age_s, Reserved(_name_of(owner), trusted, said.claims, own))
             elif locked and owner == self._me and (said is not None or age_s > TORN_S):
                 with suppress(OSError):
                     path.unlink()

@@ -199,16 +199,32 @@ def _own_runs(core: Core, elsewhere: int) -> str:
     return f"yours: {words}" if words else ""
 
 
+def _others_runs(core: Core) -> str:
+    """Who else has runs on this machine, and how much memory they take: `bob: 2 runs, 3.4 GiB`."""
+    by_user: dict[str, list[Claim]] = {}
+    for each in core.machine.other_supervisors.others:
+        if not each.own:
+            by_user.setdefault(each.user, []).extend(each.claims)
+    return "; ".join(
+        f"{user}: {len(claims)} run{'' if len(claims) == 1 else 's'}, {size_of(sum(it.ram_bytes for it in claims))}"
+        for user, claims in sorted(by_user.items())
+        if claims
+    )
+
+
 def headroom_now(core: Core, caps: MachineLimits) -> Headroom:
-    """What is left beside the live runs of every runs root of this user, of whose claims the ledger tells."""
-    reserved = core.machine.reserved(trusted=True)
+    """What is left beside the live runs of every runs root of this user, of whose claims the ledger tells. Root's are
+    promised their memory too, and count towards no limit of this user.
+    """
+    reserved = [claim for each in core.machine.other_supervisors.others if each.own for claim in each.claims]
     ours = [*live_claims(core), *reserved]
+    promised = [*live_claims(core), *core.machine.reserved(trusted=True)]
     strangers = core.machine.reserved(trusted=False)
     machine = core.machine.host.machine(False, None)
-    free = None if machine.ram_free is None else machine.ram_free - outstanding_ram(ours)
+    free = None if machine.ram_free is None else machine.ram_free - outstanding_ram(promised)
     return Headroom(
         cores=core.machine.host.cores,
-        gpus=tuple(_gpu_headroom(gpu, ours) for gpu in core.machine.gpu.gpus),
+        gpus=tuple(_gpu_headroom(gpu, promised) for gpu in core.machine.gpu.gpus),
         ram_free=None if free is None else free - int(SPARE_SHARE * (machine.ram_total or 0)),
         ram_unpromised=None if free is None else free - outstanding_ram(strangers),
         ram_taken=sum(claim.ram_bytes for claim in ours),
@@ -216,6 +232,7 @@ def headroom_now(core: Core, caps: MachineLimits) -> Headroom:
         cores_busy=sum(min(core.machine.host.cores, claim.cores) for claim in ours),
         runs=len(ours),
         whose=_own_runs(core, len(reserved)),
+        others=_others_runs(core),
         caps=caps,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
 from mission_tui.supervisor.host.ledger import PREFIX
+from tests.other_user import as_nobody, needs_another_user, shared_folder
 from tests.supervisor.conftest import REPOSITORY, Lab, large_spec, opened_lab, stub_spec
 from tests.supervisor.verbs.test_freeze import NVML
 from tests.supervisor.verbs.test_verbs import warnings_of
@@ -110,6 +112,37 @@ def test_a_run_waits_for_memory_that_was_promised_elsewhere(lab: Lab, neighbour:
     assert "keep.limits.ram_free asks for" in (view.cause or "")
     neighbour.act("kill", large)
     assert lab.ended(run).outcome == "finished"
+
+
+RESERVES = """
+import sys
+from pathlib import Path
+from mission_tui.fleet.capacity.cost import Claim
+from mission_tui.supervisor.host.ledger import Ledger
+Ledger(Path(sys.argv[1])).write((Claim(cores=1, ram_bytes=int(sys.argv[2])), Claim(cores=1)))
+print("written", flush=True)
+sys.stdin.read()
+"""
+
+
+@needs_another_user
+def test_a_run_that_waits_names_whose_runs_it_waits_for(idle_lab: Lab) -> None:
+    """Its own user's by name, another user's by the user, with what they take; it begins when they are gone."""
+    free = psutil.virtual_memory().available
+    with shared_folder() as folder:
+        folder.chmod(0o1777)
+        idle_lab.start(MISSION_TUI_LEDGER=str(folder))
+        words = as_nobody("-c", RESERVES, str(folder), str(free * 6 // 10))
+        with subprocess.Popen(words, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as stranger:
+            assert stranger.stdout is not None
+            assert stranger.stdout.readline() == "written\n"
+            (own,) = idle_lab.launch()
+            (run,) = idle_lab.launch(spec=waiting(free // 2))
+            cause = idle_lab.view(run).cause or ""
+            assert "keep.limits.ram_free asks for" in cause
+            assert f"(yours: {idle_lab.view(own).name}; nobody: 2 runs, " in cause
+            stranger.kill()
+        assert idle_lab.ended(run).outcome == "finished"
 
 
 def test_who_is_alone_says_so(idle_lab: Lab) -> None:
