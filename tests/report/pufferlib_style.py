@@ -1,11 +1,14 @@
 """PPO in the shape of PufferLib's trainer, which evaluates and trains by turns and hands its logs to a logger. The
-class `Reporter` and the lines of the loop with `report` are all that mission-tui needs. Words: updates.
+class `Reporter` and the lines of the loop with `report` are all that mission-tui needs. Words: updates, and a module
+whose `trainer` to use.
 
-PufferLib itself has to be compiled where it is installed; this program has its loop, its names and its logger instead.
+PufferLib itself has to be compiled where it is installed (`pufferlib_cartpole` has its trainer); without it this
+program has its loop, its names and its logger.
 """
 
 # mypy: disable-error-code="no-untyped-call,no-untyped-def,var-annotated"
 
+import importlib
 import sys
 from collections import defaultdict
 
@@ -118,6 +121,8 @@ class Trainer:
 
 th.manual_seed(1)
 total_timesteps = 256 * int(sys.argv[1])
+if sys.argv[2:]:
+    Trainer = importlib.import_module(sys.argv[2]).trainer  # type: ignore[misc]
 # recipe: the loop
 logger = Reporter(total_timesteps)
 trainer = Trainer(total_timesteps, logger)  # yours: pufferl.PuffeRL(config, vecenv, policy, logger)

@@ -70,6 +70,18 @@ def test_a_pufferlib_style_loop(desk: Desk) -> None:
     assert desk.of(CheckpointSaved)[0].name == str(desk.folder / "policy.pt")
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("pufferlib") is None, reason="PufferLib is not installed: it is built from source")
+def test_a_training_of_pufferlib(desk: Desk) -> None:
+    """Its own trainer, with the same logger and loop."""
+    desk.run("", str(HERE / "pufferlib_style.py"), "20", "pufferlib_cartpole")
+    rows = desk.of(UpdateDone)
+    assert rows[-1].timesteps == 20 * 256
+    wanted = {"train/approx_kl", "train/clip_fraction", "train/entropy_loss", "train/explained_variance"}
+    assert wanted | {"train/value_loss", "rollout/ep_rew_mean", "rollout/ep_len_mean"} <= set(rows[-1].metrics)
+    assert desk.of(CheckpointSaved)[0].name == str(desk.folder / "experiments/mission-tui.pt")
+
+
 def test_a_compiled_style_loop(desk: Desk) -> None:
     """Rows that a callback reports from another thread come in their order, whatever the main thread does."""
     desk.run("", str(HERE / "compiled_style.py"), "20")
