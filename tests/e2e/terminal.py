@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import signal
 import threading
@@ -15,6 +16,8 @@ import pyte
 from benchmarks.terminal import TRUE_COLOUR, started_on_terminal
 from tests.waiting import until
 
+_QUESTION = re.compile(rb"\x1b_[^\x1b]*\x1b\\")
+"""What a program asks a terminal that can show pictures: others pass it over, and pyte would print it."""
 KEYS = {"enter": "\r", "escape": "\x1b", "tab": "\t", "up": "\x1b[A", "down": "\x1b[B", "space": " "}
 
 
@@ -49,7 +52,7 @@ class Terminal:
                     if not data:
                         return
                     with self._lock:
-                        self._stream.feed(data)
+                        self._stream.feed(_QUESTION.sub(b"", data))
 
     def text(self) -> str:
         """What the screen shows now, one line per row; of a program that has ended, with all that it wrote."""
