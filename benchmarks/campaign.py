@@ -28,7 +28,7 @@ from benchmarks.fleet.lab import Lab, kept
 from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.results import PACKAGES, facts_of_the_machine
 from mission_tui.envs import mission_files
-from mission_tui.errors import UsageError
+from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FindingChanged, FleetEvent
 from mission_tui.fleet.events.metrics import UpdateDone, counted_records
@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 LOOK_EVERY_S = 1.0
+PATIENCE_S = 120.0
 RUNS = "runs"
 
 
@@ -177,8 +178,19 @@ class Campaign:
 
     def _newest(self) -> dict[str, RunView]:
         """The newest run of each name: one that could not go on is followed by another of its name."""
-        views = sorted(self._lab.views().values(), key=lambda view: view.created_t)
+        views = sorted(self._views().values(), key=lambda view: view.created_t)
         return {view.name: view for view in views}
+
+    def _views(self) -> dict[str, RunView]:
+        """Every run; on a busy machine the supervisor is late now and then, and what trains goes on meanwhile."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self._lab.views()
+            except MissionError:
+                if time.monotonic() >= deadline:
+                    raise
+            time.sleep(LOOK_EVERY_S)
 
     def _begin(self, job: Job, view: RunView | None) -> None:
         self._begun[job] = None

@@ -20,6 +20,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FindingChanged
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.framing import MalformedError
 from mission_tui.paths import socket_dir
 from mission_tui.records.files.append import AppendLog
 
@@ -99,6 +100,23 @@ def test_no_more_runs_train_at_once_than_were_allowed(tmp_path: Path) -> None:
     assert done is not None
     assert (done.run, done.attempts, done.trained_s, done.evaluation["mean"]) == ("run-1", 1, 3.0, 7.5)
     assert Campaign(lab, tmp_path, JOBS, 2).left == list(JOBS[1:])
+
+
+def test_a_supervisor_that_is_late_ends_no_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked again, and the campaign goes on."""
+    monkeypatch.setattr("benchmarks.campaign.LOOK_EVERY_S", 0.0)
+    lab, late = ScriptedLab(tmp_path), [True, True]
+    answered = lab.views
+
+    def views() -> dict[str, RunView]:
+        if late:
+            late.pop()
+            raise MalformedError("no complete line within 5 s")
+        return answered()
+
+    monkeypatch.setattr(lab, "views", views)
+    Campaign(lab, tmp_path, JOBS[:1], at_once=1).step()
+    assert lab.verbs == [("launch", JOBS[0].name)]
 
 
 def test_what_was_cut_off_goes_on(tmp_path: Path) -> None:
