@@ -245,7 +245,8 @@ def marks_of(view: RunView, details: DetailsReply | None, history: HistoryReply,
             found.append(("set", ruler.of_timesteps(change.timesteps), 0, set_word(change)))
     if view.goal is not None and view.goal.reached is not None:
         found.append(("goal", ruler.of_update(view.goal.reached.update), 0, "goal reached"))
-    marks = [Mark(kind, place, attempt, word) for kind, place, attempt, word in found if place is not None]
+    # A run that was held twice within one update is `paused` there once.
+    marks = dict.fromkeys(Mark(kind, place, attempt, word) for kind, place, attempt, word in found if place is not None)
     return Marks(tuple(sorted(marks, key=lambda mark: mark.place)), tuple(_bands(view, ruler)), judged)
 
 
