@@ -101,7 +101,7 @@ health-advice: $(INSTALLED)  ## whether advice cures each sick construction; wri
 
 # SECONDS=600 stops in good order after so long; the same command goes on where it was left, in build/. ONLY="pendulum-sac
 # cartpole-dqn" trains those presets, in this order.
-zoo: $(BENCH_ENV)  ## the RL zoo's table trained here, five seeds each; writes docs/zoo.md. About an hour on two cores
+zoo: $(BENCH_ENV)  ## the RL zoo's table trained here, five seeds each; writes docs/zoo.md. Six hours on two cores, four of them TD3's
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.zoo --json benchmarks/results/zoo.json --page docs/zoo.md \
 	  --seconds $(or $(SECONDS),inf) $(if $(ONLY),--only $(ONLY))
 	$(BIN)/python -m benchmarks.zoo.presets --page docs/zoo.md
@@ -115,7 +115,7 @@ zoo-agents: $(BENCH_ENV)  ## the RL zoo's published PPO agents imported and play
 zoo-presets: $(INSTALLED)  ## presets/zoo of the RL zoo's PPO settings, and which of its rows were trained here (docs/zoo.md)
 	$(BIN)/python -m benchmarks.zoo.presets $(if $(ZOO),--from "$(ZOO)") --page docs/zoo.md
 
-calibration: $(INSTALLED)  ## how often intervals and verdicts of `compare` are right; writes docs/statistics.md. A few minutes
+calibration: $(INSTALLED)  ## how often intervals and verdicts of `compare` are right; writes docs/statistics.md. Three minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.calibration
 
 large-batch: $(INSTALLED)  ## source 004's story on MissionGym, three seeds; writes docs/large-batch.md

@@ -52,7 +52,8 @@ def resolve(ref: str, runs: Sequence[RunRef]) -> tuple[str, ...]:
     if len(matches) == 1:
         return (matches[0].id,)
     if matches:
-        raise UsageError(f"'{ref}' matches {len(matches)} runs: {_listed(matches)}; give more of the id")
+        said = f"'{ref}' matches {len(matches)} runs: {_listed(matches)}; give more of the id{_groups(matches)}"
+        raise UsageError(said)
     words = {word for run in runs for word in (run.id, run.name, run.group) if word}
     elsewhere = _elsewhere(ref)
     raise UsageError(f"no run matches '{ref}'{f': {elsewhere}' if elsewhere else _hint(ref, words)}")
@@ -61,6 +62,12 @@ def resolve(ref: str, runs: Sequence[RunRef]) -> tuple[str, ...]:
 def _listed(matches: Sequence[RunRef]) -> str:
     shown = ", ".join(run.id for run in matches[-SHOWN_CANDIDATES:])
     return shown if len(matches) <= SHOWN_CANDIDATES else f"..., {shown}"
+
+
+def _groups(matches: Sequence[RunRef]) -> str:
+    """The groups that a person who typed a launch's `--name` may have meant, the newest first."""
+    groups = list(dict.fromkeys(run.group for run in reversed(matches) if run.group))[:SHOWN_CANDIDATES]
+    return f", or the name of a group for all of it: {', '.join(groups)}" if groups else ""
 
 
 def _elsewhere(ref: str) -> str:

@@ -102,3 +102,10 @@ def test_many_candidates_are_not_all_listed() -> None:
         resolve("demo", runs)
     assert "100 runs" in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+def test_a_name_that_many_runs_begin_with_is_answered_with_their_groups() -> None:
+    """Who types the `--name` of a sweep is told what all of its runs are called together."""
+    runs = [RunRef(f"id-{n}", f"lr-{n}", live=False, group="lr-ab12") for n in (1, 2)]
+    with pytest.raises(UsageError, match=r"or the name of a group for all of it: lr-ab12$"):
+        resolve("lr", runs)
