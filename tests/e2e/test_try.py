@@ -44,21 +44,16 @@ def verdict(fleet: Shell, *words: str) -> dict[str, Any]:
     return said
 
 
-def test_the_advice_for_a_rate_a_hundred_times_too_high_helps(fleet: Shell) -> None:
-    """A run with 0.05 has learned little that lasts; the finding names a rate with which it learns.
-
-    Of eight seeds about four say so with this budget; others are too noisy, because such a run recovers at times, or
-    have died so early that the last checkpoint is dead too. Which they are, processors round differently.
+def test_the_advice_for_a_rate_fifty_times_too_high_helps(fleet: Shell) -> None:
+    """The preset with 0.05 is in trouble before its first checkpoint, so the branches begin at the start, and train as
+    long as it did: with the rate that the finding names they solve the task.
     """
-    said: dict[str, Any] = {}
-    for seed in (5, 7, 2):
-        run = trained(fleet, f"sick-{seed}", 0.05, 10_240, seed=seed)
-        said = verdict(fleet, run, "--budget", "60u", "--seeds", "4")
-        assert said["says"] != "hurts", said
-        if said["says"] == "helps":
-            break
-    assert said["says"] == "helps", said
-    assert said["low"] > 0
+    done = fleet("launch", "cartpole", "--set", "ppo.learning_rate=0.05", "--name", "sick", "--wait", timeout_s=240.0)
+    assert done.returncode == 0, done.stderr
+    trial = fleet.json("try", "sick", "--wait", timeout_s=500.0)["trial"]
+    assert (trial["checkpoint"], trial["from_update"], trial["from_timesteps"]) == ("", 0, 0)
+    assert trial["verdict"]["says"] == "helps", trial["verdict"]
+    assert trial["verdict"]["low"] > 0
 
 
 def test_a_healthy_run_is_hurt_by_half_and_left_alone_by_nothing(fleet: Shell) -> None:

@@ -29,7 +29,8 @@ IMPORTED = "imported; it was not trained here"
 class Origin(Struct, frozen=True, omit_defaults=True):
     """`kind` "branch": a run of its own that began with weights of `checkpoint` of `run`, which bore `name` then.
 
-    "trial": a branch of a trial, which goes on with all that `checkpoint` of `run` holds, with a seed of its own.
+    "trial": a branch of a trial, which goes on with all that `checkpoint` of `run` holds, with a seed of its own; ""
+    of one that began at the start.
     "resumed": the newest attempt goes on from `checkpoint` of its own run. "imported": the run began as the file
     or folder `name`, and `run` is empty. "cloned": a run of its own with the settings of `run` that has learned nothing
     from it. `diff` is a line per changed setting. `after` says what an attempt that nobody asked for follows,
@@ -53,7 +54,10 @@ class Origin(Struct, frozen=True, omit_defaults=True):
         if self.kind == "branch":
             return f"branch: weights from {self.name} at {self.checkpoint}; {changed}"
         if self.kind == "trial":
-            return f"branch of a trial: goes on from {self.name} at {self.checkpoint}; {changed}"
+            begun = (
+                f"goes on from {self.name} at {self.checkpoint}" if self.checkpoint else f"{self.name} from the start"
+            )
+            return f"branch of a trial: {begun}; {changed}"
         if self.kind == "cloned":
             return f"cloned from {self.name}; {changed}"
         by_itself = "" if self.after is None else f" by itself after {AFTER_WORDS[self.after]}"

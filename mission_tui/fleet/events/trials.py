@@ -28,7 +28,8 @@ class TrialBranch(Struct, frozen=True):
 
 
 class TrialPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Trial `number` of a run: each branch goes on from `checkpoint` until it has done `until_timesteps`.
+    """Trial `number` of a run: each branch goes on from `checkpoint`, "" for one that begins untrained, until it has
+    done `until_timesteps`.
 
     `control` has the run's settings as they were; `advised` also `assignments`, which are those of the finding
     `finding` where it names one. Both branches of pair k have seed `seeds[k - 1]`. `updates` is the budget in updates
@@ -45,6 +46,11 @@ class TrialPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     group: str
     assignments: tuple[str, ...]
     finding: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Where branches begin, as it is said after "from"."""
+        return self.checkpoint or "the start"
 
     @property
     def settings(self) -> str:

@@ -27,6 +27,9 @@ ENOUGH_EPISODES = 100
 """In the second half of a branch, where that takes no more than `MOST_UPDATES`."""
 
 LARGEST_BUDGET = 100_000
+LONGEST_ANEW_S = 600.0
+"""How long a branch that begins at the start may take, at the run's pace, to get as far as the run has."""
+
 LAST_IN_LINE = -1000
 """The priority of a branch: whatever the user launches goes first."""
 
@@ -43,13 +46,14 @@ class Pace(Struct, frozen=True):
     episodes: float | None = None
 
 
-def updates_of(budget: str | None, pace: Pace) -> tuple[int, str]:
+def updates_of(budget: str | None, pace: Pace, trained: int = 0) -> tuple[int, str]:
     """How many updates `budget` (20u, 10m) stands for, and the sentence about it; None takes what usually suffices.
 
-    Raises `UsageError` for what is no budget, or none that could tell anything.
+    Branches that begin at the start take as many as the run has `trained` by then, if that is not too long: what a
+    setting comes to shows late. Raises `UsageError` for what is no budget, or none that could tell anything.
     """
     if budget is None:
-        return _usual(pace)
+        return _usual(pace, trained)
     found = _BUDGET.fullmatch(budget.strip())
     if found is None:
         raise UsageError(f"--budget {budget[:40]!r} is no budget: give updates such as 20u, or minutes such as 10m")
@@ -68,10 +72,13 @@ def updates_of(budget: str | None, pace: Pace) -> tuple[int, str]:
     return updates, said
 
 
-def _usual(pace: Pace) -> tuple[int, str]:
+def _usual(pace: Pace, trained: int) -> tuple[int, str]:
     updates = LEAST_UPDATES
     if pace.episodes is not None and pace.episodes > 0.0:
         updates = max(LEAST_UPDATES, min(MOST_UPDATES, math.ceil(2.0 * ENOUGH_EPISODES / pace.episodes)))
+    if pace.update_s:
+        trained = min(trained, int(LONGEST_ANEW_S / pace.update_s))
+    updates = max(updates, min(trained, LARGEST_BUDGET))
     return updates, f"each branch trains {updates} updates{_took(updates, pace)}; --budget says otherwise"
 
 
@@ -107,9 +114,13 @@ def own_seed(assignments: Iterable[str]) -> None:
 
 
 def needed_total(spec: Spec, plan_until: int) -> tuple[str, ...]:
-    """The `--set` words that give a run which is at its end the steps that a trial takes."""
+    """The `--set` words that give a run which is at its end the steps that a trial takes.
+
+    A training ends with the rollout in which it comes to its total, so none are needed for the rest of that.
+    """
     total = spec.run.total_timesteps
-    return (f"run.total_timesteps={plan_until}",) if total is not None and total < plan_until else ()
+    short = total is not None and total <= plan_until - rollout_size(spec)
+    return (f"run.total_timesteps={plan_until}",) if short else ()
 
 
 def until_timesteps(spec: Spec, from_timesteps: int, updates: int) -> int:

@@ -53,9 +53,11 @@ def _finite(row: UpdateDone) -> tuple[float, ...]:
 
 
 def range_before(plan: TrialPlan, records: Iterable[MetricRecord]) -> tuple[float, float] | None:
-    """The lowest and highest mean return that the run reported up to the checkpoint; None where it reported none."""
-    kept, _ = counted_records(records)
-    means = _means(record for record in kept if isinstance(record, UpdateDone) and record.update <= plan.from_update)
+    """The lowest and highest mean return that the run reported up to the checkpoint, or at all where branches begin at
+    the start; None where it reported none.
+    """
+    rows = [record for record in counted_records(records)[0] if isinstance(record, UpdateDone)]
+    means = _means(row for row in rows if not plan.checkpoint or row.update <= plan.from_update)
     return (min(means), max(means)) if means else None
 
 

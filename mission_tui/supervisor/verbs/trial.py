@@ -1,8 +1,9 @@
 """Try: branches of a run from its last good checkpoint, with and without other settings, for a short budget each.
 
 A branch is a run like any other: it waits for its turn, behind whatever the user launches. It goes on with all that the
-checkpoint holds but for its seed, which it shares with the other branch of its pair. All branches are made, and the
-trial is in the run's journal, before it is acknowledged; what follows is `lifecycle.trials`.
+checkpoint holds but for its seed, which it shares with the other branch of its pair. Where trouble began before the
+first checkpoint, branches begin at the start: what is left of a policy that died tells nothing. All branches are made,
+and the trial is in the run's journal, before it is acknowledged; what follows is `lifecycle.trials`.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from mission_tui.fleet.events.provenance import Origin, diff_of
 from mission_tui.fleet.events.trials import ARMS, Arm, TrialBranch, TrialPlan
 from mission_tui.fleet.history.journal_state import TrialState
 from mission_tui.fleet.launch_plan import LONGEST_NAME
-from mission_tui.fleet.resume.verdict import Terms
+from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Terms
 from mission_tui.fleet.specs.consistency import violations
+from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume, Try
@@ -33,18 +36,19 @@ from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.checkpoint import newest_intact
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest
-from mission_tui.supervisor.launchers.caller import with_spec_env
+from mission_tui.records.runs.spec_file import write_terms
+from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
 from mission_tui.supervisor.lifecycle.first_attempts import begin_first_attempt, new_run, reserved, rules_for
-from mission_tui.supervisor.lifecycle.further_attempts import Plan, plan_attempt
+from mission_tui.supervisor.lifecycle.further_attempts import plan_attempt
 from mission_tui.supervisor.lifecycle.trials import discard, trial_branches
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_directory import create_run, remove_run, take_checkpoint
-from mission_tui.supervisor.runs.targets import last_good, require, the_finding
+from mission_tui.supervisor.runs.targets import caller_for, last_good, require, the_finding
 
 if TYPE_CHECKING:
     from mission_tui.fleet.trials.plan import Pace
@@ -74,9 +78,20 @@ async def try_(core: Core, request: Try) -> Accepted:
 class _Start:
     """Where the branches begin, because of which finding, and what is to be said about that."""
 
-    checkpoint: Manifest
+    checkpoint: Manifest | None
+    """None: at the start, untrained."""
     finding: Finding | None
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What the branches of one arm train with, where the run trained with `was`, and on whose behalf."""
+
+    was: Spec
+    now: Spec
+    caller: Caller
+    changes: tuple[Change, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +133,17 @@ async def _begin(core: Core, run_id: str, request: Try) -> Accepted:
     own_seed(assignments)
     start = await asyncio.to_thread(_start, core, run_id, finding)
     pace = await asyncio.to_thread(_pace, core.run_dir(run_id))
-    updates, said = updates_of(request.budget, pace)
+    begin = start.checkpoint
+    trained = 0 if begin is not None else core.store.view(run_id).update or 0
+    updates, said = updates_of(request.budget, pace, trained)
     number = max(known.journal.trials, default=0) + 1
-    until = until_timesteps(spec, start.checkpoint.timesteps, updates)
+    until = until_timesteps(spec, begin.timesteps if begin is not None else 0, updates)
     longer = needed_total(spec, until)
     plan = TrialPlan(
         number=number,
-        checkpoint=start.checkpoint.name,
-        from_update=start.checkpoint.update,
-        from_timesteps=start.checkpoint.timesteps,
+        checkpoint=begin.name if begin is not None else "",
+        from_update=begin.update if begin is not None else 0,
+        from_timesteps=begin.timesteps if begin is not None else 0,
         until_timesteps=until,
         updates=updates,
         seeds=pair_seeds(spec.run.seed, number, pairs),
@@ -134,17 +151,21 @@ async def _begin(core: Core, run_id: str, request: Try) -> Accepted:
         assignments=assignments,
         finding="" if finding is None else finding.id,
     )
-    arms = {arm: await _planned(core, run_id, start.checkpoint, longer, assignments, arm) for arm in ARMS}
+    arms = {arm: await _planned(core, run_id, begin, longer, assignments, arm) for arm in ARMS}
     made, lacking = await _make(core, run_id, plan, arms)
-    changes = tuple(f"{it.name}: {it.was} -> {it.now}: {it.why}" for it in arms["advised"].verdict.changes)
+    # Why it matters is said of what goes on with it.
+    changes = tuple(
+        f"{it.name}: {it.was} -> {it.now}" + (f": {it.why}" if begin is not None else "")
+        for it in arms["advised"].changes
+    )
     same = () if arms["advised"].now != arms["control"].now else ("these settings are those that the run has already",)
-    notes = (f"trial {number} of {name}: {2 * pairs} branches from {start.checkpoint.name}", said)
+    notes = (f"trial {number} of {name}: {2 * pairs} branches from {plan.origin}", said)
     return Accepted(
         re=request.id,
         runs=made,
         notes=(*notes, *same, *changes, *lacking),
         warnings=start.notes,
-        checkpoint=start.checkpoint.name,
+        checkpoint=plan.checkpoint,
     )
 
 
@@ -181,8 +202,8 @@ def _nothing_to_try(runs: Runs, run_id: str, finding: Finding | None) -> str:
 
 
 def _start(runs: Runs, run_id: str, finding: Finding | None) -> _Start:
-    """The last good checkpoint: from before the finding, or else before everything that is open. Without one, the
-    newest, which is said. Raises `MissionError` where there is none at all.
+    """The last good checkpoint: from before the finding, or else before everything that is open. Where all are later,
+    or there is none, the start. Raises `MissionError` where nothing is wrong and there is none to go on from.
     """
     run, view = runs.run_dir(run_id), runs.store.view(run_id)
     trouble = finding
@@ -192,17 +213,17 @@ def _start(runs: Runs, run_id: str, finding: Finding | None) -> _Start:
     good = None if trouble is None else last_good(run, trouble)
     if good is not None:
         return _Start(good, finding)
+    if trouble is not None:
+        late = (
+            f"no checkpoint is from before update {trouble.suspect_from}, where {trouble.rule} began: the branches "
+            "begin at the start"
+        )
+        return _Start(None, finding, (late,))
     newest, _ = newest_intact(run.checkpoints)
     if newest is None:
         hint = f"; `mission-tui checkpoint {view.name}` saves one" if view.state in ALIVE else ""
         raise MissionError(f"cannot try {view.name}: it has no checkpoint to branch from{hint}")
-    if trouble is None:
-        return _Start(newest, finding)
-    late = (
-        f"no checkpoint is from before update {trouble.suspect_from}, where {trouble.rule} began: the branches begin "
-        f"at update {newest.update}, in the midst of it"
-    )
-    return _Start(newest, finding, (late,))
+    return _Start(newest, finding)
 
 
 def _pace(run: RunDir) -> Pace:
@@ -218,17 +239,27 @@ def _pace(run: RunDir) -> Pace:
 
 
 async def _planned(
-    core: Core, run_id: str, checkpoint: Manifest, longer: tuple[str, ...], assignments: tuple[str, ...], arm: Arm
-) -> Plan:
+    core: Core,
+    run_id: str,
+    checkpoint: Manifest | None,
+    longer: tuple[str, ...],
+    assignments: tuple[str, ...],
+    arm: Arm,
+) -> _Settings:
     """What a branch of `arm` would be. Raises `UsageError` for settings that no branch can have."""
     name = core.store.view(run_id).name
     words = (*longer, *assignments) if arm == "advised" else longer
     try:
-        plan = await plan_attempt(core, run_id, Resume(id=0, run=run_id, branch=True), checkpoint, words)
+        if checkpoint is None:
+            plan = _planned_anew(core, run_id, words)
+        else:
+            found = await plan_attempt(core, run_id, Resume(id=0, run=run_id, branch=True), checkpoint, words)
+            plan = _Settings(found.was, found.now, found.caller, found.verdict.changes)
     except PresetError as error:
         raise UsageError(f"cannot try this on {name}: {error}") from error
-    # A policy that has collapsed is what a trial may be about.
-    refused = next((it for it in plan.verdict.changes if it.grade == "refuse" and it.name != "policy"), None)
+    # A policy that has collapsed is what a trial may be about, and one that begins has nothing that could not go on.
+    wrong = () if checkpoint is None else plan.changes
+    refused = next((it for it in wrong if it.grade == "refuse" and it.name != "policy"), None)
     if refused is not None:
         instead = f"; {refused.remedy}" if refused.remedy else ""
         raise UsageError(
@@ -237,12 +268,25 @@ async def _planned(
     for violation in violations(plan.now):
         raise UsageError(f"cannot try this on {name}: {violation.sentence}")
     if not needs_no_preflight(plan.now):
-        await preflight(plan.now, with_spec_env(plan.now, plan.caller))
+        try:
+            await preflight(plan.now, with_spec_env(plan.now, plan.caller))
+        except PresetError as error:
+            raise UsageError(f"cannot try this on {name}: {error}") from error
     return plan
 
 
+def _planned_anew(core: Core, run_id: str, words: tuple[str, ...]) -> _Settings:
+    """What a branch that begins at the start would be. Raises `PresetError` for settings that are none."""
+    was = core.store.run(run_id).spec
+    assert was is not None  # whoever asks has looked
+    caller = caller_for(core, run_id, Resume(id=0, run=run_id))
+    now = absolute_paths(draft_change(was, words), caller.cwd) if words else was
+    changes = judge_resume(was, now, ResumeFacts(timesteps=0), AS_IT_WAS).changes
+    return _Settings(was, now, caller, tuple(it for it in changes if it.was != it.now))
+
+
 async def _make(
-    core: Core, run_id: str, plan: TrialPlan, arms: dict[Arm, Plan]
+    core: Core, run_id: str, plan: TrialPlan, arms: dict[Arm, _Settings]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The branches, begun, and what the machine lacks for them. Raises `MissionError` with nothing made."""
     from mission_tui.fleet.trials.plan import branch_spec
@@ -269,7 +313,7 @@ async def _make(
                 raise
             terms = Terms(until_timesteps=plan.until_timesteps)
             for each in made:
-                begin_first_attempt(core, each.run, each.spec, each.order, each.created, terms, plan.checkpoint)
+                begin_first_attempt(core, each.run, each.spec, each.order, each.created, terms, plan.checkpoint or None)
     return tuple(each.run.id for each in made), lacking
 
 
@@ -277,23 +321,29 @@ def _make_all(
     core: Core,
     run_id: str,
     plan: TrialPlan,
-    arms: dict[Arm, Plan],
+    arms: dict[Arm, _Settings],
     wanted: Sequence[tuple[tuple[Arm, int], Spec, RunDir]],
     made: list[_Branch],
 ) -> None:
     """A directory for every branch. Those that were made are in `made`, also where one cannot be."""
     source, source_name = core.run_dir(run_id), core.store.view(run_id).name
-    checkpoint = source.checkpoints / plan.checkpoint
     terms = Terms(until_timesteps=plan.until_timesteps)
+
+    def fill(making: RunDir) -> None:
+        if plan.checkpoint:
+            take_checkpoint(source.checkpoints / plan.checkpoint, making.checkpoints, terms, making)
+        else:
+            write_terms(making.attempt(1).terms, terms)
+
     for (arm, pair), spec, run in wanted:
         planned = arms[arm]
-        origin = Origin("trial", run_id, source_name, plan.checkpoint, diff_of(planned.verdict.changes))
+        origin = Origin("trial", run_id, source_name, plan.checkpoint, diff_of(planned.changes))
         rules = rules_for(core, source, planned.was, planned.now, planned.caller)
-        order = attempt_order(core.root, run, 1, spec, planned.caller, plan.checkpoint)
+        order = attempt_order(core.root, run, 1, spec, planned.caller, plan.checkpoint or None)
         mark = TrialBranch(run_id, plan.number, arm, pair)
         created = create_run(
             core.root, core.seals, run, spec, order, rules, f"{plan.group}-{arm}-{pair}", plan.group,
-            origin=origin, fill=lambda it: take_checkpoint(checkpoint, it.checkpoints, terms, it), trial=mark,
+            origin=origin, fill=fill, trial=mark,
         )  # fmt: skip
         made.append(_Branch(run, spec, order, created))
 

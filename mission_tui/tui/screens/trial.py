@@ -74,7 +74,7 @@ class TrialScreen(Sheet[Deed]):
         trial, plan = self._trial, self._trial.plan
         style = colours.INK if trial.verdict is None else _STYLES.get(trial.verdict.says, colours.WARN)
         told = [(trial.sentence.partition(": ")[2], style)] if trial.verdict is not None or trial.closed else []
-        origin = f"from {plan.checkpoint}, {plan.updates} updates in each branch"
+        origin = f"from {plan.origin}, {plan.updates} updates in each branch"
         about = [(plan.settings, colours.BOLD), (origin, colours.QUIET), *told]
         rows = [line([(part, style)], width) for text, style in about for part in wrap(text, width)]
         return [*rows, line([], width), *self._pairs(width)]

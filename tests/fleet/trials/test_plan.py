@@ -8,7 +8,16 @@ from msgspec import structs
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.metrics import Episodes, Metric, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Stopped
-from mission_tui.fleet.specs.spec import EvaluateSpec, KeepSpec, RestartKeep, RunSpec, Spec
+from mission_tui.fleet.specs.spec import (
+    EnvSpec,
+    EvaluateSpec,
+    KeepSpec,
+    PpoSpec,
+    RestartKeep,
+    RunSpec,
+    Spec,
+    rollout_size,
+)
 from mission_tui.fleet.specs.thresholds import HealthKeep, KlPersistentLimits
 from mission_tui.fleet.trials.plan import (
     BranchState,
@@ -51,6 +60,14 @@ def test_a_budget_is_a_number_of_updates(budget: str | None, pace: Pace, updates
     found, said = updates_of(budget, pace)
     assert found == updates
     assert f"each branch trains {updates} updates" in said
+
+
+def test_branches_that_begin_at_the_start_get_as_far_as_the_run() -> None:
+    """If that is not too long at its pace; a budget that is given stays what it is."""
+    assert updates_of(None, Pace(update_s=0.1), trained=391)[0] == 391
+    assert updates_of(None, Pace(update_s=6.0), trained=391)[0] == 100
+    assert updates_of(None, Pace(update_s=600.0), trained=391)[0] == 20
+    assert updates_of("30u", Pace(update_s=0.1), trained=391)[0] == 30
 
 
 @pytest.mark.parametrize(
@@ -109,9 +126,12 @@ def test_a_branch_tells_nobody_and_stands_last() -> None:
 
 def test_a_run_at_its_end_gets_the_steps_of_a_trial() -> None:
     """One that has enough left keeps its total, and with it its schedules."""
-    spec = Spec(preset="x", run=RunSpec(total_timesteps=100))
+    spec = Spec(preset="x", run=RunSpec(total_timesteps=100), env=EnvSpec(n_envs=1), ppo=PpoSpec(n_steps=8))
     assert needed_total(spec, 160) == ("run.total_timesteps=160",)
     assert needed_total(spec, 100) == ()
+    # The rollout in which the total is reached is trained to its end.
+    assert needed_total(spec, 99 + rollout_size(spec)) == ()
+    assert needed_total(spec, 100 + rollout_size(spec)) != ()
 
 
 def test_a_branch_counts_with_the_second_half_of_its_budget() -> None:
@@ -134,6 +154,8 @@ def test_the_range_is_that_of_the_past() -> None:
     rows = [row(1, 100, 20.0, update=1), row(2, 200, 400.0, update=9), row(3, 300, -5.0, update=11)]
     assert range_before(plan(), rows) == (20.0, 400.0)
     assert range_before(plan(), []) is None
+    anew = structs.replace(plan(), checkpoint="", from_update=0)
+    assert range_before(anew, rows) == (-5.0, 400.0)
 
 
 def test_a_trial_is_over_when_every_branch_is() -> None:

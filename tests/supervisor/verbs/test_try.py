@@ -83,6 +83,29 @@ def test_two_branches_for_each_seed_say_whether_it_helps(lab: Lab) -> None:
 
 
 @pytest.mark.slow
+def test_where_all_checkpoints_are_of_the_trouble_branches_begin_at_the_start(lab: Lab) -> None:
+    """Untrained, as far as the run has got, and it is said; they come to an answer as others do."""
+    run = saved(lab)
+    update = lab.view(run).update
+    lab.kill_supervisor()
+    journal = AppendLog(lab.dir(run).events)
+    early = Finding("kl-spike-1-2", "kl-spike", "critical", 2, 2, "s", "c", "a lower rate", advice_set=BETTER)
+    journal.append(lambda seq: FindingChanged(seq, 1.0, early))
+    journal.close()
+    lab.start()
+    reply = try_(lab, run)
+    assert any("where kl-spike began: the branches begin at the start" in warning for warning in reply.warnings)
+    plan = newest(lab, run).plan
+    assert (plan.checkpoint, plan.from_update, plan.from_timesteps) == ("", 0, 0)
+    assert plan.updates >= max(20, update or 0)
+    begun = branches(lab, run)
+    assert len(begun) == 6
+    assert all(not list(lab.dir(view.id).checkpoints.glob("0*")) or (view.update or 0) > 0 for view in begun)
+    assert all("from the start" in view.origins[0].sentence for view in begun)
+    assert judged(lab, run).verdict is not None
+
+
+@pytest.mark.slow
 def test_settings_that_change_nothing_make_no_difference(lab: Lab) -> None:
     """The branches of a pair are then the same to the last bit, and it is said before."""
     run = saved(lab)
