@@ -37,6 +37,7 @@ from mission_tui.records.runs.checkpoint import newest_intact
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.spec_file import write_terms
+from mission_tui.supervisor.host.tasks import TaskError
 from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.order import attempt_order
@@ -270,7 +271,7 @@ async def _planned(
     if not needs_no_preflight(plan.now):
         try:
             await preflight(plan.now, with_spec_env(plan.now, plan.caller))
-        except PresetError as error:
+        except (PresetError, TaskError) as error:
             raise UsageError(f"cannot try this on {name}: {error}") from error
     return plan
 
