@@ -19,7 +19,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: train train-parallel train-timed train-parallel-timed compare evaluate calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents zoo-presets large-batch presets-measured faults tour film night gpu ray
+.PHONY: train train-parallel train-timed train-parallel-timed compare evaluate calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents zoo-presets large-batch presets-measured faults tour film night gpu gpu-rehearsal ray
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -141,6 +141,9 @@ gpu:  ## the campaign on a real card, in parts that go on where they were left; 
 	  $(if $(WHEELS),--no-index --find-links "$(WHEELS)",-c build/constraints-gpu.txt) $(GPU_NEEDS)
 	@OMP_NUM_THREADS=1 $(GPU_ENV)/bin/python -m benchmarks.gpu --parts "$(or $(PARTS),$(GPU_PARTS))" \
 	  --seconds $(or $(SECONDS),480) --folder "$(or $(OUT),build/gpu)"
+
+gpu-rehearsal: $(EXTRAS)  ## every measurement of `make gpu` on this processor, in small: before a card is borrowed; six minutes
+	GPU_REHEARSAL=1 $(PYTEST) tests/benchmarks/test_gpu.py
 
 # What stands in front of `make` is handed on: ARGS="--timesteps 500k", RUN=name, DURATION=10m.
 train: $(RUNNING)  ## CoinRun's stand-in, one process: launch modes-sequential-mission; ARGS="--timesteps 500k"

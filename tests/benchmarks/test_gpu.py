@@ -21,6 +21,9 @@ REFUSED_ON_A_CPU = {
     "the driver tells no process's share",
 }
 
+DEAR = ("fast.beast", "fast.small_nets", "right.modes", "right.numbers", "seen.mps", "seen.runs")
+"""A minute each: `make gpu-rehearsal` runs these as well, before a card is borrowed."""
+
 
 def test_without_a_card_it_says_what_it_would_measure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -97,6 +100,8 @@ def test_every_items_code_runs_on_a_cpu(item: Item, tmp_path: Path, monkeypatch:
     """With tiny nets, a stand-in for NVML and one for MPS: rows come, and none says that something went wrong."""
     if item.full_name in ("fast.fast", "fast.heavy"):
         pytest.skip("the code of fast.beast and fast.swarm")
+    if item.full_name in DEAR and "GPU_REHEARSAL" not in os.environ:
+        pytest.skip("`make gpu-rehearsal` runs it")
     (tmp_path / "nvml").mkdir()
     monkeypatch.setenv("LD_LIBRARY_PATH", str(build(tmp_path / "nvml")))
     monkeypatch.setenv("FAKE_NVML", str(tmp_path / "machine"))
