@@ -132,8 +132,11 @@ def _asked(files: Sequence[Path], *, recursive: bool) -> Iterator[tuple[Path, Pa
         if not recursive or not path.is_dir():
             yield path, path
             continue
+        found: Path | UsageError | None = None
         for found in logs_below(path):
             yield path, found
+        if found is None:
+            yield path, UsageError(f"{path}: holds no file, so no log of a training")
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,17 @@ def test_a_fall_after_a_spike_is_critical() -> None:
     assert [line["update"] for line in seen.words[1].evidence] == [61, 62, 63, 64]
 
 
+def test_of_updates_that_hardly_moved_no_multiple_is_said() -> None:
+    """Forty times the safe KL after a KL of nothing is not a billion times the usual one."""
+    lines = [row(n, {"approx_kl": 1e-12, "clip_range": 0.2, "ret": ret}) for n, ret in enumerate(RISING, start=1)]
+    for n, ret in enumerate([59.0, 40.0, 30.0], start=61):
+        lines.append(row(n, {"approx_kl": 0.8 if n == 61 else 0.01, "clip_range": 0.2, "ret": ret}))
+    said = judged(KlSpike, lines).words[-1].sentence
+    assert said.startswith(
+        "update 61 changed the policy too much: 40 x the safe KL, after updates that hardly moved it; "
+    )
+
+
 def test_the_spike_that_did_it_is_named() -> None:
     """A spike that changed nothing is forgotten for the next one, also while it was still watched."""
     lines = [row(n, {"approx_kl": 0.01, "clip_range": 0.2, "ret": ret}) for n, ret in enumerate(RISING, start=1)]

@@ -22,6 +22,8 @@ LONGEST_WATCH = 200
 EVIDENCE = 8
 TAGS = ("train/approx_kl", "train/clip_fraction", "train/clip_range", "train/learning_rate", "rollout/ep_rew_mean")
 
+MOST_TIMES = 1e4
+
 
 class KlSpike(Rule):
     """One attempt's rule. The return before the spike is the reference.
@@ -75,7 +77,7 @@ class KlSpike(Rule):
         shown = [row, *(later for later in self._rows if later.update > row.update)]
         return Explanation(
             sentence=f"update {row.update:,} changed the policy too much: {rounded(u)} x the safe KL, "
-            f"{rounded(u / max(median, 1e-9))} x its usual KL{self._fallen()}",
+            f"{_against_usual(u, median)}{self._fallen()}",
             cause=f"{cause}; just before: {changed}" if changed else cause,
             advice=f"roll back to the last good checkpoint from before update {row.update:,}, and {gentle}",
             advice_set=assignments,
@@ -156,3 +158,8 @@ class KlSpike(Rule):
             return "; no return is recorded, so its effect is not known"
         lost = (self._reference - latest) / max(self.context.returns.span, 1e-12)
         return f"; the return fell from {self._reference:.4g} to {latest:.4g}, {lost:.0%} of its range"
+
+
+def _against_usual(u: float, median: float) -> str:
+    """How far it went compared with the updates before; of those that hardly moved no multiple means anything."""
+    return f"{rounded(u / median)} x its usual KL" if u <= MOST_TIMES * median else "after updates that hardly moved it"
