@@ -284,9 +284,6 @@ class Store:
         run = self._runs.get(ref)
         if ref in self._shelf or (run is not None and not run.journal.foreign):
             return (ref,)  # every request of a screen names runs so: twenty thousand others need not be looked through
-        # A screen asks by id, again and again: that must not cost a look at every run there is.
-        if ref in self._shelf or (ref in self._runs and not self._runs[ref].journal.foreign):
-            return (ref,)
         known = [
             (
                 *_age(run),
