@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 
 from msgspec import Struct, structs
 
-from mission_tui.errors import UsageError
+from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.compare.differing import RULES, Row, cohort_key, differing_provenance, differing_settings
 from mission_tui.fleet.compare.ranking import (
     Contrast,
@@ -136,7 +136,8 @@ def drawing_of(
     """
     known = frozenset[str]().union(*(side.trace.tags for side in sides))
     if known and not any(side.trace.values for side in sides):
-        raise UsageError(f"none of these runs has a value of '{metric}'; they have {', '.join(sorted(known))}")
+        meant, there = nearest(metric, known), ", ".join(sorted(known))
+        raise UsageError(f"none of these runs has a value of '{metric}'{meant}; they have {there}")
     if threshold is None:
         said = {side.threshold for side in sides}
         threshold = said.pop() if len(said) == 1 and is_return(metric) else None
