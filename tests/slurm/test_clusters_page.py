@@ -95,6 +95,9 @@ def trained_by_the_page(
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert "finished" in done.stdout
+        # Before another run stands beside it.
+        (handle,) = (home / "runs").glob("2*/attempts/1/handle.json")
+        said = handle.read_text(encoding="ascii")
         then(call)
     assert list((home / "runs").glob("2*/evaluations/*.json"))
-    return next((home / "runs").glob("2*/attempts/1/handle.json")).read_text(encoding="ascii")
+    return said
