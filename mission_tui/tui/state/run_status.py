@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from rich.style import Style
 
-from mission_tui.fleet.events.findings import Finding, stories
+from mission_tui.fleet.events.findings import POLICY_FROZEN, Finding, stories
 from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
@@ -151,7 +151,7 @@ def badge(view: RunView) -> tuple[str, Style]:
 
 
 def _frozen(found: Iterable[Finding]) -> bool:
-    return any(finding.rule == "policy-frozen" for finding in found)
+    return any(finding.rule == POLICY_FROZEN for finding in found)
 
 
 def short_rule(finding: Finding) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import statistics
 
-from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.findings import POLICY_FROZEN, Severity
 from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.health.returns import Quantiles
@@ -46,7 +46,7 @@ Words = tuple[str, str, tuple[str, ...]]
 class PolicyFrozen(Rule):
     """One attempt's rule; blank updates are passed over."""
 
-    id = "policy-frozen"
+    id = POLICY_FROZEN
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
