@@ -23,7 +23,8 @@ HEAD = "| what | ours | against | theirs | ratio | goal | |\n|---|---|---|---|--
 METHOD = """\
 Sides of a comparison take their turns in the same run, after a warm-up that is thrown away; a ratio is taken round by
 round. Every figure is the median of its rounds, with the least and the most of them in brackets. A goal is met
-when the median meets it. Absolute figures belong to this machine; trust the ratios."""
+when the median meets it. Absolute figures belong to this machine; trust the ratios. `python -m benchmarks.report` says
+which of the sheets are older than the code that they measure."""
 
 
 def sorted_rows(sheets: Mapping[str, Sheet]) -> tuple[dict[Line, list[Row]], list[tuple[str, Row]]]:
@@ -45,14 +46,13 @@ def stale_sheets(sheets: Mapping[str, Sheet]) -> frozenset[str]:
     return frozenset(name for name, sheet in sheets.items() if not speaks_of_this_code(name, sheet))
 
 
-def markdown(sheets: Mapping[str, Sheet], stale: frozenset[str] = frozenset()) -> str:
-    """The document; the sheets of `stale` are said to be older than the code."""
+def markdown(sheets: Mapping[str, Sheet]) -> str:
+    """The document."""
     answers, others = sorted_rows(sheets)
     parts = [
         "# Performance",
         "Written by `python -m benchmarks.report` from what `make bench` measured; not by hand.",
         reading(answers, [row for _, row in others]),
-        *aged(sheets, stale),
         *disturbed(sheets),
         "## The goals",
         "\n".join([HEAD, *(text for line in LINES for text in line_texts(line, answers[line]))]),
@@ -105,14 +105,6 @@ def reading(answers: Mapping[Line, list[Row]], others: Sequence[Row]) -> str:
     if empty:
         text.append("Not measured:\n" + "\n".join(f"- {sentence}" for sentence in empty))
     return "\n\n".join(text)
-
-
-def aged(sheets: Mapping[str, Sheet], stale: frozenset[str]) -> list[str]:
-    """A warning, if code has changed since it was measured."""
-    if not stale:
-        return []
-    said = ", ".join(f"{sheets[name].title} ({sheets[name].when[:10]})" for name in sorted(stale))
-    return [f"Older than the code that they measure, or from before that was kept: {said}."]
 
 
 def disturbed(sheets: Mapping[str, Sheet]) -> list[str]:
@@ -209,9 +201,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     new = read_sheets(asked.sheets)
     sheets = dict(sorted((kept_sheets(kept) | new).items()))
     asked.docs.mkdir(parents=True, exist_ok=True)
-    (asked.docs / "performance.md").write_text(markdown(sheets, stale_sheets(sheets)), encoding="utf-8")
+    (asked.docs / "performance.md").write_text(markdown(sheets), encoding="utf-8")
     keep_sheets(sheets, kept)
     print(f"{len(new)} sheets read from {asked.sheets}; {len(sheets)} in {asked.docs / 'performance.md'} and .json")
+    # Only said here: in the page it would be false after the next change of the code.
+    if stale := sorted(stale_sheets(sheets)):
+        named = ", ".join(f"{sheets[name].title} ({sheets[name].when[:10]})" for name in stale)
+        print(f"older than the code that they measure, or from before that was kept: {named}")
 
 
 if __name__ == "__main__":
