@@ -128,6 +128,21 @@ async def test_a_fake_client_refuses_like_a_real_one(desk: FakeDesk) -> None:
         await asyncio.wait_for(desk.ask(lambda id_: Export(id=id_, run="r", path="/x")), 1)
 
 
+async def test_a_curve_below_a_list_is_asked_for_as_fast_as_the_run_outgrows_it(desk: FakeDesk) -> None:
+    """Each second while an eighth of it is missing, then once in ten."""
+    loader = RunDataLoader(desk, lambda: None)
+    reached = (3, 30, 31, 32, 300)
+    asked = []
+    for update in reached:
+        desk.clock.advance(1.5)
+        view = a_run("heavy-3f9a", update=update)
+        desk.client.snapshot = a_fleet((view,))
+        loader.request_history(view, "steps_per_s", 80)
+        await desk.done()
+        asked.append(desk.asked(GetHistory))
+    assert asked == [1, 2, 2, 2, 3]
+
+
 async def test_an_update_is_read_off_once(desk: FakeDesk) -> None:
     """An answer ends the asking, and a refusal is asked about again no sooner than a second later."""
     loader = RunDataLoader(desk, lambda: None)

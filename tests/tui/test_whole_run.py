@@ -19,7 +19,7 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import to_ascii
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.content import Content, content_of
-from mission_tui.tui.plot.course import column_at, columns_of, line_of, pane_chart
+from mission_tui.tui.plot.course import column_at, columns_of, first_history, line_of, pane_chart
 from mission_tui.tui.plot.curve import set_word
 from mission_tui.tui.plot.frame import frame_for
 from mission_tui.tui.plot.picture import _write, painted, picture
@@ -207,6 +207,35 @@ async def test_a_chart_asks_for_no_more_points_than_there_are_dots() -> None:
         await stage.shows("return over timesteps")
         asked = [it.points for it in stage.client.asked_for(GetHistory) if it.series == (RETURN,)]
         assert asked[-1] < 2 * 120
+
+
+@pytest.mark.parametrize(("first", "then", "drawn"), [(3, 43, 2), (4000, 4040, 1)], ids=["young", "long"])
+async def test_a_young_run_does_not_wait_for_its_chart(
+    monkeypatch: pytest.MonkeyPatch, first: int, then: int, drawn: int
+) -> None:
+    """Nine seconds after a start it would end at the third update, beside a return that it has never seen; to a long
+    run forty updates are a dot, and its chart goes over the line once in ten seconds.
+    """
+    ends: set[int] = set()
+    whole = first_history
+
+    def seen(view: RunView) -> HistoryReply | None:
+        if (found := whole(view)) is not None:
+            ends.add(found.updates[-1])
+        return found
+
+    monkeypatch.setattr("mission_tui.tui.screens.fleet.first_history", seen)
+    every = max(1, first // 100)
+    young = a_run("young", update=first, course=rising(every, first // every))
+    async with staged(a_fleet((young,)), size=(120, 40)) as stage:
+        await stage.until(lambda: ends)
+        stage.clock.advance(1.5)
+        stage.client.show(
+            a_fleet((structs.replace(young, update=then, course=rising(every, then // every)),), revision=3)
+        )
+        await stage.until(lambda: (shown := stage.app.app_context.snapshot) is not None and shown.revision == 3)
+        await stage.still()
+        assert len(ends) == drawn
 
 
 async def test_the_list_below_the_screen_of_a_run_asks_for_no_charts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.ended_courses import EndedCourses
 from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.state.ghost import ghost_of, turn_ghost
-from mission_tui.tui.state.run_data import RunData, RunDataLoader
+from mission_tui.tui.state.run_data import RunData, RunDataLoader, beside_pace_s
 from mission_tui.tui.state.sweep import SweepResults
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.filter_bar import FilterBar
@@ -52,8 +52,6 @@ from mission_tui.tui.widgets.timeline import Timeline
 
 _REST_S = 0.3
 """For so long the cursor stays on a run before its curves are asked for."""
-_CHARTS_S = 10.0
-"""The charts of the detail are drawn again no sooner."""
 _UNNOTICED_S = 0.1
 """For so long a terminal may stay empty before a person wonders."""
 
@@ -262,7 +260,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         """
         which, t = self._held
         known = (view.id, view.attempt, view.state)
-        if which != known or not 0 <= self.now - t < _CHARTS_S:
+        if which != known or not 0 <= self.now - t < beside_pace_s(data.history.get(RETURN), view):
             first = first_history(view)
             if first is not None:
                 data.history[RETURN], self._held = first, (known, self.now)

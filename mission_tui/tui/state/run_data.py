@@ -37,6 +37,10 @@ _SUMMARIES_PACE_S = 5.0
 """The supervisor goes through all that it has of the run."""
 _WALL, _WALL_PACE_S = "wall", 2.0
 _BESIDE_PACE_S = 10.0
+_OUTGROWN = 1 / 8
+"""Of its updates: a chart below a list that lacks more than this is drawn again sooner, so that no young run stands
+beside a return that its curve has never seen.
+"""
 _MARKS_PACE_S = 30.0
 """Evaluations come without a word in the view."""
 
@@ -138,10 +142,8 @@ class RunDataLoader:
                 )
 
     def request_history(self, view: RunView, tag: str, points: int) -> None:
-        """Ask for the curve of `tag` alone, if it may have changed. It stands below a list, where nobody waits for its
-        newest point, and a whole chart of cells goes over the line each time.
-        """
-        pace_s = _BESIDE_PACE_S if tag in self.data_of(view).history else 0.0
+        """Ask for the curve of `tag` alone, if it may have changed."""
+        pace_s = beside_pace_s(self.data_of(view).history.get(tag), view)
         if self._due(tag, (view.update, view.attempt, points, (tag,)), None, pace_s):
             self._ask(
                 tag,
@@ -284,6 +286,16 @@ class RunDataLoader:
             data.trouble = None
         if changed:
             self._changed()
+
+
+def beside_pace_s(drawn: HistoryReply | None, view: RunView) -> float:
+    """Seconds between two drawings of a chart below a list, where few wait for its newest point, and a whole chart of
+    cells goes over the line each time. A young run outgrows its chart, and then it is a second.
+    """
+    if drawn is None or not drawn.updates:
+        return 0.0
+    missing = abs((view.update or 0) - drawn.updates[-1])
+    return _PACE_S if missing > _OUTGROWN * drawn.updates[-1] else _BESIDE_PACE_S
 
 
 def _keep_details(data: RunData, reply: DetailsReply) -> bool:
