@@ -48,6 +48,9 @@ def become(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     sys.orig_argv[:] = argv
     sys.argv[:] = argv[3:]
     append_working_folder()
+    # As in a process started anew, where it is not loaded yet: runpy warns into the run's log of one that is.
+    if sys.modules.pop(f"{sys.argv[0]}.__main__", None) is None:
+        sys.modules.pop(sys.argv[0], None)
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     return 0
 

@@ -43,7 +43,13 @@ TITLES: Mapping[str, str] = {
     "train/ratio_first": "first ratio - 1",
     "train/ratio_max": "greatest ratio",
     "train/n_epochs_done": "epochs done",
-    "train/n_updates": "epochs so far",
+    # Epochs with PPO and A2C, gradient steps with the others.
+    "train/n_updates": "n_updates of SB3",
+    "train/actor_loss": "actor loss",
+    "train/critic_loss": "critic loss",
+    "train/ent_coef": "entropy coefficient",
+    "train/ent_coef_loss": "entropy coef. loss",
+    "rollout/exploration_rate": "exploration rate",
 }
 
 _LONG: Mapping[str, str] = {

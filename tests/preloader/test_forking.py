@@ -114,6 +114,16 @@ async def test_a_fork_is_what_a_process_started_anew_is(keepers: Keepers, tmp_pa
     assert all(one != other for one, other in zip(*drawn, strict=True))
 
 
+async def test_a_forked_trainer_writes_nothing_of_its_own_into_the_log(keepers: Keepers, tmp_path: Path) -> None:
+    """It is loaded before the fork, of which Python would warn whoever reads the log of a run."""
+    for attempt, road in ((1, PLAIN), (2, keepers)):
+        argv = (*module_words("mission_tui.trainer"), "--help")
+        await carried_out(road, tmp_path, ordered(tmp_path, attempt, argv=argv))
+    cold, forked = (RunDir(tmp_path).attempt(attempt).output.read_text() for attempt in (1, 2))
+    assert forked == cold
+    assert cold.startswith("usage: mission_tui.trainer")
+
+
 async def test_forks_draw_numbers_of_their_own(keepers: Keepers, tmp_path: Path) -> None:
     """Two runs without a seed must not be the same run."""
     for attempt in (1, 2):

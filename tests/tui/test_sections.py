@@ -7,13 +7,14 @@ from msgspec import structs
 from textual.strip import Strip
 
 from mission_tui.fleet.events.marginal_gain import MarginalGain
+from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.processes import EnvWorkers, LateWorker, Pids, Placement, SlowWorker, Usage
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.fleet.views.snapshot import HeldResources
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.present.run_settings import settings
 from mission_tui.tui.drawing.glyphs import to_ascii
-from mission_tui.tui.drawing.metrics import metric_title
+from mission_tui.tui.drawing.metrics import key_metrics, metric_title
 from mission_tui.tui.screens.info_sheets import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import Other, config, difference
@@ -142,6 +143,18 @@ def test_metrics_come_in_the_order_of_interest() -> None:
         "rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "steps_per_s", "alpha", "zeta",
     ]  # fmt: skip
     assert metric_title("zeta") == "zeta"
+
+
+def test_metrics_that_an_algorithm_has_not_are_not_listed() -> None:
+    """SAC has no KL: a snapshot carries its series all the same, without a value."""
+    metrics: dict[str, Metric] = {"train/critic_loss": 1.0, "train/actor_loss": 8.0, "rollout/ep_rew_mean": -1255.0}
+    view = a_run("a", metrics=metrics, series={"rollout/ep_rew_mean": (-1255.0,), "train/approx_kl": (None,)})
+    assert metric_tags(view) == ["rollout/ep_rew_mean", "train/critic_loss", "train/actor_loss"]
+    assert [metric_title(tag) for tag in metric_tags(view)] == ["return", "critic loss", "actor loss"]
+    assert "".join(words for words, _ in key_metrics(view, 80)).split("   ")[:2] == [
+        "critic loss 1.00",
+        "actor loss 8.00",
+    ]
 
 
 def test_learn_says_what_the_run_brought() -> None:

@@ -18,6 +18,10 @@ _VITALS = (
     ("EV", "train/explained_variance"),
     ("lr", "train/learning_rate"),
     ("value loss", "train/value_loss"),
+    ("critic loss", "train/critic_loss"),
+    ("actor loss", "train/actor_loss"),
+    ("ent coef", "train/ent_coef"),
+    ("exploration", "rollout/exploration_rate"),
     ("grad", "train/grad_norm"),
 )
 _COLUMNS = {"rollout/ep_rew_mean": "return", "rollout/ep_len_mean": "length", "timesteps": "steps"}

@@ -32,6 +32,9 @@ _FIRST = (
     "policy/std",
     "train/explained_variance",
     "train/value_loss",
+    "train/critic_loss",
+    "train/actor_loss",
+    "train/ent_coef",
     "train/grad_norm",
     "train/learning_rate",
     "steps_per_s",
@@ -63,7 +66,7 @@ def metric_tags(view: RunView | None) -> list[str]:
     """Every metric that `view` has: what one looks at first, then the others by name. Without a view those first."""
     if view is None:
         return list(_FIRST)
-    known = set(view.metrics) | {tag for tag in SERIES if view.series.get(tag)}
+    known = set(view.metrics) | {tag for tag in SERIES if any(value is not None for value in view.series.get(tag, ()))}
     first = [tag for tag in _FIRST if tag in known]
     return [*first, *sorted(known.difference(first))]
 
