@@ -272,7 +272,7 @@ async def _load_rest(core: Core) -> None:
     for run_id in older:
         begun = time.monotonic()
         if run_id in core.waiting:
-            glimpse_waiting(core, run_id)
+            glimpse_waiting(core, run_id, asked=False)
         await asyncio.sleep(REST * (time.monotonic() - begun))
     if older:
         log.info("all %d older runs are known", len(older))

@@ -56,6 +56,7 @@ from mission_tui.supervisor.runs.run_on_disk import (
     unreadable_facts,
     why_unreadable,
 )
+from mission_tui.supervisor.runs.shelved_views import stamp_of
 from mission_tui.supervisor.runs.taking_in import applying, finish, taking_one
 from mission_tui.supervisor.runs.taking_in import taking_in as taking_in_runs
 from mission_tui.supervisor.watching.finding_actions import react_to_due
@@ -138,23 +139,31 @@ def load_waiting(core: Core, run_id: str) -> None:
             show_damaged(core, run_dir, why_unreadable(error))
 
 
-def glimpse_waiting(core: Core, run_id: str) -> RunView:
+def glimpse_waiting(core: Core, run_id: str, *, asked: bool = True) -> RunView:
     """The whole view of an ended run that waits on the shelf, and it waits there again: what is done about an older run
     is done, and of twenty thousand only how they ended stays in memory. One that somebody has to see stays known.
+
+    What somebody `asked` for, and while there is room whatever was seen, is not read again before it is changed.
     """
+    run_dir, views = core.run_dir(run_id), core.shelved_views
+    kept = views.get(run_dir)
+    if kept is not None:
+        return kept
     shelved = core.store.shelved(run_id)
+    stamp = stamp_of(run_dir, shelved[1].attempt) if shelved is not None else ()
     load_waiting(core, run_id)
     run, view = core.store.run(run_id), core.store.view(run_id)
-    named = None if shelved is None else (clean(shelved[0].name), clean(shelved[0].group or ""))
     if (
         shelved is not None
-        and named == (view.name, view.group or "")
+        and (clean(shelved[0].name), clean(shelved[0].group or "")) == (view.name, view.group or "")
         and run.state == "ended"
         and not view.flags
         and not run.journal.foreign
     ):
         core.store.put_back(run_id, run.run_dir, *shelved)
         core.waiting[run_id] = None
+        if asked or not views.full:
+            views.keep(run_dir, view, stamp)
     return view
 
 

@@ -46,6 +46,7 @@ from mission_tui.supervisor.runs.duties import GPU_METERS, Duties
 from mission_tui.supervisor.runs.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.requester import signed
+from mission_tui.supervisor.runs.shelved_views import ShelvedViews
 
 DAY_S = 86_400.0
 MOST_OVER = 64
@@ -144,6 +145,7 @@ class Runs:
         self.unwritten: dict[str, RunJournal] = {}
         self.counted: dict[str, SizeCount] = {}
         self.waiting: dict[str, None] = {}
+        self.shelved_views = ShelvedViews()
         self.fetch: Callable[[str], None] = lambda _: None
         self.changed = asyncio.Event()
 

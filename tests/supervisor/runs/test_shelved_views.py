@@ -1,0 +1,158 @@
+"""Views of older runs that are kept: they spare reading, and are never told of files that were changed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, RunCreated
+from mission_tui.fleet.events.metrics import TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.outcome import Failed
+from mission_tui.ipc.framing import encode
+from mission_tui.ipc.requests import GetPage
+from mission_tui.keeper.files import exit_record, write_json
+from mission_tui.records.files.lines import encode_line
+from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.seal import Seals
+from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting, take_in
+from mission_tui.supervisor.request_dispatcher import RequestDispatcher
+from mission_tui.supervisor.runs import shelved_views, taking_in
+from mission_tui.supervisor.runs.core import Core
+from tests.faults.simulated import NoGpu
+from tests.supervisor.conftest import stub_spec
+
+OLDER = 3
+
+
+class Opened:
+    """How many files were opened by this process."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.counts = True
+
+    def hear(self, event: str, _arguments: object) -> None:
+        self.count += self.counts and event == "open"
+
+
+@contextmanager
+def opens() -> Iterator[Opened]:
+    """Counts what is opened within."""
+    opened = Opened()
+    sys.addaudithook(opened.hear)
+    try:
+        yield opened
+    finally:
+        opened.counts = False  # no such hook can be taken back
+
+
+@pytest.fixture
+async def core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Core:
+    """A supervisor's, over `OLDER` ended runs that are all on the shelf."""
+    monkeypatch.setattr(taking_in, "SNAPSHOT_ENDED", 0)
+    root, seals = tmp_path / "runs", Seals.of(os.environ)
+    for number in range(OLDER):
+        make_ended(RunDir(root / f"20260101-00000{number}-old-0000"), float(number), seals)
+    (root / ".supervisor").mkdir()
+    core = Core(root, {"local": LocalLauncher()})
+    core.machine.gpu = NoGpu()  # type: ignore[assignment]
+    take_in(core)
+    assert len(core.waiting) == OLDER
+    return core
+
+
+def make_ended(run: RunDir, t: float, seals: Seals) -> None:
+    """A run of ours that failed."""
+    run.attempt(1).path.mkdir(parents=True)
+    write_spec(run.spec, stub_spec())
+    seals.write_order(run, LaunchOrder(run=run.id, attempt=1, argv=("x",), cwd="/", env={}, nonce="0" * 32))
+    failed = Failed(kind="crash", cause="exit code 1", checkpoint=None)
+    events = (RunCreated(1, t, "old", "stub"), AttemptStarting(2, t, 1), AttemptEnded(3, t + 9.0, 1, failed))
+    run.events.write_bytes(b"".join(map(encode_line, events)))
+    row = UpdateDone(2, 1, 1, 64, t + 5.0, 1.0, 1.0, 32.0, {"train/approx_kl": float("nan")})
+    rows = (TrainingStarted(1, 1, t), row, TrainingEnded(3, 1, 1, 64, t + 8.0, "finished"))
+    run.metrics.write_bytes(b"".join(map(encode_line, rows)))
+    write_json(run.attempt(1).exit, exit_record(1, code=1))
+
+
+async def test_what_was_read_before_is_not_opened_again(core: Core) -> None:
+    """A page that was asked for is the same to the byte, and no file is opened for it."""
+    dispatcher, pages = RequestDispatcher(core), []
+
+    async def ask() -> None:
+        page = await dispatcher._page(GetPage(id=1, limit=OLDER))
+        pages.append(encode(structs.replace(page, snapshot=structs.replace(page.snapshot, revision=0, t=0.0))))
+
+    older = list(core.waiting)
+    await ask()
+    with opens() as opened:
+        for run_id in older:
+            glimpse_waiting(core, run_id)
+    assert opened.count == 0
+    await ask()
+    assert pages[0] == pages[1]
+    assert list(core.waiting) == older
+
+
+def append(run: RunDir) -> None:
+    with run.metrics.open("ab") as file:
+        file.write(b"noise\n")
+
+
+def move_attempts(run: RunDir) -> None:
+    folder = run.path / "attempts"
+    folder.rename(run.path / "elsewhere")
+    folder.symlink_to("elsewhere")
+
+
+def open_to_others(run: RunDir) -> None:
+    run.path.chmod(0o777)
+
+
+def change_spec(run: RunDir) -> None:
+    """Back to the same size and the same time."""
+    before = run.spec.stat()
+    run.spec.write_bytes(run.spec.read_bytes().replace(b"total_timesteps", b"total_timestepz"))
+    os.utime(run.spec, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("change", "flags"),
+    [(append, ()), (move_attempts, ("foreign",)), (open_to_others, ("foreign",)), (change_spec, ("damaged",))],
+)
+async def test_a_run_that_was_changed_is_read_anew(
+    core: Core, change: Callable[[RunDir], None], flags: tuple[str, ...]
+) -> None:
+    """Whatever was done to its files or folders, what is said of a run is true."""
+    run_id = next(iter(core.waiting))
+    assert glimpse_waiting(core, run_id).flags == ()
+    change(core.run_dir(run_id))
+    with opens() as opened:
+        assert glimpse_waiting(core, run_id).flags == flags
+    assert opened.count > 0
+
+
+async def test_of_more_than_there_is_room_for_those_that_were_asked_for_stay(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is only looked at in passing takes nobody's place; what is asked for takes that of the longest unasked."""
+    monkeypatch.setattr(shelved_views, "MOST", 2)
+    first, second, third = core.waiting
+
+    def read(run_id: str, *, asked: bool) -> bool:
+        with opens() as opened:
+            glimpse_waiting(core, run_id, asked=asked)
+        return opened.count > 0
+
+    assert [read(run_id, asked=False) for run_id in (first, second, third, first)] == [True, True, True, False]
+    assert read(third, asked=True)
+    assert [read(run_id, asked=False) for run_id in (third, first, second)] == [False, False, True]
