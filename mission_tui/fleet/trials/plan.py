@@ -24,11 +24,11 @@ LEAST_PAIRS = 3
 MOST_PAIRS = 16
 LEAST_UPDATES, MOST_UPDATES = 20, 100
 ENOUGH_EPISODES = 100
-"""In the second half of a branch, where that takes no more than `MOST_UPDATES`."""
+"""In the second half of a branch, where that takes no more than `MOST_UPDATES`, and no longer than `LONGEST_S`."""
 
 LARGEST_BUDGET = 100_000
-LONGEST_ANEW_S = 600.0
-"""How long a branch that begins at the start may take, at the run's pace, to get as far as the run has."""
+LONGEST_S = 600.0
+"""Of training at the run's pace: for more than `LEAST_UPDATES` a branch takes no longer unasked."""
 
 LAST_IN_LINE = -1000
 """The priority of a branch: whatever the user launches goes first."""
@@ -73,12 +73,11 @@ def updates_of(budget: str | None, pace: Pace, trained: int = 0) -> tuple[int, s
 
 
 def _usual(pace: Pace, trained: int) -> tuple[int, str]:
-    updates = LEAST_UPDATES
+    telling = 0
     if pace.episodes is not None and pace.episodes > 0.0:
-        updates = max(LEAST_UPDATES, min(MOST_UPDATES, math.ceil(2.0 * ENOUGH_EPISODES / pace.episodes)))
-    if pace.update_s:
-        trained = min(trained, int(LONGEST_ANEW_S / pace.update_s))
-    updates = max(updates, min(trained, LARGEST_BUDGET))
+        telling = min(MOST_UPDATES, math.ceil(2.0 * ENOUGH_EPISODES / pace.episodes))
+    most = int(LONGEST_S / pace.update_s) if pace.update_s else LARGEST_BUDGET
+    updates = max(LEAST_UPDATES, min(max(telling, trained), most, LARGEST_BUDGET))
     return updates, f"each branch trains {updates} updates{_took(updates, pace)}; --budget says otherwise"
 
 

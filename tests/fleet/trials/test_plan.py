@@ -53,10 +53,14 @@ def row(seq: int, timesteps: int, *returns: float, update: int | None = None) ->
         (None, Pace(episodes=50.0), 20),
         (None, Pace(episodes=4.0), 50),
         (None, Pace(episodes=0.1), 100),
+        (None, Pace(update_s=12.0, episodes=2.5), 50),
+        (None, Pace(update_s=120.0, episodes=2.5), 20),
     ],
 )
 def test_a_budget_is_a_number_of_updates(budget: str | None, pace: Pace, updates: int) -> None:
-    """Minutes are as many as the run did in them; without one enough episodes have to end in the second half."""
+    """Minutes are as many as the run did in them; without one enough episodes have to end in the second half, in ten
+    minutes at most.
+    """
     found, said = updates_of(budget, pace)
     assert found == updates
     assert f"each branch trains {updates} updates" in said
