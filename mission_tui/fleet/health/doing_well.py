@@ -108,7 +108,7 @@ class Success:
         if not level - self._start >= self._best_share * gain - SLACK_ERRORS * returns.error:
             return False
         clear = self.gained or not gain <= CLEAR_GAIN * (max(self._recent) - min(self._recent))
-        return clear and not self._shortfall()
+        return clear and not self.shortfall
 
     @property
     def gain(self) -> float:
@@ -127,7 +127,7 @@ class Success:
         returns = self._context.returns
         if self.solved or not self.gained or returns.smooth is None or returns.best is None:
             return self.solved
-        return returns.smooth - self._start >= HALF_WAY * (returns.best - self._start) and not self._shortfall()
+        return returns.smooth - self._start >= HALF_WAY * (returns.best - self._start) and not self.shortfall
 
     @property
     def rises_now(self) -> bool:
@@ -145,7 +145,7 @@ class Success:
         to differ, and their mean to wander.
         """
         smooth, best = self._context.returns.smooth, self._context.returns.best
-        if smooth is None or best is None or len(self._recent) < LOOKS or self._shortfall():
+        if smooth is None or best is None or len(self._recent) < LOOKS or self.shortfall:
             return False
         gain = best - self._start
         if not smooth - self._start >= CEILING_SHARE * gain > 0.0:
@@ -155,13 +155,14 @@ class Success:
     @property
     def complaint(self) -> str:
         """What is poor, in words that go on a sentence about something else."""
-        return self._shortfall() or "the return is neither rising nor near its best"
+        return self.shortfall or "the return is neither rising nor near its best"
 
     @property
     def _start(self) -> float:
         return sum(self._first) / len(self._first)
 
-    def _shortfall(self) -> str:
+    @property
+    def shortfall(self) -> str:
         """How the environment itself calls the best so far next to nothing; "" when it does not."""
         threshold, best = self._context.settings.reward_threshold, self._context.returns.best
         if threshold is not None and self._first and best is not None and self._start < threshold:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -161,6 +162,25 @@ def test_a_policy_that_lost_its_choice_and_its_return_is_warned_of_in_the_shorte
     assert judged(PolicyFrozen, early + lost, SHORT).changes == [(15, "warning")]
     kept = [row(n, decided | {"ret": 26.0}) for n in range(6, 21)]
     assert judged(PolicyFrozen, early + kept, SHORT).changes == [(15, "info")]
+
+
+def test_a_policy_that_froze_at_next_to_nothing_is_warned_of_at_its_best() -> None:
+    """A tenth of the budget in, the return is the best there ever was, and MissionGym says that nothing was won."""
+    returns = [-1.8, -1.5, -1.2, -1.1, -1.0] + 25 * [-1.0]
+    decided = DEAD | {"policy/entropy_ratio": 3e-7}
+
+    def said(endings: Mapping[str, int], env_id: str = "MissionGym-v0") -> Round:
+        lines = [
+            replace(row(n, (LIVELY if n <= 5 else decided) | {"ret": ret}), outcomes=endings)
+            for n, ret in enumerate(returns, 1)
+        ]
+        return judged(PolicyFrozen, lines, Settings(env_id=env_id, total_timesteps=300 * 1024, rollout=1024))
+
+    dead = said({"stalled": 20})
+    assert dead.changes == [(15, "warning")]
+    assert dead.words[0].sentence.endswith("of its best, and almost no episode is won")
+    assert said({"stalled": 10, "captured": 10}).changes == [(15, "info")]
+    assert said({"timeout": 20}, "Unnamed-v0").changes == [(15, "info")]
 
 
 def test_a_rate_that_fell_without_a_schedule_is_the_cause() -> None:

@@ -7,7 +7,8 @@ Information where the task is known to be solved, and where a policy came to res
 One that comes to rest bit by bit because its rate decays, or that has hardly anything left to choose, is
 warned of only while the return is below its best; one that stops from one update to the next was stopped, which is
 critical unless the return had stopped rising before and is still there. One without a choice left that has lost most of
-its best is warned of at once, in however short a training.
+its best is warned of at once, in however short a training; so is one at its best if the environment itself calls that
+next to nothing.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ class PolicyFrozen(Rule):
                 return None
             if self._course.at_ceiling and (self._decided or not self._stopped):
                 return "info"
-            if self._decided and self._lost:
+            if self._decided and (self._lost or self._learned_nothing):
                 return "warning"
             if self._decided or (self._rate.decays and not self._stopped):
                 return "warning" if self._behind.on and not self._rests else "info"
@@ -166,6 +167,11 @@ class PolicyFrozen(Rule):
         """Whether most of its best is gone, which nobody need wait for trends to see of a policy that does not move."""
         share = self.context.returns.share_of_best
         return self.context.returns.filled and share is not None and share < LOST_SHARE and not self._course.near_best
+
+    @property
+    def _learned_nothing(self) -> bool:
+        """Whether the environment calls the best so far next to nothing: standing still will not better it."""
+        return self.context.returns.filled and bool(self._course.shortfall)
 
     def _least_u(self) -> float:
         """Below it a policy hardly moves; one that learned in small steps still moves as it did then."""
@@ -194,6 +200,8 @@ class PolicyFrozen(Rule):
         limits, returns = self._limits, self.context.returns
         share = returns.share_of_best
         at = f"; the return stands at {share:.0%} of its best" if share is not None else ""
+        if self._decided and self._learned_nothing:
+            at += f", and {self._course.shortfall}" if at else f"; {self._course.shortfall}"
         if self._dead.on:
             return (
                 f"the policy is frozen: KL < {limits.critical_kl:g} and nothing clipped in {limits.critical_updates} "
