@@ -116,7 +116,8 @@ class MissionApp(HostApp, inherit_bindings=False):
         await super().on_event(event)
 
     def _keys_dropped(self, many: int) -> None:
-        self.app_context.toast(f"{many} key{'s' * (many > 1)} came before the answer and were ignored", "warning")
+        what = "1 key was meant" if many == 1 else f"{many} keys were meant"
+        self.app_context.toast(f"{what} for what did not open, and changed nothing", "warning")
 
     def get_default_screen(self) -> FleetScreen:
         """The first screen."""
@@ -185,6 +186,10 @@ class MissionApp(HostApp, inherit_bindings=False):
         """Keep keys for what `work` shows."""
         return self.typed.keep_for(work)
 
+    def let_keys_act(self) -> None:
+        """Keys are for the present screen: what was asked for is done."""
+        self.typed.done()
+
     def forget_keys(self) -> None:
         """Drop the keys that are kept."""
         self.typed.forget()
@@ -224,9 +229,11 @@ class MissionApp(HostApp, inherit_bindings=False):
         from mission_tui.tui.verbs import VERBS
         from mission_tui.tui.verbs.orders import able
 
-        if self._refuses(name):
-            return
         screen, action = self.screen, BY_NAME[name]
+        if self._refuses(name):
+            if action.sheet:
+                self.typed.refuse()
+            return
         needs = action.needs
         runs: tuple[RunView, ...] = ()
         if isinstance(screen, SnapshotScreen) and needs != "none":
@@ -234,14 +241,18 @@ class MissionApp(HostApp, inherit_bindings=False):
             runs = screen.targets() if needs == "marked" else (one,) if one else ()
         if needs != "none" and not runs:
             self.app_context.toast("no run is chosen")
-        elif needs == "none" or (runs := able(self.app_context, name, runs)):
+        elif runs:
+            runs = able(self.app_context, name, runs)
+        if needs == "none" or runs:
             work = VERBS[name](self.app_context, runs)
             if action.sheet:
                 # Earlier toasts would cover the lower edge of the sheet, where its keys are.
                 self.app_context.clear()
-                self.app_context.carry_out(work)
+                self.app_context.start(self.typed.keep_for(work, sheet=True))
             else:
                 self.app_context.start(work)
+        elif action.sheet:
+            self.typed.refuse()
 
     def action_launch(self, key: str) -> None:
         """Hold a launch key until it is clear that it was no paste and no held key."""

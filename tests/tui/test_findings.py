@@ -287,11 +287,12 @@ async def test_a_rule_is_silenced_and_no_longer() -> None:
         await stage.until(lambda: marks(stage)[1:] == [(RUN, "open", "", "kl-persistent")])
 
 
-async def test_what_is_over_is_not_acknowledged() -> None:
+async def test_what_is_over_is_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     """And where nothing is open the keys say so instead of asking."""
+    monkeypatch.setattr("mission_tui.tui.terminal.typed_ahead.PAUSE_S", 0.001)
     async with staged(sick(ENTROPY_FINDING)) as stage:
-        await stage.press("a", "i", "I")
-        for verb in ("apply", "acknowledge", "silence"):
+        for key, verb in (("a", "apply"), ("i", "acknowledge"), ("I", "silence")):
+            await stage.press(key)
             await stage.until(lambda verb=verb: any(f"nothing to {verb}: sick" in it for it in stage.toasts()))  # type: ignore[misc]
         await stage.press("h", "i")
         await stage.until(lambda: "nothing to acknowledge: this finding is over" in stage.toasts())

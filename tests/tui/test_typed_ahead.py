@@ -9,10 +9,12 @@ import pytest
 from textual.events import Key
 from textual.widgets import Input
 
-from mission_tui.ipc.requests import Act, Apply, Clone, Note
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Act, Apply, Clone, Launch, Note, Resume
 from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.terminal.typed_ahead import HOLD_S
+from tests.tui.fleets import a_fleet, a_run
 from tests.tui.stage import Stage, staged
 
 
@@ -79,11 +81,12 @@ async def test_a_sheet_that_never_comes_keeps_nothing_for_ever(monkeypatch: pyte
     """Its keys are dropped and that is said; later ones are the fleet's."""
     assert HOLD_S <= 2.0
     monkeypatch.setattr("mission_tui.tui.terminal.typed_ahead.HOLD_S", 0.05)
+    monkeypatch.setattr("mission_tui.tui.terminal.typed_ahead.PAUSE_S", 0.01)
     async with staged() as stage:
         await stage.press("j")
         stage.client.stream = never  # type: ignore[method-assign, assignment]
         burst(stage, "as")
-        await stage.until(lambda: any("were ignored" in toast for toast in stage.toasts()))
+        await stage.until(lambda: any("changed nothing" in toast for toast in stage.toasts()))
         assert not isinstance(stage.screen, ConfirmScreen)
         burst(stage, "N")
         await stage.until(lambda: isinstance(stage.app.focused, Input), "the line")
@@ -94,3 +97,50 @@ async def never(_make: Any) -> Any:
     """No answer at all."""
     await asyncio.Event().wait()
     yield None
+
+
+UNSAVED = a_fleet((a_run("fresh", last_checkpoint=None),))
+
+
+@pytest.mark.parametrize("words", ["ppo.learning_rate=1e-4\r", "s", "K", "1"])
+async def test_what_is_typed_for_a_line_that_is_refused_acts_on_nothing(words: str) -> None:
+    """A run without a checkpoint cannot be resumed with other settings. Of those that were typed already, `p` would
+    pause it, `l` open its log, `n` a form, and Enter another screen.
+    """
+    async with staged(UNSAVED) as stage:
+        burst(stage, f"R{words}")
+        await stage.until(lambda: any("changed nothing" in toast for toast in stage.toasts()), "the keys were dropped")
+        assert any("has no checkpoint to go on from" in toast for toast in stage.toasts())
+        assert [request for request in stage.client.asked if isinstance(request, (Act, Launch))] == []
+        assert len(stage.app.screen_stack) == 1
+
+
+async def test_who_types_on_after_a_refusal_acts_on_nothing_until_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys come one by one, the refusal between them; after a pause they are the list's again, Esc ends it at once."""
+    monkeypatch.setattr("mission_tui.tui.terminal.typed_ahead.PAUSE_S", 60.0)
+    async with staged(UNSAVED) as stage:
+        for key in ("R", "s", "p", "K"):
+            await stage.press(key)
+        assert stage.client.asked_for(Act) == []
+        assert len(stage.app.screen_stack) == 1
+        await stage.press("escape", "p")
+        await stage.until(lambda: stage.client.asked_for(Act), "the pause")
+        assert [request.verb for request in stage.client.asked_for(Act)] == ["pause"]
+
+
+async def test_what_is_typed_for_a_sheet_that_the_run_cannot_have_acts_on_nothing() -> None:
+    """A command has no settings to be resumed with; `s` behind `S` would stop it."""
+    fleet = a_fleet((a_run("command", can=frozenset({"stop", "pause"})),))
+    async with staged(fleet) as stage:
+        burst(stage, "Ss")
+        await stage.until(lambda: any("changed nothing" in toast for toast in stage.toasts()), "the keys were dropped")
+        assert stage.client.asked_for(Act) == []
+
+
+async def test_keys_behind_a_resume_that_needs_no_sheet_act() -> None:
+    """`r` lets a paused run go on at once, and `s` is then for the list."""
+    async with staged(a_fleet((a_run("held", state="paused"),))) as stage:
+        stage.client.answers[Resume] = lambda request: Accepted(re=request.id, runs=(request.run,))
+        burst(stage, "rs")
+        await stage.until(lambda: stage.client.asked_for(Act), "the stop")
+        assert [request.verb for request in stage.client.asked_for(Act)] == ["stop"]

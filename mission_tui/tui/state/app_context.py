@@ -78,6 +78,10 @@ class HostApp(App[int], inherit_bindings=False):
         """`work`, during which no key acts on the present screen: they are for what it lays over that."""
         raise NotImplementedError
 
+    def let_keys_act(self) -> None:
+        """Keys are for the present screen: what was asked for is done without another."""
+        raise NotImplementedError
+
     def forget_keys(self) -> None:
         """Drop the keys that are kept."""
         raise NotImplementedError
@@ -185,6 +189,10 @@ class AppContext:
     def carry_out(self, work: Coroutine[Any, Any, None]) -> None:
         """`start` something that shows a screen or an answer: what is typed until then waits for that."""
         self.start(self._app.keep_keys(work))
+
+    def done(self) -> None:
+        """The key is answered without a sheet: what was typed behind it acts on the present screen."""
+        self._app.let_keys_act()
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -4,7 +4,8 @@ A key travels from the program to the widget with the focus, outwards through th
 what it does there may send further messages the same way. Letters take effect in the widget, Enter and Ctrl-U on the
 way back: of a burst, as a slow line sends it, each key waits until the one before has done all that it does. A sheet
 takes some turns of the loop, or an answer of the supervisor, until it is there; what comes meanwhile never acts on the
-screen below. Launch keys are held until they are surely neither a paste nor a key held down.
+screen below, nor what is typed on where the sheet was refused: of `Rppo.n_epochs=4` the `p` would pause the run. Launch
+keys are held until they are surely neither a paste nor a key held down.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from textual.screen import Screen
 
 HOLD_S = 2.0
 """Keys are kept this long for a sheet or an answer that does not come, and then dropped: they were meant for that."""
+PAUSE_S = 0.8
+"""Whoever was refused a sheet has seen it, once no key came for so long; what came sooner was typed for the sheet."""
+_TYPED = ("enter", "tab", "backspace")
 _PAINTED_S = 0.02
 _LOST_S = 2.0
 """After so long a key is taken to be done: a widget that was removed with the key in its queue tells nobody."""
@@ -52,27 +56,35 @@ class TypedAhead:
         self._coming: WeakSet[Screen[Any]] = WeakSet()
         self._asked_on: Screen[Any] | None = None
         self._works: dict[int, Screen[Any]] = {}
+        self._answered: set[int] = set()
+        self._refused_on: Screen[Any] | None = None
+        self._refused_t = 0.0
+        self._ignored = 0
         self._request = self._wait = 0
 
     async def take(self, event: Key) -> None:
         """Take a key from the terminal, or one that comes back because no widget had a use for it."""
         if not event.is_forwarded:
-            self._waiting.append(event)
-            self._follow_sent()
-            await self._pass_on()
+            if not self._was_for_refused(event):
+                self._waiting.append(event)
+                self._follow_sent()
+                await self._pass_on()
         elif self._keeping or self._strayed(event):
             self._waiting.appendleft(Key(event.key, event.character))
             await self._pass_on()
         else:
             await self._go(event)
 
-    def keep_for(self, work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
+    def keep_for(self, work: Coroutine[Any, Any, None], *, sheet: bool = False) -> Coroutine[Any, Any, None]:
         """`work`, to be carried out beside the screen; from now until it is over, keys never act on the present screen.
 
-        They are for the screens that it lays over this one, and for this one once it is over.
+        They are for the screens that it lays over this one, and for this one once it is over; but with `sheet`, work
+        that lays none over this one has refused to, unless it says `done`.
         """
         self._request += 1
         self._works[self._request] = self._app.screen
+        if not sheet:
+            self._answered.add(self._request)
         self._await_on(self._app.screen)
         return self._until_over(self._request, work)
 
@@ -80,10 +92,45 @@ class TypedAhead:
         try:
             await work
         finally:
-            self._works.pop(request, None)
+            base = self._works.pop(request, None)
+            # While the program ends there is no screen any more.
+            if request not in self._answered and self._app.screen_stack[-1:] == [base]:
+                self.refuse()
+            self._answered.discard(request)
             if self._asked_on is not None and self._asked_on not in self._works.values():
                 self._asked_on = None
                 self._app.call_later(self._pass_on)
+
+    def done(self) -> None:
+        """What was asked for on the present screen is done without another: keys are for this one."""
+        self._answered.update(request for request, base in self._works.items() if base is self._app.screen)
+
+    def refuse(self) -> None:
+        """No screen comes of a key. What was typed behind it, and goes on without a pause, was meant for that."""
+        self._refused_on, self._refused_t = self._app.screen, time.monotonic()
+        while self._waiting and _is_typed(self._waiting[0]):
+            self._waiting.popleft()
+            self._ignored += 1
+        if self._waiting:
+            self._refused_on = None
+        self._app.set_timer(PAUSE_S, self._say_ignored)
+
+    def _was_for_refused(self, event: Key) -> bool:
+        if self._refused_on is not self._app.screen or event.time - self._refused_t > PAUSE_S or not _is_typed(event):
+            self._refused_on = None
+            return False
+        self._refused_t = event.time
+        self._ignored += 1
+        return True
+
+    def _say_ignored(self) -> None:
+        """Once a pause came, so that it is said once."""
+        left = self._refused_t + PAUSE_S - time.monotonic()
+        if left > 0 and self._refused_on is not None:
+            self._app.set_timer(left, self._say_ignored)
+        elif self._ignored:
+            ignored, self._ignored = self._ignored, 0
+            self._dropped(ignored)
 
     def forget(self) -> None:
         """Drop what is kept: it was meant for something that was no screen."""
@@ -95,7 +142,8 @@ class TypedAhead:
     def changed(self, screen: Screen[Any]) -> None:
         """Another screen lies on top. It gets what is kept as soon as it can take keys and no work is done over it."""
         self._coming.add(screen)
-        self._asked_on = None
+        self._asked_on = self._refused_on = None
+        self._answered.update(request for request, base in self._works.items() if base is not screen)
         if screen in self._works.values():
             self._await_on(screen)
 
@@ -162,9 +210,14 @@ class TypedAhead:
             if wait == self._wait and self._asked_on is screen:
                 self._asked_on = None
                 self._works = {request: base for request, base in self._works.items() if base is not screen}
-                self.forget()
+                self.refuse()
 
         self._app.set_timer(HOLD_S, expire)
+
+
+def _is_typed(event: Key) -> bool:
+    """Whether it would have been typed into a line, or sent that."""
+    return event.is_printable or event.key in _TYPED
 
 
 def _follow(node: MessagePump | None, app: App[Any], then: Callable[[], object]) -> None:

@@ -44,6 +44,7 @@ async def resume(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
             app_context.toast(str(error), "error")
         else:
             if isinstance(reply, Accepted):
+                app_context.done()
                 _tell(app_context, view, reply, reply.warnings if agreed else reply.notes)
 
 
