@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import shutil
+import sys
+import termios
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -179,6 +182,12 @@ class Wire:
 
     def say(self, message: msgspec.Struct) -> None:
         self.writer.write(encode(message))
+
+    def unread(self) -> int:
+        """Bytes that were said and that the other side has not read: a deadline for the rest of a line runs at 0."""
+        return int.from_bytes(
+            fcntl.ioctl(self.writer.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4)), sys.byteorder
+        )
 
     def stop_reading(self) -> None:
         """Read nothing more, not even into a buffer of ours."""

@@ -103,8 +103,10 @@ async def test_silent_and_dripping_clients_meet_a_deadline(tmp_path: Path) -> No
 async def test_a_line_that_came_in_time_counts_although_the_server_was_held_up(tmp_path: Path) -> None:
     """A loop that is busy for longer than the deadline finds both at once; the client is served."""
     async with served(tmp_path, hello_s=0.2) as (_, listener), Wire.to(listener.path) as wire:
-        await asyncio.sleep(0.05)  # it listens to this client by now
-        wire.say(Hello(id=0, protocol=PROTOCOL, version=__version__))
+        hello = encode(Hello(id=0, protocol=PROTOCOL, version=__version__))
+        wire.writer.write(hello[:1])
+        await until(lambda: wire.unread() == 0)
+        wire.writer.write(hello[1:])
         held_up(0.4)
         assert isinstance(await wire.hear(), Welcome)
 

@@ -136,9 +136,12 @@ def test_work_is_measured_in_processor_time_and_waiting_by_the_clock() -> None:
         step_cost(EnvMaker(EnvSpec(id=id_, imports=("tests.trainer.worker_envs",)), None))
         for id_ in ("Slow-v0", "Waiting-v0", "Asking-v0")
     )
-    assert 9e-3 < slow.step_s == slow.work_s < 30e-3
-    assert waiting.step_s >= 5e-3 > 2 * waiting.work_s
-    assert 4e-3 < asking.work_s < 2 * asking.step_s
+    assert slow.step_s == slow.work_s >= 10e-3
+    assert waiting.step_s >= 5e-3
+    assert waiting.waits
+    assert asking.work_s >= 5e-3
+    # They share the machine with whoever else is there, so only what each takes of a processor can be compared.
+    assert 2 * waiting.work_s < asking.work_s < slow.work_s < 2 * asking.work_s + 10e-3
 
 
 def test_a_kept_kind_wins_over_measuring() -> None:
