@@ -177,6 +177,8 @@ def environment(home: Path) -> dict[str, str]:
     """This process's environment without what would lead the command to another runs root or preset."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("MISSION_TUI", "XDG_"))}
     environ |= {"HOME": str(home), "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8", "MISSION_TUI_LEDGER": str(home)}
+    # As for all tests: a preloader comes after the first launch or with a screen, and most tests have no other.
+    environ["MISSION_TUI_PRELOAD"] = os.environ.get("MISSION_TUI_PRELOAD", "0")
     environ.pop("NO_COLOR", None)
     return environ
 

@@ -14,5 +14,6 @@ from tests.shell import Shell, opened
 def fleet(tmp_path: Path) -> Iterator[Shell]:
     """A fleet in an empty folder with one preset on key 1."""
     with opened(tmp_path) as made:
+        made.environ["MISSION_TUI_PRELOAD"] = "1"  # as users have it
         made.root.mkdir()
         yield made
