@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-LONGEST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 0.1
 """Asking takes the core of whoever is waited for: what takes long is asked about less often."""
 
 
