@@ -16,7 +16,8 @@ GPU_PARTS := right,fast,seen,broken
 GPU_NEEDS := textual rich stable-baselines3 sb3-contrib gymnasium nvidia-ml-py psutil msgspec tomli-w safetensors click
 # One torch thread each: the tests start trainers of their own. More than half of their time they wait, so four keep two cores busy.
 WORKERS := 4
-PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+# A worker takes whole modules, one after another: what a module trains or starts for all of its tests is made once.
+PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := run
 .PHONY: train train-parallel train-timed train-parallel-timed compare evaluate calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents zoo-presets large-batch presets-measured faults tour film night gpu gpu-rehearsal ray
@@ -143,7 +144,7 @@ gpu:  ## the campaign on a real card, in parts that go on where they were left; 
 	  --seconds $(or $(SECONDS),480) --folder "$(or $(OUT),build/gpu)"
 
 gpu-rehearsal: $(EXTRAS)  ## every measurement of `make gpu` on this processor, in small: before a card is borrowed; six minutes
-	GPU_REHEARSAL=1 $(PYTEST) tests/benchmarks/test_gpu.py
+	GPU_REHEARSAL=1 $(PYTEST) --dist load tests/benchmarks/test_gpu.py
 
 # What stands in front of `make` is handed on: ARGS="--timesteps 500k", RUN=name, DURATION=10m.
 train: $(RUNNING)  ## CoinRun's stand-in, one process: launch modes-sequential-mission; ARGS="--timesteps 500k"

@@ -29,6 +29,7 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "mission_tui"
 PROCESS_ROOMS = {"supervisor", "keeper", "trainer", "e2e", "faults", "web"}
 QUICK_ROOMS = {"envs", "fleet", "ipc", "records", "tui"}
+SLOW_WEIGHT = 20
 
 # What may be set where the tests are started, and changes what the program does.
 FAMILIES = ("MISSION_TUI", "XDG_", "LC_", "GIT_", "TEXTUAL", "STUB_")
@@ -135,22 +136,39 @@ def bystanders() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 def room(item: pytest.Item) -> str:
     """The folder of tests that the item is from."""
-    return item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+    return room_of(item.path)
+
+
+@functools.cache
+def room_of(path: Path) -> str:
+    """Asked six times for each of thousands of tests, which took every worker a second."""
+    return path.relative_to(TESTS).parts[0] if path.is_relative_to(TESTS) else ""
 
 
 def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
     """Whole modules, of all rooms by turns: each room begins at the beginning and ends at the end.
 
-    One room after another, the cores are idle through the tests that wait and too few for those that compute.
+    One room after another, the cores are idle through the tests that wait and too few for those that compute. A worker
+    takes one module after another (`--dist loadfile`), so the last ones have to be short: no worker is left alone with
+    a slow one.
     """
-    sizes, passed = Counter(map(room, items)), Counter[str]()
+    sizes, passed = Counter[str](), Counter[str]()
+    slow: set[Path] = set()
+    for item in items:
+        sizes[room(item)] += weight(item)
+        if weight(item) > 1:
+            slow.add(item.path)
     begins: dict[Path, float] = {}
     for item in items:
-        # What is slow ends before what is quick: no worker is left alone with it.
-        span = 1.0 if room(item) in QUICK_ROOMS else 0.9
+        span = 0.85 if item.path in slow else 1.0 if room(item) in QUICK_ROOMS else 0.95
         begins.setdefault(item.path, span * passed[room(item)] / sizes[room(item)])
-        passed[room(item)] += 1
+        passed[room(item)] += weight(item)
     return sorted(items, key=lambda item: begins[item.path])
+
+
+def weight(item: pytest.Item) -> int:
+    """About how many usual tests take as long as this one."""
+    return SLOW_WEIGHT if item.get_closest_marker("slow") is not None else 1
 
 
 @pytest.fixture
