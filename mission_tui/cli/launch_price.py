@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mission_tui.cli.tables.plan import plan_facts
 from mission_tui.cli.terminal_output import print_error
 from mission_tui.errors import MissionError, NoSupervisorError
-from mission_tui.present.numbers import (
-    DASH,
-    all_at_once,
-    count,
-    differing_words,
-    duration,
-    duration_range,
-    replay_words,
-    size,
-)
+from mission_tui.present import numbers
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -156,18 +147,18 @@ def _cells(spec: Spec, cost: Cost, *, decided: bool) -> tuple[str, ...]:
     from mission_tui.fleet.capacity.cost import first_update_s
     from mission_tui.fleet.specs.spec import LAUNCHERS
 
-    gpu = "none" if cost.vram_bytes is None else f"{size(cost.vram_bytes)} {_source(seen=cost.vram_seen)}"
+    gpu = "none" if cost.vram_bytes is None else f"{numbers.size(cost.vram_bytes)} {_source(seen=cost.vram_seen)}"
     elsewhere = spec.run.launcher != LAUNCHERS[0]
     begins = (
         f"handed to {spec.run.launcher}" if elsewhere else "begins" if cost.gpu is None else f"begins on GPU {cost.gpu}"
     )
     return (
-        f"{size(cost.ram_bytes)} {_source(seen=cost.ram_seen)}",
+        f"{numbers.size(cost.ram_bytes)} {_source(seen=cost.ram_seen)}",
         gpu,
         str(cost.cores),
-        duration(first_update_s(spec, cost.pace)),
+        numbers.duration(first_update_s(spec, cost.pace)),
         _whole_run(spec, cost.pace),
-        (cost.waits or begins) if decided else DASH,
+        (cost.waits or begins) if decided else numbers.DASH,
     )
 
 
@@ -175,7 +166,7 @@ def _whole_run(spec: Spec, pace: Pace | None) -> str:
     from mission_tui.fleet.capacity.cost import whole_run_range_s, whole_run_s
 
     between = whole_run_range_s(spec, pace)
-    return duration(whole_run_s(spec, pace)) if between is None else duration_range(*between)
+    return numbers.duration(whole_run_s(spec, pace)) if between is None else numbers.duration_range(*between)
 
 
 def _source(*, seen: bool) -> str:
@@ -185,7 +176,7 @@ def _source(*, seen: bool) -> str:
 def _notes(items: Sequence[LaunchItem], quoted: Quoted) -> Iterator[str]:
     costs = quoted.costs
     if len(costs) > 1:
-        yield all_at_once(costs)
+        yield numbers.all_at_once(costs)
     learners = [
         (item.spec.preset, cost.pace) for item, cost in zip(items, costs, strict=True) if not item.spec.run.command
     ]
@@ -193,7 +184,7 @@ def _notes(items: Sequence[LaunchItem], quoted: Quoted) -> Iterator[str]:
     yield from dict.fromkeys(
         f"{item.spec.preset}: {words}; keep.checkpoint.replay_buffer=false keeps it out of checkpoints"
         for item in items
-        if (words := replay_words(item.spec))
+        if (words := numbers.replay_words(item.spec))
     )
     yield from dict.fromkeys(f"{preset}: {_pace(pace)}" if several else _pace(pace) for preset, pace in learners)
     if quoted.refused:
@@ -206,7 +197,7 @@ def _notes(items: Sequence[LaunchItem], quoted: Quoted) -> Iterator[str]:
 def _pace(pace: Pace | None) -> str:
     if pace is None:
         return "no similar run has run here, so its speed is not known"
-    but = f", which had {differs}" if (differs := differing_words(pace)) else ""
+    but = f", which had {differs}" if (differs := numbers.differing_words(pace)) else ""
     seen = time.strftime("%d %b %H:%M", time.localtime(pace.t))
     others = f" and {pace.runs - 1} run{'s' * (pace.runs > 2)} before" if pace.runs > 1 else ""
     return f"times assume {_speed(pace)} steps/s, as measured for {pace.name} on {seen}{others}{but}"
@@ -214,6 +205,6 @@ def _pace(pace: Pace | None) -> str:
 
 def _speed(pace: Pace) -> str:
     if pace.low_steps_per_s is None or pace.high_steps_per_s is None:
-        return count(pace.steps_per_s)
-    low, high = count(pace.low_steps_per_s), count(pace.high_steps_per_s)
+        return numbers.count(pace.steps_per_s)
+    low, high = numbers.count(pace.low_steps_per_s), numbers.count(pace.high_steps_per_s)
     return low if low == high else f"{low} to {high}"

@@ -18,16 +18,9 @@ import msgspec
 
 from mission_tui.errors import ProtocolError
 from mission_tui.fleet.events.processes import EnvWorkers
+from mission_tui.ipc import telemetry_messages as messages
 from mission_tui.ipc.framing import LineReader, decode, encode
 from mission_tui.ipc.sockets import connect
-from mission_tui.ipc.telemetry_messages import (
-    TELEMETRY_LINE_BYTES,
-    Heartbeat,
-    Order,
-    TelemetryMessage,
-    TrainerDutyFailed,
-    TrainerHello,
-)
 
 FRAME_S = 0.25
 HEARTBEAT_S = 1.0
@@ -35,8 +28,8 @@ FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 2.0
 READ_BYTES = 1 << 14
 LAST_WORDS_S = 0.5
-_Kind = tuple[type[TelemetryMessage], str]
-ORDERS: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
+_Kind = tuple[type[messages.TelemetryMessage], str]
+ORDERS: msgspec.json.Decoder[messages.Order] = msgspec.json.Decoder(messages.Order)
 
 
 class Telemetry:
@@ -46,17 +39,17 @@ class Telemetry:
     the environment workers; they go with the heartbeats, and so does what `look` says of them. It must not raise.
     """
 
-    def __init__(self, path: Path, hello: TrainerHello) -> None:
+    def __init__(self, path: Path, hello: messages.TrainerHello) -> None:
         self.workers: tuple[int, ...] = ()
         self.look: Callable[[], EnvWorkers] | None = None
         self._path = path
         self._hello = hello
         self._lock = threading.Lock()
-        self._newest: dict[_Kind, TelemetryMessage] = {}
-        self._unsaid: dict[_Kind, TelemetryMessage] = {}
+        self._newest: dict[_Kind, messages.TelemetryMessage] = {}
+        self._unsaid: dict[_Kind, messages.TelemetryMessage] = {}
         self._heard = True
         self._dropped = 0
-        self._orders: deque[Order] = deque()
+        self._orders: deque[messages.Order] = deque()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
         self._thread.start()
@@ -66,17 +59,17 @@ class Telemetry:
         """Messages that could not be sent so far."""
         return self._dropped
 
-    def send(self, message: TelemetryMessage) -> None:
+    def send(self, message: messages.TelemetryMessage) -> None:
         """Have `message` said soon; a newer one of its kind, of a failed duty one of that duty, may take its place."""
-        kind = type(message), message.duty if isinstance(message, TrainerDutyFailed) else ""
+        kind = type(message), message.duty if isinstance(message, messages.TrainerDutyFailed) else ""
         with self._lock:
             if kind in self._unsaid and not self._heard:
                 self._dropped += 1
             self._newest[kind] = self._unsaid[kind] = message
 
-    def orders(self) -> list[Order]:
+    def orders(self) -> list[messages.Order]:
         """Orders that came since the last call."""
-        taken: list[Order] = []
+        taken: list[messages.Order] = []
         while self._orders:
             taken.append(self._orders.popleft())
         return taken
@@ -129,17 +122,17 @@ class Telemetry:
 
     def _put_frame(self, wire: _Wire, *, beat: bool) -> None:
         with self._lock:
-            frame: list[TelemetryMessage] = list(self._unsaid.values())
+            frame: list[messages.TelemetryMessage] = list(self._unsaid.values())
             self._unsaid.clear()
         if beat:
             env_workers = self.look() if self.look is not None else None
-            frame.append(Heartbeat(time.time(), self.workers, self._dropped, env_workers))
+            frame.append(messages.Heartbeat(time.time(), self.workers, self._dropped, env_workers))
         for message in frame:
             try:
                 line = encode(message)
             except (TypeError, ValueError, ProtocolError):
                 line = b""
-            if 0 < len(line) <= TELEMETRY_LINE_BYTES:
+            if 0 < len(line) <= messages.TELEMETRY_LINE_BYTES:
                 wire.queue_line(line)
             else:
                 self._dropped += 1
@@ -150,7 +143,7 @@ class _Wire:
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
-        self._lines = LineReader(TELEMETRY_LINE_BYTES)
+        self._lines = LineReader(messages.TELEMETRY_LINE_BYTES)
         self._out = bytearray()
         self.alive = True
 
@@ -175,7 +168,7 @@ class _Wire:
         poll.register(self._link, select.POLLIN | (select.POLLOUT if self._out else 0))
         poll.poll(max(0.0, timeout_s) * 1000)
 
-    def read(self) -> list[Order]:
+    def read(self) -> list[messages.Order]:
         """Orders that have arrived; anything else than orders ends the link."""
         try:
             data = self._link.recv(READ_BYTES)

@@ -15,15 +15,7 @@ from pathlib import Path
 
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE
 from mission_tui.fence import Fence, describe_overtaken
-from mission_tui.keeper.child import (
-    Order,
-    OvertakenError,
-    StartError,
-    engine_variables,
-    read_order,
-    start_trainer,
-    take_lease,
-)
+from mission_tui.keeper import child
 from mission_tui.keeper.files import (
     Output,
     exit_record,
@@ -41,7 +33,7 @@ from mission_tui.process_name import call_process
 from mission_tui.procfs import read_stat, wait_channel
 
 
-def main(start: Callable[[Order, int, int], int] = start_trainer) -> int:
+def main(start: Callable[[child.Order, int, int], int] = child.start_trainer) -> int:
     """Keep the attempt named on the command line; the exit code is 0, 75 if it may not start now, or is to go on in
     another job, 1 if it cannot.
 
@@ -65,21 +57,21 @@ def main(start: Callable[[Order, int, int], int] = start_trainer) -> int:
         os.setsid()
     try:
         become_subreaper()
-        order = read_order(folder / "launch.json", run_dir)
+        order = child.read_order(folder / "launch.json", run_dir)
         fence = Fence(run_dir, attempt, order.nonce)
         if (newer := fence.overtaken_by()) is not None:
-            raise OvertakenError(describe_overtaken(attempt, newer))
+            raise child.OvertakenError(describe_overtaken(attempt, newer))
         if passed is None:
-            lease = take_lease(run_dir / "lease")
+            lease = child.take_lease(run_dir / "lease")
         else:
             # On a node no lock is relied on: that of a node which is gone may be kept for minutes. The fence decides.
             lease = open_to_lock(run_dir / "lease")
-            order = order._replace(env={**order.env, **engine_variables(os.environ, passed)})
+            order = order._replace(env={**order.env, **child.engine_variables(os.environ, passed)})
         output = Output(folder / "output.log", order.output_cap_bytes)
         # What goes wrong in the keeper itself belongs where the trainer's last words are.
         os.dup2(output.descriptor, 2)
         trainer = start(order, lease, output.descriptor)
-    except StartError as error:
+    except child.StartError as error:
         write_with_retries(folder / "exit.json", exit_record(attempt, start_error=str(error)))
         return error.exit_code
     except OSError as error:
@@ -89,7 +81,7 @@ def main(start: Callable[[Order, int, int], int] = start_trainer) -> int:
 
 
 def _supervise_trainer(
-    run_dir: Path, attempt: int, order: Order, output: Output, pid: int, fence: Fence, mailbox: Path | None
+    run_dir: Path, attempt: int, order: child.Order, output: Output, pid: int, fence: Fence, mailbox: Path | None
 ) -> int:
     """Say who runs, stay until nothing of the trainer is left, say how it ended. A newer attempt ends it at once, and
     the word in the file `mailbox` does what a signal would.

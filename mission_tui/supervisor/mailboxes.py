@@ -15,16 +15,8 @@ import msgspec
 from msgspec import structs
 
 from mission_tui.fleet.events.processes import FlagSeen
+from mission_tui.ipc import telemetry_messages as messages
 from mission_tui.ipc.requests import PROTOCOL
-from mission_tui.ipc.telemetry_messages import (
-    TELEMETRY_LINE_BYTES,
-    Heartbeat,
-    NumberedOrder,
-    Order,
-    PhaseEntered,
-    TelemetryMessage,
-    TrainerWord,
-)
 from mission_tui.plain_files import read_plain
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import StorageError
@@ -40,23 +32,23 @@ system are cached for up to a few seconds where changes are frequent."""
 SAME_CLOCK_S = 5.0
 """What a message may take on its way; clocks that differ by more are of different minds."""
 
-_WORD: msgspec.json.Decoder[TrainerWord] = msgspec.json.Decoder(TrainerWord)
+_WORD: msgspec.json.Decoder[messages.TrainerWord] = msgspec.json.Decoder(messages.TrainerWord)
 log = logging.getLogger(__name__)
 
 
 class MailboxLink:
     """What a `TrainerLink` is on a socket: orders go into the attempt's file, each on disk before the next."""
 
-    def __init__(self, folder: AttemptDir, word: TrainerWord) -> None:
+    def __init__(self, folder: AttemptDir, word: messages.TrainerWord) -> None:
         self.hello = word.hello
         self._path = folder.orders
 
-    def send(self, order: Order) -> None:
+    def send(self, order: messages.Order) -> None:
         """Give `order`; a disk that refuses it is as a trainer that does not read: an order is a request."""
         try:
             orders = AppendLog(self._path)
             try:
-                orders.append(lambda seq: NumberedOrder(seq, time.time(), order))
+                orders.append(lambda seq: messages.NumberedOrder(seq, time.time(), order))
             finally:
                 orders.close()
         except StorageError as error:
@@ -75,7 +67,7 @@ class _Seen:
     changed_at: float | None = None
     silent: bool = False
     lag_s: float = float("inf")
-    said: tuple[TelemetryMessage, ...] = ()
+    said: tuple[messages.TelemetryMessage, ...] = ()
 
 
 class Mailboxes:
@@ -120,7 +112,7 @@ class Mailboxes:
             return
         now = time.time()
         for message in word.messages:
-            if isinstance(message, Heartbeat):
+            if isinstance(message, messages.Heartbeat):
                 seen.lag_s = min(seen.lag_s, now - message.t, key=abs)
         run.clock_differs_by(seen.lag_s if SAME_CLOCK_S < abs(seen.lag_s) < float("inf") else 0.0)
         if run.link is None:
@@ -141,12 +133,12 @@ class Mailboxes:
             del self._seen[run_id]
 
 
-def _in_our_time(message: TelemetryMessage, now: float, lag_s: float) -> TelemetryMessage:
+def _in_our_time(message: messages.TelemetryMessage, now: float, lag_s: float) -> messages.TelemetryMessage:
     """`message` by our clock: a heartbeat is of the moment in which it was seen, whatever its own clock says."""
     match message:
-        case Heartbeat():
+        case messages.Heartbeat():
             return structs.replace(message, t=now)
-        case PhaseEntered():
+        case messages.PhaseEntered():
             return structs.replace(message, t=message.t + lag_s)
         case _:
             return message
@@ -154,6 +146,6 @@ def _in_our_time(message: TelemetryMessage, now: float, lag_s: float) -> Telemet
 
 def _read(run: LiveRun) -> bytes:
     try:
-        return read_plain(run.dir.attempt(run.attempt).alive, TELEMETRY_LINE_BYTES)
+        return read_plain(run.dir.attempt(run.attempt).alive, messages.TELEMETRY_LINE_BYTES)
     except OSError:
         return b""

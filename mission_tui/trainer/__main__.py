@@ -17,16 +17,9 @@ from mission_tui.errors import MissionError
 from mission_tui.fence import Fence
 from mission_tui.forks import guard_forks, leave_fork
 from mission_tui.process_name import call_process
+from mission_tui.trainer import process
 from mission_tui.trainer.failures import CallbackError, Failure, classify, complain
 from mission_tui.trainer.orders import Attempt, Link, Orders
-from mission_tui.trainer.process import (
-    cap_threads,
-    check_lease,
-    collecting_later,
-    keep_lease_private,
-    lower_priority,
-    outlive_full_disk,
-)
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.running_time import notice_stops
 
@@ -44,13 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     guard_forks()
     call_process("trainer", attempt.run_dir.id, str(attempt.run_dir.path), str(attempt.number), brief="train")
     try:
-        check_lease(os.environ, attempt.run_dir.lease)
+        process.check_lease(os.environ, attempt.run_dir.lease)
     except MissionError as error:
         complain(str(error))
         return error.exit_code
-    keep_lease_private(os.environ)
+    process.keep_lease_private(os.environ)
     # A keeper gives the trainer a session of their own; started by hand, the session is somebody's terminal.
-    lower_priority(own_session="MISSION_TUI_LEASE_FD" in os.environ)
+    process.lower_priority(own_session="MISSION_TUI_LEASE_FD" in os.environ)
     notice_stops()
     fence = Fence(attempt.run_dir.path, attempt.number, os.environ.get("MISSION_TUI_NONCE", ""))
     fence.check()
@@ -82,8 +75,8 @@ def train(
     job: Job | None = None
     try:
         spec = attempt.read_spec()
-        with collecting_later():
-            cap_threads(spec.run.threads or 1)
+        with process.collecting_later():
+            process.cap_threads(spec.run.threads or 1)
             from mission_tui.envs.shared_memory import record_shared_names
             from mission_tui.trainer.torch_compiler import disable_compiler, load_everything
             from mission_tui.trainer.training import Job
@@ -153,5 +146,5 @@ def _leave_soon(code: int) -> None:
 
 
 if __name__ == "__main__":
-    outlive_full_disk()
+    process.outlive_full_disk()
     sys.exit(main())

@@ -19,18 +19,7 @@ import msgspec
 from mission_tui.errors import ProtocolError
 from mission_tui.fence import Fence
 from mission_tui.fleet.events.processes import EnvWorkers
-from mission_tui.ipc.telemetry_messages import (
-    TELEMETRY_LINE_BYTES,
-    CheckpointAnswered,
-    Heartbeat,
-    NumberedOrder,
-    Order,
-    PhaseEntered,
-    TelemetryMessage,
-    TrainerDutyFailed,
-    TrainerHello,
-    TrainerWord,
-)
+from mission_tui.ipc import telemetry_messages as messages
 from mission_tui.plain_files import open_fresh
 from mission_tui.records.files.atomic import write_all
 from mission_tui.records.files.tail import Tail
@@ -41,24 +30,24 @@ BEAT_S = 2.0
 SOON_S = 0.25
 """The least time between two beats: an answer that somebody waits for does not wait for the next one."""
 
-_Kind = tuple[type[TelemetryMessage], str]
+_Kind = tuple[type[messages.TelemetryMessage], str]
 
 
 class Mailbox:
     """Says facts about one attempt in its directory and reads its orders there; it has what `Telemetry` has."""
 
-    def __init__(self, folder: AttemptDir, hello: TrainerHello, fence: Fence | None = None) -> None:
+    def __init__(self, folder: AttemptDir, hello: messages.TrainerHello, fence: Fence | None = None) -> None:
         self.workers: tuple[int, ...] = ()
         self.look: Callable[[], EnvWorkers] | None = None
         self._path = folder.alive
         self._hello = hello
         self._fence = fence
-        self._tail = Tail(folder.orders, NumberedOrder)
+        self._tail = Tail(folder.orders, messages.NumberedOrder)
         self._lock = threading.Lock()
-        self._newest: dict[_Kind, TelemetryMessage] = {}
+        self._newest: dict[_Kind, messages.TelemetryMessage] = {}
         self._beat = 0
         self._dropped = 0
-        self._orders: deque[Order] = deque()
+        self._orders: deque[messages.Order] = deque()
         self._urgent = threading.Event()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="mailbox", daemon=True)
@@ -69,18 +58,18 @@ class Mailbox:
         """How often nothing could be written so far."""
         return self._dropped
 
-    def send(self, message: TelemetryMessage) -> None:
+    def send(self, message: messages.TelemetryMessage) -> None:
         """Have `message` said soon; a newer one of its kind, of a failed duty one of that duty, takes its place."""
-        kind = type(message), message.duty if isinstance(message, TrainerDutyFailed) else ""
+        kind = type(message), message.duty if isinstance(message, messages.TrainerDutyFailed) else ""
         with self._lock:
             self._newest[kind] = message
-        held = isinstance(message, PhaseEntered) and message.phase in ("paused", "ending")
-        if held or isinstance(message, CheckpointAnswered | TrainerDutyFailed):
+        held = isinstance(message, messages.PhaseEntered) and message.phase in ("paused", "ending")
+        if held or isinstance(message, messages.CheckpointAnswered | messages.TrainerDutyFailed):
             self._urgent.set()
 
-    def orders(self) -> list[Order]:
+    def orders(self) -> list[messages.Order]:
         """Orders that came since the last call."""
-        taken: list[Order] = []
+        taken: list[messages.Order] = []
         while self._orders:
             taken.append(self._orders.popleft())
         return taken
@@ -121,13 +110,13 @@ class Mailbox:
         env_workers = self.look() if self.look is not None else None
         with self._lock:
             said = tuple(self._newest.values())
-        beat = Heartbeat(time.time(), self.workers, self._dropped, env_workers)
+        beat = messages.Heartbeat(time.time(), self.workers, self._dropped, env_workers)
         try:
-            document = msgspec.json.encode(TrainerWord(self._hello, self._beat, (*said, beat)))
+            document = msgspec.json.encode(messages.TrainerWord(self._hello, self._beat, (*said, beat)))
         except (TypeError, ValueError, ProtocolError):
             self._dropped += 1
             return
-        if len(document) > TELEMETRY_LINE_BYTES:
+        if len(document) > messages.TELEMETRY_LINE_BYTES:
             self._dropped += 1
             return
         temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")

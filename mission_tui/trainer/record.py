@@ -33,13 +33,7 @@ from mission_tui.fleet.events.metrics import (
 )
 from mission_tui.fleet.events.outcome import Phase
 from mission_tui.forks import leave_fork
-from mission_tui.ipc.telemetry_messages import (
-    CheckpointAnswered,
-    PhaseEntered,
-    RowsWritten,
-    TelemetryMessage,
-    TrainerDutyFailed,
-)
+from mission_tui.ipc import telemetry_messages as messages
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.runs.layout import RunDir
@@ -59,7 +53,11 @@ class Record:
     """Writes for one attempt; `update` and `timesteps` are where the run stands over all attempts."""
 
     def __init__(
-        self, run_dir: RunDir, attempt: int, say: Callable[[TelemetryMessage], None], fence: Fence | None = None
+        self,
+        run_dir: RunDir,
+        attempt: int,
+        say: Callable[[messages.TelemetryMessage], None],
+        fence: Fence | None = None,
     ) -> None:
         """Without `fence` no newer attempt is expected."""
         self.fence = Fence(run_dir.path, attempt, "") if fence is None else fence
@@ -80,7 +78,7 @@ class Record:
         """Say what begins now. Phases are not kept: they matter only while they last."""
         if not self._is_ours():
             return
-        self._say(PhaseEntered(phase, self.update, self.timesteps, time.time()))
+        self._say(messages.PhaseEntered(phase, self.update, self.timesteps, time.time()))
 
     def started(
         self,
@@ -174,7 +172,7 @@ class Record:
         """`duty` could not be done; the training goes on. Said at once too: the disk may be what failed."""
         self._failures += 1
         number, t, why = self._failures, time.time(), _brief(why)
-        self._say(TrainerDutyFailed(duty, why, t, number))
+        self._say(messages.TrainerDutyFailed(duty, why, t, number))
         self._write(
             lambda seq: DutyFailed(seq, self._attempt, self.update, self.timesteps, t, duty, why, number),
             durable=True,
@@ -183,7 +181,7 @@ class Record:
     def answered(self, number: int, checkpoint: str | None, why: str = "") -> None:
         """What came of the orders for a checkpoint up to `number`; nobody waits for that of 0."""
         if number:
-            self._say(CheckpointAnswered(number, checkpoint, _brief(why)))
+            self._say(messages.CheckpointAnswered(number, checkpoint, _brief(why)))
 
     def evaluated(self, what: Due, played: Played) -> None:
         """The checkpoint of `what` was played."""
@@ -272,11 +270,11 @@ class Record:
                 complain(f"rows of metrics.jsonl wait for the disk: {error}")
                 # The log is on the same disk: without this word the run would just seem to stand still.
                 self._failures += 1
-                self._say(TrainerDutyFailed(METRICS, _brief(str(error)), time.time(), self._failures))
+                self._say(messages.TrainerDutyFailed(METRICS, _brief(str(error)), time.time(), self._failures))
             self._complained = True
             return
         self._complained = False
-        self._say(RowsWritten(self._log.last_seq))
+        self._say(messages.RowsWritten(self._log.last_seq))
 
     def _is_ours(self) -> bool:
         """Whether this is the process that keeps the record: what an environment forked off it says nothing here."""

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 import mission_tui
-from mission_tui.cli.options import (
-    WithCommand,
-    command_words,
-    complete_groups,
-    json_option,
-    preset_argument,
-    set_option,
-)
+from mission_tui.cli import options
 from mission_tui.cli.plan import LaunchWish, Planned, planned
 from mission_tui.cli.preset_origins import own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
@@ -36,15 +29,17 @@ _TAKING = ("-X", "-W", "--check-hash-based-pycs")
 SEED_LIMIT = 2**32 - 1
 
 
-@click.command("launch", cls=WithCommand)
-@preset_argument
+@click.command("launch", cls=options.WithCommand)
+@options.preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
 @click.option("-n", "copies", type=click.IntRange(1, 64), default=1, metavar="N", help="N runs of each.")
 @click.option("--name", help="Name of the run; several runs become NAME-1, NAME-2, ...")
 @click.option(
-    "--group", shell_complete=complete_groups, help="Group for listing and comparing; several runs always get one."
+    "--group",
+    shell_complete=options.complete_groups,
+    help="Group for listing and comparing; several runs always get one.",
 )
-@set_option
+@options.set_option
 @click.option("--seed", "seed", multiple=True, type=click.IntRange(0, SEED_LIMIT), help="Seed; given twice, two runs.")
 @click.option("--seeds", type=click.IntRange(1, 64), metavar="N", help="N runs, seeds counting up from --seed (or 1).")
 @click.option(
@@ -64,7 +59,7 @@ SEED_LIMIT = 2**32 - 1
 @click.option("--launcher", metavar="NAME", help="What carries it out: local, slurm or ray (docs/clusters.md).")
 @click.option("--hook", "hook", is_flag=True, help="Have the SB3 script after -- reported, in any environment.")
 @click.option("--wait", "wait", is_flag=True, help="Stay until the runs have ended; Ctrl-C leaves them running.")
-@json_option
+@options.json_option
 @pass_session
 def launch_command(
     session: Session,
@@ -89,7 +84,7 @@ def launch_command(
     as_json: bool,
 ) -> int:
     """Start runs from presets, or of any command."""
-    many, own_command = _seeds(seed, seeds), command_words()
+    many, own_command = _seeds(seed, seeds), options.command_words()
     if hook:
         own_command = hooked(own_command)
     if launcher is not None:

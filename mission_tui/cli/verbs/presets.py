@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mission_tui.cli.options import (
-    WithCommand,
-    command_words,
-    complete_presets,
-    json_option,
-    preset_argument,
-    set_option,
-    span_of,
-)
+from mission_tui.cli import options
 from mission_tui.cli.plan import LaunchWish, planned, resolved
 from mission_tui.cli.preset_origins import NamedPreset, named, own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
@@ -40,7 +32,7 @@ INDENT = 20
 
 @click.group("presets", invoke_without_command=True)
 @click.option("--zoo", is_flag=True, help="Those of the RL zoo's whole table instead (docs/zoo.md).")
-@json_option
+@options.json_option
 @click.pass_context
 def presets_command(ctx: click.Context, zoo: bool, as_json: bool) -> None:
     """List the presets, or show one."""
@@ -99,10 +91,10 @@ def _origin(session: Session, preset: PresetFile) -> NamedPreset | None:
 
 
 @presets_command.command("show")
-@click.argument("name", metavar="NAME", shell_complete=complete_presets)
+@click.argument("name", metavar="NAME", shell_complete=options.complete_presets)
 @click.option("--resolved", is_flag=True, help="The spec a run would get: base, defaults and --set filled in.")
-@set_option
-@json_option
+@options.set_option
+@options.json_option
 @pass_session
 def show(session: Session, name: str, resolved: bool, assignments: tuple[str, ...], as_json: bool) -> None:
     """Print the TOML of a preset, as written or resolved."""
@@ -138,13 +130,13 @@ def _resolved(session: Session, preset: PresetFile, assignments: tuple[str, ...]
 
 
 @presets_command.command("save")
-@click.argument("source", metavar="PRESET", shell_complete=complete_presets)
+@click.argument("source", metavar="PRESET", shell_complete=options.complete_presets)
 @click.argument("name", metavar="NAME")
-@set_option
+@options.set_option
 @click.option("--key", metavar="DIGIT", help="The digit that launches it on the screen.")
 @click.option("--description", metavar="TEXT", help="What it is, for lists.")
 @click.option("--replace", is_flag=True, help="Overwrite or hide an existing preset of that name.")
-@json_option
+@options.json_option
 @pass_session
 def save(
     session: Session,
@@ -170,20 +162,20 @@ def save(
         write(f"{saved.name}  {saved.path}")
 
 
-@click.command("check", cls=WithCommand)
-@preset_argument
+@click.command("check", cls=options.WithCommand)
+@options.preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
-@set_option
+@options.set_option
 @click.option(
     "--limit",
     "limit_s",
-    type=span_of("--limit", 1.0, 3600.0),
+    type=options.span_of("--limit", 1.0, 3600.0),
     default="2m",
     show_default=True,
     metavar="TIME",
     help="How long one step may take before it counts as hung.",
 )
-@json_option
+@options.json_option
 @pass_session
 def check_command(
     session: Session,
@@ -199,7 +191,7 @@ def check_command(
     """
     from mission_tui.cli.tables.documents import check_facts, write_document
 
-    wish = LaunchWish((*presets, *files), 1, None, assignments, (), command_words())
+    wish = LaunchWish((*presets, *files), 1, None, assignments, (), options.command_words())
     plan = planned(wish, session.preset_dirs, session.health(), session.profile_dir)
     say_origins(plan.foreign)
     items = plan.items

@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from mission_tui.cli import options
 from mission_tui.cli.answers import print_accepted, report_answers
-from mission_tui.cli.options import (
-    all_option,
-    chosen,
-    complete_settings,
-    json_option,
-    run_argument,
-    runs_argument,
-    set_option,
-)
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
 from mission_tui.errors import EX_FAILED, PresetError, UsageError
@@ -42,14 +34,14 @@ def order_command(row: Command) -> click.Command:
     """The command of a row of the catalogue that needs to know only which runs are meant."""
 
     @click.command(row.word, help=row.brief)
-    @runs_argument()
-    @all_option
-    @json_option
+    @options.runs_argument()
+    @options.all_option
+    @options.json_option
     @pass_session
     def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool) -> None:
         from mission_tui.ipc.requests import Act
 
-        wanted, verb = chosen(runs, every), cast("ActVerb", row.word)
+        wanted, verb = options.chosen(runs, every), cast("ActVerb", row.word)
         with session.connect() as connection:
             reply = connection.ask(lambda id_: Act(id=id_, verb=verb, runs=wanted))
         print_accepted(reply, as_json)
@@ -58,15 +50,15 @@ def order_command(row: Command) -> click.Command:
 
 
 @click.command("resume")
-@runs_argument(required=True)
-@set_option
+@options.runs_argument(required=True)
+@options.set_option
 @click.option("--checkpoint", metavar="NAME", help="Begin from this checkpoint (default: the newest verified).")
 @click.option("--remedy", "remedies", multiple=True, metavar="NAME[,NAME]", help="Carry out what the verdict offers.")
 @click.option("--override", "overrides", multiple=True, metavar="FIELD", help="Resume although FIELD is refused.")
 @click.option("--branch", is_flag=True, help="Leave RUN as it is; start a new run with its weights.")
 @click.option("--name", metavar="NAME", help="What the branch is called.")
 @click.option("--accept", is_flag=True, help="Accept what the changes do to the run.")
-@json_option
+@options.json_option
 @pass_session
 def resume_command(
     session: Session,
@@ -126,10 +118,12 @@ def resume_command(
 
 
 @click.command("set")
-@run_argument()
-@click.argument("assignments", metavar="KEY=VALUE...", nargs=-1, required=True, shell_complete=complete_settings)
+@options.run_argument()
+@click.argument(
+    "assignments", metavar="KEY=VALUE...", nargs=-1, required=True, shell_complete=options.complete_settings
+)
 @click.option("--accept", is_flag=True, help="Accept what the changes do to the run.")
-@json_option
+@options.json_option
 @pass_session
 def set_command(session: Session, run: str, assignments: tuple[str, ...], accept: bool, as_json: bool) -> int:
     """Change settings of a run while it trains or waits.
@@ -175,10 +169,10 @@ def set_command(session: Session, run: str, assignments: tuple[str, ...], accept
 
 
 @click.command("checkpoint")
-@runs_argument()
-@all_option
+@options.runs_argument()
+@options.all_option
 @click.option("--no-wait", is_flag=True, help="Do not wait until it is written.")
-@json_option
+@options.json_option
 @pass_session
 def checkpoint_command(session: Session, runs: tuple[str, ...], every: bool, no_wait: bool, as_json: bool) -> int:
     """Save a checkpoint at the next update boundary.
@@ -188,7 +182,7 @@ def checkpoint_command(session: Session, runs: tuple[str, ...], every: bool, no_
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.ipc.requests import Act
 
-    wanted = chosen(runs, every)
+    wanted = options.chosen(runs, every)
     try:
         with session.connect() as connection:
             wait_s = 0.0 if no_wait else WAIT_S
@@ -216,9 +210,9 @@ def checkpoint_command(session: Session, runs: tuple[str, ...], every: bool, no_
 
 
 @click.command("wait")
-@runs_argument()
-@all_option
-@json_option
+@options.runs_argument()
+@options.all_option
+@options.json_option
 @pass_session
 def wait_command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool) -> int:
     """Wait until runs have ended.
@@ -247,7 +241,7 @@ def _ids(session: Session, runs: tuple[str, ...], every: bool) -> list[str]:
     from mission_tui.cli.follow_runs import snapshot_of, views_of
     from mission_tui.fleet.events.outcome import OVER
 
-    chosen(runs, every)
+    options.chosen(runs, every)
     with session.connect() as connection:
         if every:
             return [view.id for view in snapshot_of(connection).runs if view.state not in OVER]

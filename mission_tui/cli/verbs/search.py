@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mission_tui.cli.options import (
-    WithCommand,
-    command_words,
-    complete_groups,
-    json_option,
-    preset_argument,
-    set_option,
-)
+from mission_tui.cli import options
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
 from mission_tui.errors import EX_FAILED, UsageError
@@ -31,8 +24,8 @@ _CHANGEABLE = {"trials", "at_once", "confirm"}
 _OF_ANY = {"go_on", "show", "wait", "as_json"}
 
 
-@click.command("search", cls=WithCommand)
-@preset_argument
+@click.command("search", cls=options.WithCommand)
+@options.preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
 @click.option(
     "--param",
@@ -42,7 +35,7 @@ _OF_ANY = {"go_on", "show", "wait", "as_json"}
     help="A setting and its values: log:1e-5..1e-2, 4..20, 0.1,0.2,0.3, or 1-log:1e-4..0.03.",
 )
 @click.option("--space", default="", metavar="zoo", help="Search the space of the RL zoo for PPO; --param changes it.")
-@set_option
+@options.set_option
 @click.option("--trials", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="N", help="Settings.")
 @click.option(
     "-j", "at_once", type=click.IntRange(1, 4096), metavar="N", help="At most N runs at once (default: as cores allow)."
@@ -74,10 +67,12 @@ _OF_ANY = {"go_on", "show", "wait", "as_json"}
     help="Train winner and preset with N fresh seeds each; 0 leaves it out.",
 )
 @click.option("--name", help="What it is called: the group of its runs.")
-@click.option("--continue", "go_on", metavar="GROUP", shell_complete=complete_groups, help="Go on where it was left.")
-@click.option("--show", metavar="GROUP", shell_complete=complete_groups, help="Say what has come of it so far.")
+@click.option(
+    "--continue", "go_on", metavar="GROUP", shell_complete=options.complete_groups, help="Go on where it was left."
+)
+@click.option("--show", metavar="GROUP", shell_complete=options.complete_groups, help="Say what has come of it so far.")
 @click.option("--wait", is_flag=True, help="Stay until it is over; Ctrl-C leaves it searching.")
-@json_option
+@options.json_option
 @pass_session
 def search_command(
     session: Session,
@@ -110,7 +105,7 @@ def search_command(
     mission-tui search --param lr=log:1e-5..1e-2 --metric rollout/ep_rew_mean -- python train.py --lr {lr}
     mission-tui search --continue cartpole-3f9a --trials 60
     """
-    words = command_words()
+    words = options.command_words()
     if show is not None or go_on is not None:
         _check_alone(bool(show), bool(go_on), bool(presets or files or words is not None))
     if show is not None:

@@ -13,15 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from mission_tui.fleet.compare.differing import Row
-from mission_tui.fleet.statistics.intervals import (
-    Estimate,
-    behind_best,
-    finite,
-    interquartile_mean,
-    iqm_estimate,
-    mean_estimate,
-    probability_of_improvement,
-)
+from mission_tui.fleet.statistics import intervals
 from mission_tui.fleet.statistics.quartiles import quartiles
 
 Middle = Literal["mean", "iqm"]
@@ -92,7 +84,7 @@ def is_return(metric: str) -> bool:
 
 def ranked_by(values: Sequence[Sequence[float | None]]) -> Middle:
     """By what settings with these `values` (one list per setting, one value per seed) are ranked."""
-    return "iqm" if all(_whole(iqm_estimate, side) is not None for side in values) else "mean"
+    return "iqm" if all(_whole(intervals.iqm_estimate, side) is not None for side in values) else "mean"
 
 
 def ranked(values: Sequence[Sequence[float | None]], firsts: Sequence[int], rows: Sequence[Row]) -> tuple[Ranked, ...]:
@@ -100,17 +92,17 @@ def ranked(values: Sequence[Sequence[float | None]], firsts: Sequence[int], rows
 
     `firsts` are the places in `rows` of one run of each setting.
     """
-    known, by_iqm = [finite(side) for side in values], ranked_by(values) == "iqm"
-    means = [_whole(mean_estimate, side) for side in values]
-    estimates = [_whole(iqm_estimate, side) for side in values] if by_iqm else means
-    middles = [(interquartile_mean if by_iqm else statistics.fmean)(side) if side else None for side in known]
+    known, by_iqm = [intervals.finite(side) for side in values], ranked_by(values) == "iqm"
+    means = [_whole(intervals.mean_estimate, side) for side in values]
+    estimates = [_whole(intervals.iqm_estimate, side) for side in values] if by_iqm else means
+    middles = [(intervals.interquartile_mean if by_iqm else statistics.fmean)(side) if side else None for side in known]
     order = sorted(range(len(values)), key=lambda at: (middles[at] is None, -(middles[at] or 0.0), at))
     leader = order[0]
     # The highest is the leader, unless that has too few seeds: then nobody is known to be behind it.
-    behind = behind_best(estimates) if estimates[leader] is not None else (None,) * len(values)
+    behind = intervals.behind_best(estimates) if estimates[leader] is not None else (None,) * len(values)
     found = []
     for place, at in enumerate(order, 1):
-        best, middle, mean, iqm = middles[leader], middles[at], means[at], _whole(iqm_estimate, values[at])
+        best, middle, mean, iqm = middles[leader], middles[at], means[at], _whole(intervals.iqm_estimate, values[at])
         ends = behind[at]
         found.append(
             Ranked(
@@ -125,7 +117,7 @@ def ranked(values: Sequence[Sequence[float | None]], firsts: Sequence[int], rows
                 behind=None if at == leader or best is None or middle is None else best - middle,
                 behind_interval=ends,
                 is_behind=None if ends is None else ends[0] > 0.0,
-                improvement=None if at == leader else probability_of_improvement(known[leader], known[at]),
+                improvement=None if at == leader else intervals.probability_of_improvement(known[leader], known[at]),
             )
         )
     return tuple(found)
@@ -136,8 +128,8 @@ def spread_of(values: Sequence[float | None]) -> Spread | None:
     middle = quartiles(values)
     if middle is None:
         return None
-    known = sorted(finite(values))
-    mean, iqm = _whole(mean_estimate, values), _whole(iqm_estimate, values)
+    known = sorted(intervals.finite(values))
+    mean, iqm = _whole(intervals.mean_estimate, values), _whole(intervals.iqm_estimate, values)
     return Spread(
         n=middle.n,
         of=middle.of,
@@ -152,13 +144,13 @@ def spread_of(values: Sequence[float | None]) -> Spread | None:
     )
 
 
-def whole_mean(values: Sequence[float | None]) -> Estimate | None:
+def whole_mean(values: Sequence[float | None]) -> intervals.Estimate | None:
     """The mean of `values`; None where some are not known, or they are too few."""
-    return _whole(mean_estimate, values)
+    return _whole(intervals.mean_estimate, values)
 
 
-def _whole(estimate: Any, values: Sequence[float | None]) -> Estimate | None:
+def _whole(estimate: Any, values: Sequence[float | None]) -> intervals.Estimate | None:
     """Where some have no value the others are not a sample of all: those that got there are the better ones."""
-    known = finite(values)
-    found: Estimate | None = estimate(known) if len(known) == len(values) else None
+    known = intervals.finite(values)
+    found: intervals.Estimate | None = estimate(known) if len(known) == len(values) else None
     return found

@@ -16,15 +16,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from mission_tui.fleet.events import metrics
 from mission_tui.fleet.events.findings import Severity
-from mission_tui.fleet.events.metrics import (
-    RETURN,
-    EvaluationDone,
-    MetricRecord,
-    UpdateDone,
-    counted_records,
-    number,
-)
 from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.history.metrics_state import evaluated
 from mission_tui.fleet.history.series import OWN
@@ -88,7 +81,7 @@ class Trace:
         return self.timesteps if by == "step" else self.seconds
 
 
-def trace_of(records: Iterable[MetricRecord], tag: str = RETURN) -> Trace:
+def trace_of(records: Iterable[metrics.MetricRecord], tag: str = metrics.RETURN) -> Trace:
     """The trace of `tag`, one of SB3's or ours. Rows that a later attempt took back do not count."""
     timesteps: list[int] = []
     seconds: list[float] = []
@@ -96,11 +89,11 @@ def trace_of(records: Iterable[MetricRecord], tag: str = RETURN) -> Trace:
     paces: list[float] = []
     tags: set[str] = set()
     done_s, last = 0.0, None
-    for record in counted_records(records)[0]:
-        if not isinstance(record, UpdateDone | EvaluationDone):
+    for record in metrics.counted_records(records)[0]:
+        if not isinstance(record, metrics.UpdateDone | metrics.EvaluationDone):
             continue
         value = None
-        if isinstance(record, UpdateDone):
+        if isinstance(record, metrics.UpdateDone):
             if last is not None and record.update <= last.update:
                 continue
             before = last.timesteps if last is not None else 0
@@ -109,11 +102,11 @@ def trace_of(records: Iterable[MetricRecord], tag: str = RETURN) -> Trace:
             if record.steps_per_s > 0.0:
                 paces.append(record.steps_per_s)
             tags.update(record.metrics)
-            value = getattr(record, tag) if tag in OWN else number(record.metrics.get(tag))
+            value = getattr(record, tag) if tag in OWN else metrics.number(record.metrics.get(tag))
         else:
             said = evaluated(record)
             tags.update(said)
-            value = number(said.get(tag))
+            value = metrics.number(said.get(tag))
         # A script may count its steps as it likes; what goes back on the axis cannot be drawn over it.
         onward = not timesteps or record.timesteps >= timesteps[-1]
         if value is not None and math.isfinite(value) and onward:
@@ -124,7 +117,7 @@ def trace_of(records: Iterable[MetricRecord], tag: str = RETURN) -> Trace:
     return Trace(timesteps, seconds, values, paces, updates, end, done_s, frozenset(tags))
 
 
-def _at_its_pace(update: UpdateDone, before: int) -> float:
+def _at_its_pace(update: metrics.UpdateDone, before: int) -> float:
     """Seconds of an update whose phases have no times, such as an imported one's; 0 where its speed is unknown too."""
     return max(0, update.timesteps - before) / update.steps_per_s if update.steps_per_s > 0.0 else 0.0
 

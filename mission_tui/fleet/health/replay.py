@@ -10,18 +10,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from mission_tui.fleet.events import journal
 from mission_tui.fleet.events.breaks import Break, declared_breaks
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.journal import (
-    AttemptStarting,
-    ClockStepped,
-    FindingChanged,
-    FleetEvent,
-    RunFrozen,
-    RunPaused,
-    RunResumed,
-    RunThawed,
-)
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.health import gpu_idle, out_of_memory, thread_contention
 from mission_tui.fleet.health.hang import Hang
@@ -31,7 +22,7 @@ from mission_tui.fleet.specs.spec import Spec
 
 IN_THE_JOURNAL_ALONE = (thread_contention.ID, gpu_idle.ID, out_of_memory.ID)
 """Rules that no row shows."""
-_OF_AN_ATTEMPT = RunPaused | RunResumed | RunFrozen | RunThawed | ClockStepped
+_OF_AN_ATTEMPT = journal.RunPaused | journal.RunResumed | journal.RunFrozen | journal.RunThawed | journal.ClockStepped
 
 
 @dataclass(slots=True)
@@ -51,7 +42,7 @@ class _Attempt:
 def replay(
     specs: Mapping[int, Spec],
     records: Iterable[MetricRecord],
-    events: Iterable[FleetEvent],
+    events: Iterable[journal.FleetEvent],
     died: Mapping[int, float] | None = None,
 ) -> tuple[Finding, ...]:
     """Every incident of a run, oldest first; those of the last attempt that are not over are open until its last row.
@@ -87,18 +78,18 @@ def _judged(judge: HealthJudge, told: _Attempt, *, over: bool) -> Iterable[Findi
     return (known | told.seen).values()
 
 
-def _sorted(records: Iterable[MetricRecord], events: Iterable[FleetEvent]) -> dict[int, _Attempt]:
+def _sorted(records: Iterable[MetricRecord], events: Iterable[journal.FleetEvent]) -> dict[int, _Attempt]:
     attempts: dict[int, _Attempt] = {}
     for record in {record.seq: record for record in sorted(records, key=lambda record: record.seq)}.values():
         attempts.setdefault(record.attempt, _Attempt()).records.append(record)
     now = _Attempt()
     number = 0
     for event in sorted(events, key=lambda event: event.seq):
-        if isinstance(event, AttemptStarting):
+        if isinstance(event, journal.AttemptStarting):
             number = event.attempt
             now = attempts.setdefault(number, _Attempt())
             now.changes = event.changes
-        elif isinstance(event, FindingChanged):
+        elif isinstance(event, journal.FindingChanged):
             if event.finding.rule == Hang.id and event.finding.state != "cleared":
                 # Until then and not until it was journaled: who caught up on a silence says so long after it.
                 now.lived_t = max(now.lived_t, math.nextafter(event.finding.first_t or event.t, math.inf))

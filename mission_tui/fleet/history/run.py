@@ -13,40 +13,8 @@ from dataclasses import dataclass, field
 
 from msgspec import json, structs
 
+from mission_tui.fleet.events import journal as events
 from mission_tui.fleet.events import processes
-from mission_tui.fleet.events.journal import (
-    ENDING,
-    Asked,
-    AttemptEnded,
-    AttemptStarting,
-    ClockStepped,
-    CoRunningChanged,
-    DutyDoneSeen,
-    DutyFailureSeen,
-    FileDamaged,
-    FindingChanged,
-    FindingMarked,
-    FleetEvent,
-    GainMeasured,
-    GoalReached,
-    HealthActed,
-    KeeperLost,
-    PriorityAsked,
-    RestartDue,
-    RunCreated,
-    RunFrozen,
-    RunLabelled,
-    RunNoted,
-    RunParked,
-    RunPaused,
-    RunRenamed,
-    RunResumed,
-    RunThawed,
-    SettingsAsked,
-    TrialBegun,
-    TrialClosed,
-    TrialJudged,
-)
 from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     DutyFailed,
@@ -68,7 +36,7 @@ from mission_tui.fleet.text import clean
 
 NOTE_CHARS = 400
 
-Fact = FleetEvent | MetricRecord | processes.Observation
+Fact = events.FleetEvent | MetricRecord | processes.Observation
 MOST_DIFF_LINES = 16
 """Lines of a change that are shown: one for each setting that can be changed, and some."""
 
@@ -122,7 +90,7 @@ class RunHistory:
         journal = self.journal
         if journal.outcome is not None:
             return "queued" if journal.restart is not None else "parked" if journal.parked else "ended"
-        if journal.asked & ENDING:
+        if journal.asked & events.ENDING:
             return "stopping"
         if journal.attempt == 0:
             return "queued"
@@ -224,86 +192,86 @@ class RunHistory:
             return 0
         return self.metrics.trim(rows, self.goal, (t for t, _ in self.journal.moments))
 
-    def _apply_event(self, event: FleetEvent) -> None:
+    def _apply_event(self, event: events.FleetEvent) -> None:
         journal = self.journal
         match event:
-            case RunCreated():
+            case events.RunCreated():
                 journal.name, journal.preset, journal.created_t = clean(event.name), clean(event.preset), event.t
                 journal.group = clean(event.group) if event.group else None
                 journal.branched, journal.after, journal.branch_of = event.origin, event.after, event.trial
                 journal.probe = event.probe
-            case AttemptStarting():
+            case events.AttemptStarting():
                 journal.resumed = _resumed(self.id, journal, event)
                 if event.attempt > 1:
                     by_itself = event.restart or event.reboots
                     journal.moments.append((event.t, "restarted" if by_itself else "resumed"))
                 journal.begin(event)
                 self.observed = ObservedState()
-            case Asked():
+            case events.Asked():
                 if event.attempt == journal.attempt:
                     journal.ask(event)
-            case SettingsAsked():
+            case events.SettingsAsked():
                 if event.attempt == journal.attempt:
                     journal.sets.append(event)
                     journal.total_timesteps = event.total_timesteps or journal.total_timesteps
-            case PriorityAsked():
+            case events.PriorityAsked():
                 journal.priority = event.priority
-            case RunRenamed():
+            case events.RunRenamed():
                 journal.name = clean(event.name)
-            case RunNoted():
+            case events.RunNoted():
                 journal.note = clean(event.text, NOTE_CHARS)
-            case RunLabelled():
+            case events.RunLabelled():
                 journal.labels = (journal.labels | {clean(label) for label in event.added}) - set(event.removed)
-            case RunPaused() | RunResumed():
+            case events.RunPaused() | events.RunResumed():
                 if event.attempt == journal.attempt:
-                    journal.paused = isinstance(event, RunPaused)
+                    journal.paused = isinstance(event, events.RunPaused)
                     if journal.paused:
                         journal.moments.append((event.t, "paused"))
                     journal.asked.discard("pause")
                     journal.declare(event)
-            case RunFrozen() | RunThawed():
+            case events.RunFrozen() | events.RunThawed():
                 if event.attempt == journal.attempt:
-                    journal.frozen = event if isinstance(event, RunFrozen) else None
-                    if isinstance(event, RunFrozen):
+                    journal.frozen = event if isinstance(event, events.RunFrozen) else None
+                    if isinstance(event, events.RunFrozen):
                         journal.moments.append((event.t, "frozen"))
                     journal.declare(event)
-            case ClockStepped():
+            case events.ClockStepped():
                 if event.attempt == journal.attempt:
                     journal.step_clock(event)
-            case KeeperLost():
+            case events.KeeperLost():
                 journal.flags.add("keeperless")
-            case AttemptEnded():
+            case events.AttemptEnded():
                 journal.end(event)
                 if (word := outcome_word(event.outcome)) != "finished":
                     journal.moments.append((event.t, word))
                 self.observed = ObservedState(
                     flags=self.observed.flags - {"slow-start", "silent"}, node=self.observed.node
                 )
-            case RestartDue():
+            case events.RestartDue():
                 journal.restart = event
-            case RunParked():
+            case events.RunParked():
                 journal.restart, journal.gave_up = None, event.why
-            case FindingChanged():
+            case events.FindingChanged():
                 journal.find(event.finding)
-            case FindingMarked():
+            case events.FindingMarked():
                 journal.mark(event)
-            case HealthActed():
+            case events.HealthActed():
                 journal.act(event)
-            case CoRunningChanged():
+            case events.CoRunningChanged():
                 journal.others = event.others
                 journal.declare(event)
-            case GainMeasured():
+            case events.GainMeasured():
                 journal.add_gain(event.payoff)
-            case DutyFailureSeen():
+            case events.DutyFailureSeen():
                 if event.attempt == journal.attempt:
                     journal.fail(event)
-            case DutyDoneSeen():
+            case events.DutyDoneSeen():
                 journal.duties.pop(event.duty, None)
-            case FileDamaged():
+            case events.FileDamaged():
                 journal.flags.add("damaged")
-            case GoalReached():
+            case events.GoalReached():
                 journal.goal = event
-            case TrialBegun() | TrialJudged() | TrialClosed():
+            case events.TrialBegun() | events.TrialJudged() | events.TrialClosed():
                 journal.try_out(event)
 
     def _apply_observation(self, observation: processes.Observation) -> bool:
@@ -350,12 +318,12 @@ class RunHistory:
             row = self.metrics.row
             last_t = max(self.journal.created_t, self.journal.started_t or 0.0, row.t if row is not None else 0.0)
             lost = Lost("whether it has ended, and how, is not known here", self.metrics.checkpoint)
-            self.journal.end(AttemptEnded(self.journal.seq, last_t, self.journal.attempt, lost))
+            self.journal.end(events.AttemptEnded(self.journal.seq, last_t, self.journal.attempt, lost))
             self.observed = ObservedState()
         return changed
 
 
-def _resumed(run_id: str, journal: JournalState, event: AttemptStarting) -> Origin | None:
+def _resumed(run_id: str, journal: JournalState, event: events.AttemptStarting) -> Origin | None:
     """What the attempt goes on from. A restart from where the attempt before began differs from that as much as it."""
     if event.checkpoint is None:
         return None
@@ -377,7 +345,7 @@ def _cleaned(diff: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(clean(line) for line in diff[:MOST_DIFF_LINES])
 
 
-def not_taken(run: RunHistory) -> list[SettingsAsked]:
+def not_taken(run: RunHistory) -> list[events.SettingsAsked]:
     """What was asked of the attempt that its trainer has not taken over yet."""
     taken = max((each.number for each in run.metrics.sets), default=0)
     return [each for each in run.journal.sets if each.seq > taken]

@@ -8,15 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from mission_tui.errors import nearest
+from mission_tui.fleet.specs import sb3_algorithms
 from mission_tui.fleet.specs.quantity import format_quantity
-from mission_tui.fleet.specs.sb3_algorithms import (
-    OTHERS,
-    AlgorithmSpec,
-    OffPolicySpec,
-    OnPolicySpec,
-    OtherAlgorithm,
-    other_algorithm,
-)
 from mission_tui.fleet.specs.spec import Algo, Engine, PpoSpec, Schedule, Spec, other_settings
 
 _FEEDFORWARD = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
@@ -38,21 +31,21 @@ def engine_of(spec: Spec) -> Engine:
 
 def algorithm_name(spec: Spec) -> str:
     """What trains `spec`: "ppo", "maskable_ppo", "sac", ..."""
-    other = other_algorithm(spec.run.algo)
+    other = sb3_algorithms.other_algorithm(spec.run.algo)
     return spec.ppo.algo if other is None else other.name
 
 
-def learning_table(spec: Spec) -> tuple[str, PpoSpec | AlgorithmSpec]:
+def learning_table(spec: Spec) -> tuple[str, PpoSpec | sb3_algorithms.AlgorithmSpec]:
     """The table of the algorithm that trains `spec`, and its settings. All have `learning_rate`, `gamma`, a policy."""
-    other = other_algorithm(spec.run.algo)
+    other = sb3_algorithms.other_algorithm(spec.run.algo)
     settings = other_settings(spec)
     return ("ppo", spec.ppo) if other is None or settings is None else (other.name, settings)
 
 
-def replay_buffer_of(spec: Spec) -> OffPolicySpec | None:
+def replay_buffer_of(spec: Spec) -> sb3_algorithms.OffPolicySpec | None:
     """The settings of the replay buffer that `spec` learns from; None where it has none."""
     settings = other_settings(spec)
-    return settings if isinstance(settings, OffPolicySpec) else None
+    return settings if isinstance(settings, sb3_algorithms.OffPolicySpec) else None
 
 
 def keeps_replay_buffer(spec: Spec) -> bool:
@@ -62,7 +55,7 @@ def keeps_replay_buffer(spec: Spec) -> bool:
 
 def lstm_shape(spec: Spec) -> tuple[int, int] | None:
     """Hidden units and layers of each of a recurrent policy's two LSTMs; None for policies without memory."""
-    if spec.ppo.algo != "recurrent_ppo" or other_algorithm(spec.run.algo) is not None:
+    if spec.ppo.algo != "recurrent_ppo" or sb3_algorithms.other_algorithm(spec.run.algo) is not None:
         return None
     kwargs = spec.ppo.policy_kwargs
     sizes = kwargs.get("lstm_hidden_size", _LSTM_HIDDEN), kwargs.get("n_lstm_layers", _LSTM_LAYERS)
@@ -117,8 +110,8 @@ _OF_PPO = ("precision", "compile", "auto_scale")
 
 def stray_complaints(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
     """Tables of algorithms that `run.algo` does not name: what they say would have no effect."""
-    other = other_algorithm(spec.run.algo)
-    for name in OTHERS:
+    other = sb3_algorithms.other_algorithm(spec.run.algo)
+    for name in sb3_algorithms.OTHERS:
         if getattr(spec, name) is not None and (other is None or name != other.name):
             now = "PPO" if other is None else f"run.algo = '{other.name}'"
             yield (name, "run.algo"), f"[{name}] has no effect with {now}; write algo = '{name}' to train with it"
@@ -130,7 +123,7 @@ def stray_complaints(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
         yield (f"ppo.{written}", "run.algo"), f"ppo.{written} has no effect with run.algo = '{other.name}'; {near}"
 
 
-def other_complaints(spec: Spec, other: OtherAlgorithm) -> Iterator[tuple[tuple[str, ...], str]]:
+def other_complaints(spec: Spec, other: sb3_algorithms.OtherAlgorithm) -> Iterator[tuple[tuple[str, ...], str]]:
     """What contradicts itself in the table of `other`, which trains `spec`."""
     name, settings = other.name, other_settings(spec)
     assert settings is not None
@@ -151,13 +144,13 @@ def other_complaints(spec: Spec, other: OtherAlgorithm) -> Iterator[tuple[tuple[
     if isinstance(ent_coef, str) and not _AUTO.fullmatch(ent_coef):
         said = f"{name}.ent_coef = {format_quantity(ent_coef)} must be a number, 'auto' or such as 'auto_0.1'"
         yield (f"{name}.ent_coef",), f"{said}; the nearest valid value is 'auto'"
-    if isinstance(settings, OffPolicySpec):
+    if isinstance(settings, sb3_algorithms.OffPolicySpec):
         yield from _replaying(spec, settings, name)
-    elif isinstance(settings, OnPolicySpec) and spec.env.n_envs * settings.n_steps < 2:
+    elif isinstance(settings, sb3_algorithms.OnPolicySpec) and spec.env.n_envs * settings.n_steps < 2:
         yield (f"{name}.n_steps",), f"{name}.n_steps = 1 leaves nothing to compare; the nearest valid value is 2"
 
 
-def _replaying(spec: Spec, settings: OffPolicySpec, name: str) -> Iterator[tuple[tuple[str, ...], str]]:
+def _replaying(spec: Spec, settings: sb3_algorithms.OffPolicySpec, name: str) -> Iterator[tuple[tuple[str, ...], str]]:
     if settings.train_freq == "episode" and spec.env.n_envs > 1:
         said = f"{name}.train_freq = 'episode' trains one environment at a time; the nearest valid is env.n_envs = 1"
         yield (f"{name}.train_freq", "env.n_envs"), said
@@ -170,7 +163,9 @@ def _replaying(spec: Spec, settings: OffPolicySpec, name: str) -> Iterator[tuple
         yield (f"{name}.optimize_memory_usage", f"{name}.n_steps"), f"{said}; the nearest valid value is false"
 
 
-def _other_policy(settings: AlgorithmSpec, other: OtherAlgorithm) -> Iterator[tuple[tuple[str, ...], str]]:
+def _other_policy(
+    settings: sb3_algorithms.AlgorithmSpec, other: sb3_algorithms.OtherAlgorithm
+) -> Iterator[tuple[tuple[str, ...], str]]:
     name, policy, arch = other.name, settings.policy, settings.net_arch
     if policy not in other.policies and ":" not in policy:
         hint = nearest(policy[:40], other.policies)

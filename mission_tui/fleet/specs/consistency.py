@@ -10,14 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mission_tui.errors import nearest
-from mission_tui.fleet.specs.algorithm import (
-    algorithm_complaints,
-    algorithm_name,
-    engine_of,
-    other_complaints,
-    replay_buffer_of,
-    stray_complaints,
-)
+from mission_tui.fleet.specs import algorithm
 from mission_tui.fleet.specs.health_file import contradictions
 from mission_tui.fleet.specs.quantity import format_quantity, parse_goal
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
@@ -69,7 +62,7 @@ def violations(spec: Spec) -> Iterator[Violation]:
 def _of_training(spec: Spec) -> Iterator[Violation]:
     yield from _budget(spec)
     yield from _workers(spec)
-    for keys, sentence in stray_complaints(spec):
+    for keys, sentence in algorithm.stray_complaints(spec):
         yield Violation(keys, sentence)
     if (other := other_algorithm(spec.run.algo)) is None:
         yield from _rollout(spec)
@@ -77,12 +70,13 @@ def _of_training(spec: Spec) -> Iterator[Violation]:
         yield from _policy(spec)
         yield from _engine(spec)
     else:
-        for keys, sentence in other_complaints(spec, other):
+        for keys, sentence in algorithm.other_complaints(spec, other):
             yield Violation(keys, sentence)
-    if spec.keep.checkpoint.replay_buffer is not None and replay_buffer_of(spec) is None:
+    if spec.keep.checkpoint.replay_buffer is not None and algorithm.replay_buffer_of(spec) is None:
         yield Violation(
             ("keep.checkpoint.replay_buffer", "run.algo"),
-            f"keep.checkpoint.replay_buffer has no effect with {algorithm_name(spec)}, which has none; leave it out",
+            f"keep.checkpoint.replay_buffer has no effect with {algorithm.algorithm_name(spec)}, which has none; "
+            "leave it out",
         )
     if not _DEVICE.fullmatch(spec.run.device):
         hint = nearest(spec.run.device[:20], ("auto", "cpu", "cuda", "cuda:0", "mps"))
@@ -179,7 +173,7 @@ def _schedules(spec: Spec) -> Iterator[Violation]:
 
 def _policy(spec: Spec) -> Iterator[Violation]:
     arch = spec.ppo.net_arch
-    for keys, sentence in algorithm_complaints(spec):
+    for keys, sentence in algorithm.algorithm_complaints(spec):
         yield Violation(keys, sentence)
     for name in arch if isinstance(arch, dict) else ():
         if name not in ("pi", "vf"):
@@ -218,7 +212,7 @@ def _cautions(spec: Spec) -> Iterator[str]:
         yield from _env_cautions(spec)
         yield from _of_replaying(spec)
         return
-    if engine_of(spec) != spec.run.engine:
+    if algorithm.engine_of(spec) != spec.run.engine:
         yield f"ppo.algo = '{spec.ppo.algo}' is trained by run.engine = 'stock', by sb3-contrib's own operations"
     if isinstance(written, int) and buffer % written:
         yield plan_batch(spec).reasons[0]
@@ -245,9 +239,9 @@ def _env_cautions(spec: Spec) -> Iterator[str]:
 
 
 def _of_replaying(spec: Spec) -> Iterator[str]:
-    buffer, total = replay_buffer_of(spec), spec.run.total_timesteps
+    buffer, total = algorithm.replay_buffer_of(spec), spec.run.total_timesteps
     if buffer is not None and total is not None and buffer.learning_starts >= total:
-        name = algorithm_name(spec)
+        name = algorithm.algorithm_name(spec)
         yield (
             f"{name}.learning_starts = {buffer.learning_starts:,} is not below run.total_timesteps = {total:,}: "
             "it would learn nothing"

@@ -20,26 +20,16 @@ import msgspec
 from msgspec import inspect, structs
 
 from mission_tui.errors import UsageError, nearest
+from mission_tui.fleet.specs import schema
 from mission_tui.fleet.specs.assignment import Assignment, expand
 from mission_tui.fleet.specs.consistency import TRAINERS_OWN, violations
 from mission_tui.fleet.specs.health_file import HealthFile, layers_below, profile_of
 from mission_tui.fleet.specs.preset_file import PresetFile
 from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS, SCHEDULED, other_algorithm
-from mission_tui.fleet.specs.schema import (
-    ENGINES,
-    TABLES,
-    Place,
-    field_of,
-    fit,
-    fit_table,
-    merges,
-    plain_key,
-    unknown_key,
-)
 from mission_tui.fleet.specs.spec import LAUNCHERS, LIVE_KEYS, EnvSpec, Spec
 
-Machine = tuple[Place, Mapping[str, Mapping[str, object]]]
+Machine = tuple[schema.Place, Mapping[str, Mapping[str, object]]]
 """The tables of a host profile that hold here, and where they stand."""
 _BUDGETS = ("total_timesteps", "duration_s")
 _DEEPEST_KEY = 10
@@ -65,7 +55,7 @@ def resolve(
     """
     layers = _laid(preset, bases, assignments, machine)
     launcher = layers.tables.get("run", {}).get("launcher", LAUNCHERS[0])
-    if launcher in ENGINES and (found := clusters()) is not None and launcher in found[1]:
+    if launcher in schema.ENGINES and (found := clusters()) is not None and launcher in found[1]:
         layers.add_bottom_layer(found[0], {launcher: found[1][launcher]})
     if not health:
         return layers.finish(preset.name, preset.description)
@@ -80,14 +70,15 @@ def resolve(
 
 def read_clusters(table: Mapping[str, object], path: Path) -> Machine:
     """What this user's `clusters.toml` asks of each engine, parsed from the file at `path`. Raises `PresetError`."""
-    place = Place(str(path))
+    place = schema.Place(str(path))
     fitted = {}
     for name, value in table.items():
-        if name not in ENGINES:
+        if name not in schema.ENGINES:
             raise place.refuse(
-                f"unknown table {plain_key(name)}{nearest(name[:60], ENGINES)}; valid here: {', '.join(ENGINES)}"
+                f"unknown table {schema.plain_key(name)}{nearest(name[:60], schema.ENGINES)}; "
+                f"valid here: {', '.join(schema.ENGINES)}"
             )
-        fitted[name] = fit_table(TABLES[name], value, place.at(name), complete=False)
+        fitted[name] = schema.fit_table(schema.TABLES[name], value, place.at(name), complete=False)
     return place, fitted
 
 
@@ -134,9 +125,9 @@ def _assigned(spec: Spec, assignments: Sequence[Assignment]) -> Layers:
             "keep.health.profile is chosen at launch; on a resume set the limits themselves, "
             "such as keep.health.kl-persistent.warning=3"
         )
-    place = Place("the run's spec.toml")
+    place = schema.Place("the run's spec.toml")
     layers = Layers(place)
-    layers.add_layer(place, {name: table for name, table in as_tables(spec).items() if name in TABLES})
+    layers.add_layer(place, {name: table for name, table in as_tables(spec).items() if name in schema.TABLES})
     layers.assign(assignments)
     return layers
 
@@ -149,8 +140,8 @@ def as_tables(spec: Spec) -> dict[str, Any]:
     Of a command only what it obeys is there: settings of a trainer that does not run would be a lie.
     """
     tables: dict[str, Any] = msgspec.to_builtins(spec)
-    for engine in ENGINES:
-        if getattr(spec, engine) == TABLES[engine].cls():
+    for engine in schema.ENGINES:
+        if getattr(spec, engine) == schema.TABLES[engine].cls():
             del tables[engine]
     if other_algorithm(spec.run.algo) is not None:
         del tables["ppo"]
@@ -165,16 +156,18 @@ def from_tables(tables: Mapping[str, object], source: str) -> Spec:
     """The spec in `tables`, as `as_tables` made them, found in file `source`. Raises `PresetError`."""
     env, run = tables.get("env"), tables.get("run")
     if not (isinstance(run, Mapping) and "command" in run) and not (isinstance(env, Mapping) and "id" in env):
-        raise Place(source).refuse("env is missing, or its id; a run without one has a run.command")
+        raise schema.Place(source).refuse("env is missing, or its id; a run without one has a run.command")
     # A supervisor reads a spec per run it starts with: what needs no fitting, and no sentence, is not slowed by them.
     try:
         spec = msgspec.convert(dict(tables), Spec)
     except msgspec.ValidationError:
         struct = inspect.type_info(Spec)
         assert isinstance(struct, inspect.StructType)
-        spec = msgspec.convert(fit_table(struct, dict(tables), Place(source)), Spec)
+        spec = msgspec.convert(schema.fit_table(struct, dict(tables), schema.Place(source)), Spec)
     if spec.env == EnvSpec() and spec.run.command is None:
-        raise Place(source).refuse("env is missing; give a Gymnasium id, such as 'CartPole-v1', or a run.command")
+        raise schema.Place(source).refuse(
+            "env is missing; give a Gymnasium id, such as 'CartPole-v1', or a run.command"
+        )
     return spec
 
 
@@ -217,23 +210,23 @@ def _written(value: Any) -> Any:
 class Layers:
     """The layers of one spec. `place` is what a message names when no layer wrote the field in question."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: schema.Place) -> None:
         self._place = place
-        self._tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
+        self._tables: dict[str, dict[str, Any]] = {name: {} for name in schema.TABLES}
         self._writers: dict[str, str] = {}
 
-    def add_layer(self, place: Place, tables: Mapping[str, Mapping[str, object]]) -> None:
+    def add_layer(self, place: schema.Place, tables: Mapping[str, Mapping[str, object]]) -> None:
         """Put fitted `tables` on top. A budget, in steps or seconds, replaces the budget of the layers below."""
         self._make_room(tables.get("run", {}))
         self._leave_algorithm(tables.get("run", {}).get("algo"))
         for table, fields in tables.items():
             for name, value in fields.items():
-                adds = merges(field_of(table, name, place.at(table)).type)
+                adds = schema.merges(schema.field_of(table, name, place.at(table)).type)
                 below = self._tables[table].get(name)
                 self._tables[table][name] = _merged(below, value) if adds else deepcopy(value)
                 self._wrote(table, name, place)
 
-    def add_bottom_layer(self, place: Place, tables: Mapping[str, Mapping[str, object]]) -> None:
+    def add_bottom_layer(self, place: schema.Place, tables: Mapping[str, Mapping[str, object]]) -> None:
         """Put fitted `tables` at the bottom: they fill in what no layer so far has written."""
         for table, fields in tables.items():
             for name, value in fields.items():
@@ -258,7 +251,7 @@ class Layers:
     def draft(self, name: str, description: str) -> Spec:
         """The spec of preset `name` so far, contradictions and all. Raises `PresetError` without an environment."""
         if "id" not in self._tables["env"] and "command" not in self._tables["run"]:
-            place = Place(self._last_writer(("env.id",)))
+            place = schema.Place(self._last_writer(("env.id",)))
             raise place.refuse("env.id is missing; give a Gymnasium id, such as 'CartPole-v1', or a run.command")
         return msgspec.convert({"preset": name, "description": description, **self._completed()}, Spec)
 
@@ -266,7 +259,7 @@ class Layers:
         """The spec of preset `name`. Raises `PresetError` for a missing environment or a contradiction."""
         spec = self.draft(name, description)
         for violation in violations(spec):
-            raise Place(self._last_writer(violation.keys)).refuse(violation.sentence)
+            raise schema.Place(self._last_writer(violation.keys)).refuse(violation.sentence)
         return spec
 
     def _completed(self) -> dict[str, dict[str, Any]]:
@@ -293,20 +286,20 @@ class Layers:
         self._tables["ppo" if was not in OTHERS else was] = {}
 
     def _assign(self, assignment: Assignment) -> None:
-        place = Place(assignment.source)
+        place = schema.Place(assignment.source)
         table, *path = assignment.key.split(".")
-        if table not in TABLES:
-            raise unknown_key(place.at(table), table, TABLES)
+        if table not in schema.TABLES:
+            raise schema.unknown_key(place.at(table), table, schema.TABLES)
         if not path or len(path) > _DEEPEST_KEY:
             raise place.refuse(
                 f"{format_quantity(assignment.key)} is not the key of a setting, such as {table}.{_first(table)}"
             )
-        field = field_of(table, path[0], place.at(table))
+        field = schema.field_of(table, path[0], place.at(table))
         value = _with(self._tables[table].get(path[0]), path[1:], assignment.value)
         if value is None:
             self._tables[table].pop(path[0], None)
         else:
-            self._tables[table][path[0]] = fit(field.type, value, place.at(table).at(path[0]), field.default)
+            self._tables[table][path[0]] = schema.fit(field.type, value, place.at(table).at(path[0]), field.default)
         self._wrote(table, path[0], place)
 
     def _make_room(self, written: Mapping[str, object] | set[str]) -> None:
@@ -314,7 +307,7 @@ class Layers:
             for budget in _BUDGETS:
                 self._tables["run"].pop(budget, None)
 
-    def _wrote(self, table: str, name: str, place: Place) -> None:
+    def _wrote(self, table: str, name: str, place: schema.Place) -> None:
         self._writers.pop(f"{table}.{name}", None)
         self._writers[f"{table}.{name}"] = place.source
 
@@ -323,7 +316,7 @@ class Layers:
 
 
 def _first(table: str) -> str:
-    return TABLES[table].fields[0].name
+    return schema.TABLES[table].fields[0].name
 
 
 def _merged(below: object, above: object) -> object:
@@ -379,7 +372,7 @@ def is_live(key: str) -> bool:
 
 def _why_not(key: str, keys: Sequence[str]) -> str:
     table, _, name = key.partition(".")
-    known = table in TABLES and name.split(".")[0] in {field.name for field in TABLES[table].fields}
+    known = table in schema.TABLES and name.split(".")[0] in {field.name for field in schema.TABLES[table].fields}
     if known:
         return (
             f"cannot be changed while a run trains: stop it, then resume --set {key}=...; these can: {', '.join(keys)}"

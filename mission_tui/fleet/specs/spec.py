@@ -12,21 +12,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, ValidationError, convert, field
 
-from mission_tui.fleet.specs.sb3_algorithms import (
-    A2cSpec,
-    AlgorithmSpec,
-    CrossqSpec,
-    DdpgSpec,
-    DqnSpec,
-    QrdqnSpec,
-    RunAlgo,
-    SacSpec,
-    Td3Spec,
-    TqcSpec,
-    TrpoSpec,
-    other_algorithm,
-    period_steps,
-)
+from mission_tui.fleet.specs import sb3_algorithms
 from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.fleet.specs.values import AboveZero, LearningRate, NonNegative, Positive, Share, Steps
 from mission_tui.fleet.specs.values import Schedule as Schedule
@@ -191,7 +177,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     launcher: str = LAUNCHERS[0]
     goal: float | Annotated[str, Meta(max_length=60)] | None = None
     preload: bool = True
-    algo: RunAlgo | None = None
+    algo: sb3_algorithms.RunAlgo | None = None
     track: Tracker | None = None
     track_checkpoints: bool = False
 
@@ -346,15 +332,15 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ray: RaySpec = RaySpec()
     description: str = ""
     profile: str | None = None
-    sac: SacSpec | None = None
-    td3: Td3Spec | None = None
-    ddpg: DdpgSpec | None = None
-    dqn: DqnSpec | None = None
-    a2c: A2cSpec | None = None
-    tqc: TqcSpec | None = None
-    trpo: TrpoSpec | None = None
-    qrdqn: QrdqnSpec | None = None
-    crossq: CrossqSpec | None = None
+    sac: sb3_algorithms.SacSpec | None = None
+    td3: sb3_algorithms.Td3Spec | None = None
+    ddpg: sb3_algorithms.DdpgSpec | None = None
+    dqn: sb3_algorithms.DqnSpec | None = None
+    a2c: sb3_algorithms.A2cSpec | None = None
+    tqc: sb3_algorithms.TqcSpec | None = None
+    trpo: sb3_algorithms.TrpoSpec | None = None
+    qrdqn: sb3_algorithms.QrdqnSpec | None = None
+    crossq: sb3_algorithms.CrossqSpec | None = None
 
 
 class LaunchItem(Struct, frozen=True, kw_only=True):
@@ -375,16 +361,16 @@ def goes_on_elsewhere(spec: Spec) -> bool:
     return bool(getattr(getattr(spec, spec.run.launcher, None), "requeue", False))
 
 
-def other_settings(spec: Spec) -> AlgorithmSpec | None:
+def other_settings(spec: Spec) -> sb3_algorithms.AlgorithmSpec | None:
     """The settings of the algorithm that `run.algo` names; None where PPO trains."""
-    other = other_algorithm(spec.run.algo)
+    other = sb3_algorithms.other_algorithm(spec.run.algo)
     if other is None:
         return None
-    settings: AlgorithmSpec | None = getattr(spec, other.name)
+    settings: sb3_algorithms.AlgorithmSpec | None = getattr(spec, other.name)
     return other.table() if settings is None else settings
 
 
 def rollout_size(spec: Spec) -> int:
     """Transitions of one update: of PPO a rollout, `n_envs * n_steps`; of another algorithm a period."""
     other = other_settings(spec)
-    return spec.env.n_envs * spec.ppo.n_steps if other is None else period_steps(other, spec.env.n_envs)
+    return spec.env.n_envs * spec.ppo.n_steps if other is None else sb3_algorithms.period_steps(other, spec.env.n_envs)

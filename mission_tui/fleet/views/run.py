@@ -10,16 +10,7 @@ from typing import Literal, cast
 
 from msgspec import structs
 
-from mission_tui.fleet.events.findings import (
-    CHECKPOINT,
-    EVALUATION,
-    GRAVITY,
-    RETENTION,
-    FailedDuty,
-    Finding,
-    stories,
-    symptoms_of,
-)
+from mission_tui.fleet.events import findings
 from mission_tui.fleet.events.journal import ENDING, RestartDue, RunFrozen
 from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.events.outcome import Failed, outcome_word
@@ -35,15 +26,7 @@ from mission_tui.fleet.specs.algorithm import learning_table, replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import LAUNCHERS, MISSION_GYM, Spec, command_words
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.snapshot import (
-    SERIES,
-    AutoRestart,
-    HeldResources,
-    Restart,
-    RunView,
-    TrialView,
-    abilities_of,
-)
+from mission_tui.fleet.views import snapshot
 
 Word = Literal["finished", "stopped", "killed", "failed", "lost"]
 
@@ -56,12 +39,12 @@ SHOWN_TRIALS = 4
 STANDINGS = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
 
 
-def view_of(run: RunHistory) -> RunView:
+def view_of(run: RunHistory) -> snapshot.RunView:
     """The view of `run`. Text from outside is cleaned here or was when it came in."""
     journal, metrics, observed, spec, row = run.journal, run.metrics, run.observed, run.spec, run.metrics.row
     outcome, drawn, trained_by_us = journal.outcome, _drawn(run), _trained_by_us(spec)
     failed, left = _failed_duties(run), _left(run, drawn.pace)
-    return RunView(
+    return snapshot.RunView(
         id=run.id,
         name=journal.name,
         preset=journal.preset,
@@ -114,9 +97,9 @@ def view_of(run: RunHistory) -> RunView:
         usage=observed.usage,
         workers=observed.workers,
         held=_held(journal.frozen),
-        can=abilities_of(spec, reports=row is not None),
+        can=snapshot.abilities_of(spec, reports=row is not None),
         restart=_restart(journal.restart),
-        again=tuple(AutoRestart(t, after) for t, after in journal.auto_restarts),
+        again=tuple(snapshot.AutoRestart(t, after) for t, after in journal.auto_restarts),
         rebooted=journal.rebooted,
         placed=journal.placed,
         payoff=journal.gains[-1] if journal.gains else None,
@@ -135,7 +118,7 @@ def view_of(run: RunHistory) -> RunView:
     )
 
 
-def _trial(trial: TrialState) -> TrialView:
+def _trial(trial: TrialState) -> snapshot.TrialView:
     closed, plan, verdict = trial.closed, trial.plan, trial.verdict
     plan = structs.replace(
         plan,
@@ -149,7 +132,9 @@ def _trial(trial: TrialState) -> TrialView:
         why, best = clean(verdict.why, CAUSE_CHARACTERS), clean(verdict.best)
         verdict = structs.replace(verdict, pairs=pairs, why=why, best=best)
     by = "" if closed is None else clean(closed.by)
-    return TrialView(t=trial.t, plan=plan, verdict=verdict, closed="" if closed is None else closed.how, taken_by=by)
+    return snapshot.TrialView(
+        t=trial.t, plan=plan, verdict=verdict, closed="" if closed is None else closed.how, taken_by=by
+    )
 
 
 def _origins(journal: JournalState, moved: tuple[str, ...]) -> tuple[Origin, ...]:
@@ -164,7 +149,9 @@ def _origins(journal: JournalState, moved: tuple[str, ...]) -> tuple[Origin, ...
     return tuple(it for it in (journal.branched, resumed) if it is not None)
 
 
-def _flags(journal: JournalState, seen: frozenset[RunFlag], failed: tuple[FailedDuty, ...]) -> tuple[RunFlag, ...]:
+def _flags(
+    journal: JournalState, seen: frozenset[RunFlag], failed: tuple[findings.FailedDuty, ...]
+) -> tuple[RunFlag, ...]:
     flags = journal.flags | seen
     if journal.foreign:
         flags |= {"foreign"}
@@ -173,12 +160,12 @@ def _flags(journal: JournalState, seen: frozenset[RunFlag], failed: tuple[Failed
     return tuple(sorted(flags))
 
 
-def _failed_duties(run: RunHistory) -> tuple[FailedDuty, ...]:
+def _failed_duties(run: RunHistory) -> tuple[findings.FailedDuty, ...]:
     """What failed and was not made good: by a checkpoint that was saved, or an evaluation that was played, later."""
     if not run.journal.duties:
         return ()
     saved_t = run.metrics.saved_t
-    done_t = {CHECKPOINT: saved_t, RETENTION: saved_t, EVALUATION: run.metrics.evaluated_t}
+    done_t = {findings.CHECKPOINT: saved_t, findings.RETENTION: saved_t, findings.EVALUATION: run.metrics.evaluated_t}
     failed = sorted(run.journal.duties.items())
     return tuple(each for name, each in failed if (made_good := done_t.get(name)) is None or each.t >= made_good)
 
@@ -191,7 +178,9 @@ def _drawn(run: RunHistory) -> ViewParts:
     """Rows come every few seconds and views four times a second; most of what a view costs follows from the rows."""
     metrics, goal = run.metrics, run.goal
     if metrics.view_parts is None or metrics.view_parts[:2] != (metrics.seq, goal):
-        series = {name: tuple(_brief(value) for value in metrics.columns.tail(name, POINTS)) for name in SERIES}
+        series = {
+            name: tuple(_brief(value) for value in metrics.columns.tail(name, POINTS)) for name in snapshot.SERIES
+        }
         parts = ViewParts(_metrics(metrics), _outcomes(metrics), series, pace_of(metrics.columns.tail(PACE, POINTS)))
         if (metrics.complete and not metrics.lacking) or (metrics.scan is not None and metrics.scan.whole):
             scan = metrics.scanned(goal)
@@ -268,12 +257,12 @@ def _description(spec: Spec | None) -> str:
     return clean(spec.description or shlex.join(command_words(spec.run)))
 
 
-def _restart(due: RestartDue | None) -> Restart | None:
-    return None if due is None else Restart(due.due_t, due.number, due.most, due.after)
+def _restart(due: RestartDue | None) -> snapshot.Restart | None:
+    return None if due is None else snapshot.Restart(due.due_t, due.number, due.most, due.after)
 
 
-def _held(frozen: RunFrozen | None) -> HeldResources | None:
-    return None if frozen is None else HeldResources(frozen.memory_bytes, frozen.gpu, frozen.vram_bytes)
+def _held(frozen: RunFrozen | None) -> snapshot.HeldResources | None:
+    return None if frozen is None else snapshot.HeldResources(frozen.memory_bytes, frozen.gpu, frozen.vram_bytes)
 
 
 def _algo(spec: Spec | None) -> str | None:
@@ -327,20 +316,24 @@ def _outcomes(metrics: MetricsState) -> dict[str, int]:
     return total
 
 
-def _findings(run: RunHistory) -> tuple[Finding, ...]:
+def _findings(run: RunHistory) -> tuple[findings.Finding, ...]:
     """Open findings first, worst first, then marked ones, then those that are over, newest first.
 
     An open one lasts until now. One that was acknowledged and has become worse since is open again.
     """
     shown = [_as_of_now(finding, run) for finding in run.journal.findings.values()]
-    told = sorted(stories(shown), key=lambda it: (STANDINGS[it.state], -GRAVITY[it.severity], -it.first_update))
+    told = sorted(
+        findings.stories(shown), key=lambda it: (STANDINGS[it.state], -findings.GRAVITY[it.severity], -it.first_update)
+    )
     ordered = (
-        it for cause in told for it in (cause, *sorted(symptoms_of(cause, shown), key=lambda it: it.first_update))
+        it
+        for cause in told
+        for it in (cause, *sorted(findings.symptoms_of(cause, shown), key=lambda it: it.first_update))
     )
     return tuple(islice(ordered, SHOWN_FINDINGS))
 
 
-def _as_of_now(finding: Finding, run: RunHistory) -> Finding:
+def _as_of_now(finding: findings.Finding, run: RunHistory) -> findings.Finding:
     if finding.state != "open":
         return finding
     row = run.metrics.row

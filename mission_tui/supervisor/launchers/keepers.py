@@ -15,18 +15,9 @@ from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
 from mission_tui.procfs import read_stat
 from mission_tui.records.runs.attempt import Identity, LaunchOrder, read_identity
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor.host import lease
 from mission_tui.supervisor.host.children import start_child
 from mission_tui.supervisor.host.identity import Process, Verdict, Verification, open_process, verify
-from mission_tui.supervisor.host.lease import (
-    Holder,
-    holders_of,
-    holds,
-    holds_another,
-    is_free,
-    is_marked_for,
-    marker_of,
-    was_ordered_here,
-)
 from mission_tui.supervisor.launchers.preloaded import NotPreloadedError, Preloaders
 
 
@@ -104,11 +95,11 @@ class Keepers:
 
     def is_free(self, run: RunDir) -> bool:
         """Whether the lease, which keeper and trainer of an attempt share, is free."""
-        return is_free(run)
+        return lease.is_free(run)
 
-    def holders(self, run: RunDir, nonce: str) -> list[Holder]:
+    def holders(self, run: RunDir, nonce: str) -> list[lease.Holder]:
         """Who of the visible processes holds the lease; it reads all of /proc."""
-        return holders_of(run, nonce)
+        return lease.holders_of(run, nonce)
 
     def is_coming(self, run: RunDir, attempt: int) -> bool:
         """Whether a process names `attempt` as a keeper does before it has the lease. Nobody is signalled for that."""
@@ -130,9 +121,9 @@ class Keepers:
             identity = None
         if identity is None:
             return Found(None)
-        if not was_ordered_here(run, attempt):
+        if not lease.was_ordered_here(run, attempt):
             return Found(identity)
-        keeper = _proven(verify(identity.keeper, identity.boot_id), lambda process: holds(process.pid, run))
+        keeper = _proven(verify(identity.keeper, identity.boot_id), lambda process: lease.holds(process.pid, run))
         trainer = _proven(
             verify(identity.trainer, identity.boot_id),
             lambda process: _is_trainer(process, run, identity, keeper.process),
@@ -156,16 +147,16 @@ def _is_trainer(process: Process, run: RunDir, identity: Identity, keeper: Proce
     """Whether it holds the lease; a command may have closed it: then, whether the proven keeper is its parent, or,
     where nobody holds the lease any more, whether it was started with this attempt's variables.
     """
-    proof = holds(process.pid, run)
+    proof = lease.holds(process.pid, run)
     if proof:
         return True
     if keeper is not None:
         stat = read_stat(process.pid)
         return stat is not None and stat.parent == keeper.pid and keeper.alive()
-    marker = marker_of(process.pid)
-    marked = marker is not None and is_marked_for(marker, run) and marker["MISSION_TUI_NONCE"] == identity.nonce
-    if not marked or not is_free(run):
+    marker = lease.marker_of(process.pid)
+    marked = marker is not None and lease.is_marked_for(marker, run) and marker["MISSION_TUI_NONCE"] == identity.nonce
+    if not marked or not lease.is_free(run):
         return proof
     # Its keeper is gone. One of another directory's, which was here before this one, is that one's.
     stat = read_stat(process.pid)
-    return stat is not None and not any(holds_another(pid, run) for pid in (process.pid, stat.parent))
+    return stat is not None and not any(lease.holds_another(pid, run) for pid in (process.pid, stat.parent))

@@ -32,16 +32,7 @@ from mission_tui.records.files.atomic import StorageError, write_atomic
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
-from mission_tui.supervisor.launchers import Job, Reached, Sighting
-from mission_tui.supervisor.launchers.engine import (
-    LAG_S,
-    POLL_S,
-    SECRETS,
-    EngineLauncher,
-    Known,
-    half_of_secrets,
-    unless_seen,
-)
+from mission_tui.supervisor.launchers import Job, Reached, Sighting, engine
 from mission_tui.supervisor.launchers.ray_rest import (
     NEVER_PLACED,
     Address,
@@ -81,7 +72,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class RayKnown(Known[RayJob]):
+class RayKnown(engine.Known[RayJob]):
     """`url` is its cluster's. `contacted`: its cluster has answered since it waits. `kept` is the order until it has
     begun, for another submission; `tries` counts those. `node` is where it was reckoned to go at `handed_at`. `beat` is
     what its mailbox last said, when. `dropped`: it was taken from the queue.
@@ -99,7 +90,7 @@ class RayKnown(Known[RayJob]):
     sending: bool = False
 
 
-class RayLauncher(EngineLauncher[RayJob]):
+class RayLauncher(engine.EngineLauncher[RayJob]):
     """What a supervisor has of Ray clusters; which one a run means is said by its address."""
 
     name = "ray"
@@ -138,7 +129,7 @@ class RayLauncher(EngineLauncher[RayJob]):
         """Ask each cluster for its jobs, hand over what has room, say what was asked. Raises `RayError`."""
         everybody = [known for known in self._known.values() if isinstance(known, RayKnown)]
         waits = any(known.wish or known.order for known in everybody)
-        if not self._is_due(WAITING_POLL_S if waits else POLL_S):
+        if not self._is_due(WAITING_POLL_S if waits else engine.POLL_S):
             return
         clusters = {known.url: [each for each in everybody if each.url == known.url] for known in everybody}
         outcomes = await asyncio.gather(
@@ -224,7 +215,7 @@ class RayLauncher(EngineLauncher[RayJob]):
         known.sending = True
         try:
             number = job_number(known)
-            env_vars = {SECRETS: half_of_secrets(known.run, order)}
+            env_vars = {engine.SECRETS: engine.half_of_secrets(known.run, order)}
             said = submission(
                 number,
                 entrypoint(known.run, order),
@@ -253,7 +244,7 @@ class RayLauncher(EngineLauncher[RayJob]):
         known.kept, known.handed_at = order, time.monotonic()
         self._accepted(known, number)
 
-    def _take(self, known: Known[RayJob], found: RayJob | None) -> None:
+    def _take(self, known: engine.Known[RayJob], found: RayJob | None) -> None:
         assert isinstance(known, RayKnown)
         if known.dropped:
             return
@@ -271,11 +262,11 @@ class RayLauncher(EngineLauncher[RayJob]):
         if forgotten or (known.wish and found is not None and not (found.waits or found.runs)):
             known.look_for_beat()
 
-    def _handle(self, known: Known[RayJob], number: str) -> Handle:
+    def _handle(self, known: engine.Known[RayJob], number: str) -> Handle:
         assert isinstance(known, RayKnown)
         return Handle(launcher=self.name, id=number, submitted_t=time.time(), address=known.url)
 
-    def _why_kept(self, known: Known[RayJob]) -> str:
+    def _why_kept(self, known: engine.Known[RayJob]) -> str:
         said = known.refused
         return said if said.startswith("waits") else super()._why_kept(known)
 
@@ -291,7 +282,7 @@ class RayLauncher(EngineLauncher[RayJob]):
             return Sighting(stage="running", begun=True)
         return super().look(job)
 
-    def _unlisted(self, known: Known[RayJob], *, begun: bool) -> Sighting:
+    def _unlisted(self, known: engine.Known[RayJob], *, begun: bool) -> Sighting:
         """A head that was started anew has forgotten its jobs; their trainers may train on, and say so themselves."""
         assert isinstance(known, RayKnown)
         if begun and known.beats:
@@ -345,7 +336,7 @@ class RayLauncher(EngineLauncher[RayJob]):
             # A keeper that begins all the same finds its `signal` file and does nothing.
             known.dropped, known.wish, known.job = True, None, None
         elif found is not None and found.runs:
-            if waited_s > (KILL_S if known.wish == "kill" else SAVE_GRACES * known.grace_s + LAG_S):
+            if waited_s > (KILL_S if known.wish == "kill" else SAVE_GRACES * known.grace_s + engine.LAG_S):
                 with suppress(RayError):
                     await asyncio.to_thread(call, at, "POST", job_path(found.number, "/stop"))
         elif known.wish == "kill" and waited_s > KILL_S and known.beats:
@@ -380,8 +371,8 @@ def entrypoint(run: RunDir, order: LaunchOrder) -> str:
     folder = run.attempt(order.attempt)
     keeper = [sys.executable, "-P", "-m", "mission_tui.keeper", str(run.path), str(order.attempt), PASSED]
     return (
-        f"{unless_seen(folder.launch, run.path.parent)}"
-        f"exec {shlex.join(keeper)} >>{shlex.quote(str(folder.path / RAY_LOG))} 2>&1 <<END\n${SECRETS}\nEND\n"
+        f"{engine.unless_seen(folder.launch, run.path.parent)}"
+        f"exec {shlex.join(keeper)} >>{shlex.quote(str(folder.path / RAY_LOG))} 2>&1 <<END\n${engine.SECRETS}\nEND\n"
     )
 
 

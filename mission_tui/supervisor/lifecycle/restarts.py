@@ -17,14 +17,8 @@ from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.runs.checkpoint import newest_intact
 from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.lifecycle import further_attempts
 from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_reservations
-from mission_tui.supervisor.lifecycle.further_attempts import (
-    damaged_changes,
-    journal_damaged,
-    start_next_attempt,
-    terms_before,
-    with_limit,
-)
 from mission_tui.supervisor.lifecycle.run_queue import why_it_waits
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
@@ -94,8 +88,8 @@ class Restarts:
             if recalled.lack:
                 # Gone since a moment ago: the next beat says what it waits for.
                 return
-            lost = damaged_changes(newest, damaged)
-            journal_damaged(core, run_id, damaged)
+            lost = further_attempts.damaged_changes(newest, damaged)
+            further_attempts.journal_damaged(core, run_id, damaged)
             start_again(core, run_id, recalled.caller, None if newest is None else newest.name, row, lost)
             for change in lost:
                 core.fail_for(run_id, "restart", f"went on from {change.now}: {change.why}")
@@ -147,8 +141,8 @@ def start_again(
     spec = core.store.run(run_id).spec
     assert spec is not None
     check_machine(core, (spec,))
-    terms = terms_before(core, run_id, checkpoint) or AS_IT_WAS
+    terms = further_attempts.terms_before(core, run_id, checkpoint) or AS_IT_WAS
     # A checkpoint is called by its timesteps.
     timesteps = int(checkpoint) if checkpoint is not None and checkpoint.isdecimal() else 0
-    terms = with_limit(core, run_id, timesteps, terms)
-    start_next_attempt(core, run_id, spec, caller, checkpoint, terms=terms, changes=lost, row=row)
+    terms = further_attempts.with_limit(core, run_id, timesteps, terms)
+    further_attempts.start_next_attempt(core, run_id, spec, caller, checkpoint, terms=terms, changes=lost, row=row)

@@ -20,17 +20,8 @@ from pathlib import Path
 
 from mission_tui import __version__
 from mission_tui.errors import UsageError
+from mission_tui.fleet.events import journal as events
 from mission_tui.fleet.events.findings import WHY_CHARACTERS, FailedDuty
-from mission_tui.fleet.events.journal import (
-    Asked,
-    AttemptEnded,
-    DutyDoneSeen,
-    DutyFailureSeen,
-    FleetEvent,
-    RunFrozen,
-    RunThawed,
-    Verb,
-)
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.events.processes import LinkSeen, PhaseSeen, SizeSeen
 from mission_tui.fleet.history.run import Fact
@@ -73,11 +64,11 @@ class Lanes:
                 self._of(run_id).trained(t, rollout_s, update_s)
             case LinkSeen(connected=False) if run_id in self.histories:
                 self.histories[run_id].link_lost(time.time())
-            case RunFrozen(t=t) if run_id in self.histories:
+            case events.RunFrozen(t=t) if run_id in self.histories:
                 self.histories[run_id].stopped(t)
-            case RunThawed(t=t) if run_id in self.histories:
+            case events.RunThawed(t=t) if run_id in self.histories:
                 self.histories[run_id].continued(t)
-            case AttemptEnded(t=t) if run_id in self.histories:
+            case events.AttemptEnded(t=t) if run_id in self.histories:
                 self.histories[run_id].ended(t)
                 self._tidy(time.time())
 
@@ -198,17 +189,17 @@ class Runs:
         held = self.unwritten.pop(run.id, None)
         return held if held is not None else RunJournal(run.events, last_seq, self.reserve)
 
-    def record_request(self, run: LiveRun, make: Make) -> FleetEvent:
+    def record_request(self, run: LiveRun, make: Make) -> events.FleetEvent:
         """Journal what a person asked for, before it is acknowledged. Raises `StorageError`."""
         event = run.journal.append(lambda seq, t: signed(make(seq, t)))
         self.apply(run.id, event)
         return event
 
-    def record_verb(self, run: LiveRun, verb: Verb) -> FleetEvent:
+    def record_verb(self, run: LiveRun, verb: events.Verb) -> events.FleetEvent:
         """Journal that a person asked for `verb`. Raises `StorageError`."""
-        return self.record_request(run, lambda seq, t: Asked(seq, t, verb, run.attempt))
+        return self.record_request(run, lambda seq, t: events.Asked(seq, t, verb, run.attempt))
 
-    def record_observed(self, run: LiveRun, make: Make) -> FleetEvent:
+    def record_observed(self, run: LiveRun, make: Make) -> events.FleetEvent:
         """Journal what the supervisor saw; a full disk delays the writing, not the seeing."""
         event = run.journal.append_or_hold(make)
         self.report_journal(run.id, run.journal)
@@ -270,14 +261,14 @@ class Runs:
         if run_id not in self.store:
             return
         attempt, sentence = self.store.run(run_id).journal.attempt, clean(why, WHY_CHARACTERS)
-        self.record_observed_of(run_id, lambda seq, t: DutyFailureSeen(seq, t, attempt, duty, sentence, number))
+        self.record_observed_of(run_id, lambda seq, t: events.DutyFailureSeen(seq, t, attempt, duty, sentence, number))
 
     def done_for(self, run_id: str, duty: str) -> None:
         """`duty` was done for the run: journaled if it had failed before."""
         if run_id not in self.store or (known := self.store.run(run_id).journal.duties.get(duty)) is None:
             return
         attempt, times = self.store.run(run_id).journal.attempt, known.times
-        self.record_observed_of(run_id, lambda seq, t: DutyDoneSeen(seq, t, attempt, duty, times))
+        self.record_observed_of(run_id, lambda seq, t: events.DutyDoneSeen(seq, t, attempt, duty, times))
 
     def is_live(self, run_id: str, attempt: int) -> bool:
         """Whether `attempt` is the running one of a live run, and more of it lives than what it left behind."""

@@ -11,15 +11,8 @@ from typing import assert_never
 
 from mission_tui.fleet.events.journal import Asked, FleetEvent, RestartDue, RunParked, Verb
 from mission_tui.fleet.events.outcome import After
+from mission_tui.fleet.history import restart_policy
 from mission_tui.fleet.history.journal_state import JournalState
-from mission_tui.fleet.history.restart_policy import (
-    REBOOTS,
-    GiveUp,
-    StartAgain,
-    after_interruption,
-    after_reboot,
-    next_step,
-)
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Spec, goes_on_elsewhere
 from mission_tui.procfs import boot_id
@@ -38,9 +31,9 @@ def decide_restart(runs: Runs, run_id: str) -> None:
         return
     after, most, step = _next(run, journal, spec)
     match step:
-        case StartAgain():
+        case restart_policy.StartAgain():
             runs.record_observed_of(run_id, partial(_due, journal.attempt, most, step, after))
-        case GiveUp(why):
+        case restart_policy.GiveUp(why):
             runs.record_observed_of(run_id, lambda seq, t: RunParked(seq, t, journal.attempt, why))
         case None:
             return
@@ -48,12 +41,18 @@ def decide_restart(runs: Runs, run_id: str) -> None:
             assert_never(step)
 
 
-def _next(run: RunHistory, journal: JournalState, spec: Spec) -> tuple[After, int, StartAgain | GiveUp | None]:
+def _next(
+    run: RunHistory, journal: JournalState, spec: Spec
+) -> tuple[After, int, restart_policy.StartAgain | restart_policy.GiveUp | None]:
     if journal.interrupted and goes_on_elsewhere(spec):
-        return "interruption", REBOOTS, after_interruption(journal, advanced=_lived_s(run) > 0.0)
+        return (
+            "interruption",
+            restart_policy.REBOOTS,
+            restart_policy.after_interruption(journal, advanced=_lived_s(run) > 0.0),
+        )
     if journal.rebooted and spec.keep.on_reboot == "resume":
-        return "reboot", REBOOTS, after_reboot(journal, _lived_s(run))
-    return "failure", spec.keep.restart.most, next_step(journal, spec.keep.restart)
+        return "reboot", restart_policy.REBOOTS, restart_policy.after_reboot(journal, _lived_s(run))
+    return "failure", spec.keep.restart.most, restart_policy.next_step(journal, spec.keep.restart)
 
 
 def due_restarts(runs: Runs, now: float) -> list[str]:
@@ -89,7 +88,7 @@ def _lived_s(run: RunHistory) -> float:
     return row.t - run.journal.started_t
 
 
-def _due(attempt: int, most: int, step: StartAgain, after: After, seq: int, t: float) -> FleetEvent:
+def _due(attempt: int, most: int, step: restart_policy.StartAgain, after: After, seq: int, t: float) -> FleetEvent:
     due_boot_s = round(clocks.boottime() + step.wait_s, 3)
     return RestartDue(seq, t, attempt, step.number, most, t + step.wait_s, after, boot_id(), due_boot_s)
 

@@ -38,14 +38,7 @@ from mission_tui.supervisor.launchers.caller import (
 )
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.order import attempt_order
-from mission_tui.supervisor.lifecycle.first_attempts import (
-    begin_first_attempt,
-    begin_runs,
-    new_run,
-    reserved,
-    rules_for,
-    with_seed,
-)
+from mission_tui.supervisor.lifecycle import first_attempts
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
@@ -61,7 +54,7 @@ _YOURS = "clone without --exact uses yours"
 async def launch(core: Core, request: Launch) -> Launched:
     """Make and start the runs; `Launched` means that they are on disk. Raises `MissionError` with nothing made."""
     caller = caller_from(request)
-    made, warnings = await begin_runs(core, request.items, caller)
+    made, warnings = await first_attempts.begin_runs(core, request.items, caller)
     views = tuple(core.store.view(run_id) for run_id in made)
     return Launched(re=request.id, runs=views, warnings=(*warnings, *said_of_limits(request.limits), *_queued(views)))
 
@@ -88,8 +81,10 @@ async def clone(core: Core, request: Clone) -> Accepted | VerdictReply:
     if was is None:
         raise MissionError(f"cannot clone {core.store.view(run_id).name}: its spec cannot be read")
     caller = caller_for(core, run_id, request)
-    now = with_seed(absolute_paths(change(was, request.assignments), caller.cwd) if request.assignments else was)
-    rules = rules_for(core, core.run_dir(run_id), was, now, caller)
+    now = first_attempts.with_seed(
+        absolute_paths(change(was, request.assignments), caller.cwd) if request.assignments else was
+    )
+    rules = first_attempts.rules_for(core, core.run_dir(run_id), was, now, caller)
     changes = judge_resume(was, now, ResumeFacts(0)).changes
     made, lacking = await _cloned(core, run_id, request, now, rules, caller, changes)
     note = core.store.view(made).origins[0].sentence
@@ -104,7 +99,7 @@ async def _exactly(core: Core, run_id: str, request: Clone) -> Accepted | Verdic
         verdict = ResumeVerdict("note", begun.changes)
         return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=True)
     made, lacking = await _cloned(
-        core, run_id, request, with_seed(begun.spec), begun.rules, begun.caller, begun.changes
+        core, run_id, request, first_attempts.with_seed(begun.spec), begun.rules, begun.caller, begun.changes
     )
     said = tuple(f"{it.name}: {it.was} -> {it.now}" for it in begun.changes)
     same = () if said else ("nothing that is recorded of it has changed since",)
@@ -123,8 +118,8 @@ async def _cloned(
     """The new run, started, and what the machine lacks for it."""
     core.check_room()
     source_name = core.store.view(source_id).name
-    with new_run(core, request.name, f"{source_name[:24]}-clone") as (run, name):
-        async with reserved(core, (spec,), caller.environ) as lacking:
+    with first_attempts.new_run(core, request.name, f"{source_name[:24]}-clone") as (run, name):
+        async with first_attempts.reserved(core, (spec,), caller.environ) as lacking:
             home = with_spec_env(spec, caller)
             check_program(spec, home)
             inexact = "" if needs_no_preflight(spec) else (await preflight(spec, home)).continued(spec)
@@ -134,7 +129,7 @@ async def _cloned(
                 create_run, core.root, core.seals, run, spec, order, rules, name, request.group, origin=origin
             )
             created = await asyncio.to_thread(made)
-            begin_first_attempt(core, run, spec, order, created)
+            first_attempts.begin_first_attempt(core, run, spec, order, created)
     return run.id, (*lacking, *filter(None, (inexact,)))
 
 

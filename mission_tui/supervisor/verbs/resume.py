@@ -27,14 +27,8 @@ from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.launchers.caller import with_spec_env
 from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.order import attempt_order
-from mission_tui.supervisor.lifecycle import further_attempts
+from mission_tui.supervisor.lifecycle import first_attempts, further_attempts
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
-from mission_tui.supervisor.lifecycle.first_attempts import (
-    begin_first_attempt,
-    new_run,
-    rules_for,
-    with_seed,
-)
 from mission_tui.supervisor.lifecycle.restarts import start_again
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
@@ -258,7 +252,7 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
 async def _make_branch(core: Core, source_id: str, request: Resume, plan: further_attempts.Plan) -> str:
     """The new run, started."""
     source_name, source = core.store.view(source_id).name, core.run_dir(source_id)
-    with new_run(core, request.name, f"{source_name[:24]}-branch") as (run, name):
+    with first_attempts.new_run(core, request.name, f"{source_name[:24]}-branch") as (run, name):
         if not needs_no_preflight(plan.now):
             await preflight(plan.now, with_spec_env(plan.now, plan.caller))
         spec = _seeded(plan.now, request.assignments)
@@ -266,12 +260,12 @@ async def _make_branch(core: Core, source_id: str, request: Resume, plan: furthe
         taken = source.checkpoints / plan.checkpoint.name
         order = attempt_order(core.root, run, 1, spec, plan.caller, None)
         origin = Origin("branch", source_id, source_name, plan.checkpoint.name, diff_of(plan.verdict.changes))
-        rules = rules_for(core, source, plan.was, plan.now, plan.caller)
+        rules = first_attempts.rules_for(core, source, plan.was, plan.now, plan.caller)
         made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, request.group)
         created = await asyncio.to_thread(
             made, origin=origin, fill=lambda it: take_checkpoint(taken, it.origin, terms, it)
         )
-        begin_first_attempt(core, run, spec, order, created, terms)
+        first_attempts.begin_first_attempt(core, run, spec, order, created, terms)
         return run.id
 
 
@@ -279,4 +273,4 @@ def _seeded(spec: Spec, assignments: tuple[str, ...]) -> Spec:
     """A seed of its own, so that the source's episodes are not replayed; one that was asked for stays."""
     if any(word.partition("=")[0].strip() == "run.seed" for word in assignments):
         return spec
-    return with_seed(spec, anew=True)
+    return first_attempts.with_seed(spec, anew=True)

@@ -31,16 +31,8 @@ from mission_tui.ipc.requests import Apply, Set
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.runs.manifest import verify_checkpoint
 from mission_tui.supervisor.ending.ladder import stop_gracefully
+from mission_tui.supervisor.lifecycle import further_attempts
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
-from mission_tui.supervisor.lifecycle.further_attempts import (
-    Plan,
-    clipped_share,
-    plan_attempt,
-    room_for,
-    start_attempt,
-    verdict_first,
-    without_remedies,
-)
 from mission_tui.supervisor.lifecycle.queued_settings import PRIORITY, proposed, set_queued
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
@@ -69,7 +61,9 @@ async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
     check_live(was, request.assignments)
     now = draft_change(was, request.assignments)
     row = core.store.run(run_id).metrics.row
-    facts = ResumeFacts(0 if row is None else row.timesteps, grad_clipped_share=clipped_share(core, run_id))
+    facts = ResumeFacts(
+        0 if row is None else row.timesteps, grad_clipped_share=further_attempts.clipped_share(core, run_id)
+    )
     verdict = _in_words(judge_resume(was, now, facts))
     grade = verdict.grade
     if request.check_only or grade == "refuse" or (grade == "warn" and not request.accept):
@@ -77,7 +71,9 @@ async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
     if not verdict.changes:
         return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(core, run_id)} has these settings already",))
     words = request.assignments
-    asked = partial(SettingsAsked, attempt=live.attempt, assignments=words, changes=without_remedies(verdict))
+    asked = partial(
+        SettingsAsked, attempt=live.attempt, assignments=words, changes=further_attempts.without_remedies(verdict)
+    )
     event = core.record_request(live, lambda seq, t: asked(seq, t, total_timesteps=now.run.total_timesteps))
     core.store.replace_spec(run_id, now)
     live.send(Order("set", number=event.seq, assignments=words))
@@ -151,18 +147,18 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     attempt = core.store.run(run_id).journal.attempt
     plan = await _planned(core, run_id, finding, request)
     live = core.live.get(run_id)
-    room = room_for(core, run_id, plan.now, live)
+    room = further_attempts.room_for(core, run_id, plan.now, live)
     if live is not None:
         # A person may think about it while the finding clears and retention goes on.
         live.offer(plan.checkpoint.name)
         keep_last_good(core, live)
-    verdict = verdict_first(request, run_id, plan, room)
+    verdict = further_attempts.verdict_first(request, run_id, plan, room)
     if verdict is not None:
         return verdict
     if core.store.run(run_id).journal.attempt != attempt:
         raise UsageError(f"{core.store.view(run_id).name} was resumed meanwhile; look at its findings again")
     if live is None:
-        start_attempt(core, run_id, plan)
+        further_attempts.start_attempt(core, run_id, plan)
         core.record_observed_of(run_id, partial(_applied, finding, _words(finding, plan)))
         return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *room.warnings), warnings=room.warnings)
     _check(core, run_id, finding)
@@ -203,7 +199,7 @@ def _check(runs: Runs, run_id: str, finding: Finding) -> None:
         raise UsageError(f"{finding.id} is only information, and there is nothing to apply{advice}")
 
 
-async def _planned(core: Core, run_id: str, finding: Finding, request: Apply) -> Plan:
+async def _planned(core: Core, run_id: str, finding: Finding, request: Apply) -> further_attempts.Plan:
     name = core.store.view(run_id).name
     checkpoint = await asyncio.to_thread(last_good, core.run_dir(run_id), finding)
     agreed = request.checkpoint
@@ -215,7 +211,7 @@ async def _planned(core: Core, run_id: str, finding: Finding, request: Apply) ->
             f"{shlex.join(['mission-tui', 'clone', name, *_set_words(finding)])} starts it anew with the advice"
         )
     try:
-        return await plan_attempt(core, run_id, request, checkpoint, finding.advice_set)
+        return await further_attempts.plan_attempt(core, run_id, request, checkpoint, finding.advice_set)
     except (UsageError, PresetError) as error:
         raise UsageError(f"a resume cannot follow the advice of {finding.id}: {error}") from error
 
@@ -224,7 +220,7 @@ def _set_words(finding: Finding) -> tuple[str, ...]:
     return tuple(word for assignment in finding.advice_set for word in ("--set", assignment))
 
 
-def _words(finding: Finding, plan: Plan) -> str:
+def _words(finding: Finding, plan: further_attempts.Plan) -> str:
     return " ".join((f"from {plan.checkpoint.name}", *_set_words(finding)))
 
 
@@ -232,7 +228,7 @@ def _applied(finding: Finding, detail: str, seq: int, t: float) -> FleetEvent:
     return HealthActed(seq, t, finding.id, "applied", detail, requester())
 
 
-def _end_first(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> None:
+def _end_first(core: Core, live: LiveRun, finding: Finding, plan: further_attempts.Plan) -> None:
     """Stop the run, which keeps the checkpoint that is gone back to, and go on with the plan when it has ended."""
     core.record_request(live, partial(_applied, finding, f"stops, then goes on {_words(finding, plan)}"))
     live.end_to_apply(finding.id)
@@ -244,7 +240,7 @@ def _end_first(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> None:
     task.add_done_callback(_waiting.discard)
 
 
-async def _go_on(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> None:
+async def _go_on(core: Core, live: LiveRun, finding: Finding, plan: further_attempts.Plan) -> None:
     try:
         # Nobody may take the name between the end of this attempt and the start of the next one.
         with core.names.held(core.store.view(live.id).name, live.id):
@@ -254,7 +250,7 @@ async def _go_on(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> Non
         core.record_observed_of(live.id, partial(_applied, finding, f"could not go on: {error}"))
 
 
-async def _go_on_unless_changed(core: Core, live: LiveRun, plan: Plan) -> None:
+async def _go_on_unless_changed(core: Core, live: LiveRun, plan: further_attempts.Plan) -> None:
     await asyncio.to_thread(verify_checkpoint, core.run_dir(live.id).checkpoints / plan.checkpoint.name)
     journal = core.store.run(live.id).journal
     if "kill" in journal.asked:
@@ -263,4 +259,4 @@ async def _go_on_unless_changed(core: Core, live: LiveRun, plan: Plan) -> None:
         raise UsageError("it was asked to stop for good meanwhile")
     if journal.attempt != live.attempt:
         raise UsageError("it was resumed meanwhile")
-    start_attempt(core, live.id, plan)
+    further_attempts.start_attempt(core, live.id, plan)

@@ -16,17 +16,8 @@ from typing import TypeVar
 
 from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.fleet.strips.strip import Cell, CellHistory, Span
+from mission_tui.records import meter_history
 from mission_tui.records.files.atomic import StorageError
-from mission_tui.records.meter_history import (
-    TIERS,
-    CellsRecord,
-    Kept,
-    MeterFiles,
-    RestoredHistories,
-    SpansRecord,
-    Track,
-    restore_histories,
-)
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.host.clocks import unix_ahead
 from mission_tui.supervisor.runs.duties import reason_of
@@ -42,7 +33,7 @@ KEEPING = "keeping what instruments show"
 log = logging.getLogger(__name__)
 
 Moment = TypeVar("Moment", Cell, Span)
-Maker = Callable[[int], Kept]
+Maker = Callable[[int], meter_history.Kept]
 
 
 class Instruments:
@@ -51,9 +42,9 @@ class Instruments:
     def __init__(self, runs: Runs, machine: MachineState) -> None:
         self._runs = runs
         self._machine = machine
-        self.files = MeterFiles(instruments_dir(runs.root))
-        self._newest: dict[tuple[int, Track], float] = {}
-        self._due = [0.0] * len(TIERS)
+        self.files = meter_history.MeterFiles(instruments_dir(runs.root))
+        self._newest: dict[tuple[int, meter_history.Track], float] = {}
+        self._due = [0.0] * len(meter_history.TIERS)
         self._loaded = False
         self._one_writer = threading.Lock()
 
@@ -65,7 +56,7 @@ class Instruments:
             self._runs.duties.fail("reading what instruments showed", reason_of(error), error)
             self._loaded = True
         while True:
-            await asyncio.sleep(TIERS[0].write_s)
+            await asyncio.sleep(meter_history.TIERS[0].write_s)
             try:
                 await self.write(time.time())
             except Exception as error:  # noqa: BLE001 - a strip with a gap must not end who watches the runs
@@ -74,11 +65,13 @@ class Instruments:
     async def load(self) -> None:
         """Put what the files hold before what was seen since the start."""
         now = time.time()
-        read = await asyncio.to_thread(lambda: [self.files.read(tier, now) for tier in TIERS])
+        read = await asyncio.to_thread(lambda: [self.files.read(tier, now) for tier in meter_history.TIERS])
         for sentence in (sentence for _, damage in read for sentence in damage):
             log.warning("instruments: %s", sentence)
             self._runs.duties.fail("reading what instruments showed", f"a part is damaged: {sentence}")
-        found = await asyncio.to_thread(restore_histories, [parts for parts, _ in read], now, unix_ahead())
+        found = await asyncio.to_thread(
+            meter_history.restore_histories, [parts for parts, _ in read], now, unix_ahead()
+        )
         self._newest = found.newest
         self._take(found)
         self._loaded = True
@@ -86,9 +79,11 @@ class Instruments:
     async def write(self, now: float) -> None:
         """Write the tiers whose time has come, at unix time `now`; on a full disk later."""
         beat = time.monotonic()
-        due = [place for place in range(len(TIERS)) if beat >= self._due[place]] if self._writable() else []
+        due = (
+            [place for place in range(len(meter_history.TIERS)) if beat >= self._due[place]] if self._writable() else []
+        )
         for place in due:
-            self._due[place] = beat + TIERS[place].write_s - EARLY_S
+            self._due[place] = beat + meter_history.TIERS[place].write_s - EARLY_S
         if due:
             refused = await asyncio.to_thread(self._append, now, self._news(due, unix_ahead()))
             if refused:
@@ -99,7 +94,7 @@ class Instruments:
     def close(self) -> None:
         """Write the rest."""
         if self._writable():
-            self.put(range(len(TIERS)), time.time(), unix_ahead())
+            self.put(range(len(meter_history.TIERS)), time.time(), unix_ahead())
 
     def put(self, places: Iterable[int], now: float, ahead: float) -> None:
         """Write the tiers at `places`, at unix time `now`; the histories' clock is `ahead` seconds behind it."""
@@ -113,13 +108,13 @@ class Instruments:
         try:
             with self._one_writer:
                 for place, made in makers:
-                    self.files.append(TIERS[place], now, made)
+                    self.files.append(meter_history.TIERS[place], now, made)
                 self.files.prune(now)
         except StorageError as error:
             return str(error)
         return ""
 
-    def _take(self, found: RestoredHistories) -> None:
+    def _take(self, found: meter_history.RestoredHistories) -> None:
         self._machine.gpu.names = found.names | self._machine.gpu.names
         for (what, gpu), history in found.cells.items():
             since = self._tracks().get((what, gpu))
@@ -140,9 +135,9 @@ class Instruments:
             if run in known:
                 self._runs.lanes.histories.setdefault(run, PhaseHistory()).begin_with(spans)
 
-    def _tracks(self) -> dict[Track, CellHistory]:
+    def _tracks(self) -> dict[meter_history.Track, CellHistory]:
         host, gpu = self._machine.host, self._machine.gpu
-        tracks: dict[Track, CellHistory] = {("busy", uuid): history for uuid, history in gpu.busy.items()}
+        tracks: dict[meter_history.Track, CellHistory] = {("busy", uuid): history for uuid, history in gpu.busy.items()}
         tracks |= {("power", uuid): history for uuid, history in gpu.power.items()}
         tracks |= gpu.meters | {("cpu", ""): host.cpu}
         return tracks | {(what, ""): history for what, history in host.meters.items()}
@@ -155,14 +150,16 @@ class Instruments:
         names = self._machine.gpu.names
         for track, history in self._tracks().items():
             what, gpu = track
-            level = place - len(TIERS) + len(history.levels)
+            level = place - len(meter_history.TIERS) + len(history.levels)
             cells = history.complete(level, self._mark(place, track) + NEXT_S) if level >= 0 else []
             if cells:
                 self._newest[place, track] = cells[-1].t
             written = tuple(_rounded(cell, ahead) for cell in cells)
             for part in _parts(written):
                 name = names.get(gpu, "")
-                yield partial(CellsRecord, track=what, gpu=gpu, name=name, cells=part, total=history.total)
+                yield partial(
+                    meter_history.CellsRecord, track=what, gpu=gpu, name=name, cells=part, total=history.total
+                )
 
     def _spans(self, place: int) -> Iterator[Maker]:
         for run, lane in self._runs.lanes.histories.items():
@@ -170,9 +167,9 @@ class Instruments:
             if spans:
                 self._newest[place, ("run", run)] = spans[-1].until
             for part in _parts(tuple(spans)):
-                yield partial(SpansRecord, run=run, spans=part)
+                yield partial(meter_history.SpansRecord, run=run, spans=part)
 
-    def _mark(self, place: int, track: Track) -> float:
+    def _mark(self, place: int, track: meter_history.Track) -> float:
         return self._newest.get((place, track), float("-inf"))
 
 

@@ -16,14 +16,8 @@ from stable_baselines3.common.type_aliases import Schedule as Sb3Schedule
 from stable_baselines3.common.utils import LinearSchedule
 
 from mission_tui.errors import PresetError, nearest
+from mission_tui.fleet.specs import sb3_algorithms
 from mission_tui.fleet.specs.algorithm import POLICIES
-from mission_tui.fleet.specs.sb3_algorithms import (
-    ActionNoise,
-    AlgorithmSpec,
-    OffPolicySpec,
-    OtherAlgorithm,
-    other_algorithm,
-)
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import PpoSpec, Schedule, Spec, other_settings
 from mission_tui.trainer.named_parts import check_contrib, check_kwargs, find_named
@@ -48,13 +42,13 @@ _SPACES_AND_SCHEDULE = 3
 
 def learner_arguments(spec: Spec) -> dict[str, Any]:
     """Keyword arguments for what trains `spec`, without environment, seed and device. Raises `PresetError`."""
-    other, settings = other_algorithm(spec.run.algo), other_settings(spec)
+    other, settings = sb3_algorithms.other_algorithm(spec.run.algo), other_settings(spec)
     if other is None or settings is None:
         return ppo_arguments(spec)
     return _other_arguments(other, settings)
 
 
-def _other_arguments(other: OtherAlgorithm, settings: AlgorithmSpec) -> dict[str, Any]:
+def _other_arguments(other: sb3_algorithms.OtherAlgorithm, settings: sb3_algorithms.AlgorithmSpec) -> dict[str, Any]:
     """The names are the class's own, so all that is written otherwise is named here.
 
     The noise of actions is still its settings: it is made once the actions are known (`action_noise`).
@@ -65,7 +59,7 @@ def _other_arguments(other: OtherAlgorithm, settings: AlgorithmSpec) -> dict[str
     arguments["policy"] = _policy(settings.policy, f"{other.name}.policy", other.policies)
     aliases = learner_class(other).policy_aliases
     arguments["policy_kwargs"] = _policy_kwargs(settings, arguments["policy"], f"{other.name}.policy_kwargs", aliases)
-    if isinstance(settings, OffPolicySpec):
+    if isinstance(settings, sb3_algorithms.OffPolicySpec):
         if settings.train_freq == "episode":
             arguments["train_freq"] = (1, "episode")
         if settings.optimize_memory_usage:
@@ -74,7 +68,7 @@ def _other_arguments(other: OtherAlgorithm, settings: AlgorithmSpec) -> dict[str
     return arguments
 
 
-def action_noise(noise: ActionNoise | None, components: int, n_envs: int) -> Any:
+def action_noise(noise: sb3_algorithms.ActionNoise | None, components: int, n_envs: int) -> Any:
     """SB3's object for `noise` on so many components of an action, in so many environments; None for none."""
     if noise is None:
         return None
@@ -140,7 +134,7 @@ _CLASS_KEYS = {
 
 
 def _policy_kwargs(
-    settings: PpoSpec | AlgorithmSpec, policy: Any, where: str, aliases: Mapping[str, Any]
+    settings: PpoSpec | sb3_algorithms.AlgorithmSpec, policy: Any, where: str, aliases: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Keyword arguments for `policy`, a class or one of SB3's names. Raises `PresetError` naming the key."""
     kwargs = dict(settings.policy_kwargs)

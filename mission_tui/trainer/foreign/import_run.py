@@ -25,14 +25,7 @@ import numpy as np
 from msgspec import structs
 
 from mission_tui.errors import CheckpointError, UsageError
-from mission_tui.fleet.events.metrics import (
-    EvaluationDone,
-    MetricRecord,
-    TrainingEnded,
-    TrainingStarted,
-    UpdateDone,
-    spoken,
-)
+from mission_tui.fleet.events import metrics
 from mission_tui.fleet.events.provenance import IMPORTED
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.algorithm import learning_table
@@ -75,7 +68,7 @@ class _Import:
     of_monitors: bool = False
     """Whether the rows are those of the monitors, which know of no step after the last episode that ended."""
 
-    def rows(self) -> tuple[UpdateDone, ...]:
+    def rows(self) -> tuple[metrics.UpdateDone, ...]:
         table, damage = updates_in_table(self.folder)
         self.notes += damage
         self.of_monitors = not table
@@ -146,7 +139,7 @@ def _import(parsed: argparse.Namespace, say: Say) -> None:
     say({"result": result})
 
 
-def _models(work: _Import, rows: tuple[UpdateDone, ...]) -> tuple[str, tuple[UpdateDone, ...]]:
+def _models(work: _Import, rows: tuple[metrics.UpdateDone, ...]) -> tuple[str, tuple[metrics.UpdateDone, ...]]:
     """Each model of the folder that can be read as a checkpoint; the name of the newest, and the rows up to it.
 
     Raises `CheckpointError` when there is none; one that cannot be read beside others is left out, and named.
@@ -191,7 +184,7 @@ def _most_steps(zips: Sequence[Path]) -> int:
 
 
 def _save_model(
-    work: _Import, path: Path, model: Learner, rows: Sequence[UpdateDone], saved: dict[int, tuple[str, str]]
+    work: _Import, path: Path, model: Learner, rows: Sequence[metrics.UpdateDone], saved: dict[int, tuple[str, str]]
 ) -> None:
     """The model in the zip `path` as a checkpoint; `saved` has name and file of those there are, by their steps."""
     from mission_tui.trainer.foreign.import_checkpoint import foreign_boundary, save_foreign
@@ -228,7 +221,7 @@ def _statistics(work: _Import, model: Path, normalizer: object) -> None:
     put_statistics(normalizer, beside)
 
 
-def _update_at(rows: Sequence[UpdateDone], timesteps: int) -> int:
+def _update_at(rows: Sequence[metrics.UpdateDone], timesteps: int) -> int:
     """The update that the run stood at then."""
     at = bisect_right(rows, timesteps, key=lambda row: row.timesteps)
     return rows[at - 1].update if at else 0
@@ -240,7 +233,7 @@ def _written_t(folder: Sb3Folder) -> float:
     return max(path.stat().st_mtime for path in logs)
 
 
-def _write(path: Path, records: Sequence[MetricRecord]) -> None:
+def _write(path: Path, records: Sequence[metrics.MetricRecord]) -> None:
     log = AppendLog(path, sync_every_s=10.0)
     try:
         for record in records:
@@ -249,7 +242,9 @@ def _write(path: Path, records: Sequence[MetricRecord]) -> None:
         log.close()
 
 
-def evaluations_of(path: Path | None, rows: Sequence[UpdateDone], notes: list[str]) -> list[EvaluationDone]:
+def evaluations_of(
+    path: Path | None, rows: Sequence[metrics.UpdateDone], notes: list[str]
+) -> list[metrics.EvaluationDone]:
     """The evaluations in the `EvalCallback` file at `path`, each with the update it came after; none without a file.
 
     What cannot be read as plain numbers is left out, and `notes` says so.
@@ -278,31 +273,33 @@ def evaluations_of(path: Path | None, rows: Sequence[UpdateDone], notes: list[st
         at = bisect_right(rows, timesteps, key=lambda row: row.timesteps)
         update = rows[at - 1].update if at else 0
         t = rows[max(0, at - 1)].t
-        mean, std = spoken(float(np.mean(returns))), spoken(float(np.std(returns)))
-        played.append(EvaluationDone(0, 1, update, timesteps, t, mean, std, int(np.size(returns))))
+        mean, std = metrics.spoken(float(np.mean(returns))), metrics.spoken(float(np.std(returns)))
+        played.append(metrics.EvaluationDone(0, 1, update, timesteps, t, mean, std, int(np.size(returns))))
     if nowhere:
         notes.append(f"{path.name}: {nowhere} of its evaluations stand at no number of steps, and were left out")
     return played
 
 
 def _records_of(
-    rows: Sequence[UpdateDone],
-    played: Sequence[EvaluationDone],
+    rows: Sequence[metrics.UpdateDone],
+    played: Sequence[metrics.EvaluationDone],
     total: int | None,
     checkpoint: str | None,
     written_t: float,
-) -> list[MetricRecord]:
+) -> list[metrics.MetricRecord]:
     """All records in order, numbered by nobody yet. Times that no log said are `written_t`; none goes back."""
     last = rows[-1]
-    between: list[UpdateDone | EvaluationDone] = [*rows, *played]
-    between.sort(key=lambda it: (it.update, isinstance(it, EvaluationDone)))
+    between: list[metrics.UpdateDone | metrics.EvaluationDone] = [*rows, *played]
+    between.sort(key=lambda it: (it.update, isinstance(it, metrics.EvaluationDone)))
     how: Literal["finished", "stopped"] = "finished" if total is not None and last.timesteps >= total else "stopped"
-    start = TrainingStarted(0, 1, next((row.t for row in rows if row.t and math.isfinite(row.t)), written_t))
-    end = TrainingEnded(0, 1, last.update, last.timesteps, written_t, how, cause=IMPORTED, checkpoint=checkpoint)
+    start = metrics.TrainingStarted(0, 1, next((row.t for row in rows if row.t and math.isfinite(row.t)), written_t))
+    end = metrics.TrainingEnded(
+        0, 1, last.update, last.timesteps, written_t, how, cause=IMPORTED, checkpoint=checkpoint
+    )
     return list(_in_time([start, *between, end], written_t))
 
 
-def _in_time(records: Sequence[MetricRecord], written_t: float) -> Iterator[MetricRecord]:
+def _in_time(records: Sequence[metrics.MetricRecord], written_t: float) -> Iterator[metrics.MetricRecord]:
     before = 0.0
     for record in records:
         before = max(before, record.t if record.t and math.isfinite(record.t) else written_t)

@@ -29,15 +29,7 @@ from mission_tui.fleet.views.played_frame import Canvas, Drawn, PlayedFrame, Pla
 from mission_tui.process_name import call_process
 from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.playing.film_pictures import (
-    PACKAGES,
-    Caption,
-    Lettering,
-    Pixels,
-    Sheet,
-    check_packages,
-    encoded,
-)
+from mission_tui.trainer.playing import film_pictures
 from mission_tui.trainer.playing.watch import Player, bound_memory, in_text, rendered
 from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
 from mission_tui.trainer.torch_compiler import disable_compiler
@@ -77,11 +69,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _film(parsed: argparse.Namespace, say: Say) -> None:
-    check_packages(PACKAGES[parsed.out.suffix])
+    film_pictures.check_packages(film_pictures.PACKAGES[parsed.out.suffix])
     run_dir = RunDir(parsed.run_dir.resolve())
     names = parsed.checkpoints.split(",")
-    lettering = Lettering()
-    sheet = Sheet(lettering, parsed.title or run_dir.id, len(names))
+    lettering = film_pictures.Lettering()
+    sheet = film_pictures.Sheet(lettering, parsed.title or run_dir.id, len(names))
     progress = _Progress(say)
     with ExitStack() as stack:
         scenes = []
@@ -89,7 +81,7 @@ def _film(parsed: argparse.Namespace, say: Say) -> None:
             progress(at, len(names), "loading checkpoints")
             scenes.append(stack.enter_context(_Scene(run_dir, name, sheet.canvas, lettering)))
         film = _Film(scenes, sheet, range(parsed.seed, parsed.seed + parsed.episodes), parsed.fps, progress)
-        content = encoded(film.frames(), film.fps, parsed.out.suffix)
+        content = film_pictures.encoded(film.frames(), film.fps, parsed.out.suffix)
     # Whoever makes a film shows it to others: as readable as this user's files are.
     write_atomic_group(parsed.out.parent, {parsed.out.name: content}, 0o666)
     result = {"run": run_dir.id, "path": str(parsed.out), "bytes": len(content), "frames": film.drawn}
@@ -111,9 +103,9 @@ class Take(Struct, frozen=True):
 class _Scene:
     """A checkpoint's policy at play, its picture now and what stands around that."""
 
-    def __init__(self, run_dir: RunDir, checkpoint: str, canvas: Canvas, lettering: Lettering) -> None:
+    def __init__(self, run_dir: RunDir, checkpoint: str, canvas: Canvas, lettering: film_pictures.Lettering) -> None:
         self._lettering, self._canvas = lettering, canvas
-        self._seen: Pixels | None = None
+        self._seen: film_pictures.Pixels | None = None
         self._last: PlayedFrame | None = None
         self._player = Player(run_dir, checkpoint, _in_pixels, self._keep)
 
@@ -130,14 +122,14 @@ class _Scene:
         return self._last
 
     @property
-    def picture(self) -> Pixels:
+    def picture(self) -> film_pictures.Pixels:
         """What is seen. Raises `PresetError` where the environment does not draw."""
         if self._seen is None or self.now.drawn == "nothing":
             raise PresetError(f"nothing to film: {self.now.note.removeprefix('no picture: ')}")
         return self._seen
 
     @property
-    def caption(self) -> Caption:
+    def caption(self) -> film_pictures.Caption:
         """Whose policy it is, and how far it has come."""
         now = self.now
         so_far = number(now.episode_return)
@@ -145,7 +137,7 @@ class _Scene:
         below = f"return {said}  step {now.step:,}"
         if now.over:
             below += f": {now.outcome}" if now.outcome else ": over"
-        return Caption(f"after {now.timesteps:,} steps", below, now.over)
+        return film_pictures.Caption(f"after {now.timesteps:,} steps", below, now.over)
 
     def begin(self, seed: int) -> None:
         """Begin the episode of `seed`."""
@@ -167,7 +159,12 @@ class _Film:
     """The frames of all episodes, one episode after the other, the scenes of each side by side."""
 
     def __init__(
-        self, scenes: Sequence[_Scene], sheet: Sheet, seeds: Sequence[int], fps: int | None, progress: _Progress
+        self,
+        scenes: Sequence[_Scene],
+        sheet: film_pictures.Sheet,
+        seeds: Sequence[int],
+        fps: int | None,
+        progress: _Progress,
     ) -> None:
         self._scenes, self._sheet, self._seeds, self._progress = scenes, sheet, seeds, progress
         self.takes = tuple(self._rehearsed())
@@ -180,7 +177,7 @@ class _Film:
         self._held = round(_HELD_S * self.fps)
         self.drawn = 0
 
-    def frames(self) -> Iterator[Pixels]:
+    def frames(self) -> Iterator[film_pictures.Pixels]:
         """Each as soon as it is wanted."""
         longest = {seed: max(take.steps for take in self.takes if take.seed == seed) for seed in self._seeds}
         total = sum(-(-steps // self.stride) + 1 + self._held for steps in longest.values())
@@ -194,7 +191,7 @@ class _Film:
             for _ in range(self._held + 1):
                 yield self._frame(total)
 
-    def _frame(self, total: int) -> Pixels:
+    def _frame(self, total: int) -> film_pictures.Pixels:
         self.drawn += 1
         self._progress(self.drawn, max(total, self.drawn), "drawing")
         return self._sheet.compose([it.picture for it in self._scenes], [it.caption for it in self._scenes])

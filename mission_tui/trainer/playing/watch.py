@@ -33,17 +33,7 @@ from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.played_frame import (
-    MOST_CHOICES,
-    MOST_HEADS,
-    MOST_PNG_BYTES,
-    ActionHead,
-    Canvas,
-    Drawn,
-    PixelPicture,
-    PlayedFrame,
-    PlayOrder,
-)
+from mission_tui.fleet.views import played_frame
 from mission_tui.process_name import call_process
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.learner import Learner
@@ -60,7 +50,7 @@ MOST_BYTES = 4 << 30
 """Of data: torch without a GPU takes some 300 MB of it, and an environment what it takes."""
 FIRST_SEED = 10_000
 _NOTE_CHARACTERS = 300
-_MODES: tuple[tuple[str, Drawn], ...] = (("ansi", "text"), ("rgb_array", "pixels"))
+_MODES: tuple[tuple[str, played_frame.Drawn], ...] = (("ansi", "text"), ("rgb_array", "pixels"))
 """What can be drawn in a terminal, the better one first."""
 
 
@@ -99,7 +89,7 @@ def _play(parsed: argparse.Namespace, say: Say) -> None:
     player = Player(run_dir, parsed.checkpoint)
     try:
         for line in orders:
-            order = msgspec.json.decode(line, type=PlayOrder)
+            order = msgspec.json.decode(line, type=played_frame.PlayOrder)
             if order.checkpoint not in (None, player.checkpoint):
                 # Another one in the same process: what takes seconds, torch, is loaded already.
                 player.close()
@@ -109,9 +99,9 @@ def _play(parsed: argparse.Namespace, say: Say) -> None:
         player.close()
 
 
-Choose = Callable[[EnvSpec, Path], tuple[EnvSpec, Drawn, str]]
+Choose = Callable[[EnvSpec, Path], tuple[EnvSpec, played_frame.Drawn, str]]
 """`env` under its rules, so that it draws if it can, how, and why it does not if it cannot."""
-Draw = Callable[[gymnasium.Env[Any, Any], Drawn, Canvas], str | PixelPicture]
+Draw = Callable[[gymnasium.Env[Any, Any], played_frame.Drawn, played_frame.Canvas], str | played_frame.PixelPicture]
 """What there is to see of the environment now, as text or in pixels."""
 
 
@@ -140,7 +130,7 @@ class Player:
         self._step, self._return = 0, 0.0
         self._over = True
         self._outcome: str | None = None
-        self._last_picture: str | PixelPicture = ""
+        self._last_picture: str | played_frame.PixelPicture = ""
         self._last_text = ""
         self._decision = _Decision(np.zeros(0), (), None)
 
@@ -149,7 +139,7 @@ class Player:
         """The name of the one that plays."""
         return self._manifest.name
 
-    def play(self, order: PlayOrder) -> PlayedFrame:
+    def play(self, order: played_frame.PlayOrder) -> played_frame.PlayedFrame:
         """Go as far as was asked, and no further than to the end of the episode; what is seen there.
 
         Raises `EnvError` for an environment that fails.
@@ -166,7 +156,7 @@ class Player:
         picture = self._last_picture
         if order.canvas.cell is None and not isinstance(picture, str):
             picture = self._last_text  # it is over, and cannot be drawn again
-        return PlayedFrame(
+        return played_frame.PlayedFrame(
             picture=picture if isinstance(picture, str) else "",
             pixels=None if isinstance(picture, str) else picture,
             drawn=self._drawn,
@@ -213,14 +203,14 @@ class Player:
         heads = tuple(structs.replace(head, taken=spoken(float(it))) for head, it in zip(heads, flat, strict=False))
         self._decision = _Decision(actions, heads, value)
 
-    def _ending(self, canvas: Canvas) -> str | PixelPicture:
+    def _ending(self, canvas: played_frame.Canvas) -> str | played_frame.PixelPicture:
         """How it ended, which is drawn only now: also for a screen that takes no pixels any more meanwhile."""
         if canvas.cell is not None:
             text = self._picture(structs.replace(canvas, cell=None))
             self._last_text = text if isinstance(text, str) else ""
         return self._picture(canvas)
 
-    def _picture(self, canvas: Canvas) -> str | PixelPicture:
+    def _picture(self, canvas: played_frame.Canvas) -> str | played_frame.PixelPicture:
         """What there is to see now; whatever goes wrong with that is a note, and the numbers go on."""
         if self._drawn == "nothing":
             return ""
@@ -232,7 +222,9 @@ class Player:
             return ""
 
 
-def _in_a_terminal(env: gymnasium.Env[Any, Any], drawn: Drawn, canvas: Canvas) -> str | PixelPicture:
+def _in_a_terminal(
+    env: gymnasium.Env[Any, Any], drawn: played_frame.Drawn, canvas: played_frame.Canvas
+) -> str | played_frame.PixelPicture:
     if drawn == "state":
         return picture_of_state(env.unwrapped, canvas.columns, canvas.lines)
     said = rendered(env)
@@ -240,7 +232,7 @@ def _in_a_terminal(env: gymnasium.Env[Any, Any], drawn: Drawn, canvas: Canvas) -
         return said
     if canvas.cell is not None:
         pixels = pixels_of(said, canvas)
-        if max(len(pixels.png), len(pixels.sixels)) <= MOST_PNG_BYTES:
+        if max(len(pixels.png), len(pixels.sixels)) <= played_frame.MOST_PNG_BYTES:
             return pixels
     return half_blocks(said, canvas)
 
@@ -258,7 +250,7 @@ def rendered(env: gymnasium.Env[Any, Any]) -> str | Frame:
 
 
 class _Decision:
-    def __init__(self, actions: Any, heads: tuple[ActionHead, ...], value: Metric | None) -> None:
+    def __init__(self, actions: Any, heads: tuple[played_frame.ActionHead, ...], value: Metric | None) -> None:
         self.actions, self.heads, self.value = actions, heads, value
 
 
@@ -270,8 +262,8 @@ class _SeenBeforeReset(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
-        self.before_reset: Callable[[], str | PixelPicture] = str
-        self.picture: str | PixelPicture | None = None
+        self.before_reset: Callable[[], str | played_frame.PixelPicture] = str
+        self.picture: str | played_frame.PixelPicture | None = None
         self.reward = 0.0
         self._ended = False
         self._counted = 0
@@ -307,7 +299,7 @@ def _monitor(env: gymnasium.Env[Any, Any]) -> Monitor[Any, Any]:
     return env
 
 
-def in_text(env: EnvSpec, rules: Path) -> tuple[EnvSpec, Drawn, str]:
+def in_text(env: EnvSpec, rules: Path) -> tuple[EnvSpec, played_frame.Drawn, str]:
     """`env` as it is drawn in a terminal: from its state before its own text, and its pixels last."""
     plain = structs.replace(env, kwargs={name: it for name, it in env.kwargs.items() if name != "render_mode"})
     made = EnvMaker(plain, rules)()
@@ -337,7 +329,9 @@ def _sentence(text: str) -> str:
 
 
 @th.no_grad()
-def opinion(model: Learner, env: VecEnv, observations: Any) -> tuple[tuple[ActionHead, ...], Metric | None]:
+def opinion(
+    model: Learner, env: VecEnv, observations: Any
+) -> tuple[tuple[played_frame.ActionHead, ...], Metric | None]:
     """What the policy says of its next action, one head for each part of it, and its critic's value of the state.
 
     Nothing of a recurrent policy, whose memory only `player` keeps.
@@ -358,7 +352,7 @@ def opinion(model: Learner, env: VecEnv, observations: Any) -> tuple[tuple[Actio
     return heads_of(distribution), value
 
 
-def _valued(policy: Any, observation: Any) -> tuple[tuple[ActionHead, ...], Metric | None]:
+def _valued(policy: Any, observation: Any) -> tuple[tuple[played_frame.ActionHead, ...], Metric | None]:
     """Of an off-policy algorithm: the mean and spread of what its actor does, and what its critic, or the best of its
     action values, says of the state.
     """
@@ -369,11 +363,13 @@ def _valued(policy: Any, observation: Any) -> tuple[tuple[ActionHead, ...], Metr
         each = said.mean(dim=1) if said.ndim == 3 else said
         return (), spoken(float(each[0].max()))
     actor = policy.actor
-    heads: tuple[ActionHead, ...] = ()
+    heads: tuple[played_frame.ActionHead, ...] = ()
     if hasattr(actor, "get_action_dist_params"):
         mean, log_std, _ = actor.get_action_dist_params(observation)
         pairs = zip(th.tanh(mean)[0].tolist(), log_std[0].exp().tolist(), strict=True)
-        heads = tuple(ActionHead(taken=0.0, mean=spoken(it), std=spoken(std)) for it, std in pairs)[:MOST_HEADS]
+        heads = tuple(played_frame.ActionHead(taken=0.0, mean=spoken(it), std=spoken(std)) for it, std in pairs)[
+            : played_frame.MOST_HEADS
+        ]
     action = actor(observation, deterministic=True) if heads else actor(observation)
     said = policy.critic(observation, action)
     parts = said if isinstance(said, tuple) else (said,)
@@ -381,25 +377,25 @@ def _valued(policy: Any, observation: Any) -> tuple[tuple[ActionHead, ...], Metr
     return heads, spoken(min(float(part[0].mean()) for part in parts))
 
 
-def heads_of(distribution: Any) -> tuple[ActionHead, ...]:
+def heads_of(distribution: Any) -> tuple[played_frame.ActionHead, ...]:
     """The heads of one of SB3's distributions over a batch of one; none for a kind of its own."""
     inside: Any = getattr(distribution, "distributions", None) or getattr(distribution, "distribution", None)
     parts = list(inside) if isinstance(inside, list | tuple) else [inside]
-    heads: list[ActionHead] = []
+    heads: list[played_frame.ActionHead] = []
     for part in parts:
         match part:
             case th.distributions.Categorical():
-                heads.append(ActionHead(taken=0.0, probabilities=_shares(part.probs[0])))
+                heads.append(played_frame.ActionHead(taken=0.0, probabilities=_shares(part.probs[0])))
             case th.distributions.Bernoulli():
-                heads += [ActionHead(taken=0.0, probabilities=(1 - p, p)) for p in _shares(part.probs[0])]
+                heads += [played_frame.ActionHead(taken=0.0, probabilities=(1 - p, p)) for p in _shares(part.probs[0])]
             case th.distributions.Normal():
                 pairs = zip(part.mean[0].tolist(), part.stddev[0].tolist(), strict=True)
-                heads += [ActionHead(taken=0.0, mean=spoken(mean), std=spoken(std)) for mean, std in pairs]
-    return tuple(heads[:MOST_HEADS])
+                heads += [played_frame.ActionHead(taken=0.0, mean=spoken(mean), std=spoken(std)) for mean, std in pairs]
+    return tuple(heads[: played_frame.MOST_HEADS])
 
 
 def _shares(probabilities: th.Tensor) -> tuple[float, ...]:
-    return tuple(round(float(it), 4) for it in probabilities.tolist()[:MOST_CHOICES])
+    return tuple(round(float(it), 4) for it in probabilities.tolist()[: played_frame.MOST_CHOICES])
 
 
 if __name__ == "__main__":

@@ -29,13 +29,8 @@ from mission_tui.fleet.specs.sb3_algorithms import OTHERS, other_algorithm
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.learner import Learner
+from mission_tui.trainer.state import model_state
 from mission_tui.trainer.state.boundary import Boundary, capture_random, restore_envs, restore_learner, restore_random
-from mission_tui.trainer.state.model_state import (
-    capture_normalizer,
-    freeze_normalizer,
-    named_tensors,
-    restore_normalizer,
-)
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env, in_this_process
 from mission_tui.trainer.vec_env.episodes import play
 
@@ -168,7 +163,7 @@ def take_weights(model: Learner, boundary: Boundary) -> str:
 
     Returns what was taken, in a sentence. Raises `PresetError` when nothing fits.
     """
-    own = named_tensors(model.policy)
+    own = model_state.named_tensors(model.policy)
     fitting = [
         name
         for name, tensor in own.items()
@@ -190,7 +185,7 @@ def _statistics(model: Learner, boundary: Boundary) -> str:
     if normalizer is None or boundary.state["normalizer"] is None:
         return ""
     with suppress(CheckpointError):
-        restore_normalizer(normalizer, boundary.state["normalizer"], lanes=False)
+        model_state.restore_normalizer(normalizer, boundary.state["normalizer"], lanes=False)
         return ", and so are the normalizer's statistics"
     return ""
 
@@ -235,7 +230,7 @@ def _played(model: Learner, spec: Spec, snapshot: Path | None) -> np.ndarray:
     try:
         own, normalizer = model.get_vec_normalize_env(), unwrap_vec_normalize(vec)
         if normalizer is not None and own is not None:
-            freeze_normalizer(normalizer, capture_normalizer(own))
+            model_state.freeze_normalizer(normalizer, model_state.capture_normalizer(own))
         env = model._wrap_env(vec)
         player = model.player(env, deterministic=False)
 

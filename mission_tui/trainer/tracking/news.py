@@ -14,19 +14,9 @@ from typing import Any
 
 from mission_tui.fleet.compare import RETURN
 from mission_tui.fleet.compare.differing import effective_settings
+from mission_tui.fleet.events import metrics
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FindingChanged, FleetEvent, SettingsAsked
-from mission_tui.fleet.events.metrics import (
-    EVAL_RETURN,
-    EVAL_SUCCESS,
-    CheckpointSaved,
-    EvaluationDone,
-    MetricRecord,
-    SettingsChanged,
-    TrainingStarted,
-    UpdateDone,
-    number,
-)
 from mission_tui.fleet.events.outcome import outcome_word
 from mission_tui.fleet.specs.secrecy import is_harmless, is_secret
 from mission_tui.plain_files import names_in, read_plain
@@ -122,7 +112,7 @@ class Reading:
 
     def __init__(self, run: RunDir, seq: int = 0, event: int = 0) -> None:
         self._run = run
-        self._metrics, self._events = Tail(run.metrics, MetricRecord), Tail(run.events, FleetEvent)
+        self._metrics, self._events = Tail(run.metrics, metrics.MetricRecord), Tail(run.events, FleetEvent)
         self._metrics.slice_bytes = self._events.slice_bytes = SLICE_BYTES
         self._seq, self._event = seq, event
         self._timesteps = 0
@@ -150,23 +140,23 @@ class Reading:
         self._events.damage.clear()
         return news
 
-    def _take(self, record: MetricRecord, news: News) -> None:
+    def _take(self, record: metrics.MetricRecord, news: News) -> None:
         match record:
-            case TrainingStarted():
+            case metrics.TrainingStarted():
                 news.resettled = True
                 if record.from_timesteps:
                     news.backs.append((len(news.points), record.from_timesteps))
-            case UpdateDone():
-                values = {tag: it for tag, value in record.metrics.items() if (it := number(value)) is not None}
+            case metrics.UpdateDone():
+                values = {tag: it for tag, value in record.metrics.items() if (it := metrics.number(value)) is not None}
                 values["time/steps_per_s"] = record.steps_per_s
                 news.points.append(Point(record.seq, record.t, record.timesteps, values))
-            case EvaluationDone():
-                said = {EVAL_RETURN: record.mean, EVAL_STD: record.std, EVAL_SUCCESS: record.won}
-                values = {tag: it for tag, value in said.items() if (it := number(value)) is not None}
+            case metrics.EvaluationDone():
+                said = {metrics.EVAL_RETURN: record.mean, EVAL_STD: record.std, metrics.EVAL_SUCCESS: record.won}
+                values = {tag: it for tag, value in said.items() if (it := metrics.number(value)) is not None}
                 news.points.append(Point(record.seq, record.t, record.timesteps, values))
-            case CheckpointSaved() if record.reason != "reported":
+            case metrics.CheckpointSaved() if record.reason != "reported":
                 news.saved.append(Saved(record.timesteps, self._run.checkpoints / record.name))
-            case SettingsChanged():
+            case metrics.SettingsChanged():
                 news.resettled = True
             case _:
                 pass
@@ -175,7 +165,7 @@ class Reading:
         match event:
             case FindingChanged():
                 shown = event.finding.evidence[-1] if event.finding.evidence else {}
-                at = number(shown.get("timesteps"))
+                at = metrics.number(shown.get("timesteps"))
                 news.told.append(Told(event.t, self._timesteps if at is None else int(at), event.finding))
             case SettingsAsked():
                 news.resettled = True
@@ -198,7 +188,7 @@ def evaluations(run: RunDir, known: Container[str]) -> list[Evaluated]:
             said["episodes"] = told["episodes"]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue
-        values = {f"evaluate/{tag}": it for tag, value in said.items() if (it := number(value)) is not None}
+        values = {f"evaluate/{tag}": it for tag, value in said.items() if (it := metrics.number(value)) is not None}
         if policy == "trained" and values:
             found.append(Evaluated(name, t, timesteps, values))
     return found

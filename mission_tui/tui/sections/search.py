@@ -7,15 +7,7 @@ from rich.table import Table
 from textual.strip import Strip
 
 from mission_tui.fleet.search.result import SearchResult, SearchTrial, ranked_trials
-from mission_tui.present import numbers
-from mission_tui.present.searches import (
-    confirmation_words,
-    importance_words,
-    progress_words,
-    save_words,
-    state_word,
-    value_word,
-)
+from mission_tui.present import numbers, searches
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, rendered, words, wrap
 
@@ -24,11 +16,11 @@ _STYLES: dict[str, Style] = {"finished": colours.INK, "running": colours.LIVE, "
 
 def search_table(result: SearchResult, width: int) -> list[Strip]:
     """The sentences first, then a line for each trial, best first."""
-    said = [(progress_words(result), colours.BOLD), (importance_words(result), colours.QUIET)]
+    said = [(searches.progress_words(result), colours.BOLD), (searches.importance_words(result), colours.QUIET)]
     if result.confirmation is not None:
-        said.insert(1, (confirmation_words(result.confirmation), colours.INK))
+        said.insert(1, (searches.confirmation_words(result.confirmation), colours.INK))
     if result.ended:
-        said.append((save_words(result), colours.QUIET))
+        said.append((searches.save_words(result), colours.QUIET))
     strips = [line([(f" {text}", style)], width) for words_, style in said for text in wrap(words_, width - 2)]
     table = Table.grid(padding=(0, 2, 0, 0))
     for _ in range(3 + len(result.keys)):
@@ -47,7 +39,7 @@ def _cells(result: SearchResult, trial: SearchTrial) -> list[tuple[str, Style]]:
     best = colours.GOOD if trial.number == result.best else style
     return [
         (f" {trial.number}", style),
-        (state_word(trial), style),
-        (value_word(trial.value), best),
+        (searches.state_word(trial), style),
+        (searches.value_word(trial.value), best),
         *((trial.settings.get(key, numbers.DASH), style) for key in result.keys),
     ]

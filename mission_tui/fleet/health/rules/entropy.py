@@ -12,13 +12,8 @@ import statistics
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
+from mission_tui.fleet.health import phrases
 from mission_tui.fleet.health.doing_well import Success
-from mission_tui.fleet.health.phrases import (
-    halved_learning_rate,
-    learning_rate_of,
-    pressure_of,
-    pressure_sentence,
-)
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import u_of
 from mission_tui.fleet.windows import Numbers, Window
@@ -80,11 +75,11 @@ class EntropyCollapse(Rule):
         """Cause from the entropy bonus and the update pressure of the run."""
         row, _ = self._rows[-1]
         settings = self.context.settings
-        rate = learning_rate_of(row, settings)
-        advice, assignments = self._advice(row, pressure_of(settings, rate))
+        rate = phrases.learning_rate_of(row, settings)
+        advice, assignments = self._advice(row, phrases.pressure_of(settings, rate))
         return Explanation(
             sentence=self._sentence(),
-            cause=self._bonus() + pressure_sentence(settings, rate),
+            cause=self._bonus() + phrases.pressure_sentence(settings, rate),
             advice=advice,
             advice_set=assignments,
             evidence=tuple(row.evidence(*TAGS) | {"ratio": spoken(round(ratio, 4))} for row, ratio in self._rows),
@@ -120,11 +115,11 @@ class EntropyCollapse(Rule):
     def _advice(self, row: Row, pressure: float | None) -> tuple[str, tuple[str, ...]]:
         coef, before = self.context.settings.ent_coef, "go back to a checkpoint from before the fall"
         if pressure is not None and pressure >= HIGH_PRESSURE:
-            return f"{before}, with half the learning rate", halved_learning_rate(self.context.settings, row)
+            return f"{before}, with half the learning rate", phrases.halved_learning_rate(self.context.settings, row)
         if coef is None:
             return f"{before}, with a larger entropy bonus", ()
         if coef >= MOST_COEF:
-            return f"{before}, with half the learning rate", halved_learning_rate(self.context.settings, row)
+            return f"{before}, with half the learning rate", phrases.halved_learning_rate(self.context.settings, row)
         wanted = min(MOST_COEF, max(LEAST_COEF, 3.0 * coef))
         return f"{before}, with a larger entropy bonus", (f"ppo.ent_coef={wanted:.2g}",)
 

@@ -12,17 +12,9 @@ import math
 import statistics
 
 from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.health import phrases
 from mission_tui.fleet.health.critic import critic_warm_up
 from mission_tui.fleet.health.doing_well import Success
-from mission_tui.fleet.health.phrases import (
-    halved_learning_rate,
-    is_large,
-    learning_rate_of,
-    normalized_rewards,
-    pressure_sentence,
-    reward_scale_sentence,
-    rounded,
-)
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import u_of
@@ -101,17 +93,17 @@ class GradNorm(Rule):
     def explain(self, severity: Severity) -> Explanation:
         """Tells the scale of rewards from an update that is worked too hard."""
         row, settings, limits = self._rows[-1], self.context.settings, self._limits
-        large = is_large(row, settings)
+        large = phrases.is_large(row, settings)
         level = limits.critical if severity == "critical" else limits.warning
-        scale = reward_scale_sentence(row, settings)
+        scale = phrases.reward_scale_sentence(row, settings)
         if large:
-            cause, advice, assignments = scale, "normalise rewards", normalized_rewards(settings)
+            cause, advice, assignments = scale, "normalise rewards", phrases.normalized_rewards(settings)
         else:
-            cause = pressure_sentence(settings, learning_rate_of(row, settings))
-            advice, assignments = "halve the learning rate", halved_learning_rate(settings, row)
+            cause = phrases.pressure_sentence(settings, phrases.learning_rate_of(row, settings))
+            advice, assignments = "halve the learning rate", phrases.halved_learning_rate(settings, row)
         return Explanation(
             sentence=(
-                f"gradients are {rounded(self._times)} x their limit (median of {limits.updates} "
+                f"gradients are {phrases.rounded(self._times)} x their limit (median of {limits.updates} "
                 f"updates, max_grad_norm = {self._cap:g}), and "
                 f"{self._success.complaint if self._success.poor else 'they were much smaller before'}"
             ),

@@ -12,14 +12,8 @@ from typing import Literal
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
+from mission_tui.fleet.health import phrases
 from mission_tui.fleet.health.doing_well import CEILING_SHARE, Success
-from mission_tui.fleet.health.phrases import (
-    halved_learning_rate,
-    learning_rate_of,
-    pressure_of,
-    pressure_sentence,
-    rounded,
-)
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.windows import Window
 
@@ -85,7 +79,7 @@ class PolicyStd(Rule):
         advice, assignments = self._advice(row)
         return Explanation(
             sentence=self._sentence(most if wide else least, level),
-            cause=self._bonus() + pressure_sentence(settings, learning_rate_of(row, settings)),
+            cause=self._bonus() + phrases.pressure_sentence(settings, phrases.learning_rate_of(row, settings)),
             advice=advice,
             advice_set=assignments,
             evidence=tuple(
@@ -161,7 +155,7 @@ class PolicyStd(Rule):
     def _sentence(self, ratio: float, level: float) -> str:
         way = "more" if self._side == "wide" else "less"
         return (
-            f"the actions' standard deviation is {rounded(ratio)} x its start, {way} than {level:g} x, for "
+            f"the actions' standard deviation is {phrases.rounded(ratio)} x its start, {way} than {level:g} x, for "
             f"{self._limits.updates} updates"
         )
 
@@ -178,8 +172,10 @@ class PolicyStd(Rule):
         coef = settings.ent_coef
         if self._side == "wide" and coef:
             return "lower the entropy bonus", (f"ppo.ent_coef={coef / 10.0:.2g}",)
-        pressure = pressure_of(settings, learning_rate_of(row, settings))
+        pressure = phrases.pressure_of(settings, phrases.learning_rate_of(row, settings))
         if self._side == "narrow" and coef is not None and (pressure is None or pressure < HIGH_PRESSURE):
             wanted = max(LEAST_COEF, 3.0 * coef)
             return "go back to an earlier checkpoint, and raise the entropy bonus", (f"ppo.ent_coef={wanted:.2g}",)
-        return "go back to an earlier checkpoint with half the learning rate", halved_learning_rate(settings, row)
+        return "go back to an earlier checkpoint with half the learning rate", phrases.halved_learning_rate(
+            settings, row
+        )
