@@ -130,9 +130,8 @@ PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 Preempt
         """Tell the controller of a node that is gone, which it finds out by itself after `SlurmdTimeout`."""
         self.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=gone")
 
-    def kill_steps(self, job: str) -> None:
-        """SIGKILL what Slurm has on the node beside the job's own processes."""
-        number = self.ask("squeue", "-h", "-n", job, "-o", "%i").strip()
+    def kill_steps(self, number: str) -> None:
+        """SIGKILL what Slurm has on the node of the job with that number, beside the job's own processes."""
         for process in psutil.process_iter(["name", "cmdline"]):
             if process.info["name"] == "slurmstepd" and f"[{number}." in " ".join(process.info["cmdline"]):
                 process.kill()

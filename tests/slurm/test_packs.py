@@ -9,15 +9,15 @@ from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import read_exit, read_handle, read_identity
 from tests.slurm.cluster import Cluster
-from tests.slurm.test_runs import slurm_spec
+from tests.slurm.test_runs import node_of, slurm_spec, starts_of
 from tests.supervisor.conftest import Lab, living
 
 pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(120)]
 
 
-def job_of(lab: Lab, run: str) -> str:
-    """The number of the run's job."""
-    handle = lab.until(lambda: read_handle(lab.dir(run).attempt(1).handle), 20)
+def job_of(lab: Lab, run: str, attempt: int = 1) -> str:
+    """The number of the job of the run's attempt."""
+    handle = lab.until(lambda: read_handle(lab.dir(run).attempt(attempt).handle), 20)
     assert handle is not None
     return handle.id
 
@@ -71,3 +71,38 @@ def test_two_runs_share_a_job_and_end_each_for_itself(slurm_lab: Lab, cluster: C
     record = read_exit(slurm_lab.dir(dies).attempt(1).exit)
     assert record is not None
     assert record.last_output == "its keeper was ended by signal 9"
+
+
+def test_after_a_lost_node_both_go_on_in_one_job_on_the_other(slurm_lab: Lab, cluster: Cluster) -> None:
+    """The slurmd and the step of the node are killed, the trainers are not: attempt 2 of both shares a job on the other
+    node, goes on from a checkpoint, and what was left of attempt 1 ends itself at the fence.
+    """
+    runs = slurm_lab.launch(2, spec=slurm_spec(pack=2, cpus=1))
+    for run in runs:
+        slurm_lab.running(run, 3)
+    slurm_lab.act("checkpoint", *runs)
+    for run in runs:
+        slurm_lab.wait(run, lambda view: view.last_checkpoint is not None)
+    number, node = job_of(slurm_lab, runs[0]), node_of(slurm_lab, runs[0])
+    identities = [read_identity(slurm_lab.dir(run).attempt(1).identity) for run in runs]
+    orphans = [psutil.Process(identity.trainer.pid) for identity in identities if identity is not None]
+    cluster.stop(node)
+    cluster.kill_steps(number)
+    cluster.give_up(node)
+    try:
+        for run in runs:
+            slurm_lab.wait(run, lambda view: view.attempt == 2 and view.state == "running" and view.connected, 60)
+        assert {node_of(slurm_lab, run) for run in runs} == {"n2" if node == "n1" else "n1"}
+        assert job_of(slurm_lab, runs[0], 2) == job_of(slurm_lab, runs[1], 2) != number
+        slurm_lab.until(lambda: not living(orphans), 30)
+        for run in runs:
+            slurm_lab.running(run, (slurm_lab.view(run).update or 0) + 3)
+            begun = starts_of(slurm_lab, run)[1]
+            assert (begun.attempt, begun.from_update > 0) == (2, True)
+        slurm_lab.act("kill", *runs)
+        for run in runs:
+            assert slurm_lab.ended(run).outcome == "killed"
+    finally:
+        cluster.ask("scancel", "--user=root")
+        cluster.start_node(node)
+        cluster.wait_idle()

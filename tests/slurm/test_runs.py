@@ -169,7 +169,7 @@ def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(slurm_l
     assert identity is not None
     orphan = psutil.Process(identity.trainer.pid)
     cluster.stop(node)
-    cluster.kill_steps(f"{run}.1")
+    cluster.kill_steps(number_of(slurm_lab, run))
     cluster.give_up(node)
     try:
         # It is a real trainer, which imports torch beside its orphan, and beside other tests.
