@@ -134,6 +134,17 @@ def test_a_page_says_the_numbers_of_compare() -> None:
     assert "solved" not in "".join(words)
 
 
+def test_only_a_group_of_all_its_runs_is_named_at_its_head() -> None:
+    """A run of no group beside two of one is not one of the group."""
+    made = report(runs=3)
+    assert "3 runs of group plain, as of" in "".join(Skeleton(page_of(made, "x", ROOMS[0])).words)
+    *others, last = made.runs
+    alone = structs.replace(last.details, view=structs.replace(last.details.view, group=""))
+    mixed = replace(made, runs=(*others, replace(last, details=alone)))
+    words = "".join(Skeleton(page_of(mixed, "x", ROOMS[0])).words)
+    assert "3 runs, as of" in words
+
+
 def test_a_finding_stands_with_what_was_done_about_it() -> None:
     """When, why, the remedy setting by setting, and the deed of the journal that names it."""
     words = "\n".join(Skeleton(page_of(report("kl"), "x", ROOMS[0])).words)

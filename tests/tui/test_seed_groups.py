@@ -169,6 +169,12 @@ def test_the_state_of_a_large_group_is_never_cut() -> None:
     assert state(SeedGroup((*over, queued("wide-9"))), 0.0, 8)[0] == "queued"
 
 
+def test_a_group_that_is_over_says_how_many_of_it_are_parked() -> None:
+    """Those wait for `r`; beside killed ones they were only among the ended."""
+    over = (ended("wide-1", 5, "killed"), ended("wide-2", 5), seed(3, 1.0, state="parked"))
+    assert GROUP_CELLS["state"](SeedGroup(over), 0.0, 8)[0] == "1 parked"
+
+
 async def test_living_seeds_in_panes_are_folded_too() -> None:
     """`f` makes them one row below the panes of the others, and panes again."""
     async with staged(a_fleet((LIVE[0], *SEEDS)), (160, 50)) as stage:

@@ -118,9 +118,9 @@ def _curves(figures: Sequence[Html], report: Report) -> Html:
 def _head(title: str, report: Report, made: float) -> Html:
     links = [("#summary", "Summary"), ("#curves", "Curves"), ("#runs", "Findings, settings, provenance")]
     views = [run.details.view for run in report.runs]
-    groups = {view.group for view in views if view.group}
+    groups = {view.group for view in views}
     said = f"{len(views)} runs" if len(views) > 1 else f"run {views[0].id}"
-    said += f" of group {groups.pop()}" if len(groups) == 1 else ""
+    said += f" of group {groups.pop()}" if len(groups) == 1 and views[0].group else ""
     day = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(made))
     nav = tag("nav", tag("ul", (tag("li", tag("a", words, href=href)) for href, words in links)), aria_label="parts")
     return tag("header", tag("h1", title), tag("p", f"{said}, as of {day}", class_="quiet"), nav)

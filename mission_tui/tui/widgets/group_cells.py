@@ -31,8 +31,11 @@ def _state(group: SeedGroup, _now: float, width: int) -> Part:
         return "no link", colours.QUIET
     if len(words) == 1:
         return next(iter(words)), run_status.state_style(group.members[0])
-    waiting = any(view.state == "queued" for view in group.members)
-    return "queued" if waiting else "ended", colours.QUIET
+    if any(view.state == "queued" for view in group.members):
+        return "queued", colours.QUIET
+    parked = sum(view.state == "parked" for view in group.members)
+    # Only those go on by `r` with what they have learned.
+    return f"{parked} parked" if parked else "ended", colours.QUIET
 
 
 def _done(group: SeedGroup, _now: float, _width: int) -> Part:
