@@ -11,6 +11,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from statistics import NormalDist
 from typing import Any
 
@@ -22,7 +23,7 @@ from mission_tui.fleet.health import Settings
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.fleet.specs.thresholds import Limits
 
-__all__ = ["FAULTS", "KINDS", "STEPS", "UPDATES", "Kind", "dressed", "said", "stream"]
+__all__ = ["FAULTS", "KINDS", "STEPS", "UPDATES", "Kind", "dressed", "said", "said_with", "stream"]
 
 UPDATES, FAULT, STEPS = 320, 230, 1024
 RATE, CLIP = 1e-3, 0.2
@@ -336,6 +337,13 @@ def said(case: Case) -> dict[str, str]:
         if gravity[incident.level] >= gravity.get(worst.get(incident.rule, ""), -1):
             worst[incident.rule] = incident.level
     return worst
+
+
+@cache
+def said_with(name: str, fault: str | None = None) -> dict[str, str]:
+    """The same of a training of the kind of that name; a minute's work for all kinds and faults, which is done once."""
+    (kind,) = (kind for kind in KINDS if kind.name == name)
+    return said(stream(kind, fault))
 
 
 def _records(kind: Kind, fault: str | None, seed: int) -> Iterator[MetricRecord]:

@@ -23,7 +23,7 @@ from benchmarks.health.scoring import (
     sought,
     total,
 )
-from benchmarks.health.streams import FAULTS, said, stream
+from benchmarks.health.streams import FAULTS, said_with
 from benchmarks.health.streams import KINDS as STREAMS
 
 __all__ = [
@@ -89,10 +89,10 @@ def known_line(scored: Sequence[Scored]) -> str:
 
 def kinds() -> str:
     """What each rule says of each kind of stream: healthy, and with its own trouble."""
-    healthy = {kind.name: said(stream(kind)) for kind in STREAMS}
     rows = []
     for rule in sorted(FAULTS):
-        cells = [f"{_cell(healthy[kind.name], rule)} → {_cell(said(stream(kind, rule)), rule)}" for kind in STREAMS]
+        found = [(said_with(kind.name), said_with(kind.name, rule)) for kind in STREAMS]
+        cells = [f"{_cell(healthy, rule)} → {_cell(sick, rule)}" for healthy, sick in found]
         rows.append([f"`{rule}`", *cells])
     return table(("rule", *(kind.name for kind in STREAMS)), rows)
 
