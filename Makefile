@@ -48,7 +48,8 @@ test-forked: $(INSTALLED)  ## keepers and supervisors again, every launch forked
 	MISSION_TUI_PRELOAD=always $(PYTEST) -m process tests/keeper tests/supervisor
 
 # In one session: those that wait run beside those that compute.
-test-all: $(EXTRAS) lint types  ## every test, with lint, types and the optional packages
+test-all: $(EXTRAS)  ## every test, with lint, types and the optional packages
+	@$(MAKE) --no-print-directory --output-sync -j 2 lint types
 	$(call tested,,test-all)
 
 check: lint types fast  ## what to run before each commit, under a minute
