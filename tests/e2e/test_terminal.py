@@ -57,6 +57,28 @@ def test_a_run_is_launched_watched_stopped_and_left_by_keys(fleet: Shell) -> Non
     until(lambda: not fleet.processes(), 15, "no process of this fleet is left")
 
 
+def test_keys_that_come_at_once_behind_a_sheet_act_on_no_run(fleet: Shell) -> None:
+    """`R` and what is typed for it come in one write. Without a checkpoint there is no line, and its `p` would pause
+    the run; with one `s`, `q` and `x` stand in the line.
+    """
+    with screen(fleet.scripted()) as terminal:
+        terminal.shows("No runs yet")
+        terminal.press("1")
+        (run,) = until(lambda: live(fleet), 30, "one run trains")
+        until(lambda: steps(fleet, run), 20, "the run advances")
+        terminal.press("Rppo.n_epochs=4\r")
+        terminal.shows("15 keys were meant for", beside="has no checkpoint")
+        assert live(fleet) == [run]
+        terminal.press("C")
+        until(lambda: fleet.view(run)["checkpoint_t"], 20, "the checkpoint is known")
+        for _ in range(3):
+            drawn = terminal.text()
+            until(lambda drawn=drawn: terminal.text() != drawn, 20, "a newer picture")  # type: ignore[misc]
+        terminal.press("Rsqx")
+        terminal.shows("resume it with other settings", beside="sqx")
+        assert live(fleet) == [run]
+
+
 def test_a_lost_terminal_stops_nothing_and_a_new_one_shows_the_same_run(fleet: Shell) -> None:
     """When the pty goes away the screen leaves, the run goes on, and its record has no gap."""
     with screen(fleet.scripted()) as terminal:

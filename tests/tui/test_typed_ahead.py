@@ -24,7 +24,7 @@ def burst(stage: Stage, keys: str) -> None:
         stage.app.post_message(Key({"\r": "enter", ":": "colon"}.get(key, key), key))
 
 
-@pytest.mark.parametrize(("keys", "text"), [("Nsqupn", "squpn"), ("Tqqs", "qqs"), (":Kxs", "Kxs")])
+@pytest.mark.parametrize(("keys", "text"), [("Nsqupn", "squpn"), ("Rsqupn", "squpn"), ("Tqqs", "qqs"), (":Kxs", "Kxs")])
 async def test_letters_go_into_the_line_that_the_first_key_opens(keys: str, text: str) -> None:
     """`s`, `u`, `q` and `n` would stop, undo, leave and open another form below."""
     async with staged() as stage:
