@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.nvml import library, machine
-from tests.supervisor.conftest import idle_lab, lab
+from tests.supervisor.conftest import idle_lab, idle_sim, lab, sim
 from tests.supervisor.gpu_watching import watch
 
-__all__ = ["idle_lab", "lab", "library", "machine", "watch"]
+__all__ = ["idle_lab", "idle_sim", "lab", "library", "machine", "sim", "watch"]

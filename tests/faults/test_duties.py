@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,7 +22,8 @@ from mission_tui.ipc.requests import Act, Resume
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from tests.nvml import ONE, Machine, needs_gcc
-from tests.supervisor.conftest import Lab, opened_lab, stub_spec
+from tests.supervisor.conftest import Lab, RunsRoot, opened_lab, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -91,7 +92,7 @@ def trains(lab: Lab, run: str) -> None:
     lab.wait(run, lambda view: view.connected and (view.update or 0) >= 3, SLOW_S)
 
 
-def asked(lab: Lab, run: str, wait_s: float = 30.0) -> CheckpointOutcome:
+def asked(lab: RunsRoot, run: str, wait_s: float = 30.0) -> CheckpointOutcome:
     """What comes of asking for a checkpoint."""
     reply = lab.ask(lambda id_: Act(id=id_, verb="checkpoint", runs=(run,), wait_s=wait_s))
     assert isinstance(reply, Accepted)
@@ -189,69 +190,69 @@ def test_d3_the_command_exits_1_with_the_reason_and_0_with_the_name(real_lab: La
         assert "checkpoint failed" in shell("findings", run).stdout
 
 
-def test_c2_a_resume_past_damaged_checkpoints_is_to_be_accepted_and_names_what_is_lost(lab: Lab) -> None:
+def test_c2_a_resume_past_damaged_checkpoints_is_to_be_accepted_and_names_what_is_lost(sim: SimulatedLab) -> None:
     """The newest one is damaged: a warning with its name and the updates lost; accepted, it is journaled and said."""
-    (run,) = lab.launch()
-    lab.running(run, 2)
-    older = asked(lab, run).checkpoint
-    lab.wait(run, lambda view: (view.timesteps or 0) > int(older or "0") + 128)
-    lab.act("stop", run)
-    newest = lab.ended(run).last_checkpoint
+    (run,) = sim.launch()
+    sim.running(run, 2)
+    older = asked(sim, run).checkpoint
+    sim.wait(run, lambda view: (view.timesteps or 0) > int(older or "0") + 128)
+    sim.act("stop", run)
+    newest = sim.ended(run).last_checkpoint
     assert newest is not None
-    (lab.dir(run).checkpoints / newest / "weights").write_text("rotten")
-    verdict = lab.ask(lambda id_: Resume(id=id_, run=run))
+    (sim.dir(run).checkpoints / newest / "weights").write_text("rotten")
+    verdict = sim.ask(lambda id_: Resume(id=id_, run=run))
     assert isinstance(verdict, VerdictReply)
     assert (verdict.verdict.grade, verdict.accept_needed, verdict.checkpoint) == ("warn", True, older)
     (change,) = (it for it in verdict.verdict.changes if it.name == "checkpoint")
     assert (change.was, change.now) == (newest, older)
-    saves = [it for it in read_all(lab.dir(run).metrics, MetricRecord)[0] if isinstance(it, CheckpointSaved)]
+    saves = [it for it in read_all(sim.dir(run).metrics, MetricRecord)[0] if isinstance(it, CheckpointSaved)]
     assert f"{saves[-1].update - saves[-2].update} updates are lost" in change.why
-    accepted = lab.ask(lambda id_: Resume(id=id_, run=run, accept=True))
+    accepted = sim.ask(lambda id_: Resume(id=id_, run=run, accept=True))
     assert isinstance(accepted, Accepted)
     assert accepted.damaged == verdict.damaged == (newest,)
     assert accepted.checkpoint == verdict.checkpoint == older
-    events = events_of(lab.dir(run))
+    events = events_of(sim.dir(run))
     assert any(isinstance(it, FileDamaged) and it.file == f"checkpoints/{newest}" for it in events)
     started = [it for it in events if isinstance(it, AttemptStarting)][-1]
     assert started.checkpoint == older
     assert any(it.name == "checkpoint" for it in started.changes)
     # Named by a person, an older one is what was wanted.
-    lab.running(run)
-    lab.act("kill", run)
-    lab.ended(run)
-    assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run, checkpoint=older)), Accepted)
+    sim.running(run)
+    sim.act("kill", run)
+    sim.ended(run)
+    assert isinstance(sim.ask(lambda id_: Resume(id=id_, run=run, checkpoint=older)), Accepted)
 
 
-def test_c2_a_resume_with_no_whole_checkpoint_begins_nothing_in_silence(lab: Lab) -> None:
+def test_c2_a_resume_with_no_whole_checkpoint_begins_nothing_in_silence(sim: SimulatedLab) -> None:
     """All are damaged, one by its manifest: refused, with the name and the reason."""
-    (run,) = lab.launch()
-    lab.running(run, 2)
-    lab.act("stop", run)
-    newest = lab.ended(run).last_checkpoint
+    (run,) = sim.launch()
+    sim.running(run, 2)
+    sim.act("stop", run)
+    newest = sim.ended(run).last_checkpoint
     assert newest is not None
-    (lab.dir(run).checkpoints / newest / "manifest.json").write_text("{")
+    (sim.dir(run).checkpoints / newest / "manifest.json").write_text("{")
     with pytest.raises(Exception, match=f"none of its checkpoints is whole .*{newest}"):
-        lab.ask(lambda id_: Resume(id=id_, run=run))
+        sim.ask(lambda id_: Resume(id=id_, run=run))
 
 
-def test_c2_an_automatic_restart_past_a_damaged_checkpoint_goes_on_and_says_so(lab: Lab) -> None:
+def test_c2_an_automatic_restart_past_a_damaged_checkpoint_goes_on_and_says_so(sim: SimulatedLab) -> None:
     """It goes on from the older one; the journal, the attempt and the view name the damaged one."""
     keep = KeepSpec(restart=RestartKeep(most=3, wait_s=0.1))
-    (run,) = lab.launch(spec=structs.replace(stub_spec(), keep=keep), STUB_UPDATE_S="0.2")
-    lab.running(run, 2)
-    older = asked(lab, run).checkpoint
-    lab.wait(run, lambda view: (view.timesteps or 0) > int(older or "0") + 128)
-    newest = asked(lab, run).checkpoint
+    (run,) = sim.launch(spec=structs.replace(stub_spec(), keep=keep), STUB_UPDATE_S="0.2")
+    sim.running(run, 2)
+    older = asked(sim, run).checkpoint
+    sim.wait(run, lambda view: (view.timesteps or 0) > int(older or "0") + 128)
+    newest = asked(sim, run).checkpoint
     assert newest is not None
-    (lab.dir(run).checkpoints / newest / "weights").write_text("rotten")
-    trainer = lab.view(run).pids.trainer
+    (sim.dir(run).checkpoints / newest / "weights").write_text("rotten")
+    trainer = sim.view(run).pids.trainer
     assert trainer is not None
-    os.kill(trainer, 11)
-    view = lab.wait(run, lambda view: view.attempt == 2, 60)
+    sim.kill(trainer, signal.SIGSEGV)
+    view = sim.wait(run, lambda view: view.attempt == 2, 60)
     assert view.origins[-1].checkpoint == older
-    view = lab.wait(run, lambda view: any(it.duty == "restart" for it in view.failed_duties))
+    view = sim.wait(run, lambda view: any(it.duty == "restart" for it in view.failed_duties))
     assert any(newest in it.why for it in view.failed_duties)
-    events = events_of(lab.dir(run))
+    events = events_of(sim.dir(run))
     assert any(isinstance(it, FileDamaged) and newest in it.file for it in events)
 
 
