@@ -45,65 +45,65 @@ def spec_of(lab: RunsRoot, run: str) -> Spec:
     return details.spec
 
 
-def order_of(lab: Lab, run: str) -> LaunchOrder:
+def order_of(lab: RunsRoot, run: str) -> LaunchOrder:
     return msgspec.json.decode(lab.dir(run).attempt(1).launch.read_bytes(), type=LaunchOrder)
 
 
-def test_a_queued_run_begins_with_what_was_set(lab: Lab) -> None:
+def test_a_queued_run_begins_with_what_was_set(sim: SimulatedLab) -> None:
     """Any setting, also one that a training run cannot change; what it was launched as stays on record."""
-    run = waiting(lab)
-    shown = set_(lab, run, "ppo.learning_rate=1e-4", "env.n_envs=32", check_only=True)
+    run = waiting(sim)
+    shown = set_(sim, run, "ppo.learning_rate=1e-4", "env.n_envs=32", check_only=True)
     assert isinstance(shown, VerdictReply)
     assert {(it.name, it.now) for it in shown.verdict.changes} >= {
         ("ppo.learning_rate", "0.0001"),
         ("env.n_envs", "32"),
     }
-    assert spec_of(lab, run).env.n_envs != 32
-    done = set_(lab, run, "ppo.learning_rate=1e-4", "env.n_envs=32")
+    assert spec_of(sim, run).env.n_envs != 32
+    done = set_(sim, run, "ppo.learning_rate=1e-4", "env.n_envs=32")
     assert isinstance(done, Accepted)
     assert "ppo.learning_rate: 0.0003 -> 0.0001 from its start on" in done.notes
-    assert (spec_of(lab, run).ppo.learning_rate, lab.view(run).state) == (1e-4, "queued")
-    set_(lab, run, NOW, "keep.limits.runs=8")
-    lab.running(run)
-    began = read_attempt_spec(lab.dir(run), 1)
+    assert (spec_of(sim, run).ppo.learning_rate, sim.view(run).state) == (1e-4, "queued")
+    set_(sim, run, NOW, "keep.limits.runs=8")
+    sim.running(run)
+    began = read_attempt_spec(sim.dir(run), 1)
     assert (began.ppo.learning_rate, began.env.n_envs, began.keep.limits.runs) == (1e-4, 32, 8)
-    assert read_spec(lab.dir(run).spec).ppo.learning_rate == 3e-4
-    asked = [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, SettingsAsked)]
+    assert read_spec(sim.dir(run).spec).ppo.learning_rate == 3e-4
+    asked = [event for event in read_all(sim.dir(run).events, FleetEvent)[0] if isinstance(event, SettingsAsked)]
     assert [event.assignments for event in asked] == [
         ("ppo.learning_rate=1e-4", "env.n_envs=32"),
         (NOW, "keep.limits.runs=8"),
     ]
-    lab.kill_supervisor()
-    lab.start()
-    assert spec_of(lab, run).env.n_envs == 32
-    assert {"foreign", "damaged"}.isdisjoint(lab.view(run).flags)
+    sim.kill_supervisor()
+    sim.start()
+    assert spec_of(sim, run).env.n_envs == 32
+    assert {"foreign", "damaged"}.isdisjoint(sim.view(run).flags)
 
 
-def test_what_was_set_outlives_the_supervisor_that_was_asked(lab: Lab) -> None:
+def test_what_was_set_outlives_the_supervisor_that_was_asked(sim: SimulatedLab) -> None:
     """Killed before the run begins: the next one knows of it, and starts it so."""
-    run = waiting(lab)
-    set_(lab, run, "ppo.ent_coef=0.01", "run.grace_s=7")
-    lab.kill_supervisor()
-    lab.start()
-    lab.wait(run, lambda view: view.state == "queued")
-    assert spec_of(lab, run).ppo.ent_coef == 0.01
-    set_(lab, run, NOW)
-    lab.running(run)
-    assert read_attempt_spec(lab.dir(run), 1).ppo.ent_coef == 0.01
-    assert order_of(lab, run).grace_s == 7
+    run = waiting(sim)
+    set_(sim, run, "ppo.ent_coef=0.01", "run.grace_s=7")
+    sim.kill_supervisor()
+    sim.start()
+    sim.wait(run, lambda view: view.state == "queued")
+    assert spec_of(sim, run).ppo.ent_coef == 0.01
+    set_(sim, run, NOW)
+    sim.running(run)
+    assert read_attempt_spec(sim.dir(run), 1).ppo.ent_coef == 0.01
+    assert order_of(sim, run).grace_s == 7
 
 
-def test_a_crash_between_order_and_spec_leaves_a_run_of_ones_own(lab: Lab) -> None:
+def test_a_crash_between_order_and_spec_leaves_a_run_of_ones_own(sim: SimulatedLab) -> None:
     """The order is sealed with the spec that comes next: without that file the run is as it was, not a stranger's."""
-    run = waiting(lab)
-    set_(lab, run, "ppo.ent_coef=0.01")
-    lab.kill_supervisor()
-    own = lab.dir(run).attempt(1).spec
-    lab.seals.write_order(lab.dir(run), order_of(lab, run), coming={own: spec_document(stub_spec(8))})
-    lab.start()
-    view = lab.wait(run, lambda view: view.state == "queued")
+    run = waiting(sim)
+    set_(sim, run, "ppo.ent_coef=0.01")
+    sim.kill_supervisor()
+    own = sim.dir(run).attempt(1).spec
+    sim.seals.write_order(sim.dir(run), order_of(sim, run), coming={own: spec_document(stub_spec(8))})
+    sim.start()
+    view = sim.wait(run, lambda view: view.state == "queued")
     assert {"foreign", "damaged"}.isdisjoint(view.flags)
-    assert spec_of(lab, run).ppo.ent_coef == 0.01
+    assert spec_of(sim, run).ppo.ent_coef == 0.01
 
 
 def test_threads_of_a_command_are_set_in_its_environment(lab: Lab) -> None:
