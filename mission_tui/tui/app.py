@@ -230,8 +230,10 @@ class MissionApp(HostApp, inherit_bindings=False):
         from mission_tui.tui.verbs.orders import able
 
         screen, action = self.screen, BY_NAME[name]
+        # What is typed for a sheet that only shows something is a key or two, and meant for the list as often.
+        types_for_it = action.sheet and action.changes
         if self._refuses(name):
-            if action.sheet:
+            if types_for_it:
                 self.typed.refuse()
             return
         needs = action.needs
@@ -248,10 +250,10 @@ class MissionApp(HostApp, inherit_bindings=False):
             if action.sheet:
                 # Earlier toasts would cover the lower edge of the sheet, where its keys are.
                 self.app_context.clear()
-                self.app_context.start(self.typed.keep_for(work, sheet=True))
+                self.app_context.start(self.typed.keep_for(work, sheet=types_for_it))
             else:
                 self.app_context.start(work)
-        elif action.sheet:
+        elif types_for_it:
             self.typed.refuse()
 
     def action_launch(self, key: str) -> None:

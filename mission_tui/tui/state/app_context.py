@@ -263,6 +263,7 @@ class AppContext:
 
         What was typed for the shell before it was there is dropped.
         """
+        self._app.let_keys_act()
         self._app.forget_keys()
         if meanwhile is None:
             self._app.action_suspend_process()
