@@ -302,6 +302,7 @@ def test_several_logs_get_a_line_each_and_the_others_are_judged_too(capsys: pyte
     assert main(["judge", "sick.csv", "nowhere.csv", "calm.csv"]) == 2
     said = capsys.readouterr()
     assert said.out.splitlines() == [
+        "worst       rows by      log: rules",
         "warning       20 PPO     sick.csv: kl-persistent",
         "-             20 PPO     calm.csv: no findings",
         "2 logs: 1 warning, 1 without findings; 1 file could not be judged, as said above",
@@ -361,7 +362,7 @@ def test_all_outside_data_is_judged_in_one_call(capsys: pytest.CaptureFixture[st
     """Each log has its line, each table that is none and each array of evaluations has its reason."""
     assert main(["judge", "-r", str(TRACES.parent)]) == 0
     said = capsys.readouterr()
-    assert len(said.out.splitlines()) == 98
+    assert len(said.out.splitlines()) == 99
     assert said.out.splitlines()[-1].startswith("97 logs: ")
     assert len(said.err.splitlines()) == 18
 

@@ -116,6 +116,8 @@ def judge_command(
         elif full:
             one.say_all()
         else:
+            if sum(counts.values()) == 1:
+                write(f"{'worst':<8} {'rows':>7} {'by':<7} log: rules")
             one.say_line()
     if as_json:
         write_document({"files": documents, "unread": unread})
@@ -169,13 +171,15 @@ class _Judged:
 
     def say_line(self) -> None:
         """Its line among several: the worst of it, its size, its algorithm, where it is, and which rules spoke."""
+        from mission_tui.fleet.health.algorithms import UNKNOWN
         from mission_tui.fleet.text import clean
         from mission_tui.present.numbers import count
 
+        by = "-" if self.algorithm == UNKNOWN else self.algorithm
         rules = Counter(it.rule for it in self.findings if it.severity == self.worst or it.severity != "info")
         named = ", ".join(f"{rule} x{many}" if many > 1 else rule for rule, many in rules.items()) or "no findings"
         worst = Styled(f"{self.worst or '-':<8}", COLOURS.get(self.worst))
-        write(worst, f" {count(self.log.updates):>7} {self.algorithm:<7} {clean(str(self.log.path), 1000)}: {named}")
+        write(worst, f" {count(self.log.updates):>7} {by:<7} {clean(str(self.log.path), 1000)}: {named}")
 
     def say_all(self) -> None:
         """All that is to be said of it."""
