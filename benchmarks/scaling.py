@@ -18,8 +18,7 @@ import benchmarks.slow_env  # noqa: F401 - registers it
 from benchmarks.results import Row, Sheet, Spread, asked_as, busy_elsewhere, write_sheet
 from benchmarks.vec_subject import ACTIONS, Subject, brought_up, play, workers
 from mission_tui.fleet.specs.spec import EnvSpec
-from mission_tui.trainer.vec_env.build import EnvMaker
-from mission_tui.trainer.vec_env.vec_choice import choose
+from mission_tui.trainer.vec_env.build import EnvMaker, choose
 
 ENVS = 64
 NEAR = 0.15

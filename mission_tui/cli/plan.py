@@ -209,24 +209,18 @@ def with_profile(spec: Spec, asked: str, preset: str, folder: Path, again: Again
     """
     from mission_tui.fleet.specs.schema import Place
     from mission_tui.fleet.tuning.profile import suits
-    from mission_tui.records.tuning_files import (
-        host_fingerprint,
-        load_profile,
-        other_profile,
-        profile_path,
-        versions_here,
-    )
+    from mission_tui.records import tuning_files
 
-    host = host_fingerprint()
+    host = tuning_files.host_fingerprint()
     path: Path | None = Path(asked)
     if asked == "auto":
-        path = profile_path(folder, preset, host["host"])
-        path = path if path.exists() else other_profile(folder, preset)
+        path = tuning_files.profile_path(folder, preset, host["host"])
+        path = path if path.exists() else tuning_files.other_profile(folder, preset)
     if path is None:
         said = f"there is no host profile of {preset} yet: `mission-tui tune {preset}` writes one"
         return structs.replace(spec, profile=said)
-    profile = load_profile(path)
-    fit = suits(profile, spec, host, versions_here())
+    profile = tuning_files.load_profile(path)
+    fit = suits(profile, spec, host, tuning_files.versions_here())
     notes = " and ".join(fit.notes)
     if fit.elsewhere and asked == "auto":
         said = f"host profile {path.name} {notes}, so it is not used: `mission-tui tune {preset}` writes another"

@@ -26,6 +26,7 @@ from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import FleetSnapshot, Machine, RunView, StaleRun
+from mission_tui.ipc import requests
 from mission_tui.ipc.async_client import AsyncConnection, answer_of
 from mission_tui.ipc.bridge import BridgedConnection
 from mission_tui.ipc.framing import MalformedError
@@ -40,27 +41,6 @@ from mission_tui.ipc.replies import (
     SnapshotReply,
     UpgradesReply,
 )
-from mission_tui.ipc.requests import (
-    Act,
-    Adopt,
-    Answer,
-    AnsweredBy,
-    Clean,
-    Compare,
-    FromClient,
-    GetSides,
-    GetSnapshot,
-    GetUpgrades,
-    Launch,
-    Play,
-    Quote,
-    Remove,
-    Rename,
-    Request,
-    Restore,
-    StopPlay,
-    Undo,
-)
 
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Side
@@ -68,13 +48,13 @@ if TYPE_CHECKING:
 FIRST_RETRY_S, LAST_RETRY_S = 0.5, 30.0
 SAME_CLOCK_S = 5.0
 _TIMES = ("created_t", "phase_t", "heartbeat_t", "started_t", "ended_t", "checkpoint_t")
-_SPLIT = (Act, Remove, Restore, Undo, Adopt)
+_SPLIT = (requests.Act, requests.Remove, requests.Restore, requests.Undo, requests.Adopt)
 _CALLER = ("cwd", "python", "environ", "limits")
 _NOBODY: Mapping[str, Any] = {"cwd": "", "python": "", "environ": {}, "limits": None}
 """The bridge puts in what these are there."""
 
 Client = AsyncConnection
-Asked = TypeVar("Asked", bound=Request)
+Asked = TypeVar("Asked", bound=requests.Request)
 
 
 def host_clients(
@@ -141,33 +121,33 @@ class HostFleet:
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
 
-    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
+    async def ask(self, make: Callable[[int], requests.AnsweredBy[requests.Answer]]) -> requests.Answer:
         """As a supervisor answers; what names runs of several machines is asked of each."""
         return await answer_of(self.stream(make))
 
     async def stream(
-        self, make: Callable[[int], AnsweredBy[Answer]], at: str = ""
-    ) -> AsyncGenerator[Answer | Progress, None]:
+        self, make: Callable[[int], requests.AnsweredBy[requests.Answer]], at: str = ""
+    ) -> AsyncGenerator[requests.Answer | Progress, None]:
         """As a supervisor answers; what names no run is asked of the machine `at`, or else of the first.
 
         Raises `UsageError` for what cannot be asked of several machines, `NoSupervisorError` at once for a lost one.
         """
-        request = cast("Request", make(0))
-        if isinstance(request, GetSnapshot):
-            yield cast("Answer", self._snapshot_reply())
+        request = cast("requests.Request", make(0))
+        if isinstance(request, requests.GetSnapshot):
+            yield cast("requests.Answer", self._snapshot_reply())
             return
-        if isinstance(request, Clean | GetUpgrades):
-            yield cast("Answer", await self._ask_everywhere(request))
+        if isinstance(request, requests.Clean | requests.GetUpgrades):
+            yield cast("requests.Answer", await self._ask_everywhere(request))
             return
         places = self._places(request, at)
         if len(places) > 1:
-            if isinstance(request, Compare):
-                yield cast("Answer", await self._compare(request))
+            if isinstance(request, requests.Compare):
+                yield cast("requests.Answer", await self._compare(request))
             else:
-                yield cast("Answer", await self._ask_each(request, places))
+                yield cast("requests.Answer", await self._ask_each(request, places))
             return
         ((name, runs),) = places.items()
-        if isinstance(request, Play):
+        if isinstance(request, requests.Play):
             self._played = name
         there = self._for(name, request, runs)
         self._require(name, request)
@@ -323,21 +303,21 @@ class HostFleet:
         told.exit_code = error.exit_code
         return told
 
-    def _require(self, name: str, request: Request) -> None:
+    def _require(self, name: str, request: requests.Request) -> None:
         """Raise where there is no use in asking: keys never wait for a machine of which nobody has heard."""
         seen = self._seen[name]
         if name != HERE and seen.lost_t is not None:
             raise NoSupervisorError(f"{name} does not answer, and was asked nothing: {seen.why}")
         welcome = self._clients[name].welcome
-        if name != HERE and isinstance(request, FromClient) and welcome is not None and not welcome.bridge:
+        if name != HERE and isinstance(request, requests.FromClient) and welcome is not None and not welcome.bridge:
             raise UsageError(
                 f"the mission-tui of {name} ({welcome.version}) starts nothing for this screen: "
                 f"`mission-tui --host {name} launch` does"
             )
 
-    def _places(self, request: Request, at: str = "") -> dict[str, tuple[str, ...]]:
+    def _places(self, request: requests.Request, at: str = "") -> dict[str, tuple[str, ...]]:
         """By machine the runs that `request` names there, as that machine calls them."""
-        if isinstance(request, StopPlay) and self._played is not None:
+        if isinstance(request, requests.StopPlay) and self._played is not None:
             return {self._played: ()}
         named = getattr(request, "runs", None) or getattr(request, "refs", None)
         refs = tuple(named) if named else (request.run,) if getattr(request, "run", None) else ()  # type: ignore[attr-defined]
@@ -345,7 +325,7 @@ class HostFleet:
         for ref in refs:
             name, bare = self._place(ref)
             places[name] = (*places.get(name, ()), bare)
-        if len(places) > 1 and not isinstance(request, (*_SPLIT, Compare, GetSides)):
+        if len(places) > 1 and not isinstance(request, (*_SPLIT, requests.Compare, requests.GetSides)):
             raise UsageError(f"these runs are on {' and '.join(places)}: choose runs of one machine for this")
         return places or {at or self._first: ()}
 
@@ -362,17 +342,17 @@ class HostFleet:
             changed["run"] = runs[0]
         elif runs:
             changed["refs" if hasattr(request, "refs") else "runs"] = runs
-        if isinstance(request, Adopt):
+        if isinstance(request, requests.Adopt):
             digests = dict(zip((self._place(ref)[1] for ref in request.runs), request.digests, strict=True))
             changed["digests"] = tuple(digests[run] for run in runs)
-        if isinstance(request, Rename):
+        if isinstance(request, requests.Rename):
             changed["name"] = request.name.removeprefix(f"{name}:")
-        if isinstance(request, Launch | Quote):
+        if isinstance(request, requests.Launch | requests.Quote):
             changed["items"] = tuple(self._there(name, item) for item in request.items)
         if name != HERE:
             # Folder, interpreter and variables of this machine mean nothing there: it is done as the run was launched,
             # or as by a shell on that machine.
-            none = _NOBODY if isinstance(request, FromClient) else dict.fromkeys(_CALLER)
+            none = _NOBODY if isinstance(request, requests.FromClient) else dict.fromkeys(_CALLER)
             changed |= {field: none[field] for field in _CALLER if hasattr(request, field)}
         return replace(request, **changed) if changed else request
 
@@ -384,7 +364,7 @@ class HostFleet:
         group = item.group.removeprefix(f"{name}:") if item.group else item.group
         return replace(item, after=tuple(bare for _, bare in after), group=group)
 
-    async def _ask_each(self, request: Request, places: Mapping[str, tuple[str, ...]]) -> Accepted:
+    async def _ask_each(self, request: requests.Request, places: Mapping[str, tuple[str, ...]]) -> Accepted:
         """What each machine accepted, as one. Raises the first refusal, once all have answered."""
         answers = await self._gathered(request, places)
         refused = {name: answer for name, answer in answers.items() if isinstance(answer, MissionError)}
@@ -404,7 +384,7 @@ class HostFleet:
             warnings=tuple(warning for answer in accepted for warning in answer.warnings),
         )
 
-    async def _gathered(self, request: Request, places: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    async def _gathered(self, request: requests.Request, places: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
         """What each machine answers, by its name: its answer, or the `MissionError` that it stands for."""
 
         async def ask(name: str, runs: tuple[str, ...]) -> Any:
@@ -419,20 +399,20 @@ class HostFleet:
             raise broken
         return dict(zip(places, answers, strict=True))
 
-    async def _ask_everywhere(self, request: Clean | GetUpgrades) -> CleanReply | UpgradesReply:
+    async def _ask_everywhere(self, request: requests.Clean | requests.GetUpgrades) -> CleanReply | UpgradesReply:
         """What concerns whole machines, of all that answer; keys of leftovers say where they are."""
         keys: dict[str, tuple[str, ...]] = {}
-        for key in request.remove if isinstance(request, Clean) else ():
+        for key in request.remove if isinstance(request, requests.Clean) else ():
             name, _, bare = key.partition(":")
             keys[name] = (*keys.get(name, ()), bare)
         found: list[Any] = []
         for name in [name for name, seen in self._seen.items() if seen.lost_t is None and (not keys or name in keys)]:
-            there = replace(request, remove=keys.get(name, ())) if isinstance(request, Clean) else request
+            there = replace(request, remove=keys.get(name, ())) if isinstance(request, requests.Clean) else request
             answer = (await self._gathered(there, {name: ()}))[name]
             if isinstance(answer, MissionError):
                 raise self._of(name, answer)
             found.append((name, answer))
-        if isinstance(request, Clean):
+        if isinstance(request, requests.Clean):
             rows = [(name, row) for name, answer in found for row in answer.stale]
             return CleanReply(
                 re=0, stale=tuple(_of_host(name, replace(row, key=f"{name}:{row.key}")) for name, row in rows)
@@ -440,7 +420,7 @@ class HostFleet:
         upgrades = tuple(_of_host(name, one) for name, answer in found for one in answer.upgrades)
         return UpgradesReply(re=0, upgrades=upgrades, looked=sum(answer.looked for _, answer in found))
 
-    async def _compare(self, request: Compare) -> ComparisonReply:
+    async def _compare(self, request: requests.Compare) -> ComparisonReply:
         """Runs of several machines: each says what there is to compare of its own, and they are compared here."""
         from mission_tui.fleet.compare.sides import compared
 
@@ -451,7 +431,7 @@ class HostFleet:
         """By metric what there is to compare of the runs that `refs` mean, in their order. Raises as `stream`."""
         from mission_tui.fleet.compare.sides import unpacked
 
-        asked = GetSides(id=0, runs=tuple(refs), metrics=metrics)
+        asked = requests.GetSides(id=0, runs=tuple(refs), metrics=metrics)
         places = self._places(asked)
         found: dict[str, list[Side]] = {metric: [] for metric in metrics}
         for name, answer in (await self._gathered(asked, places)).items():
@@ -473,11 +453,13 @@ class _OneOfThem:
     def __init__(self, hosts: HostFleet, machine: str) -> None:
         self._hosts, self._machine = hosts, machine
 
-    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
+    async def ask(self, make: Callable[[int], requests.AnsweredBy[requests.Answer]]) -> requests.Answer:
         """Its answer."""
         return await answer_of(self.stream(make))
 
-    def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncGenerator[Answer | Progress, None]:
+    def stream(
+        self, make: Callable[[int], requests.AnsweredBy[requests.Answer]]
+    ) -> AsyncGenerator[requests.Answer | Progress, None]:
         """Its progress, and at the end its answer."""
         return self._hosts.stream(make, self._machine)
 

@@ -15,17 +15,7 @@ from pathlib import Path
 
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE
 from mission_tui.fence import Fence, describe_overtaken
-from mission_tui.keeper import child
-from mission_tui.keeper.files import (
-    Output,
-    exit_record,
-    identity_record,
-    remove_shared_memory,
-    reserve_space,
-    signal_in,
-    write_json,
-    write_with_retries,
-)
+from mission_tui.keeper import child, files
 from mission_tui.keeper.ladder import Ladder, block_signals
 from mission_tui.keeper.proc import become_subreaper, oom_kills
 from mission_tui.plain_files import open_to_lock
@@ -67,21 +57,23 @@ def main(start: Callable[[child.Order, int, int], int] = child.start_trainer) ->
             # On a node no lock is relied on: that of a node which is gone may be kept for minutes. The fence decides.
             lease = open_to_lock(run_dir / "lease")
             order = order._replace(env={**order.env, **child.engine_variables(os.environ, passed)})
-        output = Output(folder / "output.log", order.output_cap_bytes)
+        output = files.Output(folder / "output.log", order.output_cap_bytes)
         # What goes wrong in the keeper itself belongs where the trainer's last words are.
         os.dup2(output.descriptor, 2)
         trainer = start(order, lease, output.descriptor)
     except child.StartError as error:
-        write_with_retries(folder / "exit.json", exit_record(attempt, start_error=str(error)))
+        files.write_with_retries(folder / "exit.json", files.exit_record(attempt, start_error=str(error)))
         return error.exit_code
     except OSError as error:
-        write_with_retries(folder / "exit.json", exit_record(attempt, start_error=f"cannot start the trainer: {error}"))
+        files.write_with_retries(
+            folder / "exit.json", files.exit_record(attempt, start_error=f"cannot start the trainer: {error}")
+        )
         return EX_FAILED
     return _supervise_trainer(run_dir, attempt, order, output, trainer, fence, mailbox)
 
 
 def _supervise_trainer(
-    run_dir: Path, attempt: int, order: child.Order, output: Output, pid: int, fence: Fence, mailbox: Path | None
+    run_dir: Path, attempt: int, order: child.Order, output: files.Output, pid: int, fence: Fence, mailbox: Path | None
 ) -> int:
     """Say who runs, stay until nothing of the trainer is left, say how it ended. A newer attempt ends it at once, and
     the word in the file `mailbox` does what a signal would.
@@ -94,12 +86,12 @@ def _supervise_trainer(
     ladder = Ladder(trainer, order.grace_s, lambda: _unsaved_bytes(run_dir / "checkpoints"))
     start_error = None
     try:
-        write_json(folder / "identity.json", identity_record(attempt, order.nonce, keeper, trainer))
+        files.write_json(folder / "identity.json", files.identity_record(attempt, order.nonce, keeper, trainer))
     except OSError as error:
         # A trainer that nobody can identify later must not run.
         start_error = f"cannot write {folder / 'identity.json'}: {error.strerror}; the trainer was ended"
         ladder.kill()
-    reserve_space(folder / "exit.json")
+    files.reserve_space(folder / "exit.json")
     overtaken = False
 
     def each_tick() -> None:
@@ -108,16 +100,16 @@ def _supervise_trainer(
         if fence.due and not overtaken and fence.overtaken_by() is not None:
             overtaken = True
             ladder.kill()
-        if mailbox is not None and (word := signal_in(mailbox)) is not None:
+        if mailbox is not None and (word := files.signal_in(mailbox)) is not None:
             ladder.obey(word)
 
     ladder.watch(each_tick)
     ladder.sweep()
     output.trim()
-    unlinked = [] if ladder.left else remove_shared_memory(folder / "shared-memory")
+    unlinked = [] if ladder.left else files.remove_shared_memory(folder / "shared-memory")
     status = None if start_error or ladder.status is None else os.waitstatus_to_exitcode(ladder.status)
     by_itself = ladder.asked is None and status == -signal.SIGKILL
-    record = exit_record(
+    record = files.exit_record(
         attempt,
         code=status if status is not None and status >= 0 else None,
         signal=-status if status is not None and status < 0 else None,
@@ -131,7 +123,7 @@ def _supervise_trainer(
         peak_rss_bytes=None if start_error else ladder.peak_rss_bytes,
         last_output=output.tail().decode("utf-8", "replace"),
     )
-    written = write_with_retries(folder / "exit.json", record)
+    written = files.write_with_retries(folder / "exit.json", record)
     if overtaken or ladder.asked == "limit" or fence.overtaken_by() is not None:
         return EX_RESUMABLE
     return 0 if written and not start_error else EX_FAILED

@@ -27,14 +27,13 @@ from mission_tui.supervisor.lifecycle.capacity import claims_of
 from mission_tui.supervisor.lifecycle.restarts import Restarts
 from mission_tui.supervisor.lifecycle.run_queue import RunQueue
 from mission_tui.supervisor.lifecycle.trials import Trials
-from mission_tui.supervisor.mailboxes import Mailboxes
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher, Turns
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
+from mission_tui.supervisor.telemetry_handler import Mailboxes
 from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMonitor
-from mission_tui.supervisor.watching.command_threads import CommandThreads
-from mission_tui.supervisor.watching.idle_gpus import IdleGpus
+from mission_tui.supervisor.watching.machine_findings import CommandThreads, IdleGpus
 from mission_tui.supervisor.watching.metrics_feed import LATE_S, follow, judge_silence, read_news
 from mission_tui.supervisor.watching.surroundings import OtherPrograms, OtherRoots
 from mission_tui.supervisor.watching.tracking import Trackers

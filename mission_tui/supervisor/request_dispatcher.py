@@ -26,16 +26,14 @@ from mission_tui.supervisor.runs.requester import requested_by
 from mission_tui.supervisor.runs.targets import check_runs_are_ours
 from mission_tui.supervisor.verbs.acts import ACTS, shutdown
 from mission_tui.supervisor.verbs.annotations import label, mark, note, rename
-from mission_tui.supervisor.verbs.bench import bench
-from mission_tui.supervisor.verbs.check import check, quote, upgrades
+from mission_tui.supervisor.verbs.bench import bench, tune, tune_fleet
 from mission_tui.supervisor.verbs.cleanup import clean, in_trash, prune, remove, restore, undo
 from mission_tui.supervisor.verbs.importing import adopt, import_checkpoint, import_run
-from mission_tui.supervisor.verbs.launch import clone, launch
+from mission_tui.supervisor.verbs.launch import check, clone, launch, quote, upgrades
 from mission_tui.supervisor.verbs.playing import Players, evaluate, export, film
 from mission_tui.supervisor.verbs.resume import resume
 from mission_tui.supervisor.verbs.settings import apply, set_
 from mission_tui.supervisor.verbs.trial import try_
-from mission_tui.supervisor.verbs.tune import tune, tune_fleet
 
 PUSH_S = 0.25
 PUSH_S_A_RUN, MOST_PUSH_S = 0.001, 1.0

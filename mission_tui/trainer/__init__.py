@@ -4,7 +4,7 @@
 `__main__`, `training` and `learn` are one attempt, from its spec to the last checkpoint; `live_settings` and `orders`
 are what may be asked of it meanwhile.
 `state` is everything that a training goes on from: copied out of it, kept in files, and put back.
-`record`, `tensorboard` and `periodic_evaluation` are what a training says of itself.
+`record` (TensorBoard files included) and `periodic_evaluation` are what a training says of itself.
 `building` makes of a spec what is trained, and tells what came of it.
 `ppo` is PPO with its signals, in two forms with the same numbers.
 `callbacks` are called as SB3 calls them; what they have counted is kept.

@@ -19,13 +19,12 @@ from mission_tui.trainer.learner import Learner, timed
 from mission_tui.trainer.live_settings import LiveSettings
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.periodic_evaluation import Evaluating
-from mission_tui.trainer.record import CheckpointReason, Record
+from mission_tui.trainer.record import CheckpointReason, EventFile, Record
 from mission_tui.trainer.running_time import Budget, Stopwatch
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.state.boundary import Boundary, Progress, capture
 from mission_tui.trainer.state.checkpoint import Checkpoints
 from mission_tui.trainer.state.resume import spec_facts
-from mission_tui.trainer.tensorboard import EventFile
 from mission_tui.trainer.tree import Tree
 
 

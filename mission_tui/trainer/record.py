@@ -2,45 +2,39 @@
 
 The file is written first. Rows that the disk refuses are held, in order, until it takes them; that is said once on
 stderr and does not end a training.
+
+TensorBoard events beside it, under SB3's tags, are a convenience where the `tensorboard` extra is installed: when their
+writer fails, that is said once and the training goes on without it.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from typing import Literal, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
 
 from msgspec import structs
 
 from mission_tui.fence import Fence
+from mission_tui.fleet.events import metrics as rows
 from mission_tui.fleet.events.findings import METRICS
-from mission_tui.fleet.events.metrics import (
-    CheckpointSaved,
-    DutyFailed,
-    Episodes,
-    EvaluationDone,
-    Metric,
-    MetricRecord,
-    Resumed,
-    SettingsChanged,
-    TrainingEnded,
-    TrainingStarted,
-    UpdateDone,
-    plain,
-    spoken,
-)
 from mission_tui.fleet.events.outcome import Phase
 from mission_tui.forks import leave_fork
 from mission_tui.ipc import telemetry_messages as messages
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import Manifest
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.named_parts import Registration
 from mission_tui.trainer.periodic_evaluation import Due, Played
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 CheckpointReason = Literal["time", "steps", "asked", "stop", "end", "finding"]
 
@@ -68,7 +62,7 @@ class Record:
         self._attempt = attempt
         self._say = say
         self._complained = False
-        self._held: deque[MetricRecord] = deque(maxlen=_MOST_HELD)
+        self._held: deque[rows.MetricRecord] = deque(maxlen=_MOST_HELD)
         self._dropped: Counter[str] = Counter()
         self._failures = 0
         self.update = 0
@@ -87,7 +81,7 @@ class Record:
         checkpoint: str | None,
         exact: bool,
         registration: Registration = Registration(),  # noqa: B008 - frozen
-        resumed: Resumed | None = None,
+        resumed: rows.Resumed | None = None,
         vec: str = "",
         device: str = "",
         moved: tuple[str, ...] = (),
@@ -95,7 +89,7 @@ class Record:
         """The attempt begins to learn after `update` updates; rows of earlier attempts beyond that are void."""
         self.update, self.timesteps = update, timesteps
         self._write(
-            lambda seq: TrainingStarted(
+            lambda seq: rows.TrainingStarted(
                 seq,
                 self._attempt,
                 time.time(),
@@ -120,14 +114,14 @@ class Record:
         rollout_s: float,
         update_s: float,
         metrics: Mapping[str, object],
-        episodes: Episodes,
+        episodes: rows.Episodes,
         env_s: float | None = None,
     ) -> None:
         """One update is done; `timesteps` include its rollout, and `rollout_s` the `env_s` of its environments."""
         steps, self.update, self.timesteps = timesteps - self.timesteps, update, timesteps
         said = self._numbers(metrics)
         self._write(
-            lambda seq: UpdateDone(
+            lambda seq: rows.UpdateDone(
                 seq,
                 self._attempt,
                 update,
@@ -145,7 +139,7 @@ class Record:
     def changed(self, number: int, assignments: tuple[str, ...], diff: tuple[str, ...]) -> None:
         """From the next update on the settings `assignments` are in effect, as event `number` asked for."""
         self._write(
-            lambda seq: SettingsChanged(
+            lambda seq: rows.SettingsChanged(
                 seq, self._attempt, self.update, self.timesteps, time.time(), number, assignments, diff
             ),
             durable=True,
@@ -154,7 +148,7 @@ class Record:
     def saved(self, manifest: Manifest, reason: CheckpointReason, seconds: float) -> None:
         """The checkpoint of `manifest` exists and was read back; it took `seconds`."""
         self._write(
-            lambda seq: CheckpointSaved(
+            lambda seq: rows.CheckpointSaved(
                 seq,
                 self._attempt,
                 manifest.update,
@@ -174,7 +168,7 @@ class Record:
         number, t, why = self._failures, time.time(), _brief(why)
         self._say(messages.TrainerDutyFailed(duty, why, t, number))
         self._write(
-            lambda seq: DutyFailed(seq, self._attempt, self.update, self.timesteps, t, duty, why, number),
+            lambda seq: rows.DutyFailed(seq, self._attempt, self.update, self.timesteps, t, duty, why, number),
             durable=True,
         )
 
@@ -186,7 +180,7 @@ class Record:
     def evaluated(self, what: Due, played: Played) -> None:
         """The checkpoint of `what` was played."""
         self._write(
-            lambda seq: EvaluationDone(
+            lambda seq: rows.EvaluationDone(
                 seq,
                 self._attempt,
                 what.update,
@@ -212,7 +206,7 @@ class Record:
         empty `cause` is the usual one. `unsaved` says why the last boundary is not in that checkpoint.
         """
         self._write(
-            lambda seq: TrainingEnded(
+            lambda seq: rows.TrainingEnded(
                 seq,
                 self._attempt,
                 self.update,
@@ -228,13 +222,13 @@ class Record:
             durable=True,
         )
 
-    def _numbers(self, metrics: Mapping[str, object]) -> dict[str, Metric]:
+    def _numbers(self, metrics: Mapping[str, object]) -> dict[str, rows.Metric]:
         """The metrics that are numbers. Others are dropped and counted; each name is complained of once."""
-        said: dict[str, Metric] = {}
+        said: dict[str, rows.Metric] = {}
         for tag, value in metrics.items():
-            number = plain(value)
+            number = rows.plain(value)
             if number is not None:
-                said[tag] = spoken(number)
+                said[tag] = rows.spoken(number)
                 continue
             if tag not in self._dropped:
                 complain(f"metric {tag} is a {type(value).__name__} and no number: it is dropped, this run through")
@@ -253,7 +247,7 @@ class Record:
             complain(f"metric {tag} was dropped {times} times, because it was no number")
         self._log.close()
 
-    def _write(self, make: Callable[[int], MetricRecord], *, durable: bool = False) -> None:
+    def _write(self, make: Callable[[int], rows.MetricRecord], *, durable: bool = False) -> None:
         if not self._is_ours():
             return
         self.fence.check_if_due()
@@ -281,9 +275,60 @@ class Record:
         leave_fork()
         return os.getpid() == self._process
 
-    def _append(self, record: MetricRecord) -> None:
+    def _append(self, record: rows.MetricRecord) -> None:
         self._log.append(lambda seq: structs.replace(record, seq=seq))
 
 
 def _brief(why: str) -> str:
     return " ".join(why.split())[:_WHY_CHARACTERS]
+
+
+class EventFile:
+    """One event file of one attempt in the run directory; does nothing without the extra, or without a directory.
+
+    A later attempt goes on behind `from_timesteps`: its file begins with the mark of a restart there, so that
+    TensorBoard takes back the points beyond it, as readers of `metrics.jsonl` do, and shows attempts as one curve.
+    """
+
+    def __init__(
+        self, run_dir: Path | None, attempt: int, from_timesteps: int = 0, failed: Callable[[str], None] = complain
+    ) -> None:
+        self._failed = failed
+        self._writer: SummaryWriter | None = None
+        if run_dir is not None and importlib.util.find_spec("tensorboard") is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            try:
+                # What TensorBoard keeps are points before the mark's step.
+                mark = None if attempt == 1 else from_timesteps + 1
+                suffix = f".attempt{attempt}"
+                self._writer = SummaryWriter(str(run_dir), purge_step=mark, filename_suffix=suffix)
+                # Made by a thread of TensorBoard's, with the umask of the launching shell.
+                self._writer.flush()
+                for path in run_dir.glob(f"events.out.tfevents.*{suffix}"):
+                    path.chmod(0o600)
+            except OSError as error:
+                failed(f"there are no TensorBoard events: {error}")
+
+    def write(self, metrics: Mapping[str, object], timesteps: int) -> None:
+        """One point of every metric at `timesteps`."""
+        if self._writer is None:
+            return
+        try:
+            for tag, value in metrics.items():
+                # A callback may log words; the record says that they are dropped.
+                if (number := rows.plain(value)) is not None:
+                    self._writer.add_scalar(tag, number, timesteps)
+        except (OSError, RuntimeError) as error:
+            # Its thread hands an earlier write error to whoever writes next.
+            self._failed(f"TensorBoard events end here: {error}")
+            self._writer = None
+
+    def close(self) -> None:
+        """Flush and close."""
+        if self._writer is not None:
+            try:
+                self._writer.close()
+            except (OSError, RuntimeError) as error:
+                self._failed(f"TensorBoard events may lack their end: {error}")
+            self._writer = None

@@ -32,14 +32,13 @@ from mission_tui.trainer.named_parts import registration_of
 from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.periodic_evaluation import Evaluating
 from mission_tui.trainer.ppo import FastPPO
-from mission_tui.trainer.record import Record
+from mission_tui.trainer.record import EventFile, Record
 from mission_tui.trainer.running_time import Budget
 from mission_tui.trainer.spaces import masks_refusal, refusal_of
 from mission_tui.trainer.state.boundary import Progress, restore_random_state
 from mission_tui.trainer.state.checkpoint import Checkpoints, Loaded, load_checkpoint
 from mission_tui.trainer.state.env_proof import unproven
 from mission_tui.trainer.state.resume import Facts, facts_of, moved, probe, restore_training, take_weights
-from mission_tui.trainer.tensorboard import EventFile
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env
 
 _PLAYING_SEED = 10_000

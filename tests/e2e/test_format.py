@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.records.runs.checkpoint import list_checkpoints
-from mission_tui.records.runs.manifest import verify_checkpoint
+from mission_tui.records.runs.checkpoint import list_checkpoints, verify_checkpoint
 from tests.shell import Shell
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -29,8 +29,8 @@ from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.attempt import ExitRecord, Identity, LaunchOrder, ProcessIdentity
+from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.runs.run_directory import create_run
 from tests.records.saving import save

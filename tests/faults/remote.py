@@ -37,9 +37,8 @@ from mission_tui.keeper.files import exit_record, signal_in
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.attempt import read_launch
-from mission_tui.records.runs.checkpoint import save_checkpoint
+from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import CheckpointFacts, verify_checkpoint
 from mission_tui.supervisor.launchers.ray_rest import RayError
 from mission_tui.supervisor.launchers.slurm_commands import SlurmError
 from tests.faults.simulated import World

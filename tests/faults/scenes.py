@@ -24,9 +24,8 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import StorageError, write_json
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import LaunchOrder, read_launch
-from mission_tui.records.runs.checkpoint import newest_verified, prune
+from mission_tui.records.runs.checkpoint import newest_verified, prune, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
-from mission_tui.records.runs.manifest import verify_checkpoint
 from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.trash import move_to_trash, purge, restore_from_trash, trashed

@@ -42,9 +42,8 @@ from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.procfs import boot_id
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.attempt import LaunchOrder, read_identity
-from mission_tui.records.runs.checkpoint import save_checkpoint
+from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import CheckpointFacts, verify_checkpoint
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.host.identity import Process
 from mission_tui.supervisor.host.lease import Holder

@@ -7,8 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.marginal_gain.measure import Records
-from mission_tui.fleet.marginal_gain.steady_periods import Span, SteadyPeriod, TrainingSpan, steady_periods
+from mission_tui.fleet.marginal_gain import Records, Span, SteadyPeriod, TrainingSpan, steady_periods
 
 __all__ = ["Company"]
 

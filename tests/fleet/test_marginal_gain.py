@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
-from mission_tui.fleet.marginal_gain.measure import PATIENCE_S, MeasuredGains, measure_gains
-from mission_tui.fleet.marginal_gain.steady_periods import Span, TrainingSpan, steady_periods
+from mission_tui.fleet.marginal_gain import PATIENCE_S, MeasuredGains, Span, TrainingSpan, measure_gains, steady_periods
 from mission_tui.fleet.views.snapshot import RunGain, recent_gains
 from tests.fleet.companies import Company
 from tests.tui.fleets import NOW, a_fleet

@@ -13,8 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from mission_tui.records.runs.checkpoint import newest_verified, save_checkpoint
-from mission_tui.records.runs.manifest import CheckpointFacts
+from mission_tui.records.runs.checkpoint import CheckpointFacts, newest_verified, save_checkpoint
 
 FILE_OPERATIONS = frozenset({"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "os.listdir"})
 

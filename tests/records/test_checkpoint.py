@@ -13,8 +13,13 @@ import pytest
 
 from mission_tui.errors import CheckpointError
 from mission_tui.records.files.atomic import StorageError
-from mission_tui.records.runs.checkpoint import list_checkpoints, newest_verified, prune, save_checkpoint
-from mission_tui.records.runs.manifest import verify_checkpoint
+from mission_tui.records.runs.checkpoint import (
+    list_checkpoints,
+    newest_verified,
+    prune,
+    save_checkpoint,
+    verify_checkpoint,
+)
 from tests.records.limits import file_size_limit
 from tests.records.saving import facts, fill_with, save
 

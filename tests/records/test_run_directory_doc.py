@@ -14,8 +14,8 @@ from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.records.files.lines import decode_line
 from mission_tui.records.meter_history import Kept
 from mission_tui.records.runs.attempt import ExitRecord, Handle, Identity, LaunchOrder
+from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import Manifest
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "run-directory.md").read_text(encoding="utf-8")
 LINES = re.findall(r"```jsonl\n(.*?)```", DOCUMENT, re.DOTALL)

@@ -42,11 +42,10 @@ from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TrainerHello
 from mission_tui.records.files.append import AppendLog
-from mission_tui.records.runs.checkpoint import save_checkpoint
+from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import CheckpointFacts, verify_checkpoint
 from mission_tui.records.runs.spec_file import read_spec, read_terms
-from mission_tui.trainer.mailbox import Mailbox
+from mission_tui.trainer.orders import Mailbox
 
 WORKER = "import time\nwhile True: time.sleep(60)"
 FORKER = "import os, sys, time\nfor _ in range({}): os.fork() or time.sleep(600)\ntime.sleep(600)"

@@ -26,7 +26,7 @@ from mission_tui.ipc.telemetry_messages import (
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor import mailboxes
+from mission_tui.supervisor import telemetry_handler
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.verbs.acts import checkpoint, pause, stop
 from tests.supervisor.conftest import Lab
@@ -184,14 +184,14 @@ async def test_a_trainer_of_another_nonce_is_not_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nor is a file that nobody changes, or one that is no document."""
-    looks, read = itertools.count(), mailboxes._read
+    looks, read = itertools.count(), telemetry_handler._read
     looked = [next(looks)]
 
     def counted(run: LiveRun) -> bytes:
         looked[0] = next(looks)
         return read(run)
 
-    monkeypatch.setattr(mailboxes, "_read", counted)
+    monkeypatch.setattr(telemetry_handler, "_read", counted)
     async with field.supervisor() as supervisor:
         run = await supervisor.launch("scripted")
         await supervisor.wait(run, lambda _: field.engine.jobs)
@@ -222,7 +222,7 @@ async def test_silence_ends_the_connection_and_a_word_brings_it_back(
     """A node that was cut off is called silent, on the screen as in JSON; orders go to the engine meanwhile, and to the
     file again once it writes.
     """
-    monkeypatch.setattr(mailboxes, "SILENT_S", 0.3)
+    monkeypatch.setattr(telemetry_handler, "SILENT_S", 0.3)
     async with field.supervisor() as supervisor:
         run, node = await on_a_node(supervisor, field)
         view = await supervisor.wait(run, lambda view: not view.connected)

@@ -22,7 +22,7 @@ from mission_tui.ipc.telemetry_messages import (
 )
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.layout import AttemptDir, RunDir
-from mission_tui.trainer.mailbox import Mailbox
+from mission_tui.trainer.orders import Mailbox
 from tests.trainer.harness import new_run, spec_with
 from tests.trainer.test_main import ENDLESS, last, rows, trainer
 from tests.waiting import until

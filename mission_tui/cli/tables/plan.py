@@ -8,6 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mission_tui.cli.tables.table import Table
+from mission_tui.cli.terminal_output import print_error
+
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import LaunchItem
 
@@ -38,8 +41,6 @@ def plan_facts(items: Sequence[LaunchItem]) -> dict[str, Any]:
 def show_plan(items: Sequence[LaunchItem]) -> None:
     """Say it before anything starts."""
     facts = plan_facts(items)
-    from mission_tui.cli.tables.table import Table
-    from mission_tui.cli.terminal_output import print_error
     from mission_tui.fleet.compare import value_word
     from mission_tui.fleet.text import clean
     from mission_tui.present.numbers import DASH
@@ -56,8 +57,6 @@ def show_plan(items: Sequence[LaunchItem]) -> None:
 
 def show_scaling(items: Sequence[LaunchItem]) -> None:
     """What auto-scaling makes of each preset that has it on, before and after; each only once."""
-    from mission_tui.cli.tables.table import Table
-    from mission_tui.cli.terminal_output import print_error
     from mission_tui.fleet.specs.sizes import scaling_of
 
     shown: list[object] = []

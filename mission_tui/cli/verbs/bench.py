@@ -101,9 +101,17 @@ def bench_command(
     The first updates of each run are warm-up and do not count. With --vs the runs take turns: A B, B A, A B. So do the
     combinations of a --sweep, of which the fastest becomes a host profile if it is certainly faster.
     """
-    from mission_tui.cli.tables.bench_picture import bench_bars, check_picture, write_picture
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.cli.tables.timed_runs import bench_facts, bench_result, check_output, side_names, write_bench
+    from mission_tui.cli.tables.timed_runs import (
+        bench_bars,
+        bench_facts,
+        bench_result,
+        check_output,
+        check_picture,
+        side_names,
+        write_bench,
+        write_picture,
+    )
 
     share = _share(margin)
     if out is not None:
@@ -181,9 +189,8 @@ def _sweep(
     as_json: bool,
 ) -> int:
     """Time every combination of the `--sweep` words, the first of `words`; the others are those of `--set`."""
-    from mission_tui.cli.tables.bench_picture import sweep_bars, write_picture
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.cli.tables.timed_runs import left_out, sweep_facts, write_sweep
+    from mission_tui.cli.tables.timed_runs import left_out, sweep_bars, sweep_facts, write_picture, write_sweep
     from mission_tui.fleet.bench.repeat import Side
     from mission_tui.fleet.tuning.candidates import label_of
     from mission_tui.fleet.tuning.sweep import plan_sweep, sweep_result

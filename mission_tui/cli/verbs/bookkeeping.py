@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mission_tui.cli.answers import merged, print_accepted
+from mission_tui.cli.follow_runs import views_of
 from mission_tui.cli.options import complete_runs, json_option, run_argument, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import confirm, print_error, write
@@ -33,7 +34,6 @@ def note_command(session: Session, run: str, text: tuple[str, ...], as_json: boo
     \b
     mission-tui note @last "reward was changed here, see the paper's appendix"
     """
-    from mission_tui.cli.follow_runs import views_of
     from mission_tui.ipc.requests import Note
 
     with session.connect() as connection:
@@ -62,7 +62,6 @@ def label_command(session: Session, words: tuple[str, ...], as_json: bool) -> No
     mission-tui label @last +paper -draft
     mission-tui label sweep-3f9a baseline +paper
     """
-    from mission_tui.cli.follow_runs import views_of
     from mission_tui.ipc.requests import Label
 
     signed = next((at for at, word in enumerate(words) if word[:1] in ("+", "-")), len(words))

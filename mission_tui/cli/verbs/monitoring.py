@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mission_tui.cli.follow_runs import snapshot_of, snapshots
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import UsageError
+from mission_tui.fleet.time_words import BACK_S, parse_moment, parse_span_s
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import FleetSnapshot
@@ -39,13 +41,11 @@ def top_command(session: Session, watch: bool, as_csv: bool, last: str, every: s
     """Show how much CPU, memory and GPU each run and other programs use."""
     if as_csv:
         from mission_tui.cli.tables.top import write_series
-        from mission_tui.fleet.time_words import parse_span_s
 
         if as_json:
             raise UsageError("give --json or --csv, not both")
         write_series(session, parse_span_s(last, "--last", 0.01), parse_span_s(every, "--every", 0.01), watch=watch)
         return
-    from mission_tui.cli.follow_runs import snapshot_of, snapshots
 
     if not watch:
         with session.connect() as connection:
@@ -103,7 +103,6 @@ def _show_shares(session: Session, snapshot: FleetSnapshot, as_json: bool) -> No
 @pass_session
 def replay_command(session: Session, at: str | None, back: str | None, as_json: bool) -> int | None:
     """Show the fleet as it was, from the files alone; nothing can be changed there."""
-    from mission_tui.fleet.time_words import BACK_S, parse_moment, parse_span_s
 
     if at is not None and back is not None:
         raise UsageError("give --at or --back, not both")
@@ -118,7 +117,6 @@ def replay_command(session: Session, at: str | None, back: str | None, as_json: 
 
 
 def _print_moment(session: Session, moment: float) -> None:
-    from mission_tui.cli.follow_runs import snapshot_of
     from mission_tui.cli.tables.documents import status_facts, write_document
     from mission_tui.ipc.client import Connection
 

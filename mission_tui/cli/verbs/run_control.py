@@ -13,6 +13,7 @@ import click
 
 from mission_tui.cli import options
 from mission_tui.cli.answers import print_accepted, report_answers
+from mission_tui.cli.follow_runs import exit_code, snapshot_of, until_ended, views_of
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
 from mission_tui.errors import EX_FAILED, PresetError, UsageError
@@ -79,7 +80,6 @@ def resume_command(
     If the changes would do harm, nothing is started (exit 2), and a verdict lists them with reasons and remedies. Name
     a remedy as listed (reset-adam), or with its field (restore:ppo.gamma).
     """
-    from mission_tui.cli.follow_runs import views_of
     from mission_tui.ipc.requests import Resume
 
     if checkpoint is not None and len(runs) > 1:
@@ -141,7 +141,6 @@ def set_command(session: Session, run: str, assignments: tuple[str, ...], accept
     mission-tui set heavy-3f9a ppo.clip_range=0.1 ppo.target_kl=0.01 --accept
     mission-tui set waiting keep.limits.runs=8
     """
-    from mission_tui.cli.follow_runs import views_of
     from mission_tui.ipc.replies import VerdictReply
     from mission_tui.ipc.requests import Set
 
@@ -219,7 +218,6 @@ def wait_command(session: Session, runs: tuple[str, ...], every: bool, as_json: 
 
     Exit code 0 when all finished, 1 when one failed, else 75: resumable.
     """
-    from mission_tui.cli.follow_runs import exit_code, until_ended
     from mission_tui.cli.tables.documents import run_facts, write_document
     from mission_tui.cli.tables.runs import fleet_table
 
@@ -238,8 +236,6 @@ def wait_command(session: Session, runs: tuple[str, ...], every: bool, as_json: 
 
 def _ids(session: Session, runs: tuple[str, ...], every: bool) -> list[str]:
     """The ids behind the words; with `--all` those of every run that has not ended."""
-    from mission_tui.cli.follow_runs import snapshot_of, views_of
-    from mission_tui.fleet.events.outcome import OVER
 
     options.chosen(runs, every)
     with session.connect() as connection:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mission_tui.cli.follow_runs import view_of, views_of
 from mission_tui.cli.options import json_option, run_argument, runs_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.tables.table import Table, inert
 from mission_tui.cli.terminal_output import CsvRows, print_error, write
 from mission_tui.errors import MissionError, UsageError
 
@@ -88,7 +90,6 @@ def _chunks(session: Session, run: str, attempt: int | None, follow: bool) -> It
 
 def _read_log(session: Session, run: str, attempt: int | None, offset: int) -> tuple[LogReply, bool]:
     """The output from `offset`, and whether the run had ended before it was read: then no more will come."""
-    from mission_tui.cli.follow_runs import view_of
     from mission_tui.fleet.events.outcome import OVER
     from mission_tui.ipc.requests import GetLog
 
@@ -119,7 +120,6 @@ def metrics_command(session: Session, runs: tuple[str, ...], as_csv: bool, parqu
     --csv and --parquet take several runs, or a group's name: then each row has its run, seed, and the settings that
     differ.
     """
-    from mission_tui.cli.follow_runs import views_of
 
     if sum((as_csv, as_json, parquet is not None)) > 1:
         raise UsageError("give one of --json, --csv and --parquet, not both")
@@ -183,7 +183,6 @@ def _write_csv(updates: list[UpdateDone]) -> None:
 
 def _write_csv_of_many(views: Sequence[RunView]) -> None:
     """One table of all of them: first whose row it is, with what setting and seed."""
-    from mission_tui.cli.tables.table import inert
     from mission_tui.fleet.compare.differing import differing_settings
     from mission_tui.fleet.events.metrics import RETURN
     from mission_tui.fleet.specs.flat_settings import value_word
@@ -205,7 +204,6 @@ def _write_csv_of_many(views: Sequence[RunView]) -> None:
 
 
 def _write_rows(heads: Sequence[str], runs: Sequence[tuple[Sequence[object], list[UpdateDone]]]) -> None:
-    from mission_tui.cli.tables.table import inert
     from mission_tui.fleet.text import clean_line
 
     tags = sorted({tag for _, updates in runs for it in updates for tag in it.metrics})
@@ -218,7 +216,6 @@ def _write_rows(heads: Sequence[str], runs: Sequence[tuple[Sequence[object], lis
 
 
 def _write_table(updates: list[UpdateDone]) -> None:
-    from mission_tui.cli.tables.table import Table
     from mission_tui.present.numbers import DASH, count, measure
 
     heads = ("update", "timesteps", "rollout_s", "update_s", "steps/s", *(tag.partition("/")[2] for tag in SHOWN))

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mission_tui.cli import options
+from mission_tui.cli.follow_runs import exit_code, until_ended, view_of, views_of
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
 from mission_tui.errors import EX_FAILED, UsageError
+from mission_tui.fleet.events.outcome import OVER
 
 if TYPE_CHECKING:
     from mission_tui.fleet.search.plan import Pruning, SearchPlan
@@ -204,7 +206,6 @@ def _begun(session: Session, plan: SearchPlan, name: str | None) -> RunView:
 
 def _check_free(session: Session, group: str) -> None:
     """Raise `UsageError` for a group that has runs: the trials of two searches would be one table."""
-    from mission_tui.cli.follow_runs import views_of
 
     with session.connect() as connection:
         try:
@@ -217,7 +218,6 @@ def _check_free(session: Session, group: str) -> None:
 
 def _driver(session: Session, group: str) -> RunView:
     """The driver of the search `group`. Raises `UsageError` where there is none."""
-    from mission_tui.cli.follow_runs import views_of
     from mission_tui.fleet.search.result import is_driver
 
     with session.connect() as connection:
@@ -230,8 +230,6 @@ def _driver(session: Session, group: str) -> RunView:
 
 def _continued(session: Session, group: str) -> RunView:
     """The driver, which goes on with its search, with other numbers where they are given."""
-    from mission_tui.cli.follow_runs import view_of
-    from mission_tui.fleet.events.outcome import OVER
     from mission_tui.fleet.search.plan import changed_values
     from mission_tui.ipc.requests import Resume
 
@@ -266,7 +264,6 @@ def _result(driver: RunView) -> SearchResult | None:
 
 def _wait(session: Session, driver: RunView, *, as_json: bool) -> int:
     """Say how far it is on stderr until it is over, then what came of it."""
-    from mission_tui.cli.follow_runs import until_ended
     from mission_tui.present.searches import progress_words
 
     told = ""
@@ -288,10 +285,8 @@ def _wait(session: Session, driver: RunView, *, as_json: bool) -> int:
 
 def _tell(session: Session, driver: RunView, *, as_json: bool) -> int:
     """Print what has come of it; the exit code of its driver."""
-    from mission_tui.cli.follow_runs import exit_code
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.search import search_facts, write_search
-    from mission_tui.fleet.events.outcome import OVER
 
     result = _result(driver)
     if as_json:

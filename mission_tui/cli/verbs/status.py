@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mission_tui.cli.follow_runs import details_of, show_all_roots, snapshot_of, snapshots, views_of
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
-from mission_tui.errors import UsageError
+from mission_tui.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
@@ -52,7 +53,6 @@ def status_command(
     if all_roots:
         if runs or provenance or watch:
             raise UsageError("--all-roots shows every run of every live runs root once: give it alone, or with --json")
-        from mission_tui.cli.follow_runs import show_all_roots
 
         show_all_roots(as_json)
         return
@@ -61,15 +61,12 @@ def status_command(
             raise UsageError("--provenance is about runs, once: name at least one, without --watch")
         _show_provenance(session, runs, as_json)
         return
-    from mission_tui.cli.follow_runs import snapshot_of
 
     with session.connect() as connection:
         snapshot = snapshot_of(connection)
     _show(session, snapshot, runs, as_json)
     busy = [f"{other.root}{other.remark}" for other in snapshot.elsewhere if other.live != 0]
     if busy and not as_json:
-        from mission_tui.cli.terminal_output import print_error
-
         print_error(f"also live: {', '.join(busy)}: `mission-tui status --all-roots` shows them too")
     if not as_json and sys.stderr.isatty():
         _say_elsewhere(session)
@@ -80,7 +77,6 @@ def status_command(
 def _known_states(states: tuple[str, ...]) -> tuple[str, ...]:
     from typing import get_args
 
-    from mission_tui.errors import nearest
     from mission_tui.fleet.events.outcome import RunState
     from mission_tui.fleet.views.snapshot import ENDS
 
@@ -120,7 +116,6 @@ def _say_elsewhere(session: Session) -> None:
 
 
 def _show_provenance(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
-    from mission_tui.cli.follow_runs import details_of
     from mission_tui.cli.tables.documents import provenance_facts, write_document
     from mission_tui.cli.tables.runs import provenance_lines
 
@@ -136,7 +131,6 @@ def _show_provenance(session: Session, runs: tuple[str, ...], as_json: bool) -> 
 
 def _follow(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
     """Show each newer snapshot, at most one a second, across restarts of the supervisor."""
-    from mission_tui.cli.follow_runs import snapshots
 
     shown = time.monotonic()
     for snapshot in snapshots(session):
@@ -173,7 +167,6 @@ def _views(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...]) -> 
     """
     if not runs:
         return snapshot.runs
-    from mission_tui.cli.follow_runs import views_of
 
     with session.connect() as connection:
         return views_of(connection, runs)

@@ -19,7 +19,7 @@ from mission_tui.fleet.specs.spec import TRACKERS
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import RunView
-    from mission_tui.records.runs.track_state import TrackState
+    from mission_tui.records.runs.attempt import TrackState
 
 
 @click.command("track", epilog="Examples: mission-tui track @last --to mlflow; track lr-sweep")
@@ -65,9 +65,9 @@ def _passed_on(view: RunView, tracker: str | None) -> TrackState:
     from pathlib import Path
 
     from mission_tui.records.files.atomic import read_json
+    from mission_tui.records.runs.attempt import TrackState
     from mission_tui.records.runs.layout import RunDir
     from mission_tui.records.runs.spec_file import read_spec
-    from mission_tui.records.runs.track_state import TrackState
     from mission_tui.run_module import module_words
 
     run_dir = RunDir(Path(view.run_dir))

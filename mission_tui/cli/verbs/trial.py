@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from mission_tui.cli.answers import print_accepted
+from mission_tui.cli.follow_runs import snapshots, view_of
 from mission_tui.cli.options import json_option, run_argument, set_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
@@ -115,7 +116,6 @@ def _ask(
 
 
 def _newest(session: Session, run: str) -> TrialView | None:
-    from mission_tui.cli.follow_runs import view_of
 
     with session.connect() as connection:
         trials = view_of(connection, run).trials
@@ -138,7 +138,6 @@ def _wait(session: Session, run: str, as_json: bool) -> int:
 
 def _until(session: Session, run: str, done: Callable[[TrialView], bool]) -> TrialView:
     """The run's newest trial once it is `done`, however often the supervisor is replaced meanwhile."""
-    from mission_tui.cli.follow_runs import snapshots, view_of
     from mission_tui.fleet.events.outcome import OVER
     from mission_tui.ipc.framing import ConnectionLostError
 
@@ -181,7 +180,6 @@ def _say(session: Session, run: str, trial: TrialView, as_json: bool) -> int:
 
 
 def _view(session: Session, run: str) -> RunView:
-    from mission_tui.cli.follow_runs import view_of
 
     with session.connect() as connection:
         return view_of(connection, run)

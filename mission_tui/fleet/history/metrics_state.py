@@ -7,19 +7,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from mission_tui.fleet.events.metrics import (
-    EVAL_RETURN,
-    EVAL_SUCCESS,
-    RETURN,
-    CheckpointSaved,
-    EvaluationDone,
-    Metric,
-    MetricRecord,
-    SettingsChanged,
-    TrainingEnded,
-    TrainingStarted,
-    UpdateDone,
-)
+from mission_tui.fleet.events import metrics as facts
 from mission_tui.fleet.events.processes import PhaseSeen
 from mission_tui.fleet.history.course import ROLLOUT_SUCCESS, Course, GoalView, Place, Scan
 from mission_tui.fleet.history.forecast import Pace
@@ -38,9 +26,9 @@ MOVED_CHARS = 160
 class ViewParts:
     """The parts of a view that follow from the rows alone."""
 
-    metrics: dict[str, Metric]
+    metrics: dict[str, facts.Metric]
     outcomes: dict[str, int]
-    series: dict[str, tuple[Metric | None, ...]]
+    series: dict[str, tuple[facts.Metric | None, ...]]
     pace: Pace | None = None
     course: Course | None = None
     best: Place | None = None
@@ -69,14 +57,14 @@ class MetricsState:
     complete: bool = False
     attempt: int = 0
     seconds: float = 0.0
-    row: UpdateDone | None = None
+    row: facts.UpdateDone | None = None
     checkpoint: str | None = None
     saved_t: float | None = None
     evaluated_t: float | None = None
-    evaluation: EvaluationDone | None = None
+    evaluation: facts.EvaluationDone | None = None
     total_timesteps: int | None = None
     columns: Columns = field(default_factory=Columns)
-    sets: list[SettingsChanged] = field(default_factory=list)
+    sets: list[facts.SettingsChanged] = field(default_factory=list)
     outcomes: list[tuple[int, dict[str, int]]] = field(default_factory=list)
     reward_threshold: float | None = None
     moved: tuple[str, ...] = ()
@@ -95,7 +83,7 @@ class MetricsState:
         """
         return self.written_by, self.seq
 
-    def take(self, record: MetricRecord) -> bool:
+    def take(self, record: facts.MetricRecord) -> bool:
         """Fold in a line; false for one that was folded before, or that an overtaken attempt wrote late."""
         if (record.attempt, record.seq) <= self.reached:
             return False
@@ -129,10 +117,10 @@ class MetricsState:
         return self.columns.place_at(t) or self.places.get(t)
 
 
-def _fold(metrics: MetricsState, record: MetricRecord) -> None:
+def _fold(metrics: MetricsState, record: facts.MetricRecord) -> None:
     """Fold one line of `metrics.jsonl`. An attempt's start drops the later rows of earlier attempts (rewind)."""
     match record:
-        case TrainingStarted():
+        case facts.TrainingStarted():
             metrics.attempt, metrics.moved = record.attempt, tuple(clean(it, MOVED_CHARS) for it in record.moved[:4])
             if record.reward_threshold is not None:
                 metrics.reward_threshold = record.reward_threshold
@@ -149,7 +137,7 @@ def _fold(metrics: MetricsState, record: MetricRecord) -> None:
                 metrics.outcomes = [entry for entry in metrics.outcomes if entry[0] <= record.from_update]
                 if metrics.evaluation is not None and metrics.evaluation.update > record.from_update:
                     metrics.evaluation = None
-        case UpdateDone():
+        case facts.UpdateDone():
             if metrics.row is None or record.update > metrics.row.update:
                 metrics.row = record
                 metrics.total_timesteps = record.total_timesteps or metrics.total_timesteps
@@ -159,29 +147,29 @@ def _fold(metrics: MetricsState, record: MetricRecord) -> None:
                     metrics.outcomes.append((record.update, record.episodes.outcomes))
                 while metrics.outcomes and metrics.outcomes[0][0] < metrics.columns.first_of_last(POINTS):
                     del metrics.outcomes[0]
-        case SettingsChanged():
+        case facts.SettingsChanged():
             metrics.sets.append(record)
-        case EvaluationDone():
+        case facts.EvaluationDone():
             if metrics.scan is not None and metrics.scan.goal is not None and metrics.scan.goal.of == "success":
                 metrics.scan = None  # the row of it may have been scanned
             for tag, value in evaluated(record).items():
                 metrics.columns.annotate(record.update, tag, value)
             metrics.evaluated_t, metrics.evaluation = record.t, record
-        case CheckpointSaved():
+        case facts.CheckpointSaved():
             metrics.checkpoint, metrics.saved_t = record.name, record.t
-        case TrainingEnded():
+        case facts.TrainingEnded():
             metrics.checkpoint = record.checkpoint or metrics.checkpoint
 
 
-_OF_COURSE = (RETURN, ROLLOUT_SUCCESS)
+_OF_COURSE = (facts.RETURN, ROLLOUT_SUCCESS)
 
 
-def course_rows(records: Iterable[MetricRecord]) -> MetricsState:
+def course_rows(records: Iterable[facts.MetricRecord]) -> MetricsState:
     """What `records`, the whole of a `metrics.jsonl`, say of the return: no other series is kept, so that the longest
     run takes little."""
     whole = MetricsState()
     for record in records:
-        if isinstance(record, UpdateDone):
+        if isinstance(record, facts.UpdateDone):
             kept = {name: record.metrics[name] for name in _OF_COURSE if name in record.metrics}
             whole.take(structs.replace(record, metrics=kept))
         else:
@@ -189,12 +177,12 @@ def course_rows(records: Iterable[MetricRecord]) -> MetricsState:
     return whole
 
 
-def evaluated(record: EvaluationDone) -> dict[str, Metric]:
+def evaluated(record: facts.EvaluationDone) -> dict[str, facts.Metric]:
     """What an evaluation came to, by the tags of its curves."""
-    return {EVAL_RETURN: record.mean} | ({} if record.won is None else {EVAL_SUCCESS: record.won})
+    return {facts.EVAL_RETURN: record.mean} | ({} if record.won is None else {facts.EVAL_SUCCESS: record.won})
 
 
-def phase_before(row: UpdateDone, moment: float) -> PhaseSeen:
+def phase_before(row: facts.UpdateDone, moment: float) -> PhaseSeen:
     """The phase at `moment` of the update that ends with `row`, the first row after it; None before its rollout."""
     update_t = row.t - row.update_s
     rollout_t = update_t - row.rollout_s

@@ -1,4 +1,8 @@
-"""What two arms of branches say: paired differences of mean returns, their interval by Student's t, one word.
+"""What branches came to, by their rows, and what two arms of them say: paired differences of mean returns, their
+interval by Student's t, one word.
+
+A branch counts by the mean return of the episodes in the second half of its budget: both arms begin at the same policy,
+so in the first half they can hardly differ. One that was resumed beyond its budget counts up to it.
 
 Both branches of a pair share checkpoint and seeds, so that what is luck for one is luck for the other, and settings
 that change nothing make them the same to the last bit. Pairs differ in their seeds and are independent, however much
@@ -10,16 +14,67 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from mission_tui.fleet.events.metrics import Metric, spoken
+from mission_tui.fleet.events.metrics import RETURN, Metric, MetricRecord, UpdateDone, counted_records, number, spoken
 from mission_tui.fleet.events.trials import ARMS, TrialPair, TrialPlan, TrialVerdict, TrialWord
 from mission_tui.fleet.statistics.distributions import t_quantile
 from mission_tui.fleet.statistics.intervals import LEVEL, student_interval
 from mission_tui.fleet.trials.plan import LEAST_PAIRS, MOST_PAIRS
-from mission_tui.fleet.trials.readings import BranchReading
+
+
+class BranchReading(Struct, frozen=True):
+    """`mean` return over `episodes`, None where none ended; `returns` of each row, to see whether two are the same.
+
+    `complete`: it came to the end of its budget.
+    """
+
+    mean: float | None
+    episodes: int
+    returns: tuple[tuple[float, ...], ...]
+    complete: bool
+
+
+def read_branch(plan: TrialPlan, records: Iterable[MetricRecord]) -> BranchReading:
+    """What a branch of `plan` came to, by its `metrics.jsonl`. Returns that are not finite are left out."""
+    kept, _ = counted_records(records)
+    rows = [record for record in kept if isinstance(record, UpdateDone) and record.timesteps > plan.from_timesteps]
+    end = next((at for at, row in enumerate(rows, 1) if row.timesteps >= plan.until_timesteps), None)
+    rows = rows[:end]
+    half = (plan.from_timesteps + plan.until_timesteps) // 2
+    window = [row for row in rows if row.timesteps > half]
+    total, episodes = 0.0, 0
+    for row in window:
+        values = _finite(row)
+        if values:
+            # At most 256 are sampled; the mean of the sample stands for all that ended.
+            ended = max(row.episodes.n, len(values))
+            total += math.fsum(values) / len(values) * ended
+            episodes += ended
+    mean = total / episodes if episodes else None
+    return BranchReading(mean, episodes, tuple(_finite(row) for row in rows), end is not None)
+
+
+def _finite(row: UpdateDone) -> tuple[float, ...]:
+    values = (number(value) for value in row.episodes.r)
+    return tuple(value for value in values if value is not None and math.isfinite(value))
+
+
+def range_before(plan: TrialPlan, records: Iterable[MetricRecord]) -> tuple[float, float] | None:
+    """The lowest and highest mean return that the run reported up to the checkpoint, or at all where branches begin at
+    the start; None where it reported none.
+    """
+    rows = [record for record in counted_records(records)[0] if isinstance(record, UpdateDone)]
+    means = _means(row for row in rows if not plan.checkpoint or row.update <= plan.from_update)
+    return (min(means), max(means)) if means else None
+
+
+def _means(rows: Iterable[UpdateDone]) -> Sequence[float]:
+    values = (number(row.metrics.get(RETURN)) for row in rows)
+    return [value for value in values if value is not None and math.isfinite(value)]
+
 
 MARGIN = 0.10
 """A difference below this share of the run's range of returns is none that anybody would act on."""

@@ -2,7 +2,7 @@
 
 `launch.json` says what the keeper is to start, `handle.json` to whom it was given, `identity.json` who it started,
 `exit.json` how that ended. The keeper writes the last two without this module; `docs/run-directory.md` is their common
-contract.
+contract. `track-NAME.json` says how far a run was passed on to a tracker.
 """
 
 from __future__ import annotations
@@ -211,3 +211,21 @@ def lease_is_held(path: Path) -> bool:
     except OSError:
         pass
     return False
+
+
+class TrackState(Struct, omit_defaults=True):
+    """Lines up to `seq` of the metrics and `event` of the events have arrived at `where`, where the run is `handle`.
+
+    `online`: not on this machine alone. `complete`: its newest attempt has ended and all of it is there. `trouble` is
+    why nothing arrives now, empty while it does. `played` are the files of `evaluate` that have arrived.
+    """
+
+    tracker: str
+    seq: int = 0
+    event: int = 0
+    handle: str = ""
+    where: str = ""
+    online: bool = False
+    complete: bool = False
+    trouble: str = ""
+    played: tuple[str, ...] = ()

@@ -18,19 +18,8 @@ import pynvml
 
 from mission_tui.fleet.strips.strip import CELL_S, Cell, merged
 from mission_tui.gpu_driver import why_nobody_answers
+from mission_tui.supervisor.gpu import nvml
 from mission_tui.supervisor.gpu.line import NO_INSTANCES, GpuSample, ProbeLine
-from mission_tui.supervisor.gpu.nvml import (
-    ABSENT,
-    busy_percent,
-    connect,
-    count_gpus,
-    facts_of,
-    instance_of,
-    instances_of,
-    reason_of,
-    same_for_all,
-    uuid_of,
-)
 
 FASTEST_HZ, SLOWEST_HZ = 20.0, 1.0
 MOST_OF_A_CORE = 0.02
@@ -46,10 +35,10 @@ def main() -> int:
     out = _own_descriptor()
     try:
         try:
-            connect()
+            nvml.connect()
         except pynvml.NVMLError as error:
-            known = why_nobody_answers() if isinstance(error, ABSENT) else ""
-            return _say(out, ProbeLine(note=known or f"no GPU: {reason_of(error)}{_remedy(error)}"))
+            known = why_nobody_answers() if isinstance(error, nvml.ABSENT) else ""
+            return _say(out, ProbeLine(note=known or f"no GPU: {nvml.reason_of(error)}{_remedy(error)}"))
         for line in _lines():
             _say(out, line)
             if not line.gpus:
@@ -57,7 +46,7 @@ def main() -> int:
     except BrokenPipeError:
         pass
     except BaseException as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the last line
-        why = "no memory was left" if isinstance(error, MemoryError) else reason_of(error)
+        why = "no memory was left" if isinstance(error, MemoryError) else nvml.reason_of(error)
         return _say(out, ProbeLine(note=f"{why}{_remedy(error)}", failed=True))
     return 0
 
@@ -121,10 +110,10 @@ class _Gpu:
         self._failed.clear()
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(self.place.at)
-            if uuid_of(handle, self._failed, self.sample.uuid) != self.sample.uuid:
+            if nvml.uuid_of(handle, self._failed, self.sample.uuid) != self.sample.uuid:
                 self._looks = []
                 self._learn()
-            percent = busy_percent(handle, self._failed)
+            percent = nvml.busy_percent(handle, self._failed)
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - one GPU's trouble is no other's
@@ -153,7 +142,7 @@ class _Gpu:
         """One that fell off the bus or answers nothing stays listed as what it was, so that the others go on."""
         lost = isinstance(error, pynvml.NVMLError_GpuIsLost)
         name = self.sample.name.removesuffix(LOST).removesuffix(SILENT)
-        why = () if lost else (f"everything: {reason_of(error)}",)
+        why = () if lost else (f"everything: {nvml.reason_of(error)}",)
         self.sample = GpuSample(uuid=self.sample.uuid, name=f"{name}{LOST if lost else SILENT}", unknown=why)
         self._looks, self._failed, self.error = [], {}, error
 
@@ -188,13 +177,13 @@ def _found(before: list[_Gpu]) -> list[_Gpu]:
     """
     stood = {gpu.place: _plain(gpu.sample) for gpu in before}
     try:
-        places = [place for index in range(count_gpus()) for place in _places(index)]
+        places = [place for index in range(nvml.count_gpus()) for place in _places(index)]
     except pynvml.NVMLError as error:
-        if not before or same_for_all(error):
+        if not before or nvml.same_for_all(error):
             raise
         places = [gpu.place for gpu in before]
     gpus = [_Gpu(place, stood.get(place)) for place in places]
-    common = [gpu.error for gpu in gpus if gpu.error is not None and same_for_all(gpu.error)]
+    common = [gpu.error for gpu in gpus if gpu.error is not None and nvml.same_for_all(gpu.error)]
     if common and len(common) == len(gpus):
         raise common[0]
     return gpus
@@ -208,7 +197,7 @@ def _plain(sample: GpuSample) -> GpuSample:
 def _places(index: int) -> list[Place]:
     """The instances of a GPU in MIG mode that has any, else the GPU."""
     try:
-        numbers = instances_of(pynvml.nvmlDeviceGetHandleByIndex(index))
+        numbers = nvml.instances_of(pynvml.nvmlDeviceGetHandleByIndex(index))
     except pynvml.NVMLError:
         numbers = None
     return [Place(index, number) for number in numbers] if numbers else [Place(index)]
@@ -218,12 +207,12 @@ def _facts_at(place: Place, before: GpuSample) -> GpuSample:
     """What is there now; `before` where an instance has just been taken away."""
     handle = pynvml.nvmlDeviceGetHandleByIndex(place.at)
     if place.number is not None:
-        instance = instance_of(handle, place.number)
+        instance = nvml.instance_of(handle, place.number)
         if instance is None:
             return before
-        return facts_of(instance, before, uuid_of(handle, {}, before.parent))
-    facts = facts_of(handle, msgspec.structs.replace(before, name=before.name.removesuffix(NO_INSTANCES)))
-    empty = instances_of(handle) == []
+        return nvml.facts_of(instance, before, nvml.uuid_of(handle, {}, before.parent))
+    facts = nvml.facts_of(handle, msgspec.structs.replace(before, name=before.name.removesuffix(NO_INSTANCES)))
+    empty = nvml.instances_of(handle) == []
     return msgspec.structs.replace(facts, name=f"{facts.name}{NO_INSTANCES}") if empty else facts
 
 

@@ -17,8 +17,7 @@ from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 from mission_tui.paths import socket_dir
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.launchers.caller import OURS, Caller, program, with_spec_env
-from mission_tui.supervisor.launchers.interpreter import as_module
+from mission_tui.supervisor.launchers.caller import OURS, Caller, as_module, program, with_spec_env
 
 OUTPUT_CAP_BYTES = 64 << 20
 

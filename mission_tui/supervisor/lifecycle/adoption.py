@@ -37,28 +37,14 @@ from mission_tui.supervisor.ending.freezing import take_up_freeze
 from mission_tui.supervisor.ending.ladder import flag_unkillable
 from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run, watch_or_finish
 from mission_tui.supervisor.lifecycle.outcome import abandon
+from mission_tui.supervisor.runs import run_on_disk
 from mission_tui.supervisor.runs.clock_steps import missed_step
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import Make, RunJournal, damaged
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.restart_rules import decide_restart
-from mission_tui.supervisor.runs.run_on_disk import (
-    LAST_BYTES,
-    SLICE_BYTES,
-    SPARKLINE_BYTES,
-    RunOnDisk,
-    created_by_name,
-    newest_attempt,
-    read_run,
-    read_specs,
-    reading_run,
-    show_end,
-    unreadable_facts,
-    why_unreadable,
-)
+from mission_tui.supervisor.runs.run_on_disk import taking_in as taking_in_runs
 from mission_tui.supervisor.runs.shelved_views import stamp_of
-from mission_tui.supervisor.runs.taking_in import applying, finish, taking_one
-from mission_tui.supervisor.runs.taking_in import taking_in as taking_in_runs
 from mission_tui.supervisor.watching.finding_actions import react_to_due
 from mission_tui.supervisor.watching.metrics_feed import judge_some, read_news
 
@@ -70,7 +56,7 @@ log = logging.getLogger(__name__)
 
 def take_in(core: Core) -> None:
     """Know every run of the runs root at once; see `taking_in`."""
-    finish(taking_in(core))
+    run_on_disk.finish(taking_in(core))
 
 
 def taking_in(core: Core) -> Iterator[None]:
@@ -111,7 +97,7 @@ def take_in_anew(core: Core, run_dir: RunDir) -> None:
     """
     if run_dir.id in core.store:
         core.forget(run_dir.id)
-    finish(taking_one(_Adoption(core), run_dir))
+    run_on_disk.finish(run_on_disk.taking_one(_Adoption(core), run_dir))
 
 
 def show_damaged(runs: Runs, run_dir: RunDir, why: str) -> None:
@@ -123,7 +109,7 @@ def show_damaged(runs: Runs, run_dir: RunDir, why: str) -> None:
     if run_dir.id in runs.store:
         runs.forget(run_dir.id)
     runs.add(run_dir, None)
-    for fact in unreadable_facts(run_dir, why):
+    for fact in run_on_disk.unreadable_facts(run_dir, why):
         runs.store.apply(run_dir.id, fact)
 
 
@@ -133,10 +119,10 @@ def load_waiting(core: Core, run_id: str) -> None:
         del core.waiting[run_id]
         run_dir = core.run_dir(run_id)
         try:
-            load_ended(core, read_run(run_dir), LAST_BYTES)
+            load_ended(core, run_on_disk.read_run(run_dir), run_on_disk.LAST_BYTES)
         except Exception as error:
             log.exception("%s cannot be read", run_id)
-            show_damaged(core, run_dir, why_unreadable(error))
+            show_damaged(core, run_dir, run_on_disk.why_unreadable(error))
 
 
 def glimpse_waiting(core: Core, run_id: str, *, asked: bool = True) -> RunView:
@@ -167,15 +153,15 @@ def glimpse_waiting(core: Core, run_id: str, *, asked: bool = True) -> RunView:
     return view
 
 
-def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES) -> None:
+def load_ended(core: Core, found: run_on_disk.RunOnDisk, newest_bytes: int = run_on_disk.SPARKLINE_BYTES) -> None:
     """Know an ended run by its events and the last `newest_bytes` of its metrics."""
-    finish(_loading(core, found, newest_bytes))
+    run_on_disk.finish(_loading(core, found, newest_bytes))
 
 
-def _loading(core: Core, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
+def _loading(core: Core, found: run_on_disk.RunOnDisk, newest_bytes: int) -> Iterator[None]:
     run_id = found.dir.id
     if not found.whole:
-        found = yield from reading_run(found.dir)
+        found = yield from run_on_disk.reading_run(found.dir)
     if found.unreadable:
         show_damaged(core, found.dir, found.unreadable)
         return
@@ -189,7 +175,7 @@ def _loading(core: Core, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
         return
     for make in _mending(found):
         _append(core, found, make)
-    show_end(core.store, run_id, records)
+    run_on_disk.show_end(core.store, run_id, records)
     known = core.store.run(run_id)
     if known.journal.peak is not None and known.spec is not None:
         core.machine.peaks.add(known.spec, known.journal.peak, known.journal.ended_t or 0.0)
@@ -201,23 +187,23 @@ def _loading(core: Core, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
             flag_unkillable(core, run_id, ended)
 
 
-def adopt_live(core: Core, found: RunOnDisk) -> None:
+def adopt_live(core: Core, found: run_on_disk.RunOnDisk) -> None:
     """Know a run that has not ended, and watch whoever of it lives; a run that was made but not begun begins now."""
-    finish(_adopting(core, found))
+    run_on_disk.finish(_adopting(core, found))
 
 
-def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
+def _adopting(core: Core, found: run_on_disk.RunOnDisk) -> Iterator[None]:
     if found.unreadable:
         show_damaged(core, found.dir, found.unreadable)
         return
     spec, why = yield from _knowing(core, found)
     if why:
-        _show_foreign(core, found, read_newest(found.dir.metrics, MetricRecord, SPARKLINE_BYTES), why)
+        _show_foreign(core, found, read_newest(found.dir.metrics, MetricRecord, run_on_disk.SPARKLINE_BYTES), why)
         return
     for make in _mending(found):
         _append(core, found, make)
     _say_missed_step(core, found)
-    run = open_live_run(core, found.dir, spec, slice_bytes=SLICE_BYTES)
+    run = open_live_run(core, found.dir, spec, slice_bytes=run_on_disk.SLICE_BYTES)
     while run.tail.behind:
         yield
         read_news(core, run)
@@ -246,7 +232,7 @@ def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
     react_to_due(core, run)
 
 
-def _say_missed_step(runs: Runs, found: RunOnDisk) -> None:
+def _say_missed_step(runs: Runs, found: run_on_disk.RunOnDisk) -> None:
     """Before its rows are judged: had a supervisor lived while the clock was set, it would have said so."""
     journal = runs.store.run(found.dir.id).journal
     attempt, by_s = journal.attempt, missed_step(found.dir, journal)
@@ -258,45 +244,45 @@ def _stepped(attempt: int, by_s: float, seq: int, t: float) -> FleetEvent:
     return ClockStepped(seq, t, attempt, round(by_s, 3))
 
 
-def _knowing(core: Core, found: RunOnDisk) -> Generator[None, None, tuple[Spec | None, str]]:
+def _knowing(core: Core, found: run_on_disk.RunOnDisk) -> Generator[None, None, tuple[Spec | None, str]]:
     """Apply the run's events; what its newest attempt began with (None when that cannot be read), and why it is
     foreign: empty for what is ours.
 
     The run is known by the spec that came of it since: with what was set while it trained.
     """
-    sealed = core.seals.check(found.dir, newest_attempt(found))
-    spec, as_set = read_specs(found, sealed.specs)
+    sealed = core.seals.check(found.dir, run_on_disk.newest_attempt(found))
+    spec, as_set = run_on_disk.read_specs(found, sealed.specs)
     if sealed.changed:
         found.damage["spec.toml"] = words_of_change(sealed.changed)
         spec = as_set = None
     core.add(found.dir, as_set)
-    yield from applying(core.store, found.dir.id, found.events)
+    yield from run_on_disk.applying(core.store, found.dir.id, found.events)
     return spec, sealed.foreign
 
 
-def _show_foreign(runs: Runs, found: RunOnDisk, records: list[MetricRecord], why: str) -> None:
+def _show_foreign(runs: Runs, found: run_on_disk.RunOnDisk, records: list[MetricRecord], why: str) -> None:
     """Know what is not ours: its files are read and nothing more; what is wrong with them is not written there."""
     run_id = found.dir.id
-    show_end(runs.store, run_id, records)
+    run_on_disk.show_end(runs.store, run_id, records)
     if found.damage:
         runs.store.apply(run_id, FlagSeen("damaged", raised=True))
     runs.store.apply(run_id, ForeignSeen(why))
 
 
-def _mending(found: RunOnDisk) -> Iterator[Make]:
+def _mending(found: run_on_disk.RunOnDisk) -> Iterator[Make]:
     """The events that are missing: what is damaged and was not said yet, and what a lost journal once said."""
     said = {(event.file, event.detail) for event in found.events if isinstance(event, FileDamaged)}
     for file, detail in found.damage.items():
         if (file, clean(detail)) not in said:
             yield damaged(file, detail)
     if not any(isinstance(event, RunCreated) for event in found.events):
-        yield partial(created_by_name, found.dir)
+        yield partial(run_on_disk.created_by_name, found.dir)
         attempts = found.dir.attempts()
         if attempts and not any(isinstance(event, AttemptStarting) for event in found.events):
             yield lambda seq, t: AttemptStarting(seq, t, attempts[-1])
 
 
-def _append(runs: Runs, found: RunOnDisk, make: Make) -> None:
+def _append(runs: Runs, found: run_on_disk.RunOnDisk, make: Make) -> None:
     journal = RunJournal(found.dir.events, runs.store.run(found.dir.id).journal.seq, runs.reserve)
     runs.store.apply(found.dir.id, journal.append_or_hold(make))
     journal.close()

@@ -25,8 +25,7 @@ from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.tuning_files import devices_journal, versions_here
 from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
-from mission_tui.supervisor.launchers.caller import VISIBLE, Caller, with_spec_env
-from mission_tui.supervisor.launchers.interpreter import as_module, needs_no_preflight
+from mission_tui.supervisor.launchers.caller import VISIBLE, Caller, as_module, needs_no_preflight, with_spec_env
 from mission_tui.supervisor.runs.core import Core
 
 MOST_S, LAUNCH_S = 60.0, 20.0

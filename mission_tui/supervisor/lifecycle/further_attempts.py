@@ -28,13 +28,19 @@ from mission_tui.ipc.replies import VerdictReply
 from mission_tui.ipc.requests import Apply, Resume
 from mission_tui.plain_files import make_folder
 from mission_tui.records.files.atomic import storing
-from mission_tui.records.runs.checkpoint import DamagedCheckpoint
+from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest
 from mission_tui.records.runs.code_files import check_rules
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec, read_terms, write_spec, write_terms
-from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, check_program, with_spec_env
-from mission_tui.supervisor.launchers.interpreter import Spaces, needs_no_preflight, preflight
+from mission_tui.supervisor.launchers.caller import (
+    Caller,
+    Spaces,
+    absolute_paths,
+    check_program,
+    needs_no_preflight,
+    preflight,
+    with_spec_env,
+)
 from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine

@@ -129,8 +129,7 @@ async def _judge(core: Core, run_id: str, plan: TrialPlan) -> None:
 
 def _verdict(runs: Runs, run_id: str, plan: TrialPlan, states: Branches) -> TrialVerdict:
     # Statistics are loaded by whoever has some.
-    from mission_tui.fleet.trials.readings import BranchReading, range_before
-    from mission_tui.fleet.trials.verdict import BranchEnd, judge_trial
+    from mission_tui.fleet.trials.verdict import BranchEnd, BranchReading, judge_trial, range_before
 
     ends = {place: _end(runs, plan, state) for place, state in states.items()}
     gone = BranchEnd("", BranchReading(None, 0, (), complete=False), why="was removed")
@@ -142,8 +141,7 @@ def _verdict(runs: Runs, run_id: str, plan: TrialPlan, states: Branches) -> Tria
 
 
 def _end(runs: Runs, plan: TrialPlan, state: BranchState) -> BranchEnd:
-    from mission_tui.fleet.trials.readings import read_branch
-    from mission_tui.fleet.trials.verdict import BranchEnd
+    from mission_tui.fleet.trials.verdict import BranchEnd, read_branch
 
     reading = read_branch(plan, read_all(runs.run_dir(state.run).metrics, MetricRecord)[0])
     # One that was stopped after it had come to its end, or trained on from there, counts like any other.

@@ -28,10 +28,9 @@ from mission_tui.plain_files import names_in, read_plain
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.checkpoint import list_checkpoints
+from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.trash import tree_bytes
 from mission_tui.supervisor.runs.catalog import RunCatalog, resolve_run

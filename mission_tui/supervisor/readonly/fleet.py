@@ -33,7 +33,7 @@ from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.host.lease import holds
 from mission_tui.supervisor.host.machine import HostSampler
 from mission_tui.supervisor.runs import run_on_disk
-from mission_tui.supervisor.runs.taking_in import applying, finish, taking_in, taking_one
+from mission_tui.supervisor.runs.run_on_disk import applying, finish, taking_in, taking_one
 
 GONE_S = 5.0
 """How long a supervisor may take to write down that an attempt ended."""

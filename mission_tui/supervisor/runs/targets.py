@@ -22,13 +22,17 @@ from mission_tui.fleet.specs.quantity import parse_whole
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc import requests
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.checkpoint import best_checkpoint, list_checkpoints, newest_undamaged
+from mission_tui.records.runs.checkpoint import (
+    Manifest,
+    best_checkpoint,
+    list_checkpoints,
+    newest_undamaged,
+    verify_checkpoint,
+)
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import Manifest, verify_checkpoint
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
-from mission_tui.supervisor.launchers.caller import Caller
-from mission_tui.supervisor.launchers.interpreter import as_module
+from mission_tui.supervisor.launchers.caller import Caller, as_module
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun

@@ -19,9 +19,8 @@ from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.refs import resolve
 from mission_tui.ipc.replies import Accepted, CleanReply, LeftoverRow, Removable, RemovableReply
 from mission_tui.ipc.requests import UNDO_S, Clean, GetTrash, Prune, Remove, Restore, Undo
-from mission_tui.records.runs.checkpoint import best_checkpoint, list_checkpoints, newest_verified
+from mission_tui.records.runs.checkpoint import Manifest, best_checkpoint, list_checkpoints, newest_verified
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.trash import KEPT_S, Trashed, restore_from_trash, trashed, tree_bytes
 from mission_tui.supervisor.ending import leftover_files
 from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers, find_stale, remove_leftover

@@ -1,46 +1,72 @@
-"""Launch and clone: all of the asked runs get a directory and a keeper, or none does and the reason is said.
+"""Launch, clone and what is asked before one: a check, a quote, and whether packages have changed under live runs.
 
-A clone has the settings, the rules and the seed of another run, but for what is changed; nothing is learned. The source
-is only read, so it may be live. An exact one is as the source began: its first spec, rules and caller. What is so no
-longer is accepted first.
+All of the asked runs get a directory and a keeper, or none does and the reason is said. A clone has the settings, the
+rules and the seed of another run, but for what is changed; nothing is learned. The source is only read, so it may be
+live. An exact one is as the source began: its first spec, rules and caller. What is so no longer is accepted first.
+
+A check looks at what a launch would look at, then does a smoke run in the run's own Python, with no run made of it. A
+quote says what a launch would cost and be told, before anything of it is made.
 """
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.capacity.admission import Admit, Wait
+from mission_tui.fleet.capacity.cost import Cost, Pace, claim_elsewhere, claim_for, cost_of
+from mission_tui.fleet.capacity.headroom import QueuedRun
+from mission_tui.fleet.capacity.machine import MIB
 from mission_tui.fleet.events.provenance import Origin, diff_of, sources_of
+from mission_tui.fleet.launch_plan import check_names
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.specs.checking import SMOKE_STEPS, STEPS, CheckFigures, CheckStep, Level, unreached
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.preset import change
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import LaunchItem, Spec
+from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.replies import Accepted, Launched, VerdictReply
-from mission_tui.ipc.requests import Clone, Launch
+from mission_tui.ipc.replies import Accepted, Checked, Launched, Progress, Quoted, Upgrade, UpgradesReply, VerdictReply
+from mission_tui.ipc.requests import Check, Clone, GetUpgrades, Launch, Quote
 from mission_tui.records.runs.code_files import kept_rules
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.host.own_limits import said_of_limits
+from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
 from mission_tui.supervisor.launchers.caller import (
+    VISIBLE,
     Caller,
     absolute_paths,
+    as_module,
     caller_from,
     check_program,
+    needs_no_preflight,
+    preflight,
+    program,
     with_script_python,
     with_spec_env,
 )
-from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
-from mission_tui.supervisor.launchers.order import attempt_order
+from mission_tui.supervisor.launchers.order import attempt_order, trainer_environ
 from mission_tui.supervisor.lifecycle import first_attempts
+from mission_tui.supervisor.lifecycle.device_speeds import device_speeds
+from mission_tui.supervisor.lifecycle.first_attempts import check_new, foreseen, thread_warnings, would_wait
+from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, waits_for_others
+from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.machine_state import MachineState
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_directory import create_run
 from mission_tui.supervisor.runs.targets import caller_for
@@ -197,3 +223,183 @@ def _weights(runs: Runs, run_id: str) -> Iterator[Change]:
         if origin.kind in ("branch", "imported"):
             was = f"{origin.name} at {origin.checkpoint}" if origin.checkpoint else origin.name
             yield Change("weights", was, "none", "note", "it began with weights; an exact clone begins from scratch")
+
+
+_DETAIL_CHARACTERS = 1000
+_SPARE_S = 30.0
+"""The smoke run limits its own time; one that hangs beyond that is ended from here."""
+
+
+async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked]:
+    """Progress, then every step. A client that leaves does not end the smoke run, which soon ends by itself."""
+    spec = absolute_paths(request.spec, request.cwd)
+    caller = caller_from(request)
+    steps = [_checked("machine", lambda: _machine(core, spec, caller)), _checked("place", lambda: _place(spec, caller))]
+    figures = None
+    if spec.run.command is None and all(step.level != "failed" for step in steps):
+        async with aclosing(_smoke(spec, caller, request.limit_s)) as hearing:
+            async for said in hearing:
+                match said:
+                    case CheckStep():
+                        steps = [step for step in steps if step.name != said.name] + [said]
+                    case CheckFigures():
+                        figures = said
+                    case str():
+                        yield Progress(re=request.id, done=len(steps) - 2, total=len(SMOKE_STEPS), note=said)
+    if figures is not None:
+        steps += await _speed(core, spec, caller)
+    if spec.run.command is None:
+        steps += unreached(tuple(steps))
+        steps.sort(key=_turn)
+    yield Checked(re=request.id, steps=tuple(steps), figures=figures)
+
+
+async def _smoke(spec: Spec, caller: Caller, limit_s: float) -> AsyncGenerator[CheckStep | CheckFigures | str]:
+    """Each step as it is over, what is being done meanwhile, and the figures."""
+    home = with_spec_env(spec, caller)
+    words, home = as_module(spec, home, "mission_tui.trainer.checking.check")
+    environ = {**home.environ, **trainer_environ(spec)}
+    task = Task((*words, f"{limit_s:g}"), home.cwd, environ, msgspec.json.encode(spec), limits=home.limits)
+    begun = SMOKE_STEPS[0]
+    try:
+        async with aclosing(run_task(task, limit_s * len(SMOKE_STEPS) + _SPARE_S)) as hearing:
+            async for said in hearing:
+                begun = str(said.get("begin", begun))
+                if "figures" in said:
+                    yield msgspec.convert(said["figures"], CheckFigures)
+                elif "step" in said:
+                    yield _step(said)
+                elif "doing" in said:
+                    yield clean(str(said["doing"]))
+    except TaskError as error:
+        yield CheckStep(name=begun, level="failed", detail=str(error), exit_code=error.exit_code)
+    except msgspec.ValidationError as error:
+        yield CheckStep(name=begun, level="failed", detail=f"the answer of the smoke run cannot be read: {error}")
+
+
+def _turn(step: CheckStep) -> int:
+    """Those that are looked at from here come first."""
+    return STEPS.index(step.name) if step.name in STEPS else -1
+
+
+async def _speed(core: Core, spec: Spec, caller: Caller) -> list[CheckStep]:
+    """Whether the net is faster on the CPU or on the GPU; nothing where there is no GPU."""
+    begun = time.monotonic()
+    speeds = await device_speeds(core, spec, caller)
+    if speeds is None:
+        return []
+    caution = speeds.caution(spec.run.device)
+    level: Level = "note" if caution else "ok"
+    seconds = time.monotonic() - begun
+    return [CheckStep(name="speed", level=level, detail=caution or speeds.sentence, seconds=seconds)]
+
+
+def _step(said: dict[str, Any]) -> CheckStep:
+    detail = clean(str(said.get("detail", "")), _DETAIL_CHARACTERS)
+    return msgspec.convert({**said, "name": said["step"], "detail": detail}, CheckStep)
+
+
+def _checked(name: str, look: Callable[[], tuple[str, ...]]) -> CheckStep:
+    """What `look` says as a step: its first sentence is the fact, the others are notes."""
+    begun = time.monotonic()
+    try:
+        fact, *notes = look()
+    except MissionError as error:
+        return CheckStep(name=name, level="failed", detail=str(error), exit_code=error.exit_code)
+    detail = "; ".join((fact, *notes))
+    return CheckStep(name=name, level="note" if notes else "ok", detail=detail, seconds=time.monotonic() - begun)
+
+
+def _machine(core: Core, spec: Spec, caller: Caller) -> tuple[str, ...]:
+    core.check_room()
+    visible = caller.environ.get(VISIBLE)
+    waits = (f"launched now it {why}" for why in would_wait(core, (spec,), visible) if why)
+    warnings = (*check_new(core, (spec,), visible), *waits, *cautions(spec), *_seen(core.machine, spec))
+    return (f"{core.machine.host.cores} cores beside {len(core.live)} live runs", *warnings)
+
+
+def _seen(machine: MachineState, spec: Spec) -> tuple[str, ...]:
+    """How far the estimate of its memory was from what runs like it took."""
+    peak = machine.peaks.of(spec)
+    if peak is None:
+        return ()
+    estimated = claim_for(spec, machine.host.cores, None).ram_bytes
+    gpu = "" if peak.vram_bytes is None else f" and {peak.vram_bytes / MIB:,.0f} MiB of GPU memory"
+    return (f"estimated {estimated / MIB:,.0f} MiB of memory, seen {peak.rss_bytes / MIB:,.0f} MiB{gpu} last time",)
+
+
+def _place(spec: Spec, caller: Caller) -> tuple[str, ...]:
+    home = with_spec_env(spec, caller)
+    check_program(spec, home)
+    started = home.python if spec.run.command is None else program(spec.run, home, 1)[0]
+    return (f"{started} in {home.cwd}",)
+
+
+async def quote(core: Core, request: Quote) -> Quoted:
+    """The costs of every item, and why all would be refused, if they would. An environment is not tried here.
+
+    Raises `MissionError` only where nothing can be said at all: the machine's own limits cannot be read.
+    """
+    await core.machine.measure()
+    items = [structs.replace(item, spec=absolute_paths(item.spec, request.cwd)) for item in request.items]
+    specs = [item.spec for item in items]
+    caller = caller_from(request)
+    visible = caller.environ.get(VISIBLE)
+    warnings: tuple[str, ...] = ()
+    held: Sequence[str] = ()
+    refused = ""
+    try:
+        core.check_room()
+        check_names(items)
+        for name in (item.name for item in items if item.name is not None):
+            core.names.check(name)
+        held = [_waits_for(core, item) for item in items]
+        for spec in specs:
+            check_program(spec, with_spec_env(spec, caller))
+        warnings = (*check_new(core, specs, visible), *thread_warnings(core, specs, caller.environ))
+    except MissionError as error:
+        refused = str(error)
+    warnings = (*warnings, *(f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec)))
+    decided = foreseen(core, specs, visible, held)
+    costs = tuple(
+        _cost(core.machine, spec, *taken, pace)
+        for spec, taken, pace in zip(specs, decided, estimate_paces(core, specs), strict=True)
+    )
+    return Quoted(re=request.id, costs=costs, refused=refused, warnings=tuple(dict.fromkeys(warnings)))
+
+
+def _waits_for(core: Core, item: LaunchItem) -> str:
+    """What the run would wait for beside room. Raises `UsageError` for a run to follow that is not there."""
+    waits = waits_for_others(core, tuple(resolve_run(core, ref) for ref in item.after))
+    gain = item.spec.keep.limits.marginal_gain
+    if waits or gain is None:
+        return waits
+    return gain_shortage(core, gain, time.time()) or ""
+
+
+def _cost(machine: MachineState, spec: Spec, run: QueuedRun, turn: Admit | Wait, pace: Pace | None) -> Cost:
+    uuids = [gpu.uuid for gpu in machine.gpu.gpus]
+    gpu = uuids.index(turn.gpu) if isinstance(turn, Admit) and turn.gpu in uuids else None
+    waits = turn.why if isinstance(turn, Wait) else ""
+    peak = machine.peaks.of(spec)
+    # Of a node nothing is known but what the run will ask for there.
+    claim = claim_elsewhere(spec, peak) if run.elsewhere else run.claim
+    return cost_of(claim, peak, pace, gpu=gpu, waits=waits)
+
+
+async def upgrades(core: Core, request: GetUpgrades) -> UpgradesReply:
+    """Look with the interpreter, folder and environment of each live run; those launched alike are one look."""
+    found = [one for one in await asyncio.gather(*(_upgrade_of(core, run_id) for run_id in tuple(core.live))) if one]
+    return UpgradesReply(re=request.id, upgrades=tuple(one for one in found if one.changes), looked=len(found))
+
+
+async def _upgrade_of(core: Core, run_id: str) -> Upgrade | None:
+    """What changed under the run; None where that cannot be known."""
+    run, attempt = core.run_dir(run_id), core.store.run(run_id).journal.attempt
+    with suppress(UsageError):
+        caller, spec = core.variables.caller_of(run, attempt), core.store.run(run_id).spec
+        if spec is not None:
+            caller = with_script_python(spec, caller, attempt)
+        changes = await core.provenance.upgraded(run, attempt, caller)
+        return None if changes is None else Upgrade(run=run_id, name=core.name_of(run_id), changes=changes)
+    return None

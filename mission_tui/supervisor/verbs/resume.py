@@ -19,13 +19,11 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
-from mission_tui.records.runs.checkpoint import DamagedCheckpoint, newest_intact
+from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import Manifest, verify_checkpoint
 from mission_tui.supervisor.ending.freezing import thaw_run
 from mission_tui.supervisor.ending.ladder import stop_gracefully
-from mission_tui.supervisor.launchers.caller import with_spec_env
-from mission_tui.supervisor.launchers.interpreter import needs_no_preflight, preflight
+from mission_tui.supervisor.launchers.caller import needs_no_preflight, preflight, with_spec_env
 from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle import first_attempts, further_attempts
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations

@@ -29,7 +29,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply, Set
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.records.runs.manifest import verify_checkpoint
+from mission_tui.records.runs.checkpoint import verify_checkpoint
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.lifecycle import further_attempts
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations

@@ -20,8 +20,7 @@ from msgspec import structs
 from mission_tui.fleet.events.journal import CoRunningChanged, GainMeasured
 from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.fleet.marginal_gain.measure import Records, measure_gains
-from mission_tui.fleet.marginal_gain.steady_periods import Span, TrainingSpan, training_spans_of
+from mission_tui.fleet.marginal_gain import Records, Span, TrainingSpan, measure_gains, training_spans_of
 from mission_tui.fleet.specs.spec import LAUNCHERS
 from mission_tui.supervisor.runs.machine_state import MachineState
 from mission_tui.supervisor.runs.registry import Runs

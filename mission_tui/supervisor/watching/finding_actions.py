@@ -19,8 +19,7 @@ from mission_tui.fleet.health.after_change import AfterChange
 from mission_tui.fleet.views.snapshot import abilities_of
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.files.atomic import StorageError
-from mission_tui.records.runs.checkpoint import list_checkpoints
-from mission_tui.records.runs.manifest import Manifest
+from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun

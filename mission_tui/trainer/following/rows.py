@@ -8,14 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mission_tui.fleet.events.metrics import (
-    CheckpointSaved,
-    Episodes,
-    Metric,
-    MetricRecord,
-    TrainingStarted,
-    UpdateDone,
-)
+from mission_tui.fleet.events import metrics as facts
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
@@ -37,13 +30,15 @@ class Rows:
         self._attempt = attempt
         self._offset = self._passed = 0
         self._log = AppendLog(run_dir.metrics, sync_every_s=SYNC_EVERY_S)
-        records, _ = read_all(run_dir.metrics, MetricRecord)
+        records, _ = read_all(run_dir.metrics, facts.MetricRecord)
         self.begun = bool(records) and records[-1].attempt == attempt
         self._before = _standing(records)
         for row in records:
-            if isinstance(row, TrainingStarted):
+            if isinstance(row, facts.TrainingStarted):
                 self._passed = row.from_timesteps
-        self.written = {row.t for row in records if row.attempt == attempt and not isinstance(row, TrainingStarted)}
+        self.written = {
+            row.t for row in records if row.attempt == attempt and not isinstance(row, facts.TrainingStarted)
+        }
         """When those were said that were in the file before."""
 
     @property
@@ -65,8 +60,8 @@ class Rows:
         t: float,
         seconds: tuple[float, float],
         steps_per_s: float | None,
-        metrics: Mapping[str, Metric],
-        episodes: Episodes,
+        metrics: Mapping[str, facts.Metric],
+        episodes: facts.Episodes,
         took_s: float = 0.0,
         total_timesteps: int | None = None,
     ) -> None:
@@ -85,7 +80,7 @@ class Rows:
         at, said = (number + 1, steps), dict(metrics)
         total = None if total_timesteps is None else min(MOST_STEPS, total_timesteps + self._offset)
         self._log.append(
-            lambda seq: UpdateDone(
+            lambda seq: facts.UpdateDone(
                 seq,
                 self._attempt,
                 *at,
@@ -109,7 +104,7 @@ class Rows:
     def checkpoint(self, path: str, t: float) -> None:
         """The script saved `path`. Raises `StorageError`, and may be called again then."""
         self._begin(None, t)
-        self._log.append(lambda seq: CheckpointSaved(seq, self._attempt, *self.at, t, path, "reported"))
+        self._log.append(lambda seq: facts.CheckpointSaved(seq, self._attempt, *self.at, t, path, "reported"))
 
     def close(self) -> None:
         """Make everything durable. Raises `StorageError`; closed it is all the same."""
@@ -123,16 +118,18 @@ class Rows:
         while timesteps is not None and len(before) > 1 and before[-1][1] >= timesteps:
             before.pop()
         update, steps = before[-1]
-        self._log.append(lambda seq: TrainingStarted(seq, self._attempt, t, from_update=update, from_timesteps=steps))
+        self._log.append(
+            lambda seq: facts.TrainingStarted(seq, self._attempt, t, from_update=update, from_timesteps=steps)
+        )
         self._before, self.begun = before, True
 
 
-def _standing(records: list[MetricRecord]) -> list[tuple[int, int]]:
+def _standing(records: list[facts.MetricRecord]) -> list[tuple[int, int]]:
     """Update and steps of every row that no later attempt took back, behind (0, 0)."""
     before = [(0, 0)]
     for row in records:
-        while isinstance(row, TrainingStarted) and before[-1][0] > row.from_update:
+        while isinstance(row, facts.TrainingStarted) and before[-1][0] > row.from_update:
             before.pop()
-        if isinstance(row, UpdateDone):
+        if isinstance(row, facts.UpdateDone):
             before.append((row.update, row.timesteps))
     return before

@@ -26,8 +26,7 @@ from mission_tui.fleet.specs.algorithm import learning_table, replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Spec, rollout_size
-from mission_tui.records.runs.checkpoint import save_checkpoint
-from mission_tui.records.runs.manifest import CheckpointFacts
+from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
 from mission_tui.records.sb3_run.normalizer_file import Array, Moments, read_statistics
 from mission_tui.trainer.building.effective import versions
 from mission_tui.trainer.building.model import build_player

@@ -29,9 +29,9 @@ from mission_tui.plain_files import read_plain
 from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.files.given_files import LARGEST_BYTES
 from mission_tui.records.files.lines import LINE_BYTES
+from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.code_files import check_rules, rules_of
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import Manifest
 from mission_tui.records.runs.spec_file import attempt_spec_file, read_attempt_spec
 from mission_tui.trainer.building.model import build_player
 from mission_tui.trainer.learner import Learner

@@ -1,7 +1,8 @@
-"""``python -m mission_tui.trainer.playing.show RUN_DIR --checkpoint NAME``: one episode as text pictures, JSON lines.
+"""``python -m mission_tui.trainer.playing.show RUN_DIR --checkpoint NAME``: one episode as pictures, JSON lines.
 
 It is played as an evaluation is: by the run's snapshot, with its statistics frozen. Pictures come at a pace that a
-person can follow, and nothing is recorded.
+person can follow, and nothing is recorded. They are text, or sixels where the terminal knows these: the picture
+language of VT340, six rows at a time, colour by colour (https://vt100.net/docs/vt3xx-gp/chapter14.html).
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from mission_tui.fleet.views.played_frame import Canvas, PixelPicture
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.playing.evaluate import actor, subject
-from mission_tui.trainer.playing.sixel import sixels_of
 from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
 from mission_tui.trainer.torch_compiler import disable_compiler
 from mission_tui.trainer.vec_env import build_vec_env
@@ -252,6 +252,40 @@ def _line(upper: list[str], lower: list[str]) -> str:
         said.append((f"\x1b[{';'.join(changed)}m" if changed else "") + _UPPER)
         before = (above, below)
     return "".join(said)
+
+
+_BAND = 6
+_OFFSET = 63
+"""Of the character whose six bits are all unset."""
+_SHORTEST_RUN = 4
+"""Shorter runs are no shorter as a count."""
+
+
+def sixels_of(places: NDArray[np.uint8], palette: NDArray[Any]) -> str:
+    """What stands between a picture's begin and end; `places` (height, width) are rows of `palette` (colours, 3)."""
+    height, width = places.shape
+    percent = (palette.astype(int) * 100 + 127) // 255
+    said = [f'"1;1;{width};{height}', *(f"#{at};2;{r};{g};{b}" for at, (r, g, b) in enumerate(percent.tolist()))]
+    for top in range(0, height, _BAND):
+        rows = places[top : top + _BAND]
+        weights = (1 << np.arange(len(rows), dtype=np.uint8))[:, None]
+        layers = []
+        for colour in np.unique(rows).tolist():
+            bits = ((rows == colour) * weights).sum(axis=0, dtype=np.uint8)
+            layers.append(f"#{colour}{_run_lengths(bits)}")
+        said.append("$".join(layers))
+        said.append("-")
+    return "".join(said[:-1])
+
+
+def _run_lengths(bits: NDArray[np.uint8]) -> str:
+    """Columns of six dots, equal neighbours as a count; blank ones at the end are left out."""
+    starts = np.flatnonzero(np.diff(bits, prepend=np.uint8(bits[0] ^ 1)))
+    counts = np.diff(starts, append=len(bits))
+    runs = [(chr(_OFFSET + bits[at]), count) for at, count in zip(starts.tolist(), counts.tolist(), strict=True)]
+    if runs[-1][0] == chr(_OFFSET):
+        runs.pop()
+    return "".join(char * count if count < _SHORTEST_RUN else f"!{count}{char}" for char, count in runs)
 
 
 if __name__ == "__main__":

@@ -25,10 +25,9 @@ from mission_tui.forks import leave_fork
 from mission_tui.plain_files import make_folder, open_fresh, read_plain
 from mission_tui.records.files.atomic import Reserve, StorageError, storing
 from mission_tui.records.files.given_files import LARGEST_BYTES
-from mission_tui.records.runs.checkpoint import prune, save_checkpoint
+from mission_tui.records.runs.checkpoint import CheckpointFacts, Manifest, prune, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.code_files import rules_digest
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import CheckpointFacts, Manifest, verify_checkpoint
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.record import CheckpointReason, Record
 from mission_tui.trainer.state.boundary import Boundary

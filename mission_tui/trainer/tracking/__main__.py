@@ -22,10 +22,9 @@ from mission_tui.errors import EX_CONFIG, EX_RESUMABLE, EX_UNAVAILABLE, DamagedE
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import open_folder
 from mission_tui.records.files.atomic import read_json, write_json
-from mission_tui.records.runs.attempt import lease_is_held
+from mission_tui.records.runs.attempt import TrackState, lease_is_held
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_spec
-from mission_tui.records.runs.track_state import TrackState
 from mission_tui.trainer.tracking.news import News, Reading, about, evaluations
 from mission_tui.trainer.tracking.trackers import Tracker, connect
 

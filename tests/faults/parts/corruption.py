@@ -15,8 +15,7 @@ from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.checkpoint import newest_verified
-from mission_tui.records.runs.manifest import verify_checkpoint
+from mission_tui.records.runs.checkpoint import newest_verified, verify_checkpoint
 from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder
 from tests.records.journal import paused, write_journal
 from tests.records.saving import save

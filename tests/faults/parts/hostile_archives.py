@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from mission_tui.errors import CheckpointError
-from mission_tui.records.runs.manifest import MANIFEST, CheckpointFacts, seal_folder, verify_checkpoint
+from mission_tui.records.runs.checkpoint import MANIFEST, CheckpointFacts, seal_folder, verify_checkpoint
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder
 

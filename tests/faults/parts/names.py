@@ -8,9 +8,8 @@ from pathlib import Path
 
 from mission_tui.errors import CheckpointError, UsageError
 from mission_tui.fleet.launch_plan import check_name
-from mission_tui.records.runs.checkpoint import save_checkpoint
+from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
 from mission_tui.records.runs.layout import RUN_ID, new_run_id
-from mission_tui.records.runs.manifest import CheckpointFacts
 from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder
 
 __all__ = ["PART"]

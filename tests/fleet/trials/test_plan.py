@@ -32,7 +32,7 @@ from mission_tui.fleet.trials.plan import (
     updates_of,
     why_it_does_not_count,
 )
-from mission_tui.fleet.trials.readings import range_before, read_branch
+from mission_tui.fleet.trials.verdict import range_before, read_branch
 from tests.fleet.trials.test_verdict import plan
 
 

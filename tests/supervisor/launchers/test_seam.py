@@ -32,8 +32,7 @@ from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.verbs.acts import freeze, kill, pause, stop
-from mission_tui.supervisor.verbs.check import quote
-from mission_tui.supervisor.verbs.launch import launch
+from mission_tui.supervisor.verbs.launch import launch, quote
 from tests.supervisor.conftest import stub_spec
 from tests.supervisor.scripted_launcher import Engine, ScriptedLauncher, ScriptedLink
 

@@ -21,7 +21,7 @@ from mission_tui.ipc.requests import Check, Launch, Tune
 from mission_tui.records.tuning_files import read_tune, tune_journal
 from mission_tui.supervisor.host.tasks import Task, TaskError
 from mission_tui.supervisor.lifecycle import device_speeds
-from mission_tui.supervisor.verbs import check
+from mission_tui.supervisor.verbs import launch
 from tests.faults.simulated import NoGpu
 from tests.supervisor.conftest import stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
@@ -114,7 +114,7 @@ def test_a_launch_that_tries_nothing_waits_for_no_measurement(
 
     assert warned(sim, "cuda") == []
     assert measuring.asked == []
-    monkeypatch.setattr(check, "_smoke", smoke)
+    monkeypatch.setattr(launch, "_smoke", smoke)
     sim.ask(lambda id_: Check(id=id_, spec=on("cuda"), limit_s=9.0, **of(sim)))
     (said,) = warned(sim, "cuda")
     assert SENTENCE in said
@@ -143,7 +143,7 @@ def test_a_check_says_where_the_net_is_faster(
     async def smoke(*_: object) -> AsyncGenerator[CheckFigures]:
         yield CheckFigures(updates=1)
 
-    monkeypatch.setattr(check, "_smoke", smoke)
+    monkeypatch.setattr(launch, "_smoke", smoke)
     reply = sim.ask(lambda id_: Check(id=id_, spec=on(device), limit_s=9.0, **of(sim)))
     assert isinstance(reply, Checked)
     names = [step.name for step in reply.steps]

@@ -31,8 +31,7 @@ from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import move_to_trash
 from mission_tui.supervisor.readonly.meters import PastMeters
-from mission_tui.supervisor.readonly.past_fleet import PastFleet
-from mission_tui.supervisor.readonly.replay import log_at
+from mission_tui.supervisor.readonly.replay import PastFleet, log_at
 
 HEAVY = "20261121-104207-heavy-3f9a"
 CART = "20261121-104208-cart-9a10"

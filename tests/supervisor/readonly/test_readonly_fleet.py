@@ -19,9 +19,8 @@ from mission_tui.records.runs.attempt import Handle, Identity, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.readonly import fleet
 from mission_tui.supervisor.readonly.fleet import ENDED_LOOKS, ReadonlyFleet
-from mission_tui.supervisor.runs import taking_in
-from mission_tui.supervisor.runs.run_on_disk import RunOnDisk, read_run
-from mission_tui.supervisor.runs.taking_in import SHORT_BYTES
+from mission_tui.supervisor.runs import run_on_disk
+from mission_tui.supervisor.runs.run_on_disk import SHORT_BYTES, RunOnDisk, read_run
 from tests.waiting import until
 
 RUN = "20261121-104207-heavy-3f9a"
@@ -144,7 +143,7 @@ def test_a_journal_without_end_costs_its_own_row_and_comes_last(
     shutil.copytree(short.path, long.path)
     with long.events.open("ab") as file:
         file.write(b"x" * SHORT_BYTES)
-    monkeypatch.setattr(taking_in, "reading_run", endless)
+    monkeypatch.setattr(run_on_disk, "reading_run", endless)
     monkeypatch.setattr(ReadonlyFleet, "most_s", 0.0)
     runs = ReadonlyFleet(tmp_path)
     steps = runs.taking_in()

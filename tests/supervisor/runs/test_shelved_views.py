@@ -25,7 +25,7 @@ from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting, take_in
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
-from mission_tui.supervisor.runs import shelved_views, taking_in
+from mission_tui.supervisor.runs import run_on_disk, shelved_views
 from mission_tui.supervisor.runs.core import Core
 from tests.faults.simulated import NoGpu
 from tests.supervisor.conftest import stub_spec
@@ -58,7 +58,7 @@ def opens() -> Iterator[Opened]:
 @pytest.fixture
 async def core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Core:
     """A supervisor's, over `OLDER` ended runs that are all on the shelf."""
-    monkeypatch.setattr(taking_in, "SNAPSHOT_ENDED", 0)
+    monkeypatch.setattr(run_on_disk, "SNAPSHOT_ENDED", 0)
     root, seals = tmp_path / "runs", Seals.of(os.environ)
     for number in range(OLDER):
         make_ended(RunDir(root / f"20260101-00000{number}-old-0000"), float(number), seals)

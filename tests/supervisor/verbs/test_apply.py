@@ -19,9 +19,8 @@ from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Apply, Set
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.checkpoint import save_checkpoint
+from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.manifest import CheckpointFacts
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.runs.targets import last_good
 from tests.supervisor.conftest import Lab, RunsRoot, large_spec, stub_spec

@@ -16,7 +16,7 @@ from mission_tui.fleet.specs.spec import KeepSpec, RunSpec, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep, ThreadContentionLimits
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.supervisor.host.process_files import thread_times
-from mission_tui.supervisor.watching.command_threads import is_watched
+from mission_tui.supervisor.watching.machine_findings import is_watched
 from tests.supervisor.conftest import Lab
 
 CORES = len(os.sched_getaffinity(0))

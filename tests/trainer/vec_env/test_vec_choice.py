@@ -14,8 +14,7 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env import InlineVecEnv, NativeVecEnv, WorkersVecEnv, build_vec_env
-from mission_tui.trainer.vec_env.build import EnvMaker
-from mission_tui.trainer.vec_env.vec_choice import Choice, StepCost, cheapest, choose, step_cost
+from mission_tui.trainer.vec_env.build import Choice, EnvMaker, StepCost, cheapest, choose, step_cost
 from tests.trainer.harness import PROBES, spec_with
 
 WORKER_ENVS = {"imports": ["tests.trainer.worker_envs"]}
