@@ -24,18 +24,9 @@ from mission_tui.fleet.history.series import Thinned
 from mission_tui.fleet.specs.flat_settings import varying, written_settings
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.views import snapshot as views
 from mission_tui.fleet.views.refs import RunRef, resolve
 from mission_tui.fleet.views.run import view_of
-from mission_tui.fleet.views.snapshot import (
-    FleetSnapshot,
-    GpuMeters,
-    HostMeters,
-    OtherRoot,
-    RunGain,
-    RunView,
-    StaleRun,
-    SupervisorInfo,
-)
 
 SNAPSHOT_ENDED = 200
 """Ended runs in a snapshot; `ended` serves the rest."""
@@ -74,18 +65,18 @@ class _EndedRun:
 class Store:
     """One writer (the supervisor) applies facts; readers take snapshots, views and histories."""
 
-    def __init__(self, runs_root: str, supervisor: SupervisorInfo, host: HostMeters) -> None:
+    def __init__(self, runs_root: str, supervisor: views.SupervisorInfo, host: views.HostMeters) -> None:
         self._runs_root = runs_root
         self._supervisor = supervisor
         self._host = host
-        self._gpus: tuple[GpuMeters, ...] = ()
-        self._stale: tuple[StaleRun, ...] = ()
-        self._elsewhere: tuple[OtherRoot, ...] = ()
+        self._gpus: tuple[views.GpuMeters, ...] = ()
+        self._stale: tuple[views.StaleRun, ...] = ()
+        self._elsewhere: tuple[views.OtherRoot, ...] = ()
         self._paid: tuple[tuple[str, MarginalGain], ...] = ()
         self._duties: tuple[FailedDuty, ...] = ()
         self._runs: dict[str, RunHistory] = {}
         self._shelf: dict[str, _EndedRun] = {}
-        self._views: dict[str, RunView] = {}
+        self._views: dict[str, views.RunView] = {}
         self._parked: set[str] = set()
         self._tried: set[str] = set()
         self._branches: dict[str, TrialBranch] = {}
@@ -96,7 +87,7 @@ class Store:
         self._groups: dict[str, tuple[dict[str, Spec], dict[str, dict[str, float | str]]]] = {}
         self._regrouped = False
         self._order: tuple[list[str], list[str]] | None = None
-        self._snapshot: FleetSnapshot | None = None
+        self._snapshot: views.FleetSnapshot | None = None
         self._revision = 0
         self._unread = 0
         self._half_read = ""
@@ -182,13 +173,13 @@ class Store:
                 self._bound_live_rows()
         return news
 
-    def observe_machine(self, host: HostMeters, gpus: Sequence[GpuMeters]) -> None:
+    def observe_machine(self, host: views.HostMeters, gpus: Sequence[views.GpuMeters]) -> None:
         if (host, tuple(gpus)) != (self._host, self._gpus):
             self._host, self._gpus = host, tuple(gpus)
             self._snapshot = None
 
     def observe_surroundings(
-        self, *, stale: tuple[StaleRun, ...] | None = None, elsewhere: tuple[OtherRoot, ...] | None = None
+        self, *, stale: tuple[views.StaleRun, ...] | None = None, elsewhere: tuple[views.OtherRoot, ...] | None = None
     ) -> None:
         """Take in what was seen beside the runs; None is what was not looked for."""
         seen = (self._stale if stale is None else stale, self._elsewhere if elsewhere is None else elsewhere)
@@ -201,13 +192,13 @@ class Store:
         if failed != self._duties:
             self._duties, self._snapshot = failed, None
 
-    def snapshot(self, now: float) -> FleetSnapshot:
+    def snapshot(self, now: float) -> views.FleetSnapshot:
         """The fleet at unix time `now`; the previous snapshot itself while nothing has changed."""
         if self._snapshot is None:
             self._vary()
             live, ended = self._ordered()
             self._revision += 1
-            self._snapshot = FleetSnapshot(
+            self._snapshot = views.FleetSnapshot(
                 revision=self._revision,
                 t=now,
                 runs_root=self._runs_root,
@@ -220,12 +211,12 @@ class Store:
                 unread=self._unread,
                 stale=self._stale,
                 elsewhere=self._elsewhere,
-                paid=tuple(RunGain(run_id, self._runs[run_id].journal.name, gain) for run_id, gain in self._paid),
+                paid=tuple(views.RunGain(run_id, self._runs[run_id].journal.name, gain) for run_id, gain in self._paid),
                 failed_duties=self._duties,
             )
         return self._snapshot
 
-    def view(self, run_id: str) -> RunView:
+    def view(self, run_id: str) -> views.RunView:
         """The run as a snapshot shows it; raises `KeyError` for an unknown id."""
         view = self._views.get(run_id)
         if view is None:
@@ -257,7 +248,7 @@ class Store:
         """Of which trial of which run each run is a branch that is one."""
         return self._branches
 
-    def ended(self, offset: int, limit: int) -> tuple[tuple[RunView, ...], int]:
+    def ended(self, offset: int, limit: int) -> tuple[tuple[views.RunView, ...], int]:
         """A page of ended runs, newest first, and how many there are."""
         ids = self._ordered()[1]
         page = ids[max(0, offset) : max(0, offset) + max(0, min(limit, SNAPSHOT_ENDED))]
@@ -415,7 +406,7 @@ class Store:
                 return
 
 
-def _shown(run: RunHistory) -> RunView:
+def _shown(run: RunHistory) -> views.RunView:
     """The view of `run`; one of whose facts none can be made is shown as damaged, beside the others."""
     try:
         return view_of(run)

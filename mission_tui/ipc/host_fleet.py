@@ -155,7 +155,7 @@ class HostFleet:
             replies = self._clients[name].stream(lambda id_: cast("Any", replace(there, id=id_)))
             async with aclosing(replies) as answers:
                 async for reply in answers:
-                    yield cast("Answer | Progress", self._as_here(name, reply))
+                    yield cast("requests.Answer | Progress", self._as_here(name, reply))
         except MissionError as error:
             raise self._of(name, error) from error
 

@@ -6,17 +6,9 @@ from dataclasses import dataclass, replace
 from operator import mul
 
 from mission_tui.fleet.events.metrics import Resumed, TrainingStarted
+from mission_tui.fleet.specs import spec as specs
 from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec
 from mission_tui.fleet.specs.sizes import plan_batch
-from mission_tui.fleet.specs.spec import (
-    MISSION_GYM,
-    SHIPPED_MISSIONS,
-    PpoSpec,
-    Schedule,
-    Spec,
-    other_settings,
-    rollout_size,
-)
 
 SMALL_NET = 256 * 256
 """Weights between hidden layers: two layers of 256 units."""
@@ -43,7 +35,7 @@ class Settings:
     shaping: str | None = None
     total_timesteps: int | None = None
     rollout: int | None = None
-    learning_rate: float | Schedule | None = None
+    learning_rate: float | specs.Schedule | None = None
     batch_size: int | None = None
     n_epochs: int | None = None
     gradient_steps: int | None = None
@@ -80,7 +72,7 @@ class Settings:
     @property
     def starting_rate(self) -> float | None:
         """The learning rate of the first update; of a schedule, its start."""
-        return self.learning_rate.start if isinstance(self.learning_rate, Schedule) else self.learning_rate
+        return self.learning_rate.start if isinstance(self.learning_rate, specs.Schedule) else self.learning_rate
 
     def with_env(self, record: TrainingStarted) -> Settings:
         """With what the trainer said of the environment, of the machine, and of the resume, when it began."""
@@ -93,7 +85,7 @@ class Settings:
         )
 
 
-def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
+def settings_of(spec: specs.Spec, total_timesteps: int | None = None) -> Settings:
     """The settings that `spec` trains with; `total_timesteps` is a resumed attempt's own budget.
 
     Those of a command are its own affair, so nothing of them is known.
@@ -101,20 +93,20 @@ def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
     if spec.run.command is not None:
         return Settings(command=spec.run.command, total_timesteps=total_timesteps or spec.run.total_timesteps)
     plan, ppo, normalize = plan_batch(spec), spec.ppo, spec.env.normalize
-    if (other := other_settings(spec)) is not None:
+    if (other := specs.other_settings(spec)) is not None:
         return _settings_of_other(spec, other, total_timesteps)
     return Settings(
         ours=True,
         env_id=spec.env.id,
         shaping=_shaping(spec),
         total_timesteps=total_timesteps or spec.run.total_timesteps,
-        rollout=rollout_size(spec),
+        rollout=specs.rollout_size(spec),
         learning_rate=ppo.learning_rate,
         batch_size=plan.batch_size,
         n_epochs=plan.n_epochs,
         gradient_steps=plan.gradient_steps,
-        clip_range=ppo.clip_range.start if isinstance(ppo.clip_range, Schedule) else ppo.clip_range,
-        clip_range_decays=isinstance(ppo.clip_range, Schedule) and ppo.clip_range.end < ppo.clip_range.start,
+        clip_range=ppo.clip_range.start if isinstance(ppo.clip_range, specs.Schedule) else ppo.clip_range,
+        clip_range_decays=isinstance(ppo.clip_range, specs.Schedule) and ppo.clip_range.end < ppo.clip_range.start,
         target_kl=ppo.target_kl,
         ent_coef=ppo.ent_coef,
         vf_coef=ppo.vf_coef,
@@ -133,11 +125,11 @@ def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
         device=spec.run.device,
         threads=spec.run.threads,
         small_net=ppo.policy == "MlpPolicy" and _weights(ppo) <= SMALL_NET,
-        batched=spec.env.id.rpartition(":")[2] == MISSION_GYM and not spec.env.wrappers,
+        batched=spec.env.id.rpartition(":")[2] == specs.MISSION_GYM and not spec.env.wrappers,
     )
 
 
-def _settings_of_other(spec: Spec, other: AlgorithmSpec, total_timesteps: int | None) -> Settings:
+def _settings_of_other(spec: specs.Spec, other: AlgorithmSpec, total_timesteps: int | None) -> Settings:
     """Of another algorithm: what the rules that fit it ask for. A clip range or epochs it has none."""
     plan, normalize = plan_batch(spec), spec.env.normalize
     ent_coef = getattr(other, "ent_coef", None)
@@ -146,7 +138,7 @@ def _settings_of_other(spec: Spec, other: AlgorithmSpec, total_timesteps: int | 
         env_id=spec.env.id,
         shaping=_shaping(spec),
         total_timesteps=total_timesteps or spec.run.total_timesteps,
-        rollout=rollout_size(spec),
+        rollout=specs.rollout_size(spec),
         learning_rate=other.learning_rate,
         batch_size=plan.batch_size,
         gradient_steps=plan.gradient_steps,
@@ -162,24 +154,24 @@ def _settings_of_other(spec: Spec, other: AlgorithmSpec, total_timesteps: int | 
         vec=spec.env.vec,
         device=spec.run.device,
         threads=spec.run.threads,
-        batched=spec.env.id.rpartition(":")[2] == MISSION_GYM and not spec.env.wrappers,
+        batched=spec.env.id.rpartition(":")[2] == specs.MISSION_GYM and not spec.env.wrappers,
     )
 
 
-def _weights(ppo: PpoSpec) -> int:
+def _weights(ppo: specs.PpoSpec) -> int:
     """The weights between hidden layers of the widest of the policy's towers."""
     arch = ppo.net_arch if ppo.net_arch is not None else (64, 64)
     towers = arch.values() if isinstance(arch, dict) else (arch,)
     return max((sum(map(mul, tower, tower[1:])) for tower in towers), default=0)
 
 
-def _shaping(spec: Spec) -> str | None:
+def _shaping(spec: specs.Spec) -> str | None:
     """MissionGym's shaping: the argument, or the rewards that are overridden, or that of the shipped missions."""
     said = spec.env.kwargs.get("shaping")
     overrides = spec.env.kwargs.get("overrides")
     rewards = overrides.get("rewards") if isinstance(overrides, dict) else None
     if said is None and isinstance(rewards, dict):
         said = rewards.get("shaping")
-    if said is None and spec.env.config in SHIPPED_MISSIONS:
+    if said is None and spec.env.config in specs.SHIPPED_MISSIONS:
         said = "best_so_far"
     return said if isinstance(said, str) else None

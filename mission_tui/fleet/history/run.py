@@ -14,17 +14,8 @@ from dataclasses import dataclass, field
 from msgspec import json, structs
 
 from mission_tui.fleet.events import journal as events
+from mission_tui.fleet.events import metrics as facts
 from mission_tui.fleet.events import processes
-from mission_tui.fleet.events.metrics import (
-    CheckpointSaved,
-    DutyFailed,
-    EvaluationDone,
-    MetricRecord,
-    SettingsChanged,
-    TrainingEnded,
-    TrainingStarted,
-    UpdateDone,
-)
 from mission_tui.fleet.events.outcome import Lost, Phase, RunState, outcome_word
 from mission_tui.fleet.events.provenance import Origin, SettingChange, diff_of
 from mission_tui.fleet.history.journal_state import JournalState, StateIntervals
@@ -36,7 +27,7 @@ from mission_tui.fleet.text import clean
 
 NOTE_CHARS = 400
 
-Fact = events.FleetEvent | MetricRecord | processes.Observation
+Fact = events.FleetEvent | facts.MetricRecord | processes.Observation
 MOST_DIFF_LINES = 16
 """Lines of a change that are shown: one for each setting that can be changed, and some."""
 
@@ -125,13 +116,13 @@ class RunHistory:
         """Fold `fact` in; false when it changes nothing, for example because it was said before."""
         match fact:
             case (
-                TrainingStarted()
-                | UpdateDone()
-                | CheckpointSaved()
-                | DutyFailed()
-                | EvaluationDone()
-                | SettingsChanged()
-                | TrainingEnded()
+                facts.TrainingStarted()
+                | facts.UpdateDone()
+                | facts.CheckpointSaved()
+                | facts.DutyFailed()
+                | facts.EvaluationDone()
+                | facts.SettingsChanged()
+                | facts.TrainingEnded()
             ):
                 if not self.metrics.take(fact):
                     return False
@@ -159,7 +150,7 @@ class RunHistory:
                 self.state_intervals.add(self.state, fact.t)
                 return True
 
-    def load(self, records: Iterable[MetricRecord]) -> None:
+    def load(self, records: Iterable[facts.MetricRecord]) -> None:
         """Replace what is known of the training by the whole of `metrics.jsonl`."""
         metrics = MetricsState(complete=True)
         for record in records:

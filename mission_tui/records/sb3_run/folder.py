@@ -18,18 +18,9 @@ from msgspec import structs
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.health.algorithms import other_called
+from mission_tui.records.logs import monitors as monitor_logs
 from mission_tui.records.logs.event_files import event_files, read_events
 from mission_tui.records.logs.log import LogError, told_in
-from mission_tui.records.logs.monitors import (
-    MOST_ROWS,
-    WINDOW,
-    Ended,
-    moment_of,
-    pace_of,
-    read_monitors,
-    sample_of,
-    updates_of_episodes,
-)
 from mission_tui.records.logs.read import read_log
 
 _TABLES = ("progress.csv", "progress.json")
@@ -199,17 +190,17 @@ def _check_algorithm(path: Path, updates: Sequence[UpdateDone]) -> None:
         )
 
 
-def episodes_of(folder: Sb3Folder, frames: int = 1) -> list[Ended]:
+def episodes_of(folder: Sb3Folder, frames: int = 1) -> list[monitor_logs.Ended]:
     """The monitors' episodes in the order of their ends, at the agent's steps.
 
     Atari's monitors lie below the wrapper that skips `frames` - 1 of so many, and count all of them.
     """
-    episodes = read_monitors(folder.monitors)
+    episodes = monitor_logs.read_monitors(folder.monitors)
     return [replace(it, steps=it.steps // frames) for it in episodes] if frames > 1 else episodes
 
 
 def rows_of(
-    folder: Sb3Folder, table: Sequence[UpdateDone], rollout: int, window: int = WINDOW, frames: int = 1
+    folder: Sb3Folder, table: Sequence[UpdateDone], rollout: int, window: int = monitor_logs.WINDOW, frames: int = 1
 ) -> tuple[UpdateDone, ...]:
     """The run's updates: `table` where it has any, else one for every `rollout` steps of the monitors' episodes, with
     means over the last `window` of them; `frames` as `episodes_of` takes them.
@@ -218,7 +209,11 @@ def rows_of(
     `LogError` when there is no row, `OSError`.
     """
     episodes = episodes_of(folder, frames)
-    rows = tuple(_with_episodes(table, episodes)) if table else tuple(updates_of_episodes(episodes, rollout, window))
+    rows = (
+        tuple(_with_episodes(table, episodes))
+        if table
+        else tuple(monitor_logs.updates_of_episodes(episodes, rollout, window))
+    )
     if not rows:
         raise LogError(f"{folder.path}: tells of no update and no episode yet")
     return rows
@@ -230,10 +225,12 @@ def trained_to(rows: Sequence[UpdateDone], steps: int, rollout: int) -> tuple[Up
     As they are where that would be more than `MOST_ROWS`.
     """
     last = rows[-1]
-    if not last.timesteps < steps <= rollout * MOST_ROWS:
+    if not last.timesteps < steps <= rollout * monitor_logs.MOST_ROWS:
         return tuple(rows)
     later = [
-        structs.replace(last, seq=number, update=number, timesteps=min(number * rollout, steps), episodes=sample_of(()))
+        structs.replace(
+            last, seq=number, update=number, timesteps=min(number * rollout, steps), episodes=monitor_logs.sample_of(())
+        )
         for number in range(last.update + 1, math.ceil(steps / rollout) + 1)
     ]
     return (*rows[:-1], structs.replace(last, timesteps=min(last.update * rollout, steps)), *later)
@@ -266,12 +263,12 @@ def _counted_on(updates: Sequence[UpdateDone]) -> list[UpdateDone]:
     return rows
 
 
-def _with_episodes(table: Sequence[UpdateDone], episodes: Sequence[Ended]) -> Iterator[UpdateDone]:
-    at, pace = 0, pace_of(episodes)
+def _with_episodes(table: Sequence[UpdateDone], episodes: Sequence[monitor_logs.Ended]) -> Iterator[UpdateDone]:
+    at, pace = 0, monitor_logs.pace_of(episodes)
     for update in table:
         begin = at
         while at < len(episodes) and episodes[at].steps <= update.timesteps:
             at += 1
-        t = update.t or moment_of(episodes, at, update.timesteps)
-        ended = sample_of(episodes[begin:at]) if at > begin else update.episodes
+        t = update.t or monitor_logs.moment_of(episodes, at, update.timesteps)
+        ended = monitor_logs.sample_of(episodes[begin:at]) if at > begin else update.episodes
         yield structs.replace(update, t=t, episodes=ended, steps_per_s=update.steps_per_s or pace)

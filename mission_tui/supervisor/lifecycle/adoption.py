@@ -12,16 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.events.journal import (
-    Asked,
-    AttemptStarting,
-    ClockStepped,
-    FileDamaged,
-    FleetEvent,
-    RunCreated,
-    RunThawed,
-    Verb,
-)
+from mission_tui.fleet.events import journal as facts
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.events.processes import FlagSeen, ForeignSeen
@@ -240,8 +231,8 @@ def _say_missed_step(runs: Runs, found: run_on_disk.RunOnDisk) -> None:
         _append(runs, found, partial(_stepped, attempt, by_s))
 
 
-def _stepped(attempt: int, by_s: float, seq: int, t: float) -> FleetEvent:
-    return ClockStepped(seq, t, attempt, round(by_s, 3))
+def _stepped(attempt: int, by_s: float, seq: int, t: float) -> facts.FleetEvent:
+    return facts.ClockStepped(seq, t, attempt, round(by_s, 3))
 
 
 def _knowing(core: Core, found: run_on_disk.RunOnDisk) -> Generator[None, None, tuple[Spec | None, str]]:
@@ -271,15 +262,15 @@ def _show_foreign(runs: Runs, found: run_on_disk.RunOnDisk, records: list[Metric
 
 def _mending(found: run_on_disk.RunOnDisk) -> Iterator[Make]:
     """The events that are missing: what is damaged and was not said yet, and what a lost journal once said."""
-    said = {(event.file, event.detail) for event in found.events if isinstance(event, FileDamaged)}
+    said = {(event.file, event.detail) for event in found.events if isinstance(event, facts.FileDamaged)}
     for file, detail in found.damage.items():
         if (file, clean(detail)) not in said:
             yield damaged(file, detail)
-    if not any(isinstance(event, RunCreated) for event in found.events):
+    if not any(isinstance(event, facts.RunCreated) for event in found.events):
         yield partial(run_on_disk.created_by_name, found.dir)
         attempts = found.dir.attempts()
-        if attempts and not any(isinstance(event, AttemptStarting) for event in found.events):
-            yield lambda seq, t: AttemptStarting(seq, t, attempts[-1])
+        if attempts and not any(isinstance(event, facts.AttemptStarting) for event in found.events):
+            yield lambda seq, t: facts.AttemptStarting(seq, t, attempts[-1])
 
 
 def _append(runs: Runs, found: run_on_disk.RunOnDisk, make: Make) -> None:
@@ -288,14 +279,14 @@ def _append(runs: Runs, found: run_on_disk.RunOnDisk, make: Make) -> None:
     journal.close()
 
 
-def _wants(events: list[FleetEvent], verb: Verb) -> bool:
+def _wants(events: list[facts.FleetEvent], verb: facts.Verb) -> bool:
     """Whether `verb` (pause or freeze) was asked of the newest attempt and not taken back."""
     wants = False
     for event in events:
-        if isinstance(event, AttemptStarting):
+        if isinstance(event, facts.AttemptStarting):
             wants = False
-        elif isinstance(event, RunThawed):
+        elif isinstance(event, facts.RunThawed):
             wants = wants and verb != "freeze"
-        elif isinstance(event, Asked) and event.verb in (verb, "resume"):
+        elif isinstance(event, facts.Asked) and event.verb in (verb, "resume"):
             wants = event.verb == verb
     return wants

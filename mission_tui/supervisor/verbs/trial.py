@@ -104,14 +104,7 @@ class _Branch:
 
 
 async def _begin(core: Core, run_id: str, request: Try) -> Accepted:
-    from mission_tui.fleet.trials.plan import (
-        check_pairs,
-        needed_total,
-        own_seed,
-        pair_seeds,
-        until_timesteps,
-        updates_of,
-    )
+    from mission_tui.fleet.trials import plan as trial_plan
 
     await refresh_reservations(core)
     known = core.store.run(run_id)
@@ -124,20 +117,20 @@ async def _begin(core: Core, run_id: str, request: Try) -> Accepted:
             f"{name} is being tried already (trial {open_.plan.number}, {open_.plan.settings}): "
             f"`mission-tui try {name} --wait` waits for it, --discard gives it up"
         )
-    pairs = check_pairs(request.seeds)
+    pairs = trial_plan.check_pairs(request.seeds)
     finding = _finding(core, run_id, request)
     assignments = request.assignments or (() if finding is None else finding.advice_set)
     if not assignments:
         raise UsageError(_nothing_to_try(core, run_id, finding))
-    own_seed(assignments)
+    trial_plan.own_seed(assignments)
     start = await asyncio.to_thread(_start, core, run_id, finding)
     pace = await asyncio.to_thread(_pace, core.run_dir(run_id))
     begin = start.checkpoint
     trained = 0 if begin is not None else core.store.view(run_id).update or 0
-    updates, said = updates_of(request.budget, pace, trained)
+    updates, said = trial_plan.updates_of(request.budget, pace, trained)
     number = max(known.journal.trials, default=0) + 1
-    until = until_timesteps(spec, begin.timesteps if begin is not None else 0, updates)
-    longer = needed_total(spec, until)
+    until = trial_plan.until_timesteps(spec, begin.timesteps if begin is not None else 0, updates)
+    longer = trial_plan.needed_total(spec, until)
     plan = TrialPlan(
         number=number,
         checkpoint=begin.name if begin is not None else "",
@@ -145,7 +138,7 @@ async def _begin(core: Core, run_id: str, request: Try) -> Accepted:
         from_timesteps=begin.timesteps if begin is not None else 0,
         until_timesteps=until,
         updates=updates,
-        seeds=pair_seeds(spec.run.seed, number, pairs),
+        seeds=trial_plan.pair_seeds(spec.run.seed, number, pairs),
         group=f"{name[:_NAME]}-try{number}",
         assignments=assignments,
         finding="" if finding is None else finding.id,

@@ -34,14 +34,7 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.logs.monitors import Ended
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.sb3_run.folder import (
-    Sb3Folder,
-    episodes_of,
-    find_folder,
-    rows_of,
-    trained_to,
-    updates_in_table,
-)
+from mission_tui.records.sb3_run import folder as sb3_folder
 from mission_tui.records.sb3_run.zip_file import settings_of_zip
 from mission_tui.trainer.process import Say, answer, asked_spec, cap_threads, lower_priority
 
@@ -59,7 +52,7 @@ _MOST_STEPS = 2**53
 class _Import:
     """One import at work: what was asked for, and what is to be said about it."""
 
-    folder: Sb3Folder
+    folder: sb3_folder.Sb3Folder
     run: str
     into: RunDir
     spec: Spec
@@ -69,11 +62,11 @@ class _Import:
     """Whether the rows are those of the monitors, which know of no step after the last episode that ended."""
 
     def rows(self) -> tuple[metrics.UpdateDone, ...]:
-        table, damage = updates_in_table(self.folder)
+        table, damage = sb3_folder.updates_in_table(self.folder)
         self.notes += damage
         self.of_monitors = not table
         window = window_of(self.spec)
-        return rows_of(self.folder, table, rollout_size(self.spec), window, _frames_a_step(self.spec))
+        return sb3_folder.rows_of(self.folder, table, rollout_size(self.spec), window, _frames_a_step(self.spec))
 
     def episodes_before(self, timesteps: int) -> list[dict[str, float]]:
         """The last episodes of the monitors that had ended at `timesteps`, as `Monitor` tells of them: what a resume
@@ -86,7 +79,7 @@ class _Import:
     @cached_property
     def ended(self) -> Sequence[Ended]:
         """The episodes of the monitors, in the order of their ends."""
-        return episodes_of(self.folder, _frames_a_step(self.spec))
+        return sb3_folder.episodes_of(self.folder, _frames_a_step(self.spec))
 
 
 def window_of(spec: Spec) -> int:
@@ -118,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _import(parsed: argparse.Namespace, say: Say) -> None:
     raw = sys.stdin.buffer.read()
-    work = _Import(find_folder(parsed.folder), parsed.run, RunDir(parsed.run_dir), asked_spec(raw), raw)
+    work = _Import(sb3_folder.find_folder(parsed.folder), parsed.run, RunDir(parsed.run_dir), asked_spec(raw), raw)
     rows = work.rows()
     newest = None
     if parsed.models and work.folder.zips:
@@ -159,7 +152,7 @@ def _models(work: _Import, rows: tuple[metrics.UpdateDone, ...]) -> tuple[str, t
         largest = max(work.folder.zips, key=lambda path: path.stat().st_size)
         confine(largest, work.into.checkpoints, sum(len(encode_line(row)) for row in rows))
         if work.of_monitors:
-            rows = trained_to(rows, _most_steps(work.folder.zips), rollout_size(work.spec))
+            rows = sb3_folder.trained_to(rows, _most_steps(work.folder.zips), rollout_size(work.spec))
         for path in work.folder.zips:
             try:
                 _save_model(work, path, model, rows, saved)
@@ -227,7 +220,7 @@ def _update_at(rows: Sequence[metrics.UpdateDone], timesteps: int) -> int:
     return rows[at - 1].update if at else 0
 
 
-def _written_t(folder: Sb3Folder) -> float:
+def _written_t(folder: sb3_folder.Sb3Folder) -> float:
     """When the log was last written, unix time: what stands for times that it does not say."""
     logs = [it for it in (folder.table, *folder.events, *folder.monitors) if it is not None]
     return max(path.stat().st_mtime for path in logs)

@@ -19,12 +19,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch as th
-from stable_baselines3.common.distributions import (
-    BernoulliDistribution,
-    CategoricalDistribution,
-    DiagGaussianDistribution,
-    MultiCategoricalDistribution,
-)
+from stable_baselines3.common import distributions
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -282,13 +277,13 @@ class _Gaussian:
 def head_of(policy: ActorCriticPolicy) -> Head | None:
     """The head that stands for the policy's own distribution; None where none does (gSDE, foreign ones)."""
     distribution = policy.action_dist
-    if type(distribution) is CategoricalDistribution:
+    if type(distribution) is distributions.CategoricalDistribution:
         return _Categorical()
-    if type(distribution) is MultiCategoricalDistribution:
+    if type(distribution) is distributions.MultiCategoricalDistribution:
         return _MultiCategorical(distribution.action_dims)
-    if type(distribution) is BernoulliDistribution:
+    if type(distribution) is distributions.BernoulliDistribution:
         return _Bernoulli()
-    if type(distribution) is DiagGaussianDistribution:
+    if type(distribution) is distributions.DiagGaussianDistribution:
         return _Gaussian(policy.log_std)
     return None
 

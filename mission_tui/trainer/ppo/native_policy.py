@@ -11,11 +11,7 @@ from ctypes import byref
 from typing import Any
 
 import torch as th
-from stable_baselines3.common.distributions import (
-    CategoricalDistribution,
-    DiagGaussianDistribution,
-    MultiCategoricalDistribution,
-)
+from stable_baselines3.common import distributions
 from stable_baselines3.common.policies import ActorCriticPolicy
 
 from mission_tui.trainer.native import library as native
@@ -40,12 +36,12 @@ class NativePolicy:
         self._library, self._optimizer = library, optimizer
         self._kept: list[Any] = []
         self._plan = native.Plan()
-        self._discrete = not isinstance(policy.action_dist, DiagGaussianDistribution)
+        self._discrete = not isinstance(policy.action_dist, distributions.DiagGaussianDistribution)
         outputs = self._fill(self._plan.actor, actor)
         self._fill(self._plan.critic, critic)
         self._sizes = _sizes(policy.action_dist)
         self._actions = len(self._sizes) if self._discrete else outputs
-        self._several = isinstance(policy.action_dist, MultiCategoricalDistribution)
+        self._several = isinstance(policy.action_dist, distributions.MultiCategoricalDistribution)
         plan = self._plan
         plan.head = native.CATEGORICAL if self._discrete else native.GAUSSIAN
         plan.choices, plan.actions = outputs, self._actions
@@ -173,7 +169,11 @@ def native_policy_of(
     policy: ActorCriticPolicy, optimizer: th.optim.Optimizer | None, actor: MlpStack, critic: MlpStack
 ) -> NativePolicy | None:
     """The kernels' evaluator of `policy`; None where they do not fit it, or are not here."""
-    known = CategoricalDistribution, MultiCategoricalDistribution, DiagGaussianDistribution
+    known = (
+        distributions.CategoricalDistribution,
+        distributions.MultiCategoricalDistribution,
+        distributions.DiagGaussianDistribution,
+    )
     layers = [*actor.layers, *critic.layers]
     if policy.device.type != "cpu" or not isinstance(optimizer, FlatAdam) or type(policy.action_dist) not in known:
         return None
@@ -188,9 +188,9 @@ def native_policy_of(
 
 def _sizes(distribution: Any) -> list[int]:
     """The choices of each component of an action."""
-    if isinstance(distribution, MultiCategoricalDistribution):
+    if isinstance(distribution, distributions.MultiCategoricalDistribution):
         return [int(size) for size in distribution.action_dims]
-    return [int(distribution.action_dim)] if isinstance(distribution, CategoricalDistribution) else []
+    return [int(distribution.action_dim)] if isinstance(distribution, distributions.CategoricalDistribution) else []
 
 
 def _room(features: int) -> int:

@@ -17,13 +17,8 @@ import numpy as np
 import torch as th
 from gymnasium import spaces
 from numpy.typing import NDArray
+from stable_baselines3.common import distributions
 from stable_baselines3.common.buffers import RolloutBuffer
-from stable_baselines3.common.distributions import (
-    BernoulliDistribution,
-    DiagGaussianDistribution,
-    MultiCategoricalDistribution,
-    StateDependentNoiseDistribution,
-)
 
 from mission_tui.trainer.failures import NonFiniteEnvError, NonFiniteError
 
@@ -217,9 +212,9 @@ class UpdateSignals:
 def head_entropies(distribution: Any, rows: th.Tensor | slice = _EVERY) -> th.Tensor | None:
     """Mean entropy of each head over `rows` of the batch, shape (heads,), for distributions with several."""
     with th.no_grad():
-        if isinstance(distribution, MultiCategoricalDistribution):
+        if isinstance(distribution, distributions.MultiCategoricalDistribution):
             return th.stack([head.entropy()[rows].mean() for head in distribution.distribution])  # type: ignore[no-untyped-call]
-        if isinstance(distribution, BernoulliDistribution):
+        if isinstance(distribution, distributions.BernoulliDistribution):
             heads: th.Tensor = distribution.distribution.entropy()[rows].mean(dim=0)  # type: ignore[no-untyped-call]
             return heads
     return None
@@ -228,12 +223,12 @@ def head_entropies(distribution: Any, rows: th.Tensor | slice = _EVERY) -> th.Te
 @th.no_grad()
 def _spread(policy: Any) -> dict[str, float]:
     """Standard deviation of a Gaussian policy's actions, and for a state-independent one its ratio to the start."""
-    if isinstance(policy.action_dist, StateDependentNoiseDistribution):
+    if isinstance(policy.action_dist, distributions.StateDependentNoiseDistribution):
         return {
             "train/std": float(th.exp(policy.log_std).mean()),
             "policy/std": float(policy.action_dist.distribution.stddev.mean()),
         }
-    if not isinstance(policy.action_dist, DiagGaussianDistribution):
+    if not isinstance(policy.action_dist, distributions.DiagGaussianDistribution):
         return {}
     std = th.exp(policy.log_std.detach())
     ratio = std / math.exp(policy.log_std_init)

@@ -20,7 +20,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.readonly import fleet
 from mission_tui.supervisor.readonly.fleet import ENDED_LOOKS, ReadonlyFleet
 from mission_tui.supervisor.runs import run_on_disk
-from mission_tui.supervisor.runs.run_on_disk import SHORT_BYTES, RunOnDisk, read_run
+from mission_tui.supervisor.runs.run_on_disk import SHORT_BYTES, RunOnDisk, reading_run
 from tests.waiting import until
 
 RUN = "20261121-104207-heavy-3f9a"
@@ -131,7 +131,7 @@ def endless(run: RunDir) -> Generator[None, None, RunOnDisk]:
     """A journal that is never read to its end, where it is long."""
     while run.events.stat().st_size > SHORT_BYTES:
         yield
-    return read_run(run)
+    return (yield from reading_run(run))
 
 
 def test_a_journal_without_end_costs_its_own_row_and_comes_last(
