@@ -129,12 +129,12 @@ async def test_a_fake_client_refuses_like_a_real_one(desk: FakeDesk) -> None:
 
 
 async def test_a_curve_below_a_list_is_asked_for_as_fast_as_the_run_outgrows_it(desk: FakeDesk) -> None:
-    """Each second while an eighth of it is missing, then once in ten."""
+    """Every two seconds while an eighth of it is missing, then once in ten."""
     loader = RunDataLoader(desk, lambda: None)
     reached = (3, 30, 31, 32, 300)
     asked = []
     for update in reached:
-        desk.clock.advance(1.5)
+        desk.clock.advance(2.5)
         view = a_run("heavy-3f9a", update=update)
         desk.client.snapshot = a_fleet((view,))
         loader.request_history(view, "steps_per_s", 80)

@@ -229,11 +229,11 @@ async def test_a_young_run_does_not_wait_for_its_chart(
     young = a_run("young", update=first, course=rising(every, first // every))
     async with staged(a_fleet((young,)), size=(120, 40)) as stage:
         await stage.until(lambda: ends)
-        stage.clock.advance(1.5)
+        stage.clock.advance(2.5)
         stage.client.show(
-            a_fleet((structs.replace(young, update=then, course=rising(every, then // every)),), revision=3)
+            a_fleet((structs.replace(young, update=then, course=rising(every, then // every)),), revision=4)
         )
-        await stage.until(lambda: (shown := stage.app.app_context.snapshot) is not None and shown.revision == 3)
+        await stage.until(lambda: (shown := stage.app.app_context.snapshot) is not None and shown.revision == 4)
         await stage.still()
         assert len(ends) == drawn
 

@@ -36,7 +36,7 @@ _DETAILS_PACE_S = 5.0
 _SUMMARIES_PACE_S = 5.0
 """The supervisor goes through all that it has of the run."""
 _WALL, _WALL_PACE_S = "wall", 2.0
-_BESIDE_PACE_S = 10.0
+_BESIDE_PACE_S, _OUTGROWN_PACE_S = 10.0, 2.0
 _OUTGROWN = 1 / 8
 """Of its updates: a chart below a list that lacks more than this is drawn again sooner, so that no young run stands
 beside a return that its curve has never seen.
@@ -290,12 +290,12 @@ class RunDataLoader:
 
 def beside_pace_s(drawn: HistoryReply | None, view: RunView) -> float:
     """Seconds between two drawings of a chart below a list, where few wait for its newest point, and a whole chart of
-    cells goes over the line each time. A young run outgrows its chart, and then it is a second.
+    cells goes over the line each time. A young run outgrows its chart, and then it is two.
     """
     if drawn is None or not drawn.updates:
         return 0.0
     missing = abs((view.update or 0) - drawn.updates[-1])
-    return _PACE_S if missing > _OUTGROWN * drawn.updates[-1] else _BESIDE_PACE_S
+    return _OUTGROWN_PACE_S if missing > _OUTGROWN * drawn.updates[-1] else _BESIDE_PACE_S
 
 
 def _keep_details(data: RunData, reply: DetailsReply) -> bool:
