@@ -185,11 +185,13 @@ async def test_the_last_line_shows_every_value_beside_its_limits() -> None:
 
 
 async def test_the_chosen_metric_shows_its_limits_above_its_curve() -> None:
-    """In the curve's own units, and the list flags a newest value that has passed them."""
+    """In the curve's own units. The list flags a newest value that has passed them; as a warning once that is one."""
     high = a_run("sick-11c0", metrics={"rollout/ep_rew_mean": 1.0, "train/approx_kl": 0.048})
     async with staged(a_fleet((high,)), size=(120, 36)) as stage:
         await stage.press("enter", "down", "down")
         await stage.shows("approx KL over timesteps   ▲ > 0.040   ◆ > 0.080")
+        assert ">approx KL ! 0.048" in " ".join(stage.text().split())
+        await stage.arrive(a_fleet((structs.replace(high, findings=(KL_FINDING,)),), revision=2))
         assert ">approx KL ▲ 0.048" in " ".join(stage.text().split())
 
 

@@ -129,6 +129,7 @@ def _symbols() -> Iterator[tuple[str, str]]:
         "stuck",
         "no finding yet, but it always chooses the same action or has stopped moving, and its return has not risen",
     )
+    yield "!", "beside a metric: beyond a limit now, not yet for long enough to be a finding"
     yield "(KL)", "acknowledged: it is known, and opens again if it gets worse"
     yield "✓", "marked: keys apply to all that are"
     yield ">", "chosen"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rich.style import Style
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
@@ -128,7 +129,7 @@ class MetricList(Lines):
     def _kept_row(self, tag: str, width: int) -> Strip:
         """A key changes two rows of many: the others are as they were drawn."""
         newest = None if self._view is None else _newest(self._view, tag)
-        told = self._summaries.get(tag), self._flags.get(tag), self._slots.get(tag), bool(self._slots)
+        told = self._summaries.get(tag), self._sign(tag), self._slots.get(tag), bool(self._slots)
         known = (tag, tag == self.tag, width, newest, told)
         if known not in self._kept:
             if len(self._kept) >= _MOST_KEPT:
@@ -137,8 +138,8 @@ class MetricList(Lines):
         return self._kept[known]
 
     def _row(self, tag: str, width: int, newest: Metric | None) -> Strip:
-        chosen, flag, summary = tag == self.tag, self._flags.get(tag), self._summary(tag)
-        style = colours.severity_style(flag) if flag else colours.INK
+        chosen, summary = tag == self.tag, self._summary(tag)
+        sign, style = self._sign(tag)
         title, cells = self._widths(width)
         parts: list[Part] = [
             (">" if chosen else " ", colours.KEY),
@@ -147,7 +148,7 @@ class MetricList(Lines):
                 fit_middle(metric_title(tag), title - (2 if self._slots else 0)),
                 colours.INK if chosen else colours.QUIET,
             ),
-            (SEVERITY_SHAPES[flag] if flag else " ", style),
+            (sign, style),
             (fit(numbers.reading(newest), _VALUE, "right"), style),
             (" ", style),
             (spark(summary.points, cells), colours.LIVE),
@@ -156,6 +157,16 @@ class MetricList(Lines):
             spans = (fit(numbers.reading(value), _VALUE + 1, "right") for value in (summary.least, summary.most))
             parts.append(("".join(spans), colours.QUIET))
         return line(parts, width, colours.CHOSEN if chosen else None)
+
+    def _sign(self, tag: str) -> tuple[str, Style]:
+        """That of a severity only beside a finding: one value beyond a limit is nothing yet for most rules."""
+        flag = self._flags.get(tag)
+        if flag is None:
+            return " ", colours.INK
+        findings = () if self._view is None else self._view.findings
+        if any(finding.signal == tag and finding.state == "open" for finding in findings):
+            return SEVERITY_SHAPES[flag], colours.severity_style(flag)
+        return "!", colours.WARN
 
     def to_copy(self) -> list[str]:
         """A line for each metric: its tag, newest, least and greatest value."""
