@@ -1,4 +1,5 @@
-"""Environments drawn as text from their state: classic control, toy text and missions, without pygame.
+"""Environments as text: drawn from their state (classic control, toy text and missions, without pygame), and what their
+actions are called.
 
 Every drawing is a function of the state and of the room there is. Lines of classic control are made of Braille dots,
 which are square: two in a cell's width and four in its height. Environments are known by the names of their classes, so
@@ -8,14 +9,16 @@ that nothing of Gymnasium's own is loaded that the run does not use.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mission_tui.envs.render import page
+
+Known = TypeVar("Known")
 
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """The bit of each dot in a Braille character, by its row and column in the cell."""
@@ -260,6 +263,31 @@ _DRAWN: dict[tuple[str, str], Callable[[Any, int, int], str]] = {
     ("mission_tui.envs.mission_gym", "MissionGym"): lambda env, columns, lines: page(env.core, 0, columns, lines),
 }
 
+# As Gymnasium's pages have them, in a word each.
+_ACTIONS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("gymnasium.envs.classic_control.cartpole", "CartPoleEnv"): ("left", "right"),
+    ("gymnasium.envs.classic_control.acrobot", "AcrobotEnv"): ("-1", "none", "+1"),
+    ("gymnasium.envs.classic_control.mountain_car", "MountainCarEnv"): ("left", "none", "right"),
+    ("gymnasium.envs.box2d.lunar_lander", "LunarLander"): ("none", "left", "main", "right"),
+    ("gymnasium.envs.toy_text.frozen_lake", "FrozenLakeEnv"): ("left", "down", "right", "up"),
+    ("gymnasium.envs.toy_text.cliffwalking", "CliffWalkingEnv"): ("up", "right", "down", "left"),
+    ("gymnasium.envs.toy_text.taxi", "TaxiEnv"): ("south", "north", "east", "west", "pick up", "drop off"),
+    ("mission_tui.envs.mission_gym", "MissionGym"): ("hold", "N", "NE", "E", "SE", "S", "SW", "W", "NW"),
+}
+
+
+def action_names(env: Any) -> tuple[str, ...]:
+    """What the choices of each discrete action of `env` are called; nothing where a wrapper made others of them, or
+    nobody says. An environment of somebody else's says it as those of Atari do, by `get_action_meanings()`.
+    """
+    below = env.unwrapped
+    if env.action_space != below.action_space:
+        return ()
+    if (names := _known(below, _ACTIONS)) is not None:
+        return names
+    said: Any = below.get_action_meanings() if hasattr(below, "get_action_meanings") else ()
+    return tuple(map(str, said)) if isinstance(said, list | tuple) else ()
+
 
 def can_draw(env: Any) -> bool:
     """Whether `env`, an environment below all wrappers, is one of those that are drawn here."""
@@ -275,5 +303,10 @@ def picture_of_state(env: Any, columns: int, lines: int) -> str:
 
 
 def _drawer(env: Any) -> Callable[[Any, int, int], str] | None:
+    return _known(env, _DRAWN)
+
+
+def _known(env: Any, table: Mapping[tuple[str, str], Known]) -> Known | None:
+    """What the table has of the class of `env`, or of the nearest class that this one is made of."""
     names = ((kind.__module__, kind.__name__) for kind in type(env).__mro__)
-    return next((_DRAWN[name] for name in names if name in _DRAWN), None)
+    return next((table[name] for name in names if name in table), None)

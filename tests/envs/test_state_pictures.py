@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import sys
+from typing import Any
 
 import gymnasium
 import pytest
 
+from mission_tui.envs.movement import HEADINGS
 from mission_tui.envs.state_pictures import (
     acrobot,
+    action_names,
     can_draw,
     cart_pole,
     cliff_walking,
@@ -68,6 +71,61 @@ def test_another_environment_is_not_taken_for_one_of_them() -> None:
     assert not can_draw(CartPoleEnv())
     with pytest.raises(ValueError, match="CartPoleEnv is not drawn from its state"):
         picture_of_state(CartPoleEnv(), 40, 10)
+
+
+@pytest.mark.parametrize("env_id", DRAWN)
+def test_each_choice_has_a_name_and_a_push_has_none(env_id: str) -> None:
+    """As many as there are choices, all different."""
+    env = gymnasium.make(env_id)
+    match env.action_space:
+        case gymnasium.spaces.Discrete(n=n):
+            count = int(n)
+        case gymnasium.spaces.MultiDiscrete(nvec=nvec):
+            (count,) = {int(n) for n in nvec}
+        case _:
+            count = 0
+    names = action_names(env)
+    assert len(names) == len(set(names)) == count
+
+
+def test_the_names_are_true_of_what_the_actions_do() -> None:
+    """The lake is walked down and to the right, a unit flies north where that is its heading."""
+    lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    names, places = action_names(lake), list[int]()
+    lake.reset(seed=1)
+    for name in ("right", "right", "down", "left"):
+        places.append(int(lake.step(names.index(name))[0]))
+    assert places == [1, 2, 6, 5]
+    headings = dict(zip(action_names(gymnasium.make("MissionGym-v0")), HEADINGS, strict=True))
+    assert [headings[name] for name in ("hold", "N", "E", "S", "W")] == [(0, 0), (0, 1), (1, 0), (0, -1), (-1, 0)]
+
+
+class Buttons(gymnasium.Env[int, Any]):
+    """Somebody's own, which names its actions as Atari's do."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def get_action_meanings(self) -> list[str]:
+        """One for each."""
+        return ["NOOP", "FIRE"]
+
+
+class Fewer(gymnasium.ActionWrapper[int, Any, Any]):
+    """Leaves one of the buttons."""
+
+    def __init__(self, env: gymnasium.Env[int, Any]) -> None:
+        super().__init__(env)
+        self.action_space = gymnasium.spaces.Discrete(1)
+
+    def action(self, action: Any) -> Any:
+        """The other one."""
+        return action + 1
+
+
+def test_an_environment_says_itself_what_its_actions_are_called() -> None:
+    """Not of those that a wrapper made of them."""
+    assert action_names(Buttons()) == ("NOOP", "FIRE")
+    assert action_names(Fewer(Buttons())) == ()
 
 
 def test_the_cart_moves_and_the_pole_leans() -> None:

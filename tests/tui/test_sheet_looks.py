@@ -65,7 +65,7 @@ def _played(request: Any) -> OperatorReply:
         episode_return=120.0,
         heads=(
             ActionHead(taken=4.0, probabilities=(0.01, 0.02, 0.04, 0.2, 0.7, 0.03)),
-            ActionHead(taken=0.0, probabilities=(0.55, 0.45)),
+            ActionHead(taken=0.0, probabilities=(0.55, 0.45), names=("hold", "N")),
             ActionHead(taken=0.31, mean=0.31, std=0.9),
         ),
         value=42.5,

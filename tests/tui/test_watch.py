@@ -15,12 +15,13 @@ from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
 from mission_tui.fleet.process_limits import ProcessLimits
-from mission_tui.fleet.views.played_frame import Canvas
+from mission_tui.fleet.views.played_frame import ActionHead, Canvas
 from mission_tui.fleet.views.snapshot import Replay
 from mission_tui.ipc import replies
 from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.requests import Evaluate, Play, StopPlay
 from mission_tui.tui.screens.run import RunScreen
+from mission_tui.tui.sections.watch import _heads, _in_a_line
 from mission_tui.tui.session import chosen
 from mission_tui.tui.state import player_feed
 from mission_tui.tui.state.player_feed import PACES, Pace, PlayerFeed
@@ -65,6 +66,14 @@ async def test_it_plays_as_soon_as_it_is_opened(size: tuple[int, int]) -> None:
         assert "> 1 " in text or "next action  0 " in text, "what the policy is about to do is seen at every size"
         first = stage.client.asked_for(Play)[0]
         assert (first.checkpoint, first.order.steps, first.order.restart) == (None, 0, False)
+
+
+def test_actions_have_the_names_that_the_environment_gives_them() -> None:
+    """One below the other and as wide as the widest; what is no plain character of a name is shown as what it is."""
+    head = ActionHead(taken=1.0, probabilities=(0.25, 0.75), names=("left", "right\x1b[2J"))
+    rows = ["".join(words for words, _ in parts) for parts in _heads((head,), 40, 9)]
+    assert [row.split()[:2] for row in rows[1:]] == [["left", "███─────────"], [">", "right␛[2J"]]
+    assert "left 25%" in "".join(words for words, _ in _in_a_line((head,)))
 
 
 async def test_one_frame_is_asked_for_at_a_time() -> None:

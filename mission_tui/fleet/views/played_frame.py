@@ -23,8 +23,8 @@ _RESET = "\x1b[0m"
 _BLANK = "\u2800"
 """A blank that is no white space, so that cleaning leaves rows of blanks as they are."""
 
-MOST_HEADS, MOST_CHOICES = 16, 32
-"""What is shown of a policy that has more."""
+MOST_HEADS, MOST_CHOICES, MOST_NAME = 16, 32, 12
+"""What is shown of a policy that has more, and characters of an action's name."""
 
 Protocol = Literal["kitty", "sixel"]
 """How a terminal takes pictures of pixels."""
@@ -109,11 +109,12 @@ def _kept(blanks: re.Match[str]) -> str:
 
 class ActionHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the policy says of one part of its action, which will be `taken`: a probability for each of its choices, or
-    mean and standard deviation of a Gaussian.
+    mean and standard deviation of a Gaussian. `names` are the environment's for the choices, if it has any.
     """
 
     taken: Metric
     probabilities: tuple[float, ...] = ()
+    names: tuple[str, ...] = ()
     mean: Metric | None = None
     std: Metric | None = None
 

@@ -26,7 +26,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.envs.masks import MASKS
-from mission_tui.envs.state_pictures import can_draw, picture_of_state
+from mission_tui.envs.state_pictures import action_names, can_draw, picture_of_state
 from mission_tui.envs.worker import die_with
 from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.events.metrics import Metric, spoken
@@ -126,6 +126,7 @@ class Player:
         self._env: VecEnv = self._model.env
         self._act = self._model.player(self._env, deterministic=True)
         self._shown = _SeenBeforeReset.around(self._vec)
+        self._names = _names_of(self._shown)
         self._seed = FIRST_SEED - 1
         self._step, self._return = 0, 0.0
         self._over = True
@@ -200,7 +201,14 @@ class Player:
         heads, value = opinion(self._model, self._env, observations)
         actions = self._act(observations, starts)
         flat = np.asarray(actions, dtype=float).reshape(-1)
-        heads = tuple(structs.replace(head, taken=spoken(float(it))) for head, it in zip(heads, flat, strict=False))
+        heads = tuple(
+            structs.replace(
+                head,
+                taken=spoken(float(it)),
+                names=self._names if len(self._names) == len(head.probabilities) else (),
+            )
+            for head, it in zip(heads, flat, strict=False)
+        )
         self._decision = _Decision(actions, heads, value)
 
     def _ending(self, canvas: played_frame.Canvas) -> str | played_frame.PixelPicture:
@@ -322,6 +330,12 @@ def in_text(env: EnvSpec, rules: Path) -> tuple[EnvSpec, played_frame.Drawn, str
         else:
             return drawing, drawn, ""
     return plain, "nothing", _sentence(note)
+
+
+def _names_of(env: gymnasium.Env[Any, Any]) -> tuple[str, ...]:
+    with suppress(Exception):  # somebody else's code, which need not answer
+        return tuple(clean(name, played_frame.MOST_NAME) for name in action_names(env)[: played_frame.MOST_CHOICES])
+    return ()
 
 
 def _sentence(text: str) -> str:

@@ -16,7 +16,7 @@ from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.ansi import coloured, coloured_cells
 from mission_tui.tui.drawing.sparkline import area
-from mission_tui.tui.drawing.strips import Part, fit, join, line, wrap
+from mission_tui.tui.drawing.strips import Part, fit, join, line, literal, wrap
 
 _BESIDE = 66
 """Columns from which the numbers stand beside the picture and not below it."""
@@ -191,21 +191,31 @@ def _in_a_line(heads: Sequence[ActionHead]) -> list[Part]:
         for choice, share in enumerate(head.probabilities):
             if alone or choice == taken:
                 style = colours.BOLD if choice == taken else colours.QUIET
-                name = f"{choice}" if alone else f"{at}: {choice}"
+                name = _name(head, choice) if alone else f"{at}: {_name(head, choice)}"
                 parts.append((f"  {name} {numbers.percent(share)}", style))
     return parts
 
 
 def _choices(head: ActionHead, width: int) -> list[list[Part]]:
     taken = number(head.taken)
-    return [_share(f"{choice}", share, width, taken=taken == choice) for choice, share in enumerate(head.probabilities)]
+    names = [_name(head, choice) for choice in range(len(head.probabilities))]
+    cells = max(map(cell_len, names))
+    return [
+        _share(fit(name, cells), share, width, taken=taken == choice)
+        for choice, (name, share) in enumerate(zip(names, head.probabilities, strict=True))
+    ]
+
+
+def _name(head: ActionHead, choice: int) -> str:
+    """What the environment calls it; else its number."""
+    return literal(head.names[choice]) if choice < len(head.names) else f"{choice}"
 
 
 def _head(at: int, head: ActionHead, width: int) -> list[Part]:
     if head.probabilities:
         choice = int(number(head.taken) or 0)
         share = head.probabilities[choice] if choice < len(head.probabilities) else 0.0
-        return _share(f"{at}: {choice}", share, width, taken=True)
+        return _share(f"{at}: {_name(head, choice)}", share, width, taken=True)
     spread = f"{numbers.reading(head.mean)} ± {numbers.reading(head.std)}"
     return [(f"  {at}  ", colours.QUIET), (f"{numbers.reading(head.taken):<9}", colours.BOLD), (spread, colours.INK)]
 

@@ -114,6 +114,7 @@ def test_a_mission_has_a_head_for_each_unit_and_an_outcome(tmp_path: Path) -> No
     player = Player(run_dir, name)
     first = player.play(PlayOrder(canvas=ROOM, steps=0))
     assert [len(head.probabilities) for head in first.heads] == [9, 9, 9]
+    assert [head.names[:3] for head in first.heads] == [("hold", "N", "NE")] * 3
     assert ("capture" in first.picture, first.picture.startswith("┌")) == (True, True)
     over = first
     while not over.over:
