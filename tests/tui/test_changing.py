@@ -88,6 +88,8 @@ async def test_what_a_finding_advises_is_set_without_going_back() -> None:
         await stage.arrive(a_fleet((silent,)))
         await stage.press("A")
         await stage.until(lambda: any("kl-persistent advises no setting: fewer epochs" in it for it in stage.toasts()))
+        # A letter that follows a refusal at once would have been typed into what did not open.
+        await stage.press("escape")
         await stage.arrive(a_fleet((structs.replace(LIVE[0], findings=()),)))
         await stage.press("A")
         await stage.until(lambda: any("nothing to set" in toast for toast in stage.toasts()))
