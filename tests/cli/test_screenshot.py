@@ -17,7 +17,7 @@ def test_the_screen_is_drawn_without_a_terminal(quick: Shell, tmp_path: Path) ->
     (run,) = quick.launch("tiny", "--name", "first")
     quick.advancing(run)
     path = tmp_path / "screen.svg"
-    for words, shown in (((), " live"), (("first",), "episode length")):
+    for words, shown in (((), " live"), (("first",), "over timesteps")):
         check("screenshot", quick.json("screenshot", *words, "--out", str(path), "--size", "120x30"))
         said = " ".join(ElementTree.parse(path).getroot().itertext())
         assert "first" in said
