@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
+from gymnasium import ActionWrapper, Wrapper, spaces
 from numpy.typing import NDArray
 
 from mission_tui.envs.render import page
@@ -281,12 +282,22 @@ def action_names(env: Any) -> tuple[str, ...]:
     nobody says. An environment of somebody else's says it as those of Atari do, by `get_action_meanings()`.
     """
     below = env.unwrapped
-    if env.action_space != below.action_space:
+    if env.action_space != below.action_space or _changes_actions(env):
         return ()
     if (names := _known(below, _ACTIONS)) is not None:
         return names
-    said: Any = below.get_action_meanings() if hasattr(below, "get_action_meanings") else ()
+    # Of several switches the names are those of the switches, not of their two places.
+    asked = isinstance(below.action_space, spaces.Discrete) and hasattr(below, "get_action_meanings")
+    said: Any = below.get_action_meanings() if asked else ()
     return tuple(map(str, said)) if isinstance(said, list | tuple) else ()
+
+
+def _changes_actions(env: Any) -> bool:
+    while isinstance(env, Wrapper):
+        if isinstance(env, ActionWrapper):
+            return True
+        env = env.env
+    return False
 
 
 def can_draw(env: Any) -> bool:

@@ -103,29 +103,36 @@ def test_the_names_are_true_of_what_the_actions_do() -> None:
 class Buttons(gymnasium.Env[int, Any]):
     """Somebody's own, which names its actions as Atari's do."""
 
-    action_space = gymnasium.spaces.Discrete(2)
+    action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(2)
 
     def get_action_meanings(self) -> list[str]:
         """One for each."""
         return ["NOOP", "FIRE"]
 
 
-class Fewer(gymnasium.ActionWrapper[int, Any, Any]):
-    """Leaves one of the buttons."""
+class Switches(Buttons):
+    """Two that are on or off."""
 
-    def __init__(self, env: gymnasium.Env[int, Any]) -> None:
+    action_space = gymnasium.spaces.MultiBinary(2)
+
+
+class Others(gymnasium.ActionWrapper[int, Any, Any]):
+    """Leaves some of the buttons; of both, each is the other one."""
+
+    def __init__(self, env: gymnasium.Env[int, Any], many: int) -> None:
         super().__init__(env)
-        self.action_space = gymnasium.spaces.Discrete(1)
+        self.action_space = gymnasium.spaces.Discrete(many)
 
     def action(self, action: Any) -> Any:
         """The other one."""
-        return action + 1
+        return 1 - action
 
 
 def test_an_environment_says_itself_what_its_actions_are_called() -> None:
-    """Not of those that a wrapper made of them."""
+    """Not of those that a wrapper made of them, nor of the two places of a switch."""
     assert action_names(Buttons()) == ("NOOP", "FIRE")
-    assert action_names(Fewer(Buttons())) == ()
+    assert action_names(Others(Buttons(), 1)) == action_names(Others(Buttons(), 2)) == ()
+    assert action_names(Switches()) == ()
 
 
 def test_the_cart_moves_and_the_pole_leans() -> None:
