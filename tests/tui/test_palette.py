@@ -55,7 +55,7 @@ async def test_a_setting_that_is_taken_is_begun_for_the_chosen_run() -> None:
 
 async def test_the_help_explains_signs_and_numbers() -> None:
     """Each shape of a state, an end and a severity, and the short names of metrics; actions stand there by name."""
-    async with staged(size=(100, 60)) as stage:
+    async with staged(size=(100, 90)) as stage:
         await stage.press("question_mark")
         await stage.shows("pause: hold at the next update")
         await stage.press("end")
