@@ -46,11 +46,16 @@ def foreign_fleet(text: Text, luck: random.Random, revision: int, *, replay: boo
     ill = structs.replace(BUSY.runs[0], findings=(KL_FINDING, NAN_FINDING), workers=late, trials=(TRIAL,))
     runs = tuple(poison.poisoned(view) for view in (ill, *BUSY.runs[1:3], queued("beast-0c1d"), *ENDED))
     findings = tuple(structs.replace(it, signal=KL_FINDING.signal) for it in runs[0].findings)
-    offered = structs.replace(runs[0], name=BEGUN + MARK + text(), findings=findings)
+    fleet = poison.poisoned(a_fleet(revision=revision))
+    # Alive, and on the machine that the launch form means: else its name is not offered there.
+    where = fleet.hosts[0].name if fleet.hosts else ""
+    offered = structs.replace(
+        runs[0], name=BEGUN + MARK + text(), state=ill.state, host=where, unheard_since=None, findings=findings
+    )
     driver = structs.replace(runs[DRIVER_AT], preset=DRIVER + text())
     calm = structs.replace(runs[1], findings=())  # of whom the screen says something else
     shown = (offered, calm, *runs[2:DRIVER_AT], driver, *runs[DRIVER_AT + 1 :])
-    fleet = structs.replace(poison.poisoned(a_fleet(revision=revision)), revision=revision, runs=shown)
+    fleet = structs.replace(fleet, revision=revision, runs=shown)
     span = Replay(NOW - 7200.0, NOW + 3600.0) if replay else None
     return structs.replace(fleet, elsewhere=(OtherRoot(root=text()), OtherRoot(root=text())), replay=span)
 

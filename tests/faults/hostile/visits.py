@@ -16,6 +16,8 @@ from mission_tui.tui.screens.launch_form import LaunchForm
 from mission_tui.tui.screens.machine_picker import MachinePicker
 from mission_tui.tui.screens.sheet import ErrorScreen
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
+from mission_tui.tui.widgets.completions import OfferLine
+from mission_tui.tui.widgets.form_fields import Field
 from tests.faults.hostile.supervisor import BEGUN, Text
 from tests.faults.hostile.texts import MARK
 from tests.supervisor.conftest import stub_spec
@@ -99,6 +101,9 @@ async def through_form(stage: Stage, text: Text, seen: Seen) -> None:
         field = stage.app.focused
         if field is not None:
             field.post_message(Paste(BEGUN if field.id == "form-after" else text()))
+            await stage.pilot.pause()
+            if isinstance(field, Field) and field.value == BEGUN:
+                await _until(lambda: form.query_one(OfferLine).chosen is not None)
             await stage.press("down")
             seen(f"pasting into field {at}")
     await home(stage)
