@@ -162,7 +162,7 @@ class _Block:
 
 
 class _Tier:
-    """The spans of one level, oldest first, to a tenth of a millisecond. What lies beyond the horizon goes by blocks."""
+    """The spans of one level, oldest first, to a tenth of a millisecond; beyond the horizon they go by blocks."""
 
     def __init__(self, width: float, horizon: float) -> None:
         self._horizon = horizon
