@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec import structs
 
@@ -21,7 +20,7 @@ from mission_tui.fleet.events.trials import TrialBranch
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState
 from mission_tui.fleet.history.run import Fact, RunHistory
 from mission_tui.fleet.history.series import Thinned
-from mission_tui.fleet.specs.flat_settings import varying, written_settings
+from mission_tui.fleet.specs.flat_settings import GroupSettings
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views import snapshot as views
@@ -83,8 +82,7 @@ class Store:
         self._loaded: dict[str, None] = {}
         self._rows_taken = 0
         self._varied: dict[str, dict[str, float | str]] = {}
-        self._settings: dict[str, tuple[Spec, dict[str, Any]]] = {}
-        self._groups: dict[str, tuple[dict[str, Spec], dict[str, dict[str, float | str]]]] = {}
+        self._groups: dict[str, GroupSettings] = {}
         self._regrouped = False
         self._order: tuple[list[str], list[str]] | None = None
         self._snapshot: views.FleetSnapshot | None = None
@@ -342,26 +340,15 @@ class Store:
             # The driver of a search trains nothing: it has no settings beside those of its trials.
             if run.journal.group and run.spec is not None and run.journal.group != run.spec.run.values.get("group"):
                 groups.setdefault(run.journal.group, {})[run.id] = run.spec
-        before, known = self._varied, self._groups
-        self._groups, self._varied = {}, {}
+        before = self._varied
+        self._groups = {name: self._groups.get(name) or GroupSettings() for name in groups}
+        self._varied = {}
         for name, members in groups.items():
-            was = known.get(name)
-            # Specs are frozen: the same ones vary in the same way, and hardly ever do other groups change with one.
-            if was is None or was[0].keys() != members.keys() or any(was[0][it] is not members[it] for it in members):
-                was = members, varying({run_id: self._settings_of(run_id, spec) for run_id, spec in members.items()})
-            self._groups[name] = was
-            self._varied |= was[1]
+            self._groups[name].update(members)
+            self._varied |= self._groups[name].varied
         for run_id in before.keys() | self._varied.keys():
             if before.get(run_id) != self._varied.get(run_id):
                 self._views.pop(run_id, None)
-        for run_id in self._settings.keys() - self._runs.keys():
-            del self._settings[run_id]
-
-    def _settings_of(self, run_id: str, spec: Spec) -> dict[str, Any]:
-        known = self._settings.get(run_id)
-        if known is None or known[0] is not spec:
-            known = self._settings[run_id] = spec, written_settings(spec)
-        return known[1]
 
     def _ordered(self) -> tuple[list[str], list[str]]:
         """Ids of live runs, oldest first, and of ended ones, newest first."""

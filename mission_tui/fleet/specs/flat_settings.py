@@ -75,6 +75,47 @@ def varying(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, fl
     }
 
 
+class GroupSettings:
+    """What varies within a group whose members come, go and change; of each only what sets it apart is kept."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Spec] = {}
+        self._common: dict[str, Any] = {}
+        self._apart: dict[str, dict[str, Any]] = {}
+        self.varied: dict[str, dict[str, float | str]] = {}
+
+    def update(self, members: dict[str, Spec]) -> None:
+        """Know what is `varying` among `members`. Specs are frozen: the same object is not looked at again."""
+        known = self._members
+        if known.keys() == members.keys() and all(known[run] is spec for run, spec in members.items()):
+            return
+        self._members, self.varied = members, {}
+        if len(members) < 2:
+            self._apart = {}
+            return
+        flat = {
+            run: written_settings(spec)
+            for run, spec in members.items()
+            if known.get(run) is not spec or run not in self._apart
+        }
+        self._common = self._common or next(iter(flat.values()))
+        self._apart = {run: _apart(self._common, flat[run]) if run in flat else self._apart[run] for run in members}
+        names = {name for apart in self._apart.values() for name in apart}
+        common = {name: value for name, value in self._common.items() if name in names}
+        self.varied = varying(
+            {
+                run: {name: value for name, value in {**common, **apart}.items() if value is not None}
+                for run, apart in self._apart.items()
+            }
+        )
+
+
+def _apart(common: Mapping[str, Any], flat: Mapping[str, Any]) -> dict[str, Any]:
+    """What of `flat` is not as in `common`; None for what it has not."""
+    found = {name: value for name, value in flat.items() if common.get(name) != value}
+    return found | {name: None for name in common if name not in flat}
+
+
 def short_names(names: list[str]) -> dict[str, str]:
     """`lr` for `ppo.learning_rate`, `n_epochs` for `ppo.n_epochs`; the whole name where two would have the same."""
     last = [SHORT.get(name, name.rpartition(".")[2]) for name in names]

@@ -1,0 +1,36 @@
+"""What varies in a group whose members come, go and change."""
+
+from __future__ import annotations
+
+import random
+
+from msgspec import structs
+
+from mission_tui.fleet.specs.flat_settings import GroupSettings, varying, written_settings
+from mission_tui.fleet.specs.spec import Spec
+from tests.supervisor.conftest import stub_spec
+
+
+def spec_with(luck: random.Random) -> Spec:
+    """One of a few: a number, a size that is a list, and a table that only some have."""
+    spec = stub_spec()
+    ppo = structs.replace(spec.ppo, gamma=luck.choice((0.9, 0.99)), n_epochs=luck.choice((4, 10)))
+    run = structs.replace(spec.run, values=luck.choice(({}, {"lr": "1e-3"}, {"lr": "3e-3", "size": "64"})))
+    return structs.replace(spec, ppo=ppo, run=run)
+
+
+def test_what_is_kept_of_each_member_says_what_all_of_their_settings_say() -> None:
+    """Members join, leave and go on with other settings; each time the same varies as among whole tables."""
+    luck, group = random.Random(1), GroupSettings()
+    members: dict[str, Spec] = {}
+    varied = 0
+    for _ in range(300):
+        for run in luck.sample("abcde", luck.randrange(3)):
+            members.pop(run, None)
+        for run in luck.sample("abcde", luck.randrange(3)):
+            members[run] = spec_with(luck)
+        group.update(dict(members))
+        whole = varying({run: written_settings(spec) for run, spec in members.items()})
+        assert group.varied == whole
+        varied += bool(whole)
+    assert varied > 100
