@@ -170,6 +170,7 @@ class StepCap:
 
     def __init__(self, context: RuleContext, endings: Endings) -> None:
         self._settings = context.settings
+        self._returns = context.returns
         self._limits = context.limits.stall
         self._endings = endings
         self._at_cap = Window[bool](CAP_EPISODES)
@@ -184,7 +185,7 @@ class StepCap:
         self._success_rate = row.metrics.get("rollout/success_rate", self._success_rate)
         self._mean_length = row.metrics.get("rollout/ep_len_mean", self._mean_length)
         if cap is not None:
-            self._at_cap.extend([length >= cap for length in row.lengths[-CAP_EPISODES:]])
+            self._at_cap.extend([length >= cap for length in self._returns.lengths[-CAP_EPISODES:]])
 
     @property
     def share(self) -> float | None:

@@ -41,7 +41,7 @@ from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.not_finite import NotFinite
 from mission_tui.fleet.health.phrases import for_strangers, without_tables
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
-from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext, row_of
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext, returns_of, row_of
 from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.health.usual_settings import usual_first
@@ -182,6 +182,7 @@ class HealthJudge:
         self._update, self._t, self._row = row.update, row.t, row
         if not self._told:
             self._tell(row)
+        self._returns.sampled, self._returns.lengths = returns_of(record), record.episodes.l
         rules, judged = self._rules, row if self._other is None else self._round.take(row)
         if judged is None:
             rules = tuple(rule for rule in rules if rule.id in OF_EVERY_ROW)

@@ -79,14 +79,15 @@ class NotFinite(Rule):
         if len(self._known) < len(MEANS):
             self._known.update(tag for tag in MEANS if math.isfinite(row.metrics.get(tag, math.nan)))
         # A sum is finite only if every summand is, so most rows need no second look.
-        if math.isfinite(sum(row.metrics.values()) + sum(row.returns)):
+        returns = self.context.returns.sampled
+        if math.isfinite(sum(row.metrics.values()) + sum(returns)):
             return ()
         names = [
             tag
             for tag, value in row.metrics.items()
             if not math.isfinite(value) and tag.startswith(FAMILIES) and not self._means_nothing(tag, value)
         ]
-        if not all(math.isfinite(value) for value in row.returns):
+        if not all(math.isfinite(value) for value in returns):
             names.append("episode return")
         return tuple(names)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from array import array
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from itertools import pairwise
 
 from mission_tui.fleet.windows import Numbers
@@ -33,31 +33,32 @@ def trend_warm_up(budget: int | None) -> int:
 class Quantiles:
     """The spread of a series of any length: a sample of every k-th value, k doubling, at most `SIZE` values.
 
-    `seen` counts the values.
+    They are kept as they came, and beside them in which order they are. `seen` counts the values.
     """
 
     SIZE = 512
 
     def __init__(self) -> None:
         self._kept = array("d")
-        self._sorted = array("d")
+        self._order = array("H")
         self._stride = 1
         self.seen = 0
 
     def add(self, value: float) -> None:
         """Take in a finite value."""
         if self.seen % self._stride == 0:
+            place = bisect_right(self._order, value, key=self._kept.__getitem__)
+            self._order.insert(place, len(self._kept))
             self._kept.append(value)
-            insort(self._sorted, value)
             if len(self._kept) >= self.SIZE:
                 self._kept = self._kept[::2]
-                self._sorted = array("d", sorted(self._kept))
+                self._order = array("H", sorted(range(len(self._kept)), key=self._kept.__getitem__))
                 self._stride *= 2
         self.seen += 1
 
     def at(self, share: float) -> float | None:
         """The value that `share` of the values lie below; None before the first."""
-        return self._sorted[round(share * (len(self._sorted) - 1))] if self._sorted else None
+        return self._kept[self._order[round(share * (len(self._order) - 1))]] if self._order else None
 
 
 class Returns:
@@ -65,7 +66,8 @@ class Returns:
 
     `updates` counts rows, `known` those that said a return. `filled` is whether the window that the mean is over holds
     episodes of this attempt alone, and true where nobody knows how many have ended; `warm` is whether trends may be
-    judged: the warm-up is over and the window filled.
+    judged: the warm-up is over and the window filled. `sampled` and `lengths` are the returns and lengths of those
+    episodes that ended in the row that is judged and were sampled.
     """
 
     def __init__(self, warm_up: int, stats_window: int) -> None:
@@ -88,6 +90,8 @@ class Returns:
         self.latest: float | None = None
         self.smooth: float | None = None
         self.best: float | None = None
+        self.sampled: tuple[float, ...] = ()
+        self.lengths: tuple[int, ...] = ()
 
     def update(self, mean: float | None, episodes: int, ended: float = 0.0) -> None:
         """Take in one update: its mean return, if it said one, and how many episodes ended in it.

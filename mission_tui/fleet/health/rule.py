@@ -6,9 +6,11 @@ A row holds only numbers that were said; blank is not NaN and never 0, and what 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast, overload
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Severity, Undo
@@ -20,6 +22,7 @@ from mission_tui.fleet.specs.thresholds import Limits
 if TYPE_CHECKING:
     from mission_tui.fleet.health.doing_well import Success
 
+_D = TypeVar("_D")
 FLOAT = frozenset({float})
 
 LARGEST_EXACT = 2**53
@@ -28,18 +31,17 @@ LARGEST_EXACT = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One update as rules read it: numbers by tag, NaN and infinities included; its episodes; seconds.
+    """One update as rules read it: numbers by tag, NaN and infinities included; how many episodes ended; seconds.
 
     `t` is unix time and 0 where it is not known; so are seconds and steps per second that were not measured. `env_s`
-    are the seconds of the rollout in which environments were stepped, None where nobody timed those apart.
+    are the seconds of the rollout in which environments were stepped, None where nobody timed those apart. Rules keep
+    rows, so what is large is not here: episodes' returns and lengths are with the `Returns`, of the newest row alone.
     """
 
     attempt: int
     update: int
     timesteps: int
     metrics: Mapping[str, float]
-    returns: tuple[float, ...] = ()
-    lengths: tuple[int, ...] = ()
     t: float = 0.0
     rollout_s: float = 0.0
     update_s: float = 0.0
@@ -120,8 +122,6 @@ def row_of(record: UpdateDone) -> Row:
         update=record.update,
         timesteps=record.timesteps,
         metrics=_numbers(record.metrics),
-        returns=_floats(episodes.r),
-        lengths=episodes.l,
         t=record.t if known(record.t) else 0.0,
         rollout_s=record.rollout_s if known(record.rollout_s) else 0.0,
         update_s=record.update_s if known(record.update_s) else 0.0,
@@ -132,15 +132,54 @@ def row_of(record: UpdateDone) -> Row:
     )
 
 
-def _numbers(metrics: Mapping[str, object]) -> Mapping[str, float]:
-    """Records are frozen, so what holds floats alone, as nearly every record does, is shared and not copied."""
+class NumbersByTag(Mapping[str, float]):
+    """The numbers of one row. Rows with the same tags, as are nearly all of a training's, hold those tags together."""
+
+    __slots__ = ("_numbers", "_places")
+
+    def __init__(self, numbers: Mapping[str, float]) -> None:
+        self._places = _places_of(tuple(numbers))
+        self._numbers = array("d", numbers.values())
+
+    def __getitem__(self, tag: str) -> float:
+        return self._numbers[self._places[tag]]
+
+    @overload
+    def get(self, tag: str, /) -> float | None: ...
+    @overload
+    def get(self, tag: str, /, default: float) -> float: ...
+    @overload
+    def get(self, tag: str, /, default: _D) -> float | _D: ...
+    def get(self, tag: str, /, default: object = None) -> object:
+        """The number of `tag`, else `default`."""
+        place = self._places.get(tag)
+        return default if place is None else self._numbers[place]
+
+    def __contains__(self, tag: object) -> bool:
+        return tag in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+@lru_cache(maxsize=256)
+def _places_of(tags: tuple[str, ...]) -> dict[str, int]:
+    return {tag: place for place, tag in enumerate(tags)}
+
+
+def _numbers(metrics: Mapping[str, object]) -> NumbersByTag:
     if set(map(type, metrics.values())) <= FLOAT:
-        return cast(Mapping[str, float], metrics)
+        return NumbersByTag(cast(Mapping[str, float], metrics))
     numbers = {tag: _number(metric) for tag, metric in metrics.items()}
-    return {tag: value for tag, value in numbers.items() if value is not None}
+    return NumbersByTag({tag: value for tag, value in numbers.items() if value is not None})
 
 
-def _floats(values: tuple[object, ...]) -> tuple[float, ...]:
+def returns_of(record: UpdateDone) -> tuple[float, ...]:
+    """The returns of the episodes of `record` that were sampled; what is no number is left out."""
+    values = record.episodes.r
     if set(map(type, values)) <= FLOAT:
         return cast(tuple[float, ...], tuple(values))
     return tuple(value for value in map(_number, values) if value is not None)

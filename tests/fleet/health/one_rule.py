@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
 from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
-from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext, returns_of, row_of
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.thresholds import Limits
 
@@ -21,6 +22,21 @@ EVENT_TOLERANCE = 50
 
 Incident = tuple[Severity, int, int]
 """The worst severity of a stretch, its first and its last update."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampledRow(Row):
+    """A row with the returns and lengths of its episodes."""
+
+    returns: tuple[float, ...] = ()
+    lengths: tuple[int, ...] = ()
+
+
+def sampled_row_of(record: UpdateDone) -> SampledRow:
+    """`record` as a row with what the judge tells rules of its episodes beside it."""
+    row = row_of(record)
+    known = {field.name: getattr(row, field.name) for field in fields(Row)}
+    return SampledRow(**known, returns=returns_of(record), lengths=record.episodes.l)
 
 
 @dataclass(slots=True)
@@ -56,6 +72,8 @@ def watch(
     for row in rows:
         returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes, ended(row, steps))
         steps = row.timesteps
+        if isinstance(row, SampledRow):
+            returns.sampled, returns.lengths = row.returns, row.lengths
         severity = rule.judge(row)
         if severity is not None and severity != (watched.severities[-1] if watched.severities else None):
             watched.words.append(rule.explain(severity))

@@ -23,7 +23,7 @@ from mission_tui.fleet.specs.thresholds import (
     RewardOscillationLimits,
     StallLimits,
 )
-from tests.fleet.health.one_rule import watch
+from tests.fleet.health.one_rule import SampledRow, watch
 
 RULES: tuple[type[Rule], ...] = (Drawdown, RewardOscillation, Outcomes, Plateau, Stall)
 SETTINGS = Settings(total_timesteps=100, rollout=1, max_episode_steps=10, gamma=0.9, env_id="MissionGym-v0")
@@ -51,7 +51,7 @@ def absurd(seed: int, count: int = 200) -> list[Row]:
 
     def row(place: int) -> Row:
         words = {word: dice.choice(COUNTS) for word in ("captured", "timeout", "x") if dice.random() < 0.5}
-        return Row(
+        return SampledRow(
             attempt=1,
             update=place if dice.random() < 0.9 else dice.randrange(10**6),
             timesteps=dice.choice([place, -(10**300), 10**300]),
@@ -83,7 +83,7 @@ def test_no_row_makes_a_rule_raise(kind: type[Rule], seed: int) -> None:
 def test_the_jumpy_limits_really_bring_words(kind: type[Rule]) -> None:
     """So that the property above says something: a run that goes up and down at its cap has words from every rule."""
     said = [
-        Row(
+        SampledRow(
             1,
             number,
             number,

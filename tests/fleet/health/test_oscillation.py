@@ -12,7 +12,7 @@ from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.rules.oscillation import RewardOscillation
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.thresholds import Limits, RewardOscillationLimits
-from tests.fleet.health.one_rule import ABSENT, TRACES, incidents_on, rows, watch
+from tests.fleet.health.one_rule import ABSENT, TRACES, SampledRow, incidents_on, rows, watch
 
 PERIOD = 40
 LEARNED = [float(min(number, 100)) for number in range(150)]
@@ -25,14 +25,14 @@ def swinging(updates: int, size: float = 60.0, sigma: float = 1.0) -> list[float
     return [value + dice.gauss(0.0, sigma) for value in (*LEARNED, *waves)]
 
 
-def played(means: list[float], sigma: float, count: int) -> list[Row]:
+def played(means: list[float], sigma: float, count: int) -> list[SampledRow]:
     """An update of `count` episodes around each mean; the row's own mean is that of the last 100, as a trainer says."""
-    dice, recent, found = random.Random(5), list[float](), list[Row]()
+    dice, recent, found = random.Random(5), list[float](), list[SampledRow]()
     for number, mean in enumerate(means, start=1):
         returns = tuple(dice.gauss(mean, sigma) for _ in range(count))
         recent = [*recent, *returns][-100:]
         tags = {"rollout/ep_rew_mean": sum(recent) / len(recent)}
-        found.append(Row(1, number, 1000 * number, tags, returns, episodes=count))
+        found.append(SampledRow(1, number, 1000 * number, tags, returns=returns, episodes=count))
     return found
 
 
@@ -98,7 +98,7 @@ def test_rare_successes_are_no_oscillation() -> None:
     dice, found = random.Random(8), list[Row]()
     for number in range(1, 400):
         returns = tuple(-100.0 if dice.random() < 0.1 else -200.0 for _ in range(3))
-        found.append(Row(1, number, 1000 * number, {"rollout/ep_rew_mean": -190.0}, returns, episodes=3))
+        found.append(SampledRow(1, number, 1000 * number, {"rollout/ep_rew_mean": -190.0}, returns=returns, episodes=3))
     assert watch(RewardOscillation, found).incidents == []
 
 

@@ -14,11 +14,11 @@ from benchmarks.health.trace import read_trace
 from mission_tui.envs.mission import OUTCOMES
 from mission_tui.fleet.health.episode_endings import Endings, Kind, kind_of
 from mission_tui.fleet.health.returns import Returns
-from mission_tui.fleet.health.rule import Row, RuleContext, row_of
+from mission_tui.fleet.health.rule import Row, RuleContext
 from mission_tui.fleet.health.rules.outcomes import Outcomes
 from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.specs.thresholds import Limits, OutcomesLimits
-from tests.fleet.health.one_rule import ending, watch
+from tests.fleet.health.one_rule import ending, sampled_row_of, watch
 
 SETTINGS = Settings(total_timesteps=1_000_000, rollout=1000)
 WON = {"captured": 9, "timeout": 1}
@@ -175,6 +175,6 @@ def test_no_outcome_raises(said: list[dict[str, int]], value: float) -> None:
 def test_a_real_run_with_a_bonus_for_surviving_is_found() -> None:
     """MissionGym that pays for every decision: it stops winning and earns more."""
     trace = read_trace(HACKED)
-    watched = watch(Outcomes, map(row_of, trace.updates), settings_of(trace.spec))
+    watched = watch(Outcomes, map(sampled_row_of, trace.updates), settings_of(trace.spec))
     assert watched.severities.count("warning") > 0
     assert watched.incidents[0][1] > 70

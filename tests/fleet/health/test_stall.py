@@ -13,13 +13,13 @@ from msgspec import structs
 from benchmarks.health.trace import TRACES as CONSTRUCTED
 from benchmarks.health.trace import read_trace
 from mission_tui.fleet.health.episode_endings import shaping_remedy
-from mission_tui.fleet.health.rule import Row, row_of
+from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.rules.stall import Stall
 from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.fleet.specs.thresholds import Limits, StallLimits
-from tests.fleet.health.one_rule import ABSENT, TRACES, ending, incidents_on, rows, watch
+from tests.fleet.health.one_rule import ABSENT, TRACES, SampledRow, ending, incidents_on, rows, sampled_row_of, watch
 from tests.fleet.recorded import SPEC
 
 SETTINGS = Settings(total_timesteps=1_000_000, rollout=1000, max_episode_steps=1000, gamma=0.99)
@@ -111,7 +111,10 @@ def at_cap(success: float | None, timesteps: int = 1000, lengths: bool = False) 
     known = {} if success is None else {"rollout/success_rate": success}
     tags = {"rollout/ep_rew_mean": 1.0, "rollout/ep_len_mean": 999.0} | known
     said = (1000, 1000, 998) if lengths else ()
-    return [Row(1, n, n * timesteps, tags, (1.0,) * len(said), said, episodes=len(said)) for n in range(1, 301)]
+    return [
+        SampledRow(1, n, n * timesteps, tags, returns=(1.0,) * len(said), lengths=said, episodes=len(said))
+        for n in range(1, 301)
+    ]
 
 
 def test_life_at_the_cap_without_success_is_critical() -> None:
@@ -219,7 +222,7 @@ def test_on_healthy_runs_of_others_only_real_hovering_is_found() -> None:
 def test_a_real_run_without_a_way_forward_is_called_a_stall() -> None:
     """PPO under `one_way` shaping before a wall: going left and right is all it learns, and it is said at 30 %."""
     trace = read_trace(Path(SEALED))
-    watched = watch(Stall, map(row_of, trace.updates), settings_of(trace.spec))
+    watched = watch(Stall, map(sampled_row_of, trace.updates), settings_of(trace.spec))
     [(severity, first, last)] = watched.incidents
     assert (severity, last) == ("critical", 150)
     assert 45 <= first <= 55

@@ -97,8 +97,8 @@ class RewardOscillation(Rule):
 
     def _point(self, row: Row) -> _Point | None:
         """The next mean with its standard error, once there are enough new episodes for one."""
-        if row.returns:
-            self._block += [value for value in row.returns if math.isfinite(value)]
+        if returns := self.context.returns.sampled:
+            self._block += [value for value in returns if math.isfinite(value)]
             if len(self._block) < BLOCK:
                 return None
             block, self._block = self._block, []
