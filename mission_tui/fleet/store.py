@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from sys import intern
 
 from msgspec import structs
 
@@ -45,16 +46,19 @@ _LOOKED_AFTER = 1000
 
 @dataclass(frozen=True, slots=True)
 class _EndedRun:
-    """An ended run by its first event and its end."""
+    """An ended run by its first event and its end; `run_dir` is empty where it is below the runs root by its id.
+
+    There may be twenty thousand: words that many of them share are held once.
+    """
 
     id: str
     run_dir: str
     made: RunCreated
     over: AttemptEnded
 
-    def history(self) -> RunHistory:
+    def history(self, runs_root: str) -> RunHistory:
         """What is known of it, folded."""
-        run = RunHistory(self.id, self.run_dir, None)
+        run = RunHistory(self.id, self.run_dir or f"{runs_root}/{self.id}", None)
         run.apply(self.made)
         run.apply(AttemptStarting(self.over.seq - 1, self.made.t, self.over.attempt))
         run.apply(self.over)
@@ -117,7 +121,7 @@ class Store:
 
     def add_ended(self, run_id: str, run_dir: str, made: RunCreated, over: AttemptEnded) -> None:
         """Know of an ended run how it began and ended, and nothing else until `add_run` takes it from the shelf."""
-        self._shelf[run_id] = _EndedRun(run_id, run_dir, made, over)
+        self._shelve(run_id, run_dir, made, over)
         if made.trial is not None:
             self._branches[run_id] = made.trial
         self._touch(run_id, reorder=True)
@@ -127,7 +131,13 @@ class Store:
         del self._runs[run_id]
         self._loaded.pop(run_id, None)
         self._views.pop(run_id, None)
-        self._shelf[run_id] = _EndedRun(run_id, run_dir, made, over)
+        self._shelve(run_id, run_dir, made, over)
+
+    def _shelve(self, run_id: str, run_dir: str, made: RunCreated, over: AttemptEnded) -> None:
+        shared = structs.replace(made, preset=intern(made.preset), group=made.group and intern(made.group))
+        outcome = structs.replace(over.outcome, cause=intern(over.outcome.cause))
+        elsewhere = "" if run_dir == f"{self._runs_root}/{run_id}" else run_dir
+        self._shelf[run_id] = _EndedRun(run_id, elsewhere, shared, structs.replace(over, outcome=outcome))
 
     def shelved(self, run_id: str) -> tuple[RunCreated, AttemptEnded] | None:
         """How a run on the shelf began and ended; None for any other."""
@@ -227,7 +237,7 @@ class Store:
     def run(self, run_id: str) -> RunHistory:
         """The run's folded history, to read from."""
         shelved = self._shelf.get(run_id)
-        return self._runs[run_id] if shelved is None else shelved.history()
+        return self._runs[run_id] if shelved is None else shelved.history(self._runs_root)
 
     def run_ids(self) -> list[str]:
         """Live runs, oldest first, then ended ones, newest first."""

@@ -29,7 +29,7 @@ ENDING: frozenset[Verb] = frozenset({"stop", "kill", "park"})
 """What, once asked, ends the attempt."""
 
 
-class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defaults=True):
+class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defaults=True, gc=False):
     """The run directory exists with its frozen spec; the run is queued. `origin`: what it branched from.
 
     It begins once the runs `after` (ids) have ended, however they end. `trial`: of which trial it is a branch. A
@@ -198,7 +198,7 @@ class KeeperLost(Struct, frozen=True, tag="keeper_lost", tag_field="kind"):
     attempt: Count
 
 
-class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind", omit_defaults=True):
+class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind", omit_defaults=True, gc=False):
     """The attempt is over and classified; the run has ended. `rebooted`: because the machine was restarted.
     `interrupted`: why its engine ended it, where it may go on in another job.
 

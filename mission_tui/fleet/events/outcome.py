@@ -31,28 +31,28 @@ NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "MemoryError")
 """What torch, Python and the C library write when they get no memory, on a GPU and on the machine."""
 
 
-class Finished(Struct, frozen=True, tag="finished", tag_field="outcome"):
+class Finished(Struct, frozen=True, tag="finished", tag_field="outcome", gc=False):
     """The budget was used up, and `checkpoint` holds the final policy; of a command: it exited 0."""
 
     checkpoint: str | None
     cause: str = "reached its budget"
 
 
-class Stopped(Struct, frozen=True, tag="stopped", tag_field="outcome"):
+class Stopped(Struct, frozen=True, tag="stopped", tag_field="outcome", gc=False):
     """Asked to stop, saved, ended; resumes from `checkpoint`. A command may have saved more than it reported."""
 
     checkpoint: str | None
     cause: str = "stopped by you"
 
 
-class Killed(Struct, frozen=True, tag="killed", tag_field="outcome"):
+class Killed(Struct, frozen=True, tag="killed", tag_field="outcome", gc=False):
     """Asked to end at once; `checkpoint` is the last one saved before, if any."""
 
     checkpoint: str | None
     cause: str = "killed by you"
 
 
-class Failed(Struct, frozen=True, tag="failed", tag_field="outcome"):
+class Failed(Struct, frozen=True, tag="failed", tag_field="outcome", gc=False):
     """Ended by itself and wrongly; `signal` is set when a signal ended it. `exit`: a command exited with one but 0."""
 
     kind: FailureKind
@@ -61,7 +61,7 @@ class Failed(Struct, frozen=True, tag="failed", tag_field="outcome"):
     signal: Whole | None = None
 
 
-class Lost(Struct, frozen=True, tag="lost", tag_field="outcome"):
+class Lost(Struct, frozen=True, tag="lost", tag_field="outcome", gc=False):
     """Nobody was left to see how it ended: a reboot, or keeper and supervisor both gone."""
 
     cause: str

@@ -127,7 +127,7 @@ def glimpse_waiting(core: Core, run_id: str, *, asked: bool = True) -> RunView:
     if kept is not None:
         return kept
     shelved = core.store.shelved(run_id)
-    stamp = stamp_of(run_dir, shelved[1].attempt) if shelved is not None else ()
+    stamp = stamp_of(run_dir, shelved[1].attempt) if shelved is not None else 0
     load_waiting(core, run_id)
     run, view = core.store.run(run_id), core.store.view(run_id)
     if (
