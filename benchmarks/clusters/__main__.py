@@ -8,27 +8,39 @@ asked says whether it did. Run: python -m benchmarks.clusters [--live N] [--ende
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import psutil
+from msgspec import structs
 
-from benchmarks.clusters.field import Field, field_of
+from benchmarks.clusters.field import OLD_T, Field, field_of, spec_of
+from benchmarks.clusters.nodes import rows_of
 from benchmarks.fleet.lab import ROOT
 from benchmarks.fleet.watching import Reading, busy_s, keys_p95_s, walk, watch
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded
 from benchmarks.screen import OURS
 from benchmarks.terminal import Terminal
+from mission_tui.fleet.events.journal import AttemptStarting, RunCreated
+from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
+from mission_tui.fleet.health.judge import judge_of
+from mission_tui.fleet.store import KEPT_ROWS, Store
+from mission_tui.fleet.strips.phases import PhaseHistory
+from mission_tui.fleet.views.snapshot import HostMeters, SupervisorInfo
 
 SUPERVISOR_PERCENT, SUPERVISOR_MB, SCREEN_PERCENT, KEY_MS, STATUS_S = 40.0, 250.0, 8.0, 50.0, 0.5
+DAY_KB = 200.0
 WINDOW_S = 15.0
 KEYS = 30
 UP_S = 300.0
@@ -48,11 +60,12 @@ class Found:
     screen: Reading = field(default_factory=Reading)
     page_s: list[float] = field(default_factory=list)
     filtered_s: list[float] = field(default_factory=list)
+    day_kb: float = 0.0
 
 
 def measured(live: int, ended: int, rounds: int) -> Found:
     """All of it, in one runs root."""
-    found = Found()
+    found = Found(day_kb=after_a_day_kb())
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with (
         tempfile.TemporaryDirectory(prefix="mission-bench-", dir=memory, ignore_cleanup_errors=True) as folder,
@@ -141,6 +154,13 @@ def rows(live: int, ended: int, found: Found) -> list[Row]:
             [*found.alone_mb, *(mib * 1.048576 for mib in screen.supervisor_mib)],
             at_most=SUPERVISOR_MB,
         ),
+        bounded(
+            "one live run after a day of updates of ten seconds, in the supervisor",
+            "KB",
+            [found.day_kb],
+            at_most=DAY_KB,
+            note="history, phases and judge; rows of which a fleet of a thousand keeps the newest",
+        ),
         bounded(f"{what}: screen", "% of a core", screen.percent, at_most=SCREEN_PERCENT),
         bounded(f"{what}: screen, key to paint, p95", "ms", screen.key_ms, at_most=KEY_MS),
         bounded(f"{what}: a page of `status --json`", "s", found.page_s, at_most=STATUS_S),
@@ -148,6 +168,42 @@ def rows(live: int, ended: int, found: Found) -> list[Row]:
         bounded(f"{what}: first answer after the start", "s", found.first_s),
         bounded(f"{what}: all of the older runs were looked at", "s", found.all_s),
     ]
+
+
+def after_a_day_kb(updates: int = 8_640, update_s: float = 10.0) -> float:
+    """What a supervisor holds of one live run that has trained for a day: its history, its phases, its judge. KB."""
+    shapes = [shape[-20:] for shape in rows_of(4)]
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    # One after another: what all runs share is held once, as in a supervisor.
+    held = [_aged(shape, number, updates, update_s) for number, shape in enumerate(shapes)]
+    gc.collect()  # what Python keeps for later use is no run's
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return (after - before) / len(held) / 1e3
+
+
+def _aged(shape: Sequence[UpdateDone], number: int, updates: int, update_s: float) -> object:
+    spec, name = spec_of("slurm"), f"r{number}"
+    store = Store("/runs", SupervisorInfo(None, "", 0.0), HostMeters("", 1))
+    lane, judge, t = PhaseHistory(), judge_of(spec), OLD_T
+    store.add_run(name, f"/runs/{name}", spec)
+    store.apply_all(name, (RunCreated(1, t, name, "replay"), AttemptStarting(2, t, 1), TrainingStarted(1, 1, t)))
+    for update in range(updates):
+        t += update_s
+        row = structs.replace(
+            msgspec.json.decode(msgspec.json.encode(shape[update % len(shape)]), type=UpdateDone),
+            seq=update + 1,
+            attempt=1,
+            update=update,
+            timesteps=512 * (update + 1),
+            t=t,
+        )
+        store.apply(name, row)
+        judge.feed(row)
+        lane.trained(t, 0.7 * update_s, 0.3 * update_s)
+    store.run(name).trim_rows(KEPT_ROWS)
+    return store, store.view(name), lane, judge
 
 
 def _say(words: str) -> None:

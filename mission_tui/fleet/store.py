@@ -40,7 +40,7 @@ LIVE_ROWS = 200_000
 """Rows of all live runs that stay in memory, some 130 bytes each: of more, the runs that nobody looks at keep their
 newest `KEPT_ROWS`, and the others are read again when somebody asks."""
 
-KEPT_ROWS = 128
+KEPT_ROWS = 64
 _LOOKED_AFTER = 1000
 
 
