@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.shell import Shell
+from tests.waiting import until
 
 
 @pytest.mark.slow
@@ -21,3 +22,20 @@ def test_a_sweep_of_rates_and_seeds_is_a_figure_in_four_commands(shell: Shell) -
     assert table[0].startswith("run,name,seed,ppo.learning_rate,")
     assert shell("compare", "rates", "--figure", "rates.pdf", timeout_s=120).returncode == 0
     assert (shell.cwd / "rates.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.slow
+def test_a_stopped_sweep_is_resumed_with_those_that_had_not_begun(quick: Shell) -> None:
+    """Two of them were still queued: the answer says that they wait again, and they begin in their turn."""
+    runs = quick.launch("tiny", "--seeds", "3", "-j", "1", "--group", "rates")
+    quick.advancing(runs[0])
+    assert quick("stop", "rates").returncode == 0
+    until(lambda: [quick.view(run)["outcome"] for run in runs] == ["stopped", "killed", "killed"], 20)
+    done = quick("resume", "rates")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == runs
+    assert done.stderr.count("it never began, and waits in the queue again: it waits for its group") == 2
+    assert quick("stop", runs[0]).returncode == 0
+    quick.advancing(runs[1])
+    assert [quick.view(run)["state"] for run in runs] == ["ended", "running", "queued"]
+    assert quick.view(runs[1])["attempt"] == 1

@@ -7,6 +7,7 @@ where nobody did, or it is not known.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -72,7 +73,7 @@ class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit
 
 
 class Asked(Struct, frozen=True, tag="asked", tag_field="kind", omit_defaults=True):
-    """A person or script asked for `verb`."""
+    """A person or script asked for `verb`. A `resume` of attempt 0 puts a run that never began back into the queue."""
 
     seq: Count
     t: UnixTime
@@ -403,3 +404,15 @@ FleetEvent = (
     | TrialJudged
     | TrialClosed
 )
+
+
+def final_end(events: Iterable[FleetEvent]) -> AttemptEnded | None:
+    """How the run ended, by its `events` in order; None while it goes on, or waits in the queue again."""
+    over: AttemptEnded | None = None
+    for event in events:
+        match event:
+            case AttemptEnded():
+                over = event
+            case AttemptStarting() | Asked(verb="resume", attempt=0):
+                over = None
+    return over

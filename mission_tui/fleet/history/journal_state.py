@@ -253,10 +253,15 @@ class JournalState:
         return "reboot" if event.reboots > self.reboots else "failure"
 
     def ask(self, event: journal.Asked) -> None:
-        """Take in what was asked. Ending a run that waits for its restart cancels the restart."""
+        """Take in what was asked. Ending a run that waits for its restart cancels the restart; resuming one that never
+        began puts it back into the queue, whatever ended it there.
+        """
         self.asked.add(event.verb)
         if event.verb == "resume":
             self.asked.discard("pause")
+            if self.attempt == 0:
+                self.asked -= journal.ENDING
+                self.ended_t, self.outcome, self.gave_up = None, None, ""
         if event.verb in journal.ENDING and self.restart is not None:
             self.restart = None
             self.gave_up = "on request, while it waited for a restart" if event.verb == "park" else ""

@@ -23,10 +23,9 @@ from mission_tui.records.files.tail import MOST_BYTES, read_newest
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import words_of_change
-from mission_tui.records.runs.spec_file import read_terms
 from mission_tui.supervisor.ending.freezing import take_up_freeze
 from mission_tui.supervisor.ending.ladder import flag_unkillable
-from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run, watch_or_finish
+from mission_tui.supervisor.lifecycle.attempts import first_turn, open_live_run, watch_or_finish
 from mission_tui.supervisor.lifecycle.outcome import abandon
 from mission_tui.supervisor.runs import run_on_disk
 from mission_tui.supervisor.runs.clock_steps import missed_step
@@ -210,9 +209,7 @@ def _adopting(core: Core, found: run_on_disk.RunOnDisk) -> Iterator[None]:
         return
     if run.attempt == 0:
         # Nothing is known of the machine yet, nor of what others were promised.
-        checkpoint = order.argv[-1] if order.argv[-2:-1] == ("--checkpoint",) else None
-        terms = read_terms(found.dir.attempt(order.attempt).terms)
-        run.enqueue(order, partial(begin, core, run, order, checkpoint=checkpoint, terms=terms, waited=True))
+        run.enqueue(order, first_turn(core, run, order))
         return
     run.found_on_disk(order, wants_pause=_wants(found.events, "pause"))
     watch_or_finish(core, run)

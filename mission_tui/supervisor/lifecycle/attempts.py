@@ -7,6 +7,7 @@ ends while somebody owns the run: who cannot be seen from here, in another conta
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -24,6 +25,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.tail import MOST_BYTES, Tail
 from mission_tui.records.runs.attempt import ExitRecord, Handle, LaunchOrder, read_exit, read_handle
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import read_terms
 from mission_tui.supervisor.ending.ladder import resume_ending
 from mission_tui.supervisor.host.own_limits import limits_lacking
 from mission_tui.supervisor.host.process_files import descendants
@@ -142,6 +144,13 @@ def begin(
         caller = with_script_python(run.spec, caller, order.attempt)
     core.provenance.record(run.dir, run.attempt, caller, () if run.spec is None else sources_of(run.spec))
     _watch(core, run)
+
+
+def first_turn(core: Core, run: LiveRun, order: LaunchOrder) -> Callable[[], None]:
+    """What begins the first attempt of a run that waits on disk with its written `order`. Raises `DamagedError`."""
+    checkpoint = order.argv[-1] if order.argv[-2:-1] == ("--checkpoint",) else None
+    terms = read_terms(run.dir.attempt(order.attempt).terms)
+    return partial(begin, core, run, order, checkpoint=checkpoint, terms=terms, waited=True)
 
 
 def _close_findings(runs: Runs, run: LiveRun) -> None:

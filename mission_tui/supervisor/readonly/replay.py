@@ -24,7 +24,14 @@ from msgspec import structs
 
 from mission_tui import __version__
 from mission_tui.errors import DamagedError, MissionError, UsageError
-from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent, RunCreated, SettingsAsked
+from mission_tui.fleet.events.journal import (
+    AttemptEnded,
+    AttemptStarting,
+    FleetEvent,
+    RunCreated,
+    SettingsAsked,
+    final_end,
+)
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.events.processes import PhaseSeen, Pids, PidsSeen
 from mission_tui.fleet.history.metrics_state import POINTS, phase_before
@@ -262,10 +269,7 @@ def _past_of(run_id: str, found: run_on_disk.RunOnDisk) -> _PastRun | None:
     made = next((event for event in found.events if isinstance(event, RunCreated)), None)
     if made is None:
         return None
-    over: AttemptEnded | None = None
-    for event in found.events:
-        if isinstance(event, AttemptStarting | AttemptEnded):
-            over = event if isinstance(event, AttemptEnded) else None
+    over = final_end(found.events)
     return _PastRun(run_id, found.dir, made, over, _over_t(found.dir, made, over))
 
 

@@ -88,11 +88,8 @@ class RunOnDisk:
     @property
     def ended_t(self) -> float | None:
         """When its last attempt was over; None while it is not."""
-        ended_t = None
-        for event in self.events:
-            if isinstance(event, journal.AttemptStarting | journal.AttemptEnded):
-                ended_t = event.t if isinstance(event, journal.AttemptEnded) else None
-        return ended_t
+        over = journal.final_end(self.events)
+        return None if over is None else over.t
 
 
 def read_fleet(root: Path) -> tuple[list[RunOnDisk], list[RunOnDisk]]:

@@ -10,7 +10,10 @@ import asyncio
 from dataclasses import replace
 from functools import partial
 
+from msgspec import structs
+
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.events.journal import Asked
 from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.events.provenance import Origin, diff_of
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict, Terms
@@ -19,14 +22,17 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
+from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
+from mission_tui.records.runs.code_files import check_rules
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.ending.freezing import thaw_run
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.launchers.caller import needs_no_preflight, preflight, with_spec_env
 from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle import first_attempts, further_attempts
-from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
+from mission_tui.supervisor.lifecycle.attempts import first_turn, open_live_run
+from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_reservations
 from mission_tui.supervisor.lifecycle.restarts import start_again
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
@@ -50,7 +56,11 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
         if request.assignments and _trains(core, live) and request.checkpoint is None:
             return await _stop_first(core, live, request)
         return _go_on(core, live, request)
-    spec = core.store.run(run_id).spec
+    known, spec = core.store.run(run_id), core.store.run(run_id).spec
+    if known.journal.attempt == 0 and request.checkpoint is None:
+        order = core.seals.check(core.run_dir(run_id), 1).order
+        if order is not None and spec is not None:
+            return _back_in_queue(core, run_id, request, spec, order)
     if spec is not None and spec.run.command is not None:
         return _carry_out(core, run_id, request, further_attempts.plan_again(core, run_id, spec, request))
     checkpoint, damaged = await asyncio.to_thread(_checkpoint, core.run_dir(run_id), request.checkpoint)
@@ -165,6 +175,30 @@ def _anew(core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckp
         return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=False, not_now=not_now)
     start_again(core, run_id, caller_for(core, run_id, request), None)
     return Accepted(re=request.id, runs=(run_id,), notes=("it has no checkpoint, so it begins anew",))
+
+
+def _back_in_queue(core: Core, run_id: str, request: Resume, spec: Spec, order: LaunchOrder) -> Accepted | VerdictReply:
+    """Let a run that was ended before it began wait for its first attempt again, as it was launched."""
+    name = core.name_of(run_id)
+    if request.assignments or request.remedies or request.overrides:
+        raise UsageError(
+            f"cannot resume {name} with other settings: it never began; without --set it waits in the queue again, and "
+            f"`set {name} ...` changes it there"
+        )
+    core.check_room()
+    further_attempts.check_own_name(core, run_id)
+    warnings = check_machine(core, (spec,), waits=True)
+    if request.check_only:
+        return VerdictReply(re=request.id, run=run_id, verdict=ResumeVerdict("safe"), accept_needed=False)
+    check_rules(core.run_dir(run_id).snapshot)
+    recalled = core.variables.recover(order, spec, request.environ).caller.environ
+    values = {variable: recalled[variable] for variable in order.withheld if variable in recalled}
+    core.record_request_of(run_id, lambda seq, t: Asked(seq, t, "resume", 0))
+    run = open_live_run(core, core.run_dir(run_id), spec)
+    first_turn(core, run, structs.replace(order, env=order.env | values))()
+    why = core.store.run(run_id).observed.waits if run.turn is not None else ""
+    note = f"it never began, and waits in the queue again: it {why}" if why else "it never began, and begins now"
+    return Accepted(re=request.id, runs=(run_id,), notes=(note, *warnings), warnings=warnings)
 
 
 def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted | VerdictReply:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from mission_tui.errors import UsageError
 from mission_tui.fleet.events.journal import Asked
 from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, LimitsKeep, Spec
-from mission_tui.ipc.replies import Launched
-from mission_tui.ipc.requests import Launch, Undo
+from mission_tui.ipc.replies import Accepted, Launched, VerdictReply
+from mission_tui.ipc.requests import Launch, Resume, Set, Undo
 from mission_tui.records.files.append import AppendLog
 from tests.full_disk import fill, small_disk
 from tests.supervisor.conftest import REPOSITORY, Lab, opened_lab, stub_spec
@@ -90,6 +91,37 @@ def test_one_that_was_stopped_unseen_does_not_begin_later(sim: SimulatedLab) -> 
     sim.start()
     assert sim.ended(run).outcome == "killed"
     assert not folder.attempt(1).identity.exists()
+
+
+@pytest.mark.parametrize("verb", ["stop", "kill", "park"])
+def test_a_run_that_was_ended_in_the_queue_is_resumed_there(sim: SimulatedLab, verb: str) -> None:
+    """As often as one likes, also by the next supervisor: it waits where it was, and begins as its first attempt."""
+    (run,) = sim.launch(spec=wanting(10**18))
+    for at in range(2):
+        sim.act(verb, run)
+        assert sim.ended(run).attempt == 0
+        if at:
+            sim.kill_supervisor()
+            sim.start()
+        shown = sim.ask(lambda id_: Resume(id=id_, run=run, check_only=True))
+        assert isinstance(shown, VerdictReply)
+        assert (shown.verdict.grade, sim.view(run).state) == ("safe", "ended")
+        with pytest.raises(UsageError, match=r"`set .* changes it there"):
+            sim.ask(lambda id_: Resume(id=id_, run=run, assignments=("ppo.n_epochs=5",)))
+        reply = sim.ask(lambda id_: Resume(id=id_, run=run))
+        assert isinstance(reply, Accepted)
+        assert reply.notes[0].startswith("it never began, and waits in the queue again: it waits for the disk")
+        sim.sleep(6.0)
+        view = sim.view(run)
+        assert (view.state, view.outcome, view.attempt) == ("queued", None, 0)
+        assert "waits for the disk" in (view.cause or "")
+    sim.kill_supervisor()
+    sim.start()
+    assert sim.view(run).state == "queued"
+    sim.ask(lambda id_: Set(id=id_, run=run, assignments=("keep.limits.disk_free=0",)))
+    view = sim.ended(run)
+    assert (view.outcome, view.attempt) == ("finished", 1)
+    assert not sim.dir(run).attempt(2).path.exists()
 
 
 def test_undo_of_a_queued_run_leaves_nothing(sim: SimulatedLab) -> None:
