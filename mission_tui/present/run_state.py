@@ -28,7 +28,7 @@ def state_word(view: RunView) -> str:
         return "parking"
     if view.state == "running" and view.phase in _PHASES_SHOWN:
         return view.phase
-    if view.restart is not None:
+    if view.restart is not None and view.restart.after != "request":
         return "restarts"
     return view.state
 

@@ -108,6 +108,8 @@ def crowded(snapshot: FleetSnapshot) -> Iterator[str]:
 
 def _remark(view: RunView, now: float) -> str:
     if view.restart is not None:
+        if view.restart.after == "request":
+            return f"goes on in its turn: {view.cause}"
         if view.restart.after != "failure":
             return f"resumes by itself ({view.restart.number} of {view.restart.most}): {view.cause}"
         left = duration(max(0.0, view.restart.due_t - now))

@@ -153,7 +153,12 @@ def set_command(session: Session, run: str, assignments: tuple[str, ...], accept
         views = views_of(connection, (run,))
         # What a run waits for says nothing to those that train.
         waiting = all(word.startswith("keep.limits.") for word in assignments)
-        going = [view.id for view in views if (view.state == "queued" if waiting else view.state not in OVER)]
+        wanted = [
+            view
+            for view in views
+            if (view.state == "queued" and not view.restart if waiting else view.state not in OVER)
+        ]
+        going = [view.id for view in wanted]
         if len(views) < 2:
             answers = [asked(run)]
         elif not going:

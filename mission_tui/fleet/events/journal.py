@@ -215,11 +215,22 @@ class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind", omit_defa
     interrupted: str = ""
 
 
+class ResumeChoices(Struct, frozen=True, omit_defaults=True):
+    """What a person chose for a resume that waits: a named checkpoint, `--set` words, remedies, overrides."""
+
+    checkpoint: str | None = None
+    assignments: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+
+
 class RestartDue(Struct, frozen=True, tag="restart_due", tag_field="kind", omit_defaults=True):
     """The attempt failed, or a reboot took it, and the run's own rule starts another at unix time `due_t`.
 
     It is the `number`th of at most `most` in a row `after` that. On the boot `boot` it is due `due_boot_s` seconds
     after the machine came up, whatever its clock says meanwhile; events of earlier versions name none.
+
+    After a `request`, a resume that waits for its group, nothing is counted, and `choices` are what it goes on with.
     """
 
     seq: Count
@@ -231,6 +242,7 @@ class RestartDue(Struct, frozen=True, tag="restart_due", tag_field="kind", omit_
     after: After = "failure"
     boot: str = ""
     due_boot_s: float = 0.0
+    choices: ResumeChoices | None = None
 
 
 class RunParked(Struct, frozen=True, tag="parked", tag_field="kind"):

@@ -13,13 +13,14 @@ ALIVE: frozenset[RunState] = frozenset({"starting", "running", "paused", "frozen
 OVER: frozenset[RunState] = frozenset({"parked", "ended"})
 """No process, and none to come unless somebody resumes it."""
 
-After = Literal["failure", "reboot", "interruption"]
-"""What an attempt that begins by itself follows."""
+After = Literal["failure", "reboot", "interruption", "request"]
+"""What an attempt that begins by itself follows; a request that waits for its turn too."""
 
 AFTER_WORDS: dict[After, str] = {
     "failure": "a failure",
     "reboot": "a reboot",
     "interruption": "the end of its job",
+    "request": "a request",
 }
 
 Phase = Literal["starting", "rollout", "update", "saving", "paused", "ending"]

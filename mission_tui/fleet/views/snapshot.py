@@ -147,7 +147,10 @@ class HeldResources(Struct, frozen=True):
 
 
 class Restart(Struct, frozen=True):
-    """A run that failed, or that a reboot ended, is started again at unix time `due_t`: `number` of `most` in a row."""
+    """A run that failed, or that a reboot ended, is started again at unix time `due_t`: `number` of `most` in a row.
+
+    After a `request` it was resumed, and waits for its group: nothing is counted.
+    """
 
     due_t: float
     number: int

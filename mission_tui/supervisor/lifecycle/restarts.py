@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 
-from mission_tui.errors import MissionError, PresetError
+from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.journal import RestartDue, RunParked
 from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change
+from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.atomic import StorageError
-from mission_tui.records.runs.checkpoint import newest_intact
+from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.lifecycle import further_attempts
 from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_reservations
@@ -79,7 +81,8 @@ class Restarts:
         # Stopped, resumed or removed by somebody while the checkpoint was read.
         if run_id not in core.store.live_ids() or (due := core.store.run(run_id).journal.restart) is None:
             return
-        if why := _lacks(core, run_id) or _variables(core, run_id):
+        # One that began a moment ago may have taken its place.
+        if why := why_it_waits(core, run_id, time.time()) or _lacks(core, run_id) or _variables(core, run_id):
             core.apply(run_id, WaitSeen(why))
             return
         attempt, row = core.store.run(run_id).journal.attempt, _row(core, run_id, due)
@@ -87,6 +90,8 @@ class Restarts:
             recalled = core.variables.recover_of(core.run_dir(run_id), attempt)
             if recalled.lack:
                 # Gone since a moment ago: the next beat says what it waits for.
+                return
+            if due.choices is not None and await self._resumed(run_id, due, newest, damaged):
                 return
             lost = further_attempts.damaged_changes(newest, damaged)
             further_attempts.journal_damaged(core, run_id, damaged)
@@ -99,6 +104,33 @@ class Restarts:
                 return
             why = f"could not be restarted: {error}"
             core.record_observed_of(run_id, lambda seq, t: RunParked(seq, t, attempt, why))
+
+    async def _resumed(
+        self, run_id: str, due: RestartDue, newest: Manifest | None, damaged: tuple[DamagedCheckpoint, ...]
+    ) -> bool:
+        """Start what was chosen and waited for its turn; false where the run begins anew. Raises `MissionError`."""
+        core, chosen, spec = self._core, due.choices, self._core.store.run(run_id).spec
+        assert chosen is not None
+        request = Resume(
+            id=0, run=run_id, accept=True, assignments=chosen.assignments, remedies=chosen.remedies,
+            overrides=chosen.overrides,
+        )  # fmt: skip
+        plan: further_attempts.NextAttempt
+        if spec is not None and spec.run.command is not None:
+            plan = further_attempts.plan_again(core, run_id, spec, request)
+        else:
+            if chosen.checkpoint is not None:
+                named = core.run_dir(run_id).checkpoints / chosen.checkpoint
+                newest, damaged = await asyncio.to_thread(verify_checkpoint, named), ()
+            if newest is None:
+                return False
+            plan = await further_attempts.plan_attempt(core, run_id, request, newest, request.assignments, damaged)
+        if plan.verdict.grade == "refuse":
+            raise UsageError(f"what was asked is refused by now: {'; '.join(it.why for it in plan.verdict.changes)}")
+        # Called off, or resumed, while that was planned.
+        if core.store.run(run_id).journal.restart == due:
+            further_attempts.start_attempt(core, run_id, plan)
+        return True
 
 
 def _lacks(core: Core, run_id: str) -> str:
@@ -123,6 +155,8 @@ def _variables(core: Core, run_id: str) -> str:
 
 def _row(runs: Runs, run_id: str, due: RestartDue) -> Row:
     journal = runs.store.run(run_id).journal
+    if due.after == "request":
+        return ASKED
     return Row(journal.restarts, due.number) if due.after != "failure" else Row(due.number, journal.reboots)
 
 

@@ -133,8 +133,8 @@ def _queued(core: Core, run_id: str, spec: Spec, visible: str | None, now: float
     held = waits_for_others(core, journal.after) if journal.attempt == 0 else ""
     if not held and not core.is_free(run_id):
         held = HELD
-    if not held and journal.attempt == 0:
-        held = group_shortage(core, run_id, spec)
+    if not held:
+        held = group_shortage(core, run_id, spec, now)
     if not held and gain is not None and core.launcher_for(spec).can.here:
         held = gain_shortage(core, gain, now) or ""
     if not held and journal.branch_of is not None and core.launcher_for(spec).can.here:
@@ -176,22 +176,28 @@ def _end(run_id: str, run: RunHistory | None) -> str:
     return f"{run.journal.name} {outcome_word(outcome)}{kind}"
 
 
-def group_shortage(core: Core, run_id: str, spec: Spec) -> str:
-    """Why a run does not begin beside those of its group; empty when it may.
+def group_shortage(core: Core, run_id: str, spec: Spec, now: float) -> str:
+    """Why a run does not begin at unix time `now` beside those of its group, in the order of their launch; empty when
+    it may.
 
     Without a number of its own (`group_runs`) a group has as many live as find cores that no run keeps busy, and one
-    of it lives however busy they are.
+    of it lives however busy they are. That is for first attempts: what has trained before goes on at once.
     """
-    group, most = core.store.run(run_id).journal.group, spec.keep.limits.group_runs
+    journal, most = core.store.run(run_id).journal, spec.keep.limits.group_runs
+    group = journal.group
     others = [core.store.run(it) for it in core.live if it != run_id]
     live = [it for it in others if group and it.journal.group == group and it.journal.attempt]
-    if not live or len(live) < (most or 1):
+    ahead = [] if group is None or most is None else _ahead_in_group(core, run_id, group, now)
+    if len(live) + len(ahead) < (most or 1):
         return ""
     names = listed([it.journal.name for it in live])
     are = f"{names} {'is' if len(live) == 1 else 'are'} live"
     if most is not None:
+        if len(live) < most:
+            first = listed([it.journal.name for it in ahead])
+            are = f"{first} come{'s' if len(ahead) == 1 else ''} first" + (f", {are}" if live else "")
         return f"waits for its group: {are}, and keep.limits.group_runs (launch -j) allows {most} of {group} at once"
-    if not core.launcher_for(spec).can.here or core.store.run(run_id).journal.branch_of is not None:
+    if journal.attempt or not core.launcher_for(spec).can.here or core.store.run(run_id).journal.branch_of is not None:
         return ""
     headroom = headroom_now(core, core.machine.limits.read())
     claim = queued_run(core, run_id, "", spec, None, 0.0).claim
@@ -200,6 +206,21 @@ def group_shortage(core: Core, run_id: str, spec: Spec) -> str:
     busy = f"runs keep {min(headroom.cores, headroom.cores_busy)} of {headroom.cores} busy"
     more = f"`set {group} keep.limits.group_runs=N` (launch -j N) lets N share them"
     return f"waits for {_cores(claim.cores)}, so that all run at full speed: {busy}, {are}; {more}"
+
+
+def _ahead_in_group(core: Core, run_id: str, group: str, now: float) -> list[RunHistory]:
+    """Who of the `group` waits for nothing but its turn too, and was launched before `run_id`."""
+    own = core.store.run(run_id).journal
+    waiting = [run.id for run in core.live.values() if run.turn is not None]
+    runs = [core.store.run(it) for it in (*waiting, *due_restarts(core, now)) if it != run_id and core.is_free(it)]
+    return [
+        it
+        for it in runs
+        if it.journal.group == group
+        and (it.journal.created_t, it.id) < (own.created_t, run_id)
+        and it.id not in core.variables.lacking
+        and not (it.journal.attempt == 0 and waits_for_others(core, it.journal.after))
+    ]
 
 
 def gain_shortage(core: Core, limit: float, now: float) -> str | None:

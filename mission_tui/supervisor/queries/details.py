@@ -236,6 +236,8 @@ def _unasked(event: journal.FleetEvent) -> Iterator[AuditEntry]:
             yield AuditEntry(
                 t=event.t, what="done again", detail=clean(f"{event.duty}, after {event.times} failures", NOTE_CHARS)
             )
+        case journal.RestartDue(after="request"):
+            yield AuditEntry(t=event.t, what="queued", detail="it goes on when its group lets it", by=_ITSELF)
         case journal.RestartDue():
             detail = f"{event.number} of {event.most} in a row, in {max(0.0, event.due_t - event.t):.0f} s"
             yield AuditEntry(t=event.t, what="restart due", detail=f"{detail}, after a {event.after}", by=_ITSELF)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
-from mission_tui.fleet.events.journal import Asked, FleetEvent, RestartDue, RunParked, Verb
+from mission_tui.fleet.events.journal import Asked, FleetEvent, RestartDue, ResumeChoices, RunParked, Verb
 from mission_tui.fleet.events.outcome import After
 from mission_tui.fleet.history import restart_policy
 from mission_tui.fleet.history.journal_state import JournalState
@@ -53,6 +53,17 @@ def _next(
     if journal.rebooted and spec.keep.on_reboot == "resume":
         return "reboot", restart_policy.REBOOTS, restart_policy.after_reboot(journal, _lived_s(run))
     return "failure", spec.keep.restart.most, restart_policy.next_step(journal, spec.keep.restart)
+
+
+def resume_in_turn(runs: Runs, run_id: str, choices: ResumeChoices) -> None:
+    """Journal that somebody asked for the run's next attempt, with `choices`, which begins when it is its turn. Raises
+    `StorageError`.
+    """
+    attempt, now_s = runs.store.run(run_id).journal.attempt, round(clocks.boottime(), 3)
+    runs.record_request_of(run_id, partial(_asked, "resume", attempt))
+    runs.record_observed_of(
+        run_id, lambda seq, t: RestartDue(seq, t, attempt, 0, 0, t, "request", boot_id(), now_s, choices)
+    )
 
 
 def due_restarts(runs: Runs, now: float) -> list[str]:

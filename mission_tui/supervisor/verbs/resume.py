@@ -7,13 +7,14 @@ A branch is a new run that begins with the weights of another's checkpoint, whos
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from functools import partial
 
 from msgspec import structs
 
-from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.events.journal import Asked
+from mission_tui.errors import MissionError, PresetError, UsageError
+from mission_tui.fleet.events.journal import Asked, ResumeChoices
 from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.events.provenance import Origin, diff_of
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict, Terms
@@ -34,9 +35,11 @@ from mission_tui.supervisor.lifecycle import first_attempts, further_attempts
 from mission_tui.supervisor.lifecycle.attempts import first_turn, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_reservations
 from mission_tui.supervisor.lifecycle.restarts import start_again
+from mission_tui.supervisor.lifecycle.run_queue import group_shortage
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.restart_rules import resume_in_turn
 from mission_tui.supervisor.runs.run_directory import create_run, take_checkpoint
 from mission_tui.supervisor.runs.targets import caller_for, check_seen, named_checkpoint, require
 
@@ -137,10 +140,15 @@ async def _go_on_once_ended(core: Core, live: LiveRun, request: Resume) -> None:
 
 
 def _carry_out(core: Core, run_id: str, request: Resume, plan: further_attempts.NextAttempt) -> Accepted | VerdictReply:
-    room = further_attempts.room_for(core, run_id, plan.now)
+    room, why = further_attempts.room_for(core, run_id, plan.now), group_shortage(core, run_id, plan.now, time.time())
+    if why and isinstance(room.refusal, PresetError):
+        # What the machine lacks now it may have when the run's turn comes.
+        room = further_attempts.Room()
     verdict = further_attempts.verdict_first(request, run_id, plan, room)
     if verdict is not None:
         return verdict
+    if why:
+        return _in_turn(core, run_id, request, why, plan)
     further_attempts.start_attempt(core, run_id, plan)
     return Accepted(
         re=request.id,
@@ -151,6 +159,18 @@ def _carry_out(core: Core, run_id: str, request: Resume, plan: further_attempts.
         remedies=plan.remedies,
         warnings=room.warnings,
     )
+
+
+def _in_turn(
+    core: Core, run_id: str, request: Resume, why: str, plan: further_attempts.NextAttempt | None = None
+) -> Accepted:
+    """Have the run go on when its group lets it, which `why` says in a sentence, as a restart that is due."""
+    checkpoint = plan.start if plan is not None and request.checkpoint is not None else None
+    choices = ResumeChoices(checkpoint, request.assignments, request.remedies, request.overrides)
+    resume_in_turn(core, run_id, choices)
+    core.apply(run_id, WaitSeen(why))
+    note = f"{core.name_of(run_id)} goes on in its turn: it {why}"
+    return Accepted(re=request.id, runs=(run_id,), notes=(*(() if plan is None else plan.notes), note))
 
 
 def _anew(core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckpoint, ...]) -> Accepted | VerdictReply:
@@ -173,6 +193,8 @@ def _anew(core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckp
         not_now = "" if known.spec is None else further_attempts.room_for(core, run_id, known.spec).not_now
         verdict = ResumeVerdict("safe")
         return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=False, not_now=not_now)
+    if known.spec is not None and (why := group_shortage(core, run_id, known.spec, time.time())):
+        return _in_turn(core, run_id, request, why)
     start_again(core, run_id, caller_for(core, run_id, request), None)
     return Accepted(re=request.id, runs=(run_id,), notes=("it has no checkpoint, so it begins anew",))
 

@@ -169,7 +169,7 @@ def _in_the_reboot(view: RunView) -> str:
 
 def remaining(view: RunView, now: float) -> str:
     """Time left of a live run, or until its restart; how long ago an ended one ended."""
-    if view.restart is not None:
+    if view.restart is not None and view.restart.after != "request":
         return numbers.duration(max(0.0, view.restart.due_t - now))
     return numbers.ago(view.ended_t, now) if view.state in OVER else time_left(view)
 
@@ -178,6 +178,8 @@ def headline(view: RunView, now: float) -> str:
     """How an ended run ended and what can be done; what the run is about while it lives."""
     if view.restart is not None:
         place = f"({view.restart.number} of {view.restart.most})"
+        if view.restart.after == "request":
+            return f"{view.cause}; goes on in its turn: s cancels it"
         if view.restart.after != "failure":
             return f"{view.cause}; resumes by itself {place}: s cancels it"
         if view.restart.due_t <= now:

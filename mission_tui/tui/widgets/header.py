@@ -111,9 +111,10 @@ def _counts(snapshot: FleetSnapshot | None, over: bool = True) -> list[Part]:
         return []
     live = sum(view.state in ALIVE and view.unheard_since is None for view in snapshot.runs)
     unheard = sum(view.unheard_since is not None for view in snapshot.runs)
-    restarts = [view.restart for view in snapshot.runs if view.restart is not None]
+    waiting = [view.restart for view in snapshot.runs if view.restart is not None]
+    restarts = [restart for restart in waiting if restart.after != "request"]
     heard = [view for view in snapshot.runs if view.unheard_since is None]
-    queued = sum(view.state == "queued" for view in heard) - sum(view.restart is not None for view in heard)
+    queued = sum(view.state == "queued" for view in heard) - len(restarts)
     asking = [finding for view in snapshot.runs if view.state in ALIVE for finding in open_findings(view)]
     parts: list[Part] = [(f"{live} live ", colours.LIVE if live else colours.QUIET)]
     if unheard:

@@ -80,6 +80,51 @@ def test_a_launch_that_takes_turns_waits_for_its_own_group_alone(idle_sim: Simul
         assert sum(begin <= at < end for begin, end in zip(started, ended, strict=True)) <= 2
 
 
+def test_resumed_runs_of_a_group_take_turns_too(idle_sim: SimulatedLab, limits: Path) -> None:
+    """`-j 1` holds when three are resumed: in the order of the launch, also under the next supervisor."""
+    limits.write_text("")
+    ask = _launch_of(3, idle_sim, spec(group_runs=1), 0)
+    items = tuple(structs.replace(it, group="lr-ab12", name=f"lr-{n}") for n, it in enumerate(ask.items, 1))
+    reply = idle_sim.ask(lambda id_: structs.replace(ask, id=id_, items=items))
+    assert isinstance(reply, Launched)
+    first, second, third = runs = [view.id for view in reply.runs]
+    for run in runs:
+        idle_sim.wait(run, lambda view: view.update is not None and view.update > 0)
+        idle_sim.act("stop", run)
+        assert idle_sim.ended(run).outcome == "stopped"
+
+    def resume(run: str, *words: str) -> Accepted:
+        asked = idle_sim.ask(lambda id_: Resume(id=id_, run=run, assignments=words, accept=True))
+        assert isinstance(asked, Accepted)
+        return asked
+
+    last = resume(third, "ppo.n_epochs=7")
+    assert idle_sim.view(third).attempt == 2, "nobody of its group is live"
+    idle_sim.act("stop", third)
+    idle_sim.ended(third)
+    assert not any("in its turn" in note for note in resume(first).notes)
+    last = resume(third, "ppo.n_epochs=9")
+    assert last.notes[-1].startswith("lr-3 goes on in its turn: it waits for its group: lr-1 is live")
+    assert resume(second).notes[-1].startswith("lr-2 goes on in its turn: it waits for its group: lr-1 is live")
+    idle_sim.sleep(6.0)
+    view = idle_sim.view(second)
+    assert (view.state, view.attempt, view.restart and view.restart.after) == ("queued", 1, "request")
+    idle_sim.kill_supervisor()
+    idle_sim.start(XDG_CONFIG_HOME=str(limits.parent.parent))
+    idle_sim.act("stop", first)
+    assert idle_sim.wait(second, lambda it: it.state == "running").attempt == 2
+    idle_sim.sleep(6.0)
+    assert (idle_sim.view(third).state, idle_sim.view(third).attempt) == ("queued", 2)
+    idle_sim.act("stop", second)
+    assert idle_sim.wait(third, lambda it: it.state == "running").attempt == 3
+    went_on = idle_sim.core.store.run(third).spec
+    assert went_on is not None
+    assert went_on.ppo.n_epochs == 9
+    resume(second)
+    idle_sim.act("stop", second)
+    assert idle_sim.view(second).state == "ended"
+
+
 def test_without_a_number_a_launch_keeps_as_many_live_as_find_free_cores(idle_sim: SimulatedLab, limits: Path) -> None:
     """Whole seeds first, as launched; one lives however busy the cores are, and who is waited for is named."""
     limits.write_text("")
