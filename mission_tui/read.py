@@ -48,9 +48,11 @@ class Run(Struct, frozen=True, kw_only=True):
 
     def updates(self) -> list[dict[str, float | int | None]]:
         """A dictionary for each update that counts: `update`, `attempt`, `timesteps`, `t` (unix seconds), `rollout_s`,
-        `update_s`, `steps_per_s`, and every metric by its tag.
+        `update_s`, `steps_per_s`, and every metric by its tag; with a periodic evaluation of its policy also
+        `eval/mean_reward` and, where the environment knows winning, `eval/success_rate`.
         """
-        from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone, counted_records, number
+        from mission_tui.fleet.events.metrics import MetricRecord, counted_records, number
+        from mission_tui.fleet.history.metrics_state import evaluated_updates
         from mission_tui.records.files.tail import read_all
         from mission_tui.records.runs.layout import RunDir
 
@@ -63,8 +65,7 @@ class Run(Struct, frozen=True, kw_only=True):
             warnings.warn(f"{self.id}: {sentence}", stacklevel=2)
         return [
             {name: getattr(it, name) for name in _OWN} | {tag: number(value) for tag, value in it.metrics.items()}
-            for it in counted_records(records)[0]
-            if isinstance(it, UpdateDone)
+            for it in evaluated_updates(counted_records(records)[0])
         ]
 
 
@@ -104,7 +105,8 @@ def columns(chosen: Sequence[Run]) -> dict[str, list[Any]]:
     and `polars.DataFrame(...)` take them as they are.
 
     First `run` (its id), `name`, `group` and `seed`; then each setting that is not the same in all of them; then what
-    `Run.updates` has.
+    `Run.updates` has. A column has one type: a rate that is a number in some runs and a schedule in others is text in
+    all of them.
     """
     names = dict.fromkeys(name for run in chosen for name in run.settings if name != "run.seed")
     varied = [name for name in names if any(run.settings.get(name) != chosen[0].settings.get(name) for run in chosen)]
@@ -115,7 +117,16 @@ def columns(chosen: Sequence[Run]) -> dict[str, list[Any]]:
         rows += [whose | update for update in run.updates()]
     heads = ("run", "name", "group", "seed", *varied, *_OWN)
     tags = sorted({tag for row in rows for tag in row} - set(heads))
-    return {head: [row.get(head) for row in rows] for head in (*heads, *tags)}
+    return {head: _of_one_type([row.get(head) for row in rows]) for head in (*heads, *tags)}
+
+
+def _of_one_type(values: list[Any]) -> list[Any]:
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float}:
+        return [None if value is None else float(value) for value in values]
+    if len(kinds) > 1 or dict in kinds:
+        return [None if value is None else str(value) for value in values]
+    return values
 
 
 def _cell(value: Any) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.tables.parquet import _column, check_parquet, write_parquet
+from mission_tui.cli.tables.parquet import check_parquet, write_parquet
 from mission_tui.errors import UsageError
 from tests.shell import Shell
 
@@ -25,14 +25,6 @@ def test_a_table_has_settings_seeds_and_metrics(tmp_path: Path) -> None:
     assert table.num_rows > 20
     assert set(table.column("run").to_pylist()) == {folder.name for folder in folders}
     assert list(tmp_path.iterdir()) == [file]
-
-
-def test_a_column_has_one_type() -> None:
-    """Numbers stay numbers; a number beside a schedule is text, and what is not there is null."""
-    pa = pytest.importorskip("pyarrow", reason="the extra `parquet` is not installed")
-    assert _column([1, None, 2.5]).type == pa.float64()
-    assert _column([3, None]).type == pa.int64()
-    assert _column([0.001, "0.001 -> 0", None]).to_pylist() == ["0.001", "0.001 -> 0", None]
 
 
 def test_what_cannot_be_written_is_said_before_runs_are_asked_for(

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,13 @@ from msgspec import structs
 
 import mission_tui.read as mt
 from mission_tui.errors import UsageError
+from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.records.files.append import AppendLog
+
+
+def row(seq: int, attempt: int, update: int) -> UpdateDone:
+    return UpdateDone(seq, attempt, update, 64 * update, float(seq), 0.5, 0.5, 64.0)
+
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests" / "fixtures" / "fleet-0.1.0" / "runs"
@@ -50,6 +58,45 @@ def test_columns_are_equally_long_and_say_what_differs() -> None:
     wild, second = structs.replace(two[0], settings={"ppo.net_arch": (64, 64)}), structs.replace(two[1], settings={})
     assert set(mt.columns([wild, second])["ppo.net_arch"]) == {"64-64", None}
     assert mt.columns([])["run"] == []
+
+
+def test_a_column_has_one_type() -> None:
+    """Numbers stay numbers; a number beside a schedule is text, and what is not there is None."""
+    first, second, third = mt.runs(RECORDED, group="sweep")[:3]
+    rates = {"lr": 1e-3, "sizes": 64, "share": 1, "layers": [64, 64], "only": 3}, {"lr": "lin_1e-3", "share": 0.5}
+    made = [structs.replace(first, settings=rates[0]), structs.replace(second, settings=rates[1])]
+    made.append(structs.replace(third, settings={"lr": {"from": 1.0}, "sizes": "64-64", "layers": "64", "only": 4}))
+    found = mt.columns(made)
+    kinds = {head: {type(value) for value in column} - {type(None)} for head, column in found.items()}
+    assert {head: kind for head, kind in kinds.items() if len(kind) > 1} == {}
+    assert set(found["lr"]) == {"0.001", "lin_1e-3", "{'from': 1.0}"}
+    assert (set(found["share"]), kinds["share"]) == ({1.0, 0.5, None}, {float})
+    assert (set(found["only"]), kinds["only"]) == ({3, 4, None}, {int})
+    assert set(found["layers"]) == {"64-64", "64", None}
+
+
+def test_an_evaluation_is_in_the_row_of_its_update(tmp_path: Path) -> None:
+    """Also where a later attempt did the update again; an evaluation without its update is left out."""
+    log = AppendLog(tmp_path / "metrics.jsonl")
+    makes: list[Callable[[int], MetricRecord]] = [
+        lambda seq: TrainingStarted(seq, 1, 1.0),
+        lambda seq: row(seq, 1, 1),
+        lambda seq: EvaluationDone(seq, 1, 1, 64, 2.0, 10.0, 1.0, 5, won=0.5),
+        lambda seq: row(seq, 1, 2),
+        lambda seq: EvaluationDone(seq, 1, 2, 128, 3.0, 11.0, 1.0, 5),
+        lambda seq: TrainingStarted(seq, 2, 4.0, from_update=1, from_timesteps=64),
+        lambda seq: row(seq, 2, 2),
+        lambda seq: EvaluationDone(seq, 2, 9, 999, 5.0, 12.0, 1.0, 5),
+    ]
+    for make in makes:
+        log.append(make)
+    log.close()
+    (one,) = mt.runs(RECORDED, group="sweep")[:1]
+    updates = structs.replace(one, folder=tmp_path).updates()
+    assert [(it["update"], it.get("eval/mean_reward"), it.get("eval/success_rate")) for it in updates] == [
+        (1, 10.0, 0.5),
+        (2, None, None),
+    ]
 
 
 def test_the_names_that_notebooks_use_are_there() -> None:

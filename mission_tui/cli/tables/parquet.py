@@ -6,7 +6,6 @@ import io
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from mission_tui.cli.terminal_output import print_error
 from mission_tui.errors import UsageError, install_words
@@ -38,17 +37,5 @@ def write_parquet(path: Path, folders: Sequence[Path]) -> None:
     for warning in said:
         print_error(str(warning.message))
     written = io.BytesIO()
-    parquet.write_table(pa.table({name: _column(values) for name, values in found.items()}), written)
+    parquet.write_table(pa.table(found), written)
     write_atomic(path, written.getvalue())
-
-
-def _column(values: Sequence[Any]) -> Any:
-    """One type for a column: a rate that is a number in some runs and a schedule in others is text in all of them."""
-    import pyarrow as pa
-
-    kinds = {type(value) for value in values if value is not None}
-    if kinds == {int, float}:
-        return pa.array(values, pa.float64())
-    if len(kinds) > 1 or kinds.intersection((dict, tuple, list)):
-        return pa.array([None if value is None else str(value) for value in values], pa.string())
-    return pa.array(values)

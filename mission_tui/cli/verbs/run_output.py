@@ -141,6 +141,8 @@ def metrics_command(session: Session, runs: tuple[str, ...], as_csv: bool, parqu
             )
         _write_csv_of_many(views)
         return
+    from mission_tui.fleet.history.metrics_state import evaluated_updates
+
     (view,) = views
     kept, rewound = _records(Path(view.run_dir))
     if as_json:
@@ -150,9 +152,9 @@ def metrics_command(session: Session, runs: tuple[str, ...], as_csv: bool, parqu
 
         write_document({"run": view.id, "records": [msgspec.to_builtins(it) for it in kept], "rewound": rewound})
     elif as_csv:
-        _write_csv(_updates(kept))
+        _write_csv(evaluated_updates(kept))
     else:
-        _write_table(_updates(kept)[-TABLE_ROWS:])
+        _write_table(evaluated_updates(kept)[-TABLE_ROWS:])
 
 
 def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
@@ -171,12 +173,6 @@ def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
     return counted_records(records)
 
 
-def _updates(records: list[MetricRecord]) -> list[UpdateDone]:
-    from mission_tui.fleet.events.metrics import UpdateDone
-
-    return [record for record in records if isinstance(record, UpdateDone)]
-
-
 def _write_csv(updates: list[UpdateDone]) -> None:
     _write_rows((), [((), updates)])
 
@@ -185,6 +181,7 @@ def _write_csv_of_many(views: Sequence[RunView]) -> None:
     """One table of all of them: first whose row it is, with what setting and seed."""
     from mission_tui.fleet.compare.differing import differing_settings
     from mission_tui.fleet.events.metrics import RETURN
+    from mission_tui.fleet.history.metrics_state import evaluated_updates
     from mission_tui.fleet.specs.flat_settings import value_word
     from mission_tui.records.runs.comparison_sides import read_sides
 
@@ -198,7 +195,7 @@ def _write_csv_of_many(views: Sequence[RunView]) -> None:
         )
         for at, (view, side) in enumerate(zip(views, sides, strict=True))
     ]
-    updates = [_updates(_records(folder)[0]) for folder in folders]
+    updates = [evaluated_updates(_records(folder)[0]) for folder in folders]
     heads = ("run", "name", "seed", *(inert(row.name) for row in settings))
     _write_rows(heads, list(zip(whose, updates, strict=True)))
 

@@ -182,6 +182,21 @@ def evaluated(record: facts.EvaluationDone) -> dict[str, facts.Metric]:
     return {facts.EVAL_RETURN: record.mean} | ({} if record.won is None else {facts.EVAL_SUCCESS: record.won})
 
 
+def evaluated_updates(records: Iterable[facts.MetricRecord]) -> list[facts.UpdateDone]:
+    """The updates of `records`, which are those that count in file order, each with what an evaluation of its policy
+    came to among its metrics. An evaluation of which no update is there is left out.
+    """
+    updates: list[facts.UpdateDone] = []
+    places: dict[int, int] = {}
+    for record in records:
+        if isinstance(record, facts.UpdateDone):
+            places[record.update] = len(updates)
+            updates.append(record)
+        elif isinstance(record, facts.EvaluationDone) and (at := places.get(record.update)) is not None:
+            updates[at] = structs.replace(updates[at], metrics=updates[at].metrics | evaluated(record))
+    return updates
+
+
 def phase_before(row: facts.UpdateDone, moment: float) -> PhaseSeen:
     """The phase at `moment` of the update that ends with `row`, the first row after it; None before its rollout."""
     update_t = row.t - row.update_s
