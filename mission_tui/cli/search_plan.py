@@ -36,7 +36,7 @@ def search_plan(
     from mission_tui.fleet.search.space import setting_of
     from mission_tui.fleet.specs.spec import LAUNCHERS
 
-    _check_metric(base, metric)
+    metric = _checked_metric(base, metric)
     trials, at_once, seeds, confirm = numbers
     if at_once is None:
         cores = len(os.sched_getaffinity(0))
@@ -61,15 +61,17 @@ def search_plan(
     return msgspec.structs.replace(plan, confirm=0) if lacking else plan
 
 
-def _check_metric(base: Spec, metric: str) -> None:
-    """Raise `UsageError` for a metric that no run of `base` could report."""
+def _checked_metric(base: Spec, metric: str) -> str:
+    """The tag of the metric; `eval/success` is short for one. Raises `UsageError` for what no run of `base` reports."""
     from difflib import get_close_matches
 
     from mission_tui.fleet.events.metrics import EVAL_RETURN, EVAL_SUCCESS
     from mission_tui.present.numbers import TITLES
 
     if base.run.command is not None:
-        return
+        return metric
+    if metric == "eval/success":
+        metric = EVAL_SUCCESS
     played = (EVAL_RETURN, EVAL_SUCCESS)
     if metric.startswith("eval/") and metric not in played:
         raise UsageError(f"--metric {metric}: evaluations give {' and '.join(played)}{nearest(metric, played)}")
@@ -78,6 +80,7 @@ def _check_metric(base: Spec, metric: str) -> None:
     # An environment of the person's own may report more; what is one letter off is a slip.
     if metric not in TITLES and (near := get_close_matches(metric, TITLES, n=1, cutoff=0.9)):
         raise UsageError(f"--metric {metric} is reported by no training of a preset; did you mean '{near[0]}'?")
+    return metric
 
 
 class _Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

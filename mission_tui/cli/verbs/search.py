@@ -12,7 +12,7 @@ from mission_tui.cli import options
 from mission_tui.cli.follow_runs import exit_code, until_ended, view_of, views_of
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
-from mission_tui.errors import EX_FAILED, UsageError
+from mission_tui.errors import EX_FAILED, UsageError, nearest
 from mission_tui.fleet.events.outcome import OVER
 
 if TYPE_CHECKING:
@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 _SEED_LIMIT = 2**32 - 1
 _CHANGEABLE = {"trials", "at_once", "confirm"}
 _OF_ANY = {"go_on", "show", "wait", "as_json"}
+
+
+class _Pruner(click.Choice[str]):
+    """The word behind `--prune`, which may be left out, and then the next one is taken for it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Raises `UsageError`."""
+        if value in self.choices:
+            return value
+        near = nearest(value, self.choices)
+        alone = near or f"; --prune alone, which is median, stands behind the preset: search {value} --prune"
+        raise UsageError(f"--prune {value} is none of {', '.join(self.choices)}{alone}")
 
 
 @click.command("search", cls=options.WithCommand)
@@ -43,7 +55,10 @@ _OF_ANY = {"go_on", "show", "wait", "as_json"}
     "-j", "at_once", type=click.IntRange(1, 4096), metavar="N", help="At most N runs at once (default: as cores allow)."
 )
 @click.option(
-    "--metric", default="rollout/ep_rew_mean", metavar="TAG", help="What is to become high (default: return)."
+    "--metric",
+    default="rollout/ep_rew_mean",
+    metavar="TAG",
+    help="What is to become high (default: return), such as eval/success.",
 )
 @click.option("--minimize", is_flag=True, help="Make the metric low instead.")
 @click.option(
@@ -57,7 +72,7 @@ _OF_ANY = {"go_on", "show", "wait", "as_json"}
     is_flag=False,
     flag_value="median",
     default="none",
-    type=click.Choice(("none", "median", "hyperband")),
+    type=_Pruner(("none", "median", "hyperband")),
     help="Stop what falls behind; --prune alone is median.",
 )
 @click.option(

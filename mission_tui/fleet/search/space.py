@@ -14,9 +14,11 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from mission_tui.errors import UsageError, nearest
+from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.assignment import Assignment, alternatives, expand
 from mission_tui.fleet.specs.preset import draft_assigned
 from mission_tui.fleet.specs.quantity import format_quantity, parse_real, parse_whole
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.schema import plain_key
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 
@@ -108,6 +110,12 @@ def space_of(words: Iterable[str], name: str, base: Spec) -> tuple[Parameter, ..
     """
     if name and name not in SPACES:
         raise UsageError(f"--space {format_quantity(name)} is none of {', '.join(SPACES)}{nearest(name, SPACES)}")
+    table = learning_table(base)[0]
+    if name == "zoo" and table != "ppo":
+        raise UsageError(
+            f"--space zoo is the RL zoo's for PPO, and run.algo = '{table}': give the ranges, such as "
+            f"--param {table}.learning_rate=log:1e-5..1e-2"
+        )
     found: dict[str, Parameter] = {}
     for word in SPACES.get(name, ()):
         parameter = parse_parameter(word, base)
@@ -136,6 +144,8 @@ def parse_parameter(word: str, base: Spec) -> Parameter:
         )
     if key in _NOT_SEARCHED:
         raise UsageError(f"--param {key}: {_NOT_SEARCHED[key]}")
+    if base.run.command is None:
+        _check_table(key, base)
     before, colon, after = text.partition(":")
     scale: Scale = "linear"
     if colon and ".." in after and "," not in before and "{" not in before:
@@ -146,6 +156,20 @@ def parse_parameter(word: str, base: Spec) -> Parameter:
     if ".." in text and "," not in text:
         return _range(key, text, scale, base)
     return _choice(key, text, base)
+
+
+def _check_table(key: str, base: Spec) -> None:
+    """Raise `UsageError` for a setting of an algorithm that does not train `base`."""
+    table, _, name = key.partition(".")
+    own, settings = learning_table(base)
+    if table == own or table not in ("ppo", *OTHERS):
+        return
+    fields = settings.__struct_fields__
+    setting = name.partition(".")[0]
+    near = f"the nearest valid key is {own}.{name}"
+    if setting not in fields:
+        near = f"these are the settings of [{own}]: {', '.join(fields)}"
+    raise UsageError(f"--param {key} has no effect with run.algo = '{own}'; {near}")
 
 
 def _range(key: str, text: str, scale: Scale, base: Spec) -> Parameter:
@@ -212,6 +236,8 @@ def trial_words(space: Sequence[Parameter], drawn: Mapping[str, Value], base: Sp
     if base.run.command is not None:
         return words
     assigned = draft_assigned(base, expand([f"{key}={word}" for key, word in words.items()])[0])
+    if learning_table(assigned)[0] != "ppo":
+        return words
     batch, most = assigned.ppo.batch_size, rollout_size(assigned)
     return words | {_BATCH: str(most)} if isinstance(batch, int) and batch > most else words
 

@@ -6,9 +6,11 @@ import pytest
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.search.space import SPACES, Parameter, default_point, space_of, trial_words
+from mission_tui.fleet.specs.sb3_algorithms import SacSpec
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
 
 BASE = Spec(preset="cart", env=EnvSpec(id="CartPole-v1", n_envs=8), ppo=PpoSpec(n_steps=32, n_epochs=10))
+SAC = Spec(preset="pendulum", env=EnvSpec(id="Pendulum-v1"), run=RunSpec(algo="sac"), sac=SacSpec())
 COMMAND = Spec(preset="command", run=RunSpec(command=("python", "train.py", "--lr", "{lr}")))
 
 
@@ -60,6 +62,26 @@ def test_what_cannot_be_searched_is_refused_by_its_key(word: str, said: str) -> 
     assert said in str(refused.value)
     assert word.partition("=")[0] in str(refused.value)
     assert str(refused.value).startswith("--param ")
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "said"),
+    [
+        ("ppo.learning_rate=log:1e-5..1e-2", "", "the nearest valid key is sac.learning_rate"),
+        ("ppo.n_epochs=4..20", "", "[sac]: policy, learning_rate, gamma"),
+        ("td3.tau=0..1", "", "the nearest valid key is sac.tau"),
+        ("sac.learning_rate=log:1e-5..1e-2", "zoo", "--space zoo is the RL zoo's for PPO, and run.algo = 'sac'"),
+    ],
+)
+def test_what_another_algorithm_is_given_is_refused(word: str, name: str, said: str) -> None:
+    """Every trial would fail of it, one after the other; what SAC itself has is searched."""
+    with pytest.raises(MissionError) as refused:
+        space_of((word,), name, SAC)
+    assert said in str(refused.value)
+    own = one("sac.learning_rate=log:1e-5..1e-2", SAC)
+    assert trial_words((own,), {own.drawn: 1e-3}, SAC) == {"sac.learning_rate": "0.001"}
+    with pytest.raises(MissionError, match=r"nearest valid key is ppo\.learning_rate"):
+        one("sac.learning_rate=log:1e-5..1e-2")
 
 
 def test_a_setting_is_given_once_and_may_replace_one_of_a_named_space() -> None:
