@@ -279,6 +279,16 @@ def test_event_files_of_cleanrl(tmp_path: Path) -> None:
     }
 
 
+def test_a_folder_whose_log_lies_deeper_is_pointed_to(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """`tensorboard_log="tb"` writes `tb/PPO_1`: the refusal names it, and `-r` for several."""
+    for name in ("out/tb/PPO_1", "out/tb/PPO_2"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "out/tb/PPO_1/events.out.tfevents.1").write_bytes(b"")
+    assert "out: holds no training log itself; judge out/tb/PPO_1; known are" in refused(capsys, "out")
+    (tmp_path / "out/tb/PPO_2/events.out.tfevents.1").write_bytes(b"")
+    assert "judge out/tb/PPO_1, or -r all 2 below it" in refused(capsys, "out")
+
+
 @needs_tensorboard
 def test_event_files_of_something_else_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A classifier's event file, and one that is no event file at all, are named."""

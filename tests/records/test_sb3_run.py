@@ -6,19 +6,34 @@ import csv
 import json
 import os
 import pickle
+import shutil
+import zipfile
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mission_tui.errors import CheckpointError, MissionError, UsageError
 from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.records.sb3_run.folder import find_folder, rows_of, trained_to, updates_in_table
+from mission_tui.records.sb3_run.folder import (
+    find_folder,
+    models_above,
+    rows_of,
+    run_folders,
+    trained_to,
+    updates_in_table,
+    without_strangers,
+)
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.records.sb3_run.settings import find_settings
 from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
+from mission_tui.trainer.foreign.import_run import evaluations_of, rows_of_evaluations
+from tests.cli.test_judge import write_events
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 CONFIG = """!!python/object/apply:collections.OrderedDict
@@ -216,6 +231,73 @@ def test_a_folder_that_is_no_run_or_says_no_environment_is_refused(tmp_path: Pat
     with pytest.raises(MissionError, match=r"nothing in it says on which environment .*--set env.id="):
         find_settings(folder, updates, zips=False)
     assert "id" not in find_settings(folder, updates, zips=False, env=False).tables["env"]
+
+
+def model_zip(path: Path, written_t: float, **said: Any) -> Path:
+    """A zip as `PPO.save` writes it, as far as it is looked at without torch, written at unix time `written_t`."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("data", json.dumps(said))
+        for name in ("policy.pth", "policy.optimizer.pth"):
+            archive.writestr(name, b"")
+    os.utime(path, (written_t, written_t))
+    return path
+
+
+def training(folder: Path, began_t: int, ended_t: int, steps: Sequence[int], rate: float) -> None:
+    """Events of PPO in `folder`, with a row at each of `steps`."""
+    tags = ("rollout/ep_rew_mean", 20.0), ("train/approx_kl", 0.01), ("train/learning_rate", rate)
+    write_events(folder, [(tag, value, step) for step in steps for tag, value in tags])
+    (file,) = folder.iterdir()
+    file = file.rename(folder / f"events.out.tfevents.{began_t}.host.1.0")
+    os.utime(file, (ended_t, ended_t))
+
+
+@pytest.mark.skipif(find_spec("tensorboard") is None, reason="the tensorboard extra is not installed")
+def test_two_trainings_in_one_folder_are_told_apart(tmp_path: Path) -> None:
+    """The newest is the run; what of the zips is the other's is left out with its reason; `-r` takes each by itself."""
+    folder = tmp_path / "out"
+    first, second = folder / "tb" / "PPO_1", folder / "tb" / "PPO_2"
+    for it in (first, second):
+        it.mkdir(parents=True)
+    training(first, 1_700_000_000, 1_700_000_100, range(256, 4097, 256), 1e-3)
+    training(second, 1_700_000_500, 1_700_000_550, range(256, 2049, 256), 3e-4)
+    model_zip(folder / "far.zip", 1_700_000_101, num_timesteps=4096, learning_rate=3e-4)
+    model_zip(folder / "other_rate.zip", 1_700_000_551, num_timesteps=2048, learning_rate=1e-3)
+    model_zip(folder / "earlier.zip", 1_700_000_050, num_timesteps=2048, learning_rate=3e-4)
+    own = model_zip(folder / "own.zip", 1_700_000_552, num_timesteps=2048, learning_rate=3e-4)
+    found = find_folder(folder)
+    assert (found.events[0].parent, found.others) == (second, [first])
+    kept, notes = without_strangers(found, updates_in_table(found)[0])
+    assert list(kept.zips) == [own]
+    assert notes == (
+        "tb/PPO_1 is another training and left out: PPO_2 is the newest; -r takes each as its own run",
+        "earlier.zip was left out: it was written when PPO_1 was",
+        "far.zip was left out: it stands at 4,096 steps, and PPO_2 ends at 2,048",
+        "other_rate.zip was left out: it was trained with learning_rate = 0.001, and PPO_2 with 0.0003",
+    )
+    assert list(run_folders(tmp_path)) == [first, second]
+    assert [models_above(it, tmp_path) for it in (first, second)] == [folder, folder]
+    shutil.rmtree(first)
+    assert list(run_folders(tmp_path)) == [folder]
+    assert without_strangers(find_folder(folder), ())[1] == ()
+
+
+def test_a_folder_with_evaluations_and_no_log_is_a_run(tmp_path: Path) -> None:
+    """What `EvalCallback` leaves beside `PPO.save`; those of a run below count for that one alone."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    np.savez(folder / "evaluations.npz", timesteps=[1000, 2000, 3000], results=[[1.0, 3.0], [4.0, 4.0], [9.0, 9.0]])
+    model_zip(folder / "final.zip", 1_700_000_000, num_timesteps=4096)
+    found = find_folder(folder)
+    assert (found.played, len(found.zips), list(run_folders(tmp_path))) == (folder / "evaluations.npz", 1, [folder])
+    with pytest.raises(UsageError, match="holds no log of a training"):
+        find_folder(tmp_path)
+    notes: list[str] = []
+    rows = rows_of_evaluations(found, 512, notes)
+    assert [(row.update, row.timesteps) for row in rows] == [(2, 1000), (4, 2000), (6, 3000), (8, 4096)]
+    assert "there is no log" in notes[0]
+    played = evaluations_of(found.played, rows, notes)
+    assert [(it.update, it.mean) for it in played] == [(2, 2.0), (4, 4.0), (6, 9.0)]
 
 
 def test_what_the_zoo_imports_by_itself_is_imported(tmp_path: Path) -> None:

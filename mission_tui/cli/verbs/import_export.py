@@ -25,6 +25,7 @@ from mission_tui.errors import MissionError, UsageError
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import LaunchItem
     from mission_tui.ipc.replies import Accepted
+    from mission_tui.records.sb3_run.folder import Sb3Folder
 
 
 @click.command("export")
@@ -104,7 +105,7 @@ def import_run_command(
     vecnormalize.pkl, evaluations.npz, config.yml and args.yml.
     """
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.records.sb3_run.folder import run_folders
+    from mission_tui.records.sb3_run.folder import models_above, run_folders
 
     if trust and logs_only:
         raise UsageError("give --trust or --logs-only, not both")
@@ -117,7 +118,11 @@ def import_run_command(
         raise UsageError("--name is for one run; with -r each is called by its folder")
     taken: list[dict[str, Any]] = []
     refused: list[dict[str, str]] = []
+    above: set[Path] = set()
     for found in run_folders(path):
+        if (models := models_above(found, path)) is not None and models not in above:
+            above.add(models)
+            print_error(f"the zips in {models} are left out: `import-run {models}` takes its newest training with them")
         try:
             reply = _imported(session, found, how)
         except MissionError as error:
@@ -150,7 +155,7 @@ class _ImportWish:
 def _imported(session: Session, path: Path, how: _ImportWish) -> Accepted:
     """The answer to the import of the folder `path`. Raises `MissionError`."""
     from mission_tui.ipc.requests import ImportRun
-    from mission_tui.records.sb3_run.folder import find_folder
+    from mission_tui.records.sb3_run.folder import find_folder, updates_in_table, without_strangers
 
     found, trust, logs_only = find_folder(path), how.trust, how.logs_only
     preset, name, assignments = how.preset, how.name, how.assignments
@@ -159,9 +164,13 @@ def _imported(session: Session, path: Path, how: _ImportWish) -> Accepted:
             f"reading {found.zips[0]} runs torch's loader with your account's rights: give --trust if you know who "
             "made it (only its tensors and numbers are read, in a confined process), or --logs-only to skip it"
         )
+    if found.others:
+        found, notes = without_strangers(found, updates_in_table(found)[0])
+        for note in notes:
+            print_error(note)
     models = bool(found.zips) and not logs_only
     if preset is None:
-        item = _item_of(session, found.path, name, assignments, models)
+        item = _item_of(session, found, name, assignments, models)
     else:
         item = planned_one(session, LaunchWish((preset,), 1, name, assignments), "a folder")
     origin = session.origin
@@ -169,16 +178,18 @@ def _imported(session: Session, path: Path, how: _ImportWish) -> Accepted:
         return connection.ask(lambda id_: ImportRun(id=id_, path=str(found.path), item=item, trusted=models, **origin))
 
 
-def _item_of(session: Session, path: Path, name: str | None, assignments: Sequence[str], models: bool) -> LaunchItem:
+def _item_of(
+    session: Session, folder: Sb3Folder, name: str | None, assignments: Sequence[str], models: bool
+) -> LaunchItem:
     """The run that the folder's own words and `assignments` stand for; what could not be taken over is said."""
     from mission_tui.fleet.launch_plan import plan_launch
     from mission_tui.fleet.specs.assignment import expand
     from mission_tui.fleet.specs.preset import resolve
     from mission_tui.fleet.specs.preset_file import read_preset
-    from mission_tui.records.sb3_run.folder import find_folder, updates_in_table
+    from mission_tui.records.sb3_run.folder import updates_in_table
     from mission_tui.records.sb3_run.settings import find_settings
 
-    folder = find_folder(path)
+    path = folder.path
     updates, _ = updates_in_table(folder)
     runs = expand(assignments)
     if len(runs) != 1:

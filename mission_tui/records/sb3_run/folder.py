@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,17 +16,19 @@ from pathlib import Path
 
 from msgspec import structs
 
-from mission_tui.errors import PresetError, UsageError
+from mission_tui.errors import CheckpointError, PresetError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.health.algorithms import other_called
 from mission_tui.records.logs import monitors as monitor_logs
 from mission_tui.records.logs.event_files import event_files, read_events
-from mission_tui.records.logs.log import LogError, told_in
+from mission_tui.records.logs.log import LogError, settings_in, told_in
 from mission_tui.records.logs.read import read_log
+from mission_tui.records.sb3_run.zip_file import settings_of_zip
 
 _TABLES = ("progress.csv", "progress.json")
 _MONITOR = "monitor.csv"
 _MOST_FILES = 10_000
+_BEGAN = re.compile(r"tfevents\.(\d{9,11})\b", re.ASCII)
 _ANEW = 2
 """A log that goes back to fewer steps than so many of its first row begins anew; to more, it goes on from a model."""
 
@@ -34,6 +37,7 @@ _ANEW = 2
 class Sb3Folder:
     """The files of one run. `table` is a log with a row an update, None where there is none; `settings` and `arguments`
     are the zoo's `config.yml` and `args.yml`, `statistics` the pickles of `VecNormalize`, `played` `evaluations.npz`.
+    `others` are folders with the events of earlier trainings in the same folder, which are not this run.
     """
 
     path: Path
@@ -45,6 +49,7 @@ class Sb3Folder:
     settings: Path | None = None
     arguments: Path | None = None
     played: Path | None = None
+    others: Sequence[Path] = ()
 
     def statistics_of(self, model: Path) -> Path | None:
         """The statistics that belong to `model`: those saved with it, else the last ones."""
@@ -78,10 +83,14 @@ def _found(path: Path) -> Sb3Folder:
     zips = [file for file in inside if file.suffix == ".zip"]
     played = _first(inside, deeper, "evaluations.npz")
     # What `tensorboard_log` names lies deeper: tb/PPO_1. A folder of nothing but folders is that of several runs.
-    events = event_files(path) or (_newest_events(path) if monitors or zips or played else [])
-    if table is None and not monitors and not events:
+    events, others = event_files(path), list[Path]()
+    if not events and (monitors or zips or played):
+        *earlier, events = [[], *_trainings_below(path)]
+        others = [files[0].parent for files in earlier if files]
+    if table is None and not monitors and not events and (played is None or played.parent != path):
         raise UsageError(
-            f"{path} holds no log of a training (progress.csv, progress.json, monitor.csv, TensorBoard events); "
+            f"{path} holds no log of a training (progress.csv, progress.json, monitor.csv, TensorBoard events, "
+            "evaluations.npz); "
             f"{_where_else(path) or 'import-checkpoint takes a zip alone'}"
         )
     return Sb3Folder(
@@ -94,14 +103,69 @@ def _found(path: Path) -> Sb3Folder:
         settings=_first(inside, deeper, "config.yml"),
         arguments=_first(inside, deeper, "args.yml"),
         played=played,
+        others=others,
     )
 
 
-def _newest_events(path: Path) -> list[Path]:
-    """The event files one or two folders below `path`; of several folders, those of the one written last."""
+def _trainings_below(path: Path) -> list[list[Path]]:
+    """The event files of each folder one or two below `path` that has some, the one written last at the end."""
     found = [it for depth in ("*", "*/*") for it in islice(path.glob(depth), _MOST_FILES) if it.is_dir()]
-    written = [(max(file.stat().st_mtime for file in files), files) for it in found if (files := event_files(it))]
-    return max(written)[1] if written else []
+    written = [(_written_t(files), files) for it in found if (files := event_files(it))]
+    return [files for _, files in sorted(written)]
+
+
+def _written_t(files: Sequence[Path]) -> float:
+    return max(file.stat().st_mtime for file in files)
+
+
+def without_strangers(folder: Sb3Folder, updates: Sequence[UpdateDone]) -> tuple[Sb3Folder, tuple[str, ...]]:
+    """The folder with those of its zips that belong to the training of its `updates`, and sentences about what was left
+    out: other trainings, and zips that stand beyond the log's end, have another learning rate, or were written when
+    another of its trainings was.
+
+    As it is where one training is there: then a model that does not fit is the log's fault. Raises `OSError`.
+    """
+    if not folder.others:
+        return folder, ()
+    listed = ", ".join(str(it.relative_to(folder.path)) for it in folder.others)
+    are = "is another training" if len(folder.others) == 1 else "are other trainings"
+    notes = [f"{listed} {are} and left out: {folder.events[0].parent.name} is the newest; -r takes each as its own run"]
+    own: list[Path] = []
+    for path in folder.zips:
+        if why := _stranger(path, folder, updates):
+            notes.append(f"{path.name} was left out: {why}")
+        else:
+            own.append(path)
+    return replace(folder, zips=own), tuple(notes)
+
+
+def _stranger(model: Path, folder: Sb3Folder, updates: Sequence[UpdateDone]) -> str:
+    """Why the zip `model` is not of the training of `updates`; empty where it may be."""
+    newest = folder.events[0].parent.name
+    try:
+        data = settings_of_zip(model)
+    except CheckpointError:
+        return ""  # said where it is read
+    steps, end = data.get("num_timesteps"), updates[-1].timesteps if updates else 0
+    # A model may be saved within the rollout after the last row.
+    room = end - updates[-2].timesteps if len(updates) > 1 else end
+    if type(steps) is int and end and steps > end + room:
+        return f"it stands at {steps:,} steps, and {newest} ends at {end:,}"
+    rate, logged = data.get("learning_rate"), settings_in(updates).learning_rate
+    if isinstance(rate, float) and isinstance(logged, float) and not math.isclose(rate, logged, rel_tol=1e-3):
+        return f"it was trained with learning_rate = {rate:g}, and {newest} with {logged:g}"
+    written = model.stat().st_mtime
+    trainings = [(_away_s(written, folder.events), 0, newest)]
+    trainings += [(_away_s(written, event_files(it)), 1, it.name) for it in folder.others]
+    nearest = min(trainings)
+    return f"it was written when {nearest[2]} was" if nearest[1] else ""
+
+
+def _away_s(t: float, files: Sequence[Path]) -> float:
+    """How far unix time `t` is from the training that wrote the event `files`, whose names say when it began."""
+    said = [int(match[1]) for file in files if (match := _BEGAN.search(file.name)) is not None]
+    began, ended = min(said, default=_written_t(files)), _written_t(files)
+    return max(0.0, began - t, t - ended)
 
 
 def run_folders(path: Path) -> Iterator[Path]:
@@ -115,11 +179,27 @@ def run_folders(path: Path) -> Iterator[Path]:
         folders.sort()
         if "spec.toml" in files and "events.jsonl" in files:
             folders.clear()
-        elif any(name in _TABLES or name.endswith(_MONITOR) or "tfevents" in name for name in files) or (
-            any(name.endswith(".zip") or name == "evaluations.npz" for name in files) and _newest_events(Path(here))
-        ):
+        elif any(name in _TABLES or name.endswith(_MONITOR) or "tfevents" in name for name in files):
             yield Path(here)
             folders.clear()
+        elif any(name.endswith(".zip") or name == "evaluations.npz" for name in files):
+            trainings = _trainings_below(Path(here))
+            if len(trainings) > 1:
+                yield from sorted(files_of[0].parent for files_of in trainings)
+                folders.clear()
+            elif trainings or "evaluations.npz" in files:
+                yield Path(here)
+                folders.clear()
+
+
+def models_above(folder: Path, root: Path) -> Path | None:
+    """The folder at or below `root` whose zips may be of the training whose events `folder` has; None where none is."""
+    for above in (folder.parent, folder.parent.parent):
+        if not above.is_relative_to(root):
+            return None
+        if any(it.suffix == ".zip" for it in islice(above.iterdir(), _MOST_FILES)):
+            return above
+    return None
 
 
 def _where_else(path: Path) -> str:

@@ -32,6 +32,7 @@ from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.spec import Spec, parse_part, rollout_size
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.lines import encode_line
+from mission_tui.records.logs.log import LogError
 from mission_tui.records.logs.monitors import Ended
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.sb3_run import folder as sb3_folder
@@ -64,6 +65,10 @@ class _Import:
     def rows(self) -> tuple[metrics.UpdateDone, ...]:
         table, damage = sb3_folder.updates_in_table(self.folder)
         self.notes += damage
+        # Which they are was said before anything was asked.
+        self.folder, _ = sb3_folder.without_strangers(self.folder, table)
+        if not table and not self.folder.monitors and self.folder.played is not None:
+            return rows_of_evaluations(self.folder, rollout_size(self.spec), self.notes)
         self.of_monitors = not table
         window = window_of(self.spec)
         return sb3_folder.rows_of(self.folder, table, rollout_size(self.spec), window, _frames_a_step(self.spec))
@@ -80,6 +85,21 @@ class _Import:
     def ended(self) -> Sequence[Ended]:
         """The episodes of the monitors, in the order of their ends."""
         return sb3_folder.episodes_of(self.folder, _frames_a_step(self.spec))
+
+
+def rows_of_evaluations(folder: sb3_folder.Sb3Folder, rollout: int, notes: list[str]) -> tuple[metrics.UpdateDone, ...]:
+    """An update for each evaluation of a folder without a log, and one for its longest model where that has trained on:
+    what stands in them is the evaluations' alone. Times and speeds are 0. Raises `LogError` where there is none.
+    """
+    steps = sorted({it.timesteps for it in evaluations_of(folder.played, (), notes)})
+    if not steps:
+        raise LogError(f"{folder.path}: holds no log of a training, and evaluations.npz no evaluation")
+    notes.append("there is no log: its updates are those after which it was evaluated, and have the evaluations alone")
+    rows: list[metrics.UpdateDone] = []
+    for timesteps in sorted({*steps, max(steps[-1], _most_steps(folder.zips))}):
+        update = max(len(rows) + 1, math.ceil(timesteps / rollout), rows[-1].update + 1 if rows else 0)
+        rows.append(metrics.UpdateDone(len(rows) + 1, 1, update, timesteps, 0.0, 0.0, 0.0, 0.0))
+    return tuple(rows)
 
 
 def window_of(spec: Spec) -> int:
@@ -223,6 +243,7 @@ def _update_at(rows: Sequence[metrics.UpdateDone], timesteps: int) -> int:
 def _written_t(folder: sb3_folder.Sb3Folder) -> float:
     """When the log was last written, unix time: what stands for times that it does not say."""
     logs = [it for it in (folder.table, *folder.events, *folder.monitors) if it is not None]
+    logs = logs or [it for it in (folder.played, *folder.zips) if it is not None]
     return max(path.stat().st_mtime for path in logs)
 
 
@@ -265,7 +286,7 @@ def evaluations_of(
         timesteps = int(said)
         at = bisect_right(rows, timesteps, key=lambda row: row.timesteps)
         update = rows[at - 1].update if at else 0
-        t = rows[max(0, at - 1)].t
+        t = rows[max(0, at - 1)].t if rows else 0.0
         mean, std = metrics.spoken(float(np.mean(returns))), metrics.spoken(float(np.std(returns)))
         played.append(metrics.EvaluationDone(0, 1, update, timesteps, t, mean, std, int(np.size(returns))))
     if nowhere:
