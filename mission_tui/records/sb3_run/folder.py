@@ -85,8 +85,9 @@ def _found(path: Path) -> Sb3Folder:
     # What `tensorboard_log` names lies deeper: tb/PPO_1. A folder of nothing but folders is that of several runs.
     events, others = event_files(path), list[Path]()
     if not events and (monitors or zips or played):
-        *earlier, events = [[], *_trainings_below(path)]
-        others = [files[0].parent for files in earlier if files]
+        trainings = _trainings_below(path)
+        events = trainings[-1] if trainings else []
+        others = [files[0].parent for files in trainings[:-1]]
     if table is None and not monitors and not events and (played is None or played.parent != path):
         raise UsageError(
             f"{path} holds no log of a training (progress.csv, progress.json, monitor.csv, TensorBoard events, "
