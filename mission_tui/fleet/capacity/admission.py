@@ -12,7 +12,7 @@ judged beside those that are live already, here and at other runs roots.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mission_tui.fleet.capacity.cost import Claim
@@ -21,6 +21,7 @@ from mission_tui.fleet.capacity.machine import MIB, Assessment, Machine, assess,
 from mission_tui.fleet.specs.spec import Spec
 
 _MACHINE = ""
+_NAMED = 3
 LIMITS_FILE = "limits.toml"
 
 
@@ -146,7 +147,7 @@ def _gpu_shortage(run: QueuedRun, gpus: Sequence[Gpu], headroom: Headroom) -> st
     most = caps.runs_per_gpu
     if most is not None and all(gpu.runs >= most for gpu in gpus):
         where = "it" if len(gpus) == 1 else "each"
-        return f"waits for a GPU: {LIMITS_FILE} allows {most} runs on one, and {where} has as many"
+        return f"waits for a GPU: {LIMITS_FILE} allows {most} runs on one, and {where} has as many{_on(gpus)}"
     capped = headroom.capped(gpus)
     free = max((gpu.free or 0 for gpu in capped), default=0)
     where = (
@@ -156,6 +157,7 @@ def _gpu_shortage(run: QueuedRun, gpus: Sequence[Gpu], headroom: Headroom) -> st
     )
     bound = f" under {LIMITS_FILE}" if [gpu.free for gpu in capped] != [gpu.free for gpu in gpus] else ""
     most_free = f"no more than {size_of(max(0, free))} {where}{bound}"
+    most_free += _on(gpus, others=True)
     return f"waits for {size_of(need, up=True)} of GPU memory: {most_free}; run.device = 'cpu' needs none"
 
 
@@ -183,13 +185,43 @@ def _own_limit_shortage(run: QueuedRun, headroom: Headroom, gpus: Sequence[Gpu])
     if gpus and headroom.choose_for(run, gpus) is None:
         words = [f"keep.limits.vram_free asks for {_decimal(own.vram_free)}"] if own.vram_free else []
         words += [f"keep.limits.runs_per_gpu allows {own.runs_per_gpu} with it"] if own.runs_per_gpu else []
-        return f"waits for a GPU: {' and '.join(words)}"
+        return f"waits for a GPU: {' and '.join(words)}{_on(gpus, others=bool(own.vram_free))}"
     return ""
 
 
 def _of(headroom: Headroom, *, others: bool = False) -> str:
     """Whom the run waits for, in brackets: runs of its own user, and of `others` where they take of the same."""
     words = "; ".join(filter(None, (headroom.whose, headroom.others if others else "")))
+    return f" ({words})" if words else ""
+
+
+def own_words(names: Sequence[str], elsewhere: int) -> str:
+    """Whom a run waits for that waits for its user's own: `yours: a, b, and 2 at your other runs roots`."""
+    there = f"{elsewhere} at your other runs roots" if elsewhere else ""
+    words = ", and ".join(filter(None, (listed(names), there)))
+    return f"yours: {words}" if words else ""
+
+
+def others_words(others: Iterable[tuple[str, int, int]]) -> str:
+    """Who else has how many runs, which reserved how many bytes: `bob: 2 runs, 3.4 GiB`."""
+    return "; ".join(f"{user}: {runs} run{'' if runs == 1 else 's'}, {size_of(size)}" for user, runs, size in others)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of `names`, and how many more."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _on(gpus: Sequence[Gpu], *, others: bool = False) -> str:
+    """Whom a run waits for that waits for one of `gpus`, in brackets as `_of`."""
+    names = list(dict.fromkeys(name for gpu in gpus for name in gpu.names))
+    by_user: dict[str, tuple[int, int]] = {}
+    for user, runs, size_bytes in (each for gpu in gpus for each in gpu.others if others):
+        before = by_user.get(user, (0, 0))
+        by_user[user] = before[0] + runs, before[1] + size_bytes
+    told = others_words((user, *of_them) for user, of_them in sorted(by_user.items()))
+    words = "; ".join(filter(None, (own_words(names, sum(gpu.elsewhere for gpu in gpus)), told)))
     return f" ({words})" if words else ""
 
 

@@ -140,7 +140,8 @@ class Headroom:
 class Gpu(Struct, frozen=True):
     """One GPU as a run finds it: `free` and `total` in bytes, `runs` that live on it, and how `busy` (0..1) it will be.
 
-    `taken` bytes are claimed by those runs.
+    `taken` bytes are claimed by those runs. `names` are this user's runs on it, `elsewhere` counts those at other runs
+    roots; `others` says of each other user how many runs there have claimed how many bytes.
     """
 
     uuid: str
@@ -149,6 +150,9 @@ class Gpu(Struct, frozen=True):
     runs: int = 0
     busy: float = 0.0
     taken: int = 0
+    names: tuple[str, ...] = ()
+    elsewhere: int = 0
+    others: tuple[tuple[str, int, int], ...] = ()
 
 
 def choices(device: str, visible: str | None, uuids: Sequence[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.capacity import headroom
-from mission_tui.fleet.capacity.admission import assess_combined, size_of
+from mission_tui.fleet.capacity.admission import assess_combined, others_words, own_words, size_of
 from mission_tui.fleet.capacity.cost import Claim, claim_for, claim_with_usage, outstanding_ram, outstanding_vram
 from mission_tui.fleet.capacity.machine import MIB, SPARE_SHARE, Machine
 from mission_tui.fleet.events.processes import Placement
@@ -172,34 +172,41 @@ def _resident_bytes(run: LiveRun) -> int:
     return sum(rss_bytes(pid) or 0 for pid in pids if pid is not None)
 
 
-_NAMED = 3
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first of `names`, and how many more."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
-
-
 def _own_runs(core: Core, elsewhere: int) -> str:
     """Whom a run waits for that waits for its user's own: `yours: a, b, and 2 at your other runs roots`."""
-    here = listed([core.name_of(run.id) for run in _live_here(core) if run.attempt])
-    there = f"{elsewhere} at your other runs roots" if elsewhere else ""
-    words = ", and ".join(filter(None, (here, there)))
-    return f"yours: {words}" if words else ""
+    return own_words([core.name_of(run.id) for run in _live_here(core) if run.attempt], elsewhere)
 
 
 def _others_runs(core: Core) -> str:
     """Who else has runs on this machine, and how much memory they take: `bob: 2 runs, 3.4 GiB`."""
+    claims = _claims_of_others(core)
+    return others_words((user, len(its), sum(it.ram_bytes for it in its)) for user, its in claims if its)
+
+
+def _claims_of_others(core: Core) -> list[tuple[str, list[Claim]]]:
+    """Of each other user of this machine, by name, what that user's runs were promised."""
     by_user: dict[str, list[Claim]] = {}
     for each in core.machine.other_supervisors.others:
         if not each.own:
             by_user.setdefault(each.user, []).extend(each.claims)
-    return "; ".join(
-        f"{user}: {len(claims)} run{'' if len(claims) == 1 else 's'}, {size_of(sum(it.ram_bytes for it in claims))}"
-        for user, claims in sorted(by_user.items())
-        if claims
+    return sorted(by_user.items())
+
+
+def _with_names(core: Core, gpu: headroom.Gpu, reserved: Sequence[Claim]) -> headroom.Gpu:
+    """`gpu` with whose runs are on it: ours here, how many of `reserved` at other roots, and other users'."""
+    here = ((run, _claim(core, run, run.spec)) for run in _live_here(core) if run.spec is not None)
+    names = [core.name_of(run.id) for run, claim in here if claim is not None and _uses(claim, gpu)]
+    others = [(user, [it for it in claims if _uses(it, gpu)]) for user, claims in _claims_of_others(core)]
+    return structs.replace(
+        gpu,
+        names=tuple(names),
+        elsewhere=sum(_uses(claim, gpu) for claim in reserved),
+        others=tuple((user, len(its), sum(it.vram_bytes for it in its)) for user, its in others if its),
     )
+
+
+def _uses(claim: Claim, gpu: headroom.Gpu) -> bool:
+    return claim.gpu == gpu.uuid and claim.vram_bytes > 0
 
 
 def headroom_now(core: Core, caps: headroom.MachineLimits) -> headroom.Headroom:
@@ -214,7 +221,7 @@ def headroom_now(core: Core, caps: headroom.MachineLimits) -> headroom.Headroom:
     free = None if machine.ram_free is None else machine.ram_free - outstanding_ram(promised)
     return headroom.Headroom(
         cores=core.machine.host.cores,
-        gpus=tuple(_gpu_headroom(gpu, promised) for gpu in core.machine.gpu.gpus),
+        gpus=tuple(_with_names(core, _gpu_headroom(gpu, promised), reserved) for gpu in core.machine.gpu.gpus),
         ram_free=None if free is None else free - int(SPARE_SHARE * (machine.ram_total or 0)),
         ram_unpromised=None if free is None else free - outstanding_ram(strangers),
         ram_taken=sum(claim.ram_bytes for claim in ours),

@@ -17,7 +17,7 @@ from typing import assert_never
 from msgspec import structs
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue
+from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue, listed
 from mission_tui.fleet.capacity.headroom import MachineLimits, QueuedRun
 from mission_tui.fleet.events.journal import ENDING
 from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain
@@ -26,7 +26,7 @@ from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.attempt import LaunchOrder
-from mission_tui.supervisor.lifecycle.capacity import claims_of, headroom_now, listed, queued_run
+from mission_tui.supervisor.lifecycle.capacity import claims_of, headroom_now, queued_run
 from mission_tui.supervisor.lifecycle.outcome import abandon
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun

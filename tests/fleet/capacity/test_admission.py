@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as replaced
 
 from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue, never_fits, size_of
 from mission_tui.fleet.capacity.cost import Claim
@@ -68,6 +69,24 @@ def test_who_waits_for_a_gpu_keeps_one_and_no_more() -> None:
     assert said["small"] == Admit("a")
     assert said["cpu"] == Admit()
     assert said["b-only"] == Wait("waits behind large, which waits for 6.0 GiB of GPU memory")
+
+
+def test_who_waits_for_a_gpu_is_told_whose_runs_have_it() -> None:
+    """Own runs by name, those at other roots by number, other users' with what they reserved: of its GPUs alone, and
+    strangers only where memory is short, which is theirs too.
+    """
+    first = replaced(gpu("a", 2.0, runs=2), names=("seed-1", "seed-2"), others=(("bob", 1, 3 * GIB),))
+    second = replaced(gpu("b", 1.0, runs=1), names=("seed-2",), elsewhere=1, others=(("bob", 1, GIB), ("ann", 2, GIB)))
+    third = replaced(gpu("c", 8.0), names=("not-there",))
+    headroom = box(gpus=(first, second, third))
+    everybody = " (yours: seed-1, seed-2, and 1 at your other runs roots; ann: 2 runs, 1.0 GiB; bob: 2 runs, 4.0 GiB)"
+    assert f"on any GPU{everybody}; run.device" in words([on_gpu("one", 4.0)], headroom)["one"]
+    limited = replace(headroom, caps=MachineLimits(runs_per_gpu=1))
+    said = words([on_gpu("one", 0.5, gpus=("a",))], limited)["one"]
+    assert said.endswith("and it has as many (yours: seed-1, seed-2)")
+    assert words([on_gpu("one", 0.5, gpus=("a",), runs_per_gpu=2)], headroom)["one"].endswith("(yours: seed-1, seed-2)")
+    kept = words([on_gpu("one", 0.5, gpus=("b",), vram_free=7 * 10**9)], headroom)["one"]
+    assert kept.endswith("(yours: seed-2, and 1 at your other runs roots; ann: 2 runs, 1.0 GiB; bob: 1 run, 1.0 GiB)")
 
 
 def test_a_gpu_that_is_too_small_is_not_kept_for_a_run() -> None:

@@ -166,6 +166,7 @@ def test_memory_of_a_gpu_is_promised_once(idle_lab: Lab, tmp_path: Path) -> None
     assert not [word for word in warnings_of(idle_lab, 1, SLOW, device="cuda") if "GPU memory" in word]
     (warning,) = (word for word in warnings_of(idle_lab, 1, device="cuda") if "GPU memory" in word)
     assert "of GPU memory: no more than 4" in warning
+    assert "(yours: " in warning
     assert not [word for word in warnings_of(idle_lab, 1, device="cpu") if "GPU memory" in word]
 
 

@@ -245,7 +245,10 @@ def test_runs_are_spread_over_the_gpus(idle_lab: Lab, machine: Machine) -> None:
     machine.has(IDLE.replace(f"0 {GIB} ", f"0 {8 * GIB} ").replace("0 0 ", f"0 {8 * GIB} "))
     until(lambda: all(gpu.memory_used == 8 * GIB for gpu in idle_lab.snapshot().gpus), 20)
     (waiting,) = idle_lab.launch(spec=spec("cuda"), STUB_UPDATE_S=SLOW)
-    assert "run.device = 'cpu' needs none" in (idle_lab.view(waiting).cause or "")
+    cause = idle_lab.view(waiting).cause or ""
+    assert "run.device = 'cpu' needs none" in cause
+    names = {idle_lab.view(run).name for run in (roomy, second, by_hand)}
+    assert set(cause.partition("(yours: ")[2].partition(")")[0].split(", ")) == names
     machine.has(IDLE)
     idle_lab.wait(waiting, lambda view: view.placed)
 
