@@ -95,8 +95,8 @@ def train(
         how = job.train()
         leave_fork()
         record.ended(how, job.checkpoint, cause=job.cause, unsaved=job.unsaved)
-        if how == "finished" and spec.run.duration_s is not None:
-            _write_timed(attempt, spec)
+        if spec.run.duration_s is not None:
+            _write_timed(attempt, spec, finished=how == "finished")
         settled(0)
     except Exception as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the last record
         leave_fork(error)
@@ -115,12 +115,12 @@ def train(
             job.close()
 
 
-def _write_timed(attempt: Attempt, spec: Spec) -> None:
+def _write_timed(attempt: Attempt, spec: Spec, *, finished: bool) -> None:
     """Beside the rows of a run with a budget in seconds; what it learned is safe already."""
     from mission_tui.trainer.timed_metrics import write_timed_metrics
 
     try:
-        write_timed_metrics(attempt.run_dir, attempt.number, spec)
+        write_timed_metrics(attempt.run_dir, attempt.number, spec, finished=finished)
     except (MissionError, OSError) as error:
         complain(f"benchmark_metrics.json could not be written: {error}")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,13 @@ import pytest
 from stable_baselines3.common.utils import LinearSchedule
 
 from mission_tui.fleet.bench.repeat import Side
-from mission_tui.fleet.events.metrics import number
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, UpdateDone, number
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TelemetryMessage
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.state.checkpoint import load_checkpoint
+from mission_tui.trainer.timed_metrics import write_timed_metrics
 from tests.trainer.harness import PROBES, new_run, order_in, phases, run_attempt, spec_with, stop_in
 
 
@@ -102,7 +107,7 @@ def test_seconds_count_over_attempts(tmp_path: Path) -> None:
 
 
 def test_a_timed_run_leaves_the_metrics_of_its_time(tmp_path: Path) -> None:
-    """In the words of `bench`, so that `bench --vs` takes it; a continued one, whose clock stood still, leaves none."""
+    """In the words of `bench`, so that `bench --vs` takes it; a continued one has its own stretch, or why not."""
     run_dir = new_run(tmp_path / "run", spec_with(run={"total_timesteps": None, "duration_s": 1.5}))
     first = run_attempt(run_dir)
     assert first.ended().how == "finished"
@@ -113,9 +118,39 @@ def test_a_timed_run_leaves_the_metrics_of_its_time(tmp_path: Path) -> None:
     assert repeat.timing.timesteps == first.updates()[-1].timesteps
     assert document["steps_per_s"]["median"] == repeat.timing.steps_per_s > 0
     assert (repeat.load.peak_rss_bytes or 0) > 10_000_000
-    run_dir.timed.unlink()
     run_attempt(run_dir, 2, first.ended().checkpoint)
-    assert not run_dir.timed.exists()
+    document = json.loads(run_dir.timed.read_bytes())
+    assert (document["sides"], document["steps_per_s"]) == ([], None)
+    assert document["notes"] == [
+        "only attempt 2: what the run trained before is not in these numbers",
+        "no speed: attempt 2 did 0 updates, too few to take one from",
+    ]
+
+
+def test_a_timed_run_that_was_stopped_has_the_metrics_of_its_newest_stretch(tmp_path: Path) -> None:
+    """Steps and seconds are those of the second attempt alone; the notes say so, and that it was stopped."""
+    run_dir = new_run(tmp_path / "run", spec_with(run={"total_timesteps": None, "duration_s": 600.0}))
+    log = AppendLog(run_dir.metrics)
+    makes: list[Callable[[int], MetricRecord]] = [lambda seq: TrainingStarted(seq, 1, 1000.0)]
+    makes += [partial(_row, 1, it, 1000.0 + it) for it in range(1, 101)]
+    makes.append(lambda seq: TrainingStarted(seq, 2, 5000.0, from_update=100, from_timesteps=6400))
+    makes += [partial(_row, 2, it, 5000.0 + 2 * (it - 100)) for it in range(101, 181)]
+    for make in makes:
+        log.append(make)
+    log.close()
+    write_timed_metrics(run_dir, 2, read_spec(run_dir.spec), finished=False)
+    document = json.loads(run_dir.timed.read_bytes())
+    assert document["notes"] == [
+        "only attempt 2: what the run trained before is not in these numbers",
+        "stopped before its 600 s were over",
+    ]
+    ((repeat,),) = (side.repeats for side in msgspec.convert(document["sides"], tuple[Side, ...]))
+    timing = repeat.timing
+    assert (timing.duration_s, timing.timesteps, timing.updates, timing.steps_per_s) == (160.0, 5120, 80, 32.0)
+
+
+def _row(attempt: int, update: int, t: float, seq: int) -> UpdateDone:
+    return UpdateDone(seq, attempt, update, 64 * update, t, 0.5, 0.5, 64.0)
 
 
 def test_a_total_that_no_rollout_divides_is_passed_by_less_than_one(tmp_path: Path) -> None:
