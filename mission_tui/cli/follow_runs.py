@@ -53,6 +53,30 @@ def views_of(connection: Connection, refs: Sequence[str]) -> tuple[RunView, ...]
     return connection.ask(lambda id_: GetNamed(id=id_, refs=tuple(refs))).runs
 
 
+def of_each_saved(views: Sequence[RunView], act: Callable[[RunView], None], done: str) -> int:
+    """The exit code of `act` done with the one run, which may raise `MissionError`, or with each of a group that has a
+    checkpoint. What was not `done` of a group is said with its reason, and keeps no other run from it.
+    """
+    if len(views) == 1:
+        act(views[0])
+        return 0
+    did = failed = 0
+    for view in views:
+        if view.last_checkpoint is None:
+            print_error(f"{view.name} was passed over: it has no checkpoint")
+            continue
+        try:
+            act(view)
+        except MissionError as error:
+            failed += 1
+            print_error(f"{view.name} could not be {done}: {error}")
+        else:
+            did += 1
+    if not did and not failed:
+        print_error(f"nothing was {done}: none of these {len(views)} runs has a checkpoint")
+    return 0 if did and not failed else EX_FAILED
+
+
 def snapshots(session: Session) -> Iterator[FleetSnapshot]:
     """Snapshots as they change, for ever; a lost supervisor is replaced (`NoSupervisorError` when that fails)."""
     from mission_tui.ipc.framing import ConnectionLostError

@@ -102,8 +102,8 @@ set_option = click.option(
 _META = "mission_tui.own_command"
 
 
-def count_of(flag: str) -> Callable[[str], int]:
-    """The type of the option `flag`: a whole number from 1 on, as people write it, such as 2048, 500k or 2M."""
+def count_of(flag: str, most: int | None = None) -> Callable[[str], int]:
+    """The type of the option `flag`: a whole number from 1 to `most`, as people write it, such as 2048, 500k or 2M."""
 
     def count(word: str) -> int:
         from mission_tui.fleet.specs.quantity import format_quantity, parse_whole
@@ -113,6 +113,8 @@ def count_of(flag: str) -> Callable[[str], int]:
             raise UsageError(
                 f"{flag} {format_quantity(word)} is not a whole number from 1 on, such as 2048, 500k or 2M"
             )
+        if most is not None and number > most:
+            raise UsageError(f"{flag} {format_quantity(word)} is more than {most:,}, which is the most")
         return number
 
     return count

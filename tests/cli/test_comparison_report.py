@@ -11,11 +11,25 @@ from msgspec import structs
 
 from mission_tui.cli.tables.comparison_report import write_report
 from mission_tui.fleet.compare import compare, trace_of
-from mission_tui.fleet.events.metrics import MetricRecord
+from mission_tui.fleet.events.metrics import RETURN, MetricRecord
 from tests.fleet.recorded import update
 from tests.fleet.test_compare import side, spec_of
 
 HOSTILE = '=HYPERLINK("http://x")|<b>&\x1b[31m`*_/y'
+
+
+def test_curves_have_seed_and_settings(tmp_path: Path) -> None:
+    """A run's own; of a band of seeds the settings that all of its runs have, and no seed."""
+    rows: list[MetricRecord] = [update(n, ret=float(n)) for n in (1, 2, 3)]
+    sides = [side(f"g{gamma}-s{seed}", rows, spec_of(seed, gamma=gamma)) for gamma in (0.9, 0.99) for seed in (1, 2)]
+    grouped = [replace(it, view=structs.replace(it.view, group="lr", setting=it.view.name[:5])) for it in sides]
+    write_report(tmp_path, compare(grouped, RETURN))
+    with (tmp_path / "curves.csv").open(encoding="utf-8", newline="") as file:
+        cells = list(csv.DictReader(file))
+    assert list(cells[0])[:1] + list(cells[0])[3:] == ["curve", "least", "greatest", "seed", "ppo.gamma"]
+    found = {(row["curve"], row["seed"], row["ppo.gamma"]) for row in cells}
+    assert {("g0.9-s1", "1", "0.9"), ("g0.99-s2", "2", "0.99")} <= found
+    assert {(seed, gamma) for _, seed, gamma in found if not seed} == {("", "0.9"), ("", "0.99")}
 
 
 def test_hostile_words_are_text_in_every_file(tmp_path: Path) -> None:

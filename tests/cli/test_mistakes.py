@@ -35,6 +35,8 @@ MISTAKES = [
     (("metrics", "x", "--json", "--csv"), 2, "not both"),
     (("logs", "x", "--grep", "("), 2, "regular expression"),
     (("export", "x", "policy.pt"), 2, ".zip"),
+    (("evaluate", "x", "--episodes", "200k"), 2, "--episodes '200k' is more than 100,000"),
+    (("evaluate", "x", "--episodes", "0"), 2, "is not a whole number from 1 on"),
     (("export", "x", "no/such/folder/policy.zip"), 2, "no folder"),
     (("presets", "show", "nosuch"), 2, "nosuch"),
     (("presets", "show", "tiny", "--set", "ppo.gamma=1"), 2, "--resolved"),

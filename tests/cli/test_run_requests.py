@@ -6,7 +6,12 @@ import os
 import signal
 
 import pytest
+from msgspec import structs
 
+from mission_tui.cli.follow_runs import of_each_saved
+from mission_tui.errors import EX_FAILED, MissionError
+from mission_tui.fleet.views.snapshot import RunView
+from tests.fleet.test_compare import side
 from tests.shell import Shell
 from tests.waiting import until
 
@@ -125,6 +130,36 @@ def test_a_group_takes_turns_and_is_set_as_one(quick: Shell) -> None:
     until(lambda: quick.view(runs[1])["state"] == "running", 20, "two train at once")
     assert quick.view(runs[2])["state"] == "queued"
     assert quick("kill", "turns").stdout.split() == runs
+
+
+def _saved(name: str, checkpoint: str | None) -> RunView:
+    return structs.replace(side(name, [1.0]).view, last_checkpoint=checkpoint)
+
+
+def test_each_run_of_a_group_has_its_own_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    """One without a checkpoint is passed over, one that fails is named, and the others are done; where none is, that is
+    said. The code is 0 only where nothing failed and something was done; a run alone fails as ever.
+    """
+    done: list[str] = []
+
+    def act(it: RunView) -> None:
+        if it.name == "sick":
+            raise MissionError("its checkpoint is damaged")
+        done.append(it.name)
+
+    group = [_saved("one", "000000128"), _saved("new", None), _saved("sick", "000000128"), _saved("two", "000000128")]
+    assert of_each_saved(group, act, "evaluated") == EX_FAILED
+    assert done == ["one", "two"]
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition("mission-tui: ")[2] or line for line in said] == [
+        "new was passed over: it has no checkpoint",
+        "sick could not be evaluated: its checkpoint is damaged",
+    ]
+    assert of_each_saved(group[:2], act, "evaluated") == 0
+    assert of_each_saved([group[1]] * 2, act, "exported") == EX_FAILED
+    assert "nothing was exported: none of these 2 runs has a checkpoint" in capsys.readouterr().err
+    with pytest.raises(MissionError, match="damaged"):
+        of_each_saved(group[2:3], act, "evaluated")
 
 
 @pytest.mark.slow

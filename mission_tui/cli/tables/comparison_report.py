@@ -96,11 +96,20 @@ def _result_rows(found: Comparison) -> Iterator[Sequence[object]]:
 
 
 def _curve_rows(found: Comparison) -> Iterator[Sequence[object]]:
-    yield ["curve", "timesteps" if found.by == "step" else "seconds", found.metric, "least", "greatest"]
-    for curve in (*found.curves, *found.bands):
+    axis, settings = "timesteps" if found.by == "step" else "seconds", [row.name for row in found.settings]
+    yield ["curve", axis, found.metric, "least", "greatest", "seed", *settings]
+    lines = [(it, run.seed, [at]) for at, (it, run) in enumerate(zip(found.curves, found.runs, strict=True))]
+    of_cohort = {cohort.name: cohort.runs for cohort in found.cohorts}
+    bands = [
+        (it, None, [at for at, run in enumerate(found.runs) if run.id in of_cohort[it.name]]) for it in found.bands
+    ]
+    for curve, seed, members in (*lines, *bands):
+        # Of a band what all of its runs have.
+        said = [{value_word(row.values[at]) for at in members} for row in found.settings]
+        varied = [next(iter(words)) if len(words) == 1 else "" for words in said]
         blank = [""] * len(curve.x)
-        for row in zip(curve.x, curve.y, curve.low or blank, curve.high or blank, strict=True):
-            yield [curve.name, *row]
+        for point in zip(curve.x, curve.y, curve.low or blank, curve.high or blank, strict=True):
+            yield [curve.name, *point, seed, *varied]
 
 
 def _csv(rows: Iterator[Sequence[object]]) -> bytes:

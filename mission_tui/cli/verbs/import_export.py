@@ -24,6 +24,7 @@ from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import LaunchItem
+    from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.replies import Accepted
     from mission_tui.records.sb3_run.folder import Sb3Folder
 
@@ -34,9 +35,13 @@ if TYPE_CHECKING:
 @click.option("--checkpoint", metavar="NAME", help="Export this checkpoint (default: the newest).")
 @json_option
 @pass_session
-def export_command(session: Session, run: str, file: Path, checkpoint: str | None, as_json: bool) -> None:
-    """Write a run's policy as a Stable-Baselines3 zip; those of a group as NAME.zip each into the folder DIR."""
-    from mission_tui.cli.follow_runs import views_of
+def export_command(session: Session, run: str, file: Path, checkpoint: str | None, as_json: bool) -> int:
+    """Write a run's policy as a Stable-Baselines3 zip; those of a group as NAME.zip each into the folder DIR.
+
+    Of a group those without a checkpoint are passed over, and one that cannot be exported keeps no other from it; the
+    exit code is 1 then, and where none could be exported.
+    """
+    from mission_tui.cli.follow_runs import of_each_saved, views_of
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.requests import Export
@@ -51,24 +56,23 @@ def export_command(session: Session, run: str, file: Path, checkpoint: str | Non
         views = views_of(connection, (run,))
     if len(views) > 1 and not target.is_dir():
         raise UsageError(f"{run} is {len(views)} runs: name a folder that is there, which gets a zip of each")
-    targets = {run: target}
-    if target.is_dir():
-        saved = [view for view in views if view.last_checkpoint is not None or len(views) == 1]
-        targets = {view.id: target / f"{view.name}.zip" for view in saved}
-        for view in views:
-            if view not in saved:
-                print_error(f"{view.name} was passed over: it has no checkpoint")
+    into = target.is_dir()
     exported = []
-    with session.connect() as connection, TaskBar("export", sys.stderr) as bar:
-        for one, path in targets.items():
-            request = partial(Export, run=one, path=str(path), checkpoint=checkpoint)
-            exported.append(bar.follow(connection.stream(lambda id_, ask=request: ask(id=id_))))  # type: ignore[misc]
+
+    def export(view: RunView) -> None:
+        path = target / f"{view.name}.zip" if into else target
+        request = partial(Export, run=view.id, path=str(path), checkpoint=checkpoint)
+        with session.connect() as connection, TaskBar("export", sys.stderr) as bar:
+            exported.append(bar.follow(connection.stream(lambda id_: request(id=id_))))
+
+    code = of_each_saved(views, export, "exported")
     facts = [{"path": it.path, "checkpoint": it.checkpoint} for it in exported]
     if as_json:
         write_document(facts[0] if len(views) == 1 else {"exported": facts})
     else:
         for it in exported:
             write(it.path)
+    return code
 
 
 @click.command(

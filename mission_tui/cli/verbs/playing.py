@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from mission_tui.cli.options import json_option, run_argument
+from mission_tui.cli.options import count_of, json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.tables.table import Table
-from mission_tui.cli.terminal_output import enter_screen, leave_screen, print_error, write, write_picture
+from mission_tui.cli.terminal_output import enter_screen, leave_screen, write, write_picture
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.views.played_frame import FILM_SUFFIXES, MOST_FILMED, Canvas, Colours
 from mission_tui.present.numbers import DASH, count, measure, percent, size
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.replies import Evaluated, Progress
 
 
@@ -49,7 +50,14 @@ FILM_FACTS = ("run", "path", "bytes", "frames", "fps", "steps_a_frame", "episode
 @click.command("evaluate")
 @run_argument()
 @click.option("--checkpoint", metavar="NAME", help="A step, `latest` or `best` (default: the newest).")
-@click.option("--episodes", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many to play.")
+@click.option(
+    "--episodes",
+    type=count_of("--episodes", 100_000),
+    default="100",
+    show_default=True,
+    metavar="N",
+    help="How many to play, such as 1k.",
+)
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=10_000, show_default=True, help="Seed of the episodes."
 )
@@ -82,9 +90,13 @@ def evaluate_command(
     render: str | None,
     fps: float | None,
     as_json: bool,
-) -> None:
-    """Play episodes with a run's policy, or with that of each run of a group."""
-    from mission_tui.cli.follow_runs import views_of
+) -> int:
+    """Play episodes with a run's policy, or with that of each run of a group.
+
+    Of a group those without a checkpoint are passed over, and one that cannot be played leaves the others their
+    results; the exit code is 1 then, and where none could be played.
+    """
+    from mission_tui.cli.follow_runs import of_each_saved, views_of
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.requests import Evaluate
@@ -118,18 +130,17 @@ def evaluate_command(
     if canvas is not None:
         with session.connect() as connection:
             show(connection.stream(request), sys.stdout)
-        return
+        return 0
 
     with session.connect() as connection:
         views = views_of(connection, (run,))
     results = []
-    for view in views:
-        if len(views) > 1 and view.last_checkpoint is None:
-            print_error(f"{view.name} was passed over: it has no checkpoint")
-            continue
+
+    def play(view: RunView) -> None:
         with session.connect() as connection, TaskBar("episodes", sys.stderr) as bar:
-            played = bar.follow(connection.stream(lambda id_, one=view.id: request(id_, one)))  # type: ignore[misc]
-        results.append(played.result)
+            results.append(bar.follow(connection.stream(lambda id_: request(id_, view.id))).result)
+
+    code = of_each_saved(views, play, "evaluated")
     facts = [{name: it[name] for name in EVALUATION_FACTS if name in it} for it in results]
     if as_json:
         write_document(facts[0] if len(views) == 1 else {"evaluations": facts})
@@ -137,7 +148,9 @@ def evaluate_command(
         _print(results[0])
     else:
         names = {view.id: view.name for view in views}
-        _print_each([(names[it["run"]], it) for it in results])
+        if results:
+            _print_each([(names[it["run"]], it) for it in results])
+    return code
 
 
 def _print(result: dict[str, Any]) -> None:
