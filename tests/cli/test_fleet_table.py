@@ -62,6 +62,8 @@ def test_a_waiting_run_says_when_it_starts_again() -> None:
     assert waiting.endswith("restarts in 20s (2 of 3): SIGSEGV")
     again = row(state="queued", outcome="lost", cause="the machine was restarted", restart=Restart(0.0, 1, 3, "reboot"))
     assert again.endswith("resumes by itself (1 of 3): the machine was restarted")
+    asked = row(state="queued", outcome="stopped", cause="waits for its group", restart=Restart(0.0, 0, 0, "request"))
+    assert asked.endswith("waits for its group")
 
 
 def test_a_run_that_a_reboot_ended_says_what_goes_on() -> None:

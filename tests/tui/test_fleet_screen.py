@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 from textual.events import Key
 from textual.widgets import Input
 
@@ -56,6 +57,9 @@ async def test_the_header_tells_those_that_wait_and_rest_from_those_that_ended()
         await stage.arrive(a_fleet((*LIVE, *waits, parked, *ENDED), revision=2))
         assert "3 live 2 restart, next in 39s 1 parked 5 ended  ▲1" in stage.lines()[0]
         assert stage.lines()[0].rstrip().endswith("?")
+        asked = structs.replace(waits[0], id="asked", restart=Restart(NOW, 0, 0, "request"))
+        await stage.arrive(a_fleet((*LIVE, asked, *ENDED), revision=3))
+        assert "3 live 1 queued 5 ended" in stage.lines()[0]
         await stage.arrive(a_fleet((*LIVE, waits[0], parked), revision=50))
         assert "1 restarts now 1 parked 0 ended" in stage.lines()[0]
 

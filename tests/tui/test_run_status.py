@@ -169,6 +169,9 @@ def test_a_run_that_waits_for_its_restart_says_why_and_what_can_be_done() -> Non
     assert run_status.headline(run, NOW) == "ended by SIGSEGV; restarts in 20s (2 of 3): r starts it now, s cancels it"
     after = structs.replace(run, cause="the machine was restarted", restart=Restart(NOW, 1, 3, "reboot"))
     assert run_status.headline(after, NOW) == "the machine was restarted; resumes by itself (1 of 3): s cancels it"
+    asked = structs.replace(run, cause="waits for its group: b is live", restart=Restart(NOW, 0, 0, "request"))
+    assert run_status.headline(asked, NOW) == "waits for its group: b is live; s cancels it"
+    assert state_word(asked) == "queued"
     assert run_status.headline(run, NOW + 21) == "ended by SIGSEGV; its restart (2 of 3) is due: s cancels it"
 
 

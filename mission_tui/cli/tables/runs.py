@@ -109,7 +109,7 @@ def crowded(snapshot: FleetSnapshot) -> Iterator[str]:
 def _remark(view: RunView, now: float) -> str:
     if view.restart is not None:
         if view.restart.after == "request":
-            return f"goes on in its turn: {view.cause}"
+            return view.cause or "waits for its turn"
         if view.restart.after != "failure":
             return f"resumes by itself ({view.restart.number} of {view.restart.most}): {view.cause}"
         left = duration(max(0.0, view.restart.due_t - now))

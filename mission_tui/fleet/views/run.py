@@ -347,7 +347,11 @@ def _brief(value: float | None) -> Metric | None:
 
 
 def _status_sentence(journal: JournalState) -> str | None:
-    """The sentence; None for a run that trains, or waits for nothing but its turn."""
+    """The sentence; None for a run that trains, or waits for nothing but its turn: how it ended before it was resumed
+    says nothing of that.
+    """
+    if journal.restart is not None and journal.restart.after == "request":
+        return None
     if journal.outcome is not None:
         cause = journal.gave_up or journal.outcome.cause
         if journal.foreign:

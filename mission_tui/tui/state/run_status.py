@@ -179,7 +179,7 @@ def headline(view: RunView, now: float) -> str:
     if view.restart is not None:
         place = f"({view.restart.number} of {view.restart.most})"
         if view.restart.after == "request":
-            return f"{view.cause}; goes on in its turn: s cancels it"
+            return f"{view.cause or 'waits for its turn'}; s cancels it"
         if view.restart.after != "failure":
             return f"{view.cause}; resumes by itself {place}: s cancels it"
         if view.restart.due_t <= now:

@@ -109,6 +109,7 @@ def test_resumed_runs_of_a_group_take_turns_too(idle_sim: SimulatedLab, limits: 
     idle_sim.sleep(6.0)
     view = idle_sim.view(second)
     assert (view.state, view.attempt, view.restart and view.restart.after) == ("queued", 1, "request")
+    assert (view.cause or "").startswith("waits for its group: lr-1 is live")
     idle_sim.kill_supervisor()
     idle_sim.start(XDG_CONFIG_HOME=str(limits.parent.parent))
     idle_sim.act("stop", first)
