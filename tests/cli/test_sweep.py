@@ -34,7 +34,7 @@ def test_a_stopped_sweep_is_resumed_with_those_that_had_not_begun(quick: Shell) 
     done = quick("resume", "rates")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == runs
-    assert done.stderr.count("it never began, and waits in the queue again: it waits for its group") == 2
+    assert done.stderr.count(" never began, and waits in the queue again: it waits for its group") == 2
     assert quick("stop", runs[0]).returncode == 0
     quick.advancing(runs[1])
     assert [quick.view(run)["state"] for run in runs] == ["ended", "running", "queued"]

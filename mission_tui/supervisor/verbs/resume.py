@@ -219,7 +219,11 @@ def _back_in_queue(core: Core, run_id: str, request: Resume, spec: Spec, order: 
     run = open_live_run(core, core.run_dir(run_id), spec)
     first_turn(core, run, structs.replace(order, env=order.env | values))()
     why = core.store.run(run_id).observed.waits if run.turn is not None else ""
-    note = f"it never began, and waits in the queue again: it {why}" if why else "it never began, and begins now"
+    if why:
+        # How many share the cores is known when it begins.
+        note, warnings = f"{name} never began, and waits in the queue again: it {why}", ()
+    else:
+        note = f"{name} never began, and begins now"
     return Accepted(re=request.id, runs=(run_id,), notes=(note, *warnings), warnings=warnings)
 
 

@@ -110,7 +110,8 @@ def test_a_run_that_was_ended_in_the_queue_is_resumed_there(sim: SimulatedLab, v
             sim.ask(lambda id_: Resume(id=id_, run=run, assignments=("ppo.n_epochs=5",)))
         reply = sim.ask(lambda id_: Resume(id=id_, run=run))
         assert isinstance(reply, Accepted)
-        assert reply.notes[0].startswith("it never began, and waits in the queue again: it waits for the disk")
+        (note,) = reply.notes
+        assert " never began, and waits in the queue again: it waits for the disk" in note
         sim.sleep(6.0)
         view = sim.view(run)
         assert (view.state, view.outcome, view.attempt) == ("queued", None, 0)
