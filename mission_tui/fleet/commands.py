@@ -371,7 +371,8 @@ def is_applicable(name: str, view: RunView, finding: Finding | None = None) -> b
         return view.last_checkpoint is not None
     if name == "resume":
         waits = view.state in _HELD | OVER or view.pausing or view.restart is not None
-        return waits and (view.state not in OVER or _has_begun_somewhere(view))
+        # What was ended in the queue takes its place there again.
+        return waits and (view.state not in OVER or view.attempt == 0 or _has_begun_somewhere(view))
     return name != "resume with" or _has_begun_somewhere(view)
 
 

@@ -35,6 +35,8 @@ def test_what_needs_a_checkpoint_is_not_offered_without_one() -> None:
     bare = ended("bare-0000", 5, "failed", last_checkpoint=None)
     assert not any(is_applicable(verb, bare) for verb in ("resume", "resume with", "evaluate"))
     assert is_applicable("resume", structs.replace(bare, can=()))
+    unbegun = structs.replace(bare, attempt=0)
+    assert (is_applicable("resume", unbegun), is_applicable("resume with", unbegun)) == (True, False)
 
 
 def test_what_is_for_findings_needs_one_that_it_can_do_something_about() -> None:

@@ -170,7 +170,9 @@ def _in_turn(
     resume_in_turn(core, run_id, choices)
     core.apply(run_id, WaitSeen(why))
     note = f"{core.name_of(run_id)} goes on in its turn: it {why}"
-    return Accepted(re=request.id, runs=(run_id,), notes=(*(() if plan is None else plan.notes), note))
+    # The screen has shown what changes before it was accepted, and says then only what is a warning.
+    notes = (*(() if plan is None else plan.notes), note)
+    return Accepted(re=request.id, runs=(run_id,), notes=notes, warnings=(note,))
 
 
 def _anew(core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckpoint, ...]) -> Accepted | VerdictReply:
