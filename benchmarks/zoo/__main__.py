@@ -10,14 +10,14 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.campaign import Done, Job, carry_out, findings_of, read_done, updates_of
 from benchmarks.results import Sheet, facts_of_the_machine, write_sheet
 from benchmarks.zoo.agents_table import section, with_section
-from benchmarks.zoo.best import best_of, play_best, unplayed
-from benchmarks.zoo.kept import keep, kept_agents, with_kept
+from benchmarks.zoo.best import Best, best_of, play_best, unplayed
+from benchmarks.zoo.kept import keep, kept_agents, kept_seeds, with_kept
 from benchmarks.zoo.many_seeds import many_seeds
 from benchmarks.zoo.published import OTHERS, TABLE, TASKS, Published, Task, read_published
 from benchmarks.zoo.table import Course, Measured, page, row_of
@@ -35,6 +35,8 @@ ALONE = ("run.threads=1", "run.device=cpu")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train, evaluate, report; 1 when a run had to be given up. A miss is reported, and no failure of the program."""
     asked = _parse(arguments)
+    kept = asked.page and asked.page.with_suffix(".json")
+    known = kept_seeds(kept, facts_of_the_machine()["processor"]) if kept is not None else {}
     jobs = {task: _jobs(task, asked.seeds, asked.steps) for task in TASKS}
     wanted = [
         job
@@ -42,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for task, own in jobs.items()
         if task.preset == preset and not task.missing
         for job in own
+        if job.name not in known
     ]
     try:
         published = read_published(asked.published)
@@ -50,10 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     here = [
-        _measured(asked, task, OTHERS.get((task.algo, task.zoo_env)) or published[task.zoo_env], own)
+        _measured(asked, task, OTHERS.get((task.algo, task.zoo_env)) or published[task.zoo_env], own, known)
         for task, own in jobs.items()
     ]
-    kept = asked.page and asked.page.with_suffix(".json")
     measured = here if kept is None else with_kept(here, kept)
     rows = tuple(map(row_of, measured))
     sheet = Sheet("The zoo's table", "make zoo", rows)
@@ -94,19 +96,32 @@ def _made(jobs: Sequence[Job], asked: argparse.Namespace) -> dict[str, str]:
     return failures | play_best(asked.folder, jobs, asked.seconds - (time.monotonic() - begun_s))
 
 
-def _measured(asked: argparse.Namespace, task: Task, published: Published, jobs: tuple[Job, ...]) -> Measured:
+def _measured(
+    asked: argparse.Namespace,
+    task: Task,
+    published: Published,
+    jobs: tuple[Job, ...],
+    known: Mapping[str, tuple[Done, Course | None, Best | None]],
+) -> Measured:
+    """What the folder has of each seed, else what was `known` of it from another checkout."""
     folder = asked.folder
-    done = tuple(read_done(folder, job) for job in jobs)
+    seeds = [
+        known.get(job.name, (None, None, None))
+        if (one := read_done(folder, job)) is None
+        else (one, _course(folder, one), best_of(folder, job))
+        for job in jobs
+    ]
+    done, courses, best = zip(*seeds, strict=True)
     many = many_seeds(asked.learning, jobs[0], len(jobs))
     return Measured(
         task,
         published,
         jobs,
         done,
-        courses=tuple(None if one is None else _course(folder, one) for one in done),
-        best=tuple(best_of(folder, job) for job in jobs),
+        courses=courses,
+        best=best,
         unplayed=len(unplayed(folder, jobs)),
-        elsewhere=() if task.unjudged else tuple(it.said(published.bound) for it in many),
+        elsewhere=() if task.unjudged else tuple(it.said(published.bound()) for it in many),
         processor=facts_of_the_machine()["processor"],
     )
 

@@ -14,7 +14,7 @@ from benchmarks.zoo.agents_table import Agent
 from benchmarks.zoo.best import Best
 from benchmarks.zoo.table import Course, Measured
 
-__all__ = ["keep", "keep_agents", "kept_agents", "kept_tasks", "with_kept"]
+__all__ = ["keep", "keep_agents", "kept_agents", "kept_seeds", "kept_tasks", "with_kept"]
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +62,20 @@ def kept_agents(file: Path) -> tuple[Agent, ...]:
 def keep_agents(agents: Sequence[Agent], file: Path) -> None:
     """Put `agents` in place of those in `file`, whose tasks stay."""
     _write(file, msgspec.structs.replace(_read(file), agents=tuple(agents)))
+
+
+def kept_seeds(file: Path, processor: str) -> dict[str, tuple[Done, Course | None, Best | None]]:
+    """Of every job that was done on `processor` what `file` has of it, by the job's name: settings and versions are in
+    that, so it need not be done again.
+    """
+    found = {}
+    for it in _read(file).tasks:
+        if it.processor == processor:
+            courses, best = it.courses or [None] * len(it.done), it.best or [None] * len(it.done)
+            for name, done, *rest in zip(it.names, it.done, courses, best, strict=True):
+                if done is not None:
+                    found[name] = (done, *rest)
+    return found
 
 
 def with_kept(here: Sequence[Measured], file: Path) -> list[Measured]:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +18,8 @@ from mission_tui.errors import UsageError
 __all__ = ["TABLE", "TASKS", "Published", "Task", "read_published"]
 
 TABLE = Path(__file__).resolve().parents[3] / "shared" / "data" / "zoo_ppo_benchmark.csv"
-LEAST_MARGIN = 0.01
+LEAST_MARGIN, MOST_MARGIN = 0.01, 0.05
+ERRORS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ TASKS = (
     Task("Acrobot-v1", "acrobot", "Acrobot-v1"),
     Task("MountainCar-v0", "mountaincar", "MountainCar-v0"),
     Task("LunarLander-v3", "lunarlander", "LunarLander-v2", "Box2D", "envs"),
+    Task("MountainCarContinuous-v0", "zoo-mountaincar-continuous", "MountainCarContinuous-v0"),
     Task("Pendulum-v1", "pendulum-sac", "Pendulum-v1", algo="sac"),
     Task("MountainCarContinuous-v0", "mountaincar-continuous-td3", "MountainCarContinuous-v0", algo="td3"),
     Task("CartPole-v1", "cartpole-dqn", "CartPole-v1", algo="dqn"),
@@ -94,9 +99,25 @@ class Published:
     episodes: int
 
     @property
-    def bound(self) -> float:
-        """The least mean of our seeds that meets it: a standard deviation below it, or one percent if that is more."""
-        return self.mean - max(self.std, LEAST_MARGIN * abs(self.mean))
+    def error(self) -> float:
+        """The standard error of its mean: of one agent, so it says nothing of how its seeds would scatter."""
+        return self.std / math.sqrt(self.episodes)
+
+    def error_apart(self, means: Sequence[float]) -> float:
+        """The standard error of the difference to the mean of `means`, one of each seed."""
+        ours = statistics.stdev(means) / math.sqrt(len(means)) if len(means) > 1 else 0.0
+        return math.hypot(self.error, ours)
+
+    def bound(self, means: Sequence[float] = ()) -> float:
+        """The least mean of `means` that meets it: two standard errors of the difference below it, and of its size one
+        percent at least and five at most. So a seed that learned nothing is not excused by the spread that it makes.
+        """
+        size = abs(self.mean)
+        return self.mean - max(LEAST_MARGIN * size, min(ERRORS * self.error_apart(means), MOST_MARGIN * size))
+
+    def is_met(self, means: Sequence[float]) -> bool:
+        """Whether the seeds came to what was published."""
+        return statistics.fmean(means) >= self.bound(means)
 
 
 # DLR-RM/rl-baselines3-zoo @ 22e3ff2 (MIT), benchmark.md: the table beside the checkout has PPO's rows alone.

@@ -41,8 +41,8 @@ most probable actions as the zoo did, on observations normalized as in its train
 *Published* is one agent of the zoo, played for 150,000 steps; its ± is the standard deviation over those episodes. The
 zoo calls its table no quantitative benchmark, because each row is one run. *Ours* is the mean of the seeds' means; its
 ± is the standard deviation over the seeds, and the interval is Student's over them. *At least* is the published mean
-less the larger of its ± and one percent: the mean over all five seeds has to reach it, so a seed that learned nothing
-counts in full.
+less two standard errors of the difference between it and ours, one percent at least and five at most: the mean over all
+five seeds has to reach it, and a seed that learned nothing is not excused by the spread that it makes.
 
 Processors round differently, so a seed trains differently on each: what was trained on another one keeps its line,
 and is judged for itself.
@@ -100,7 +100,7 @@ class Measured:
         """Whether the mean over the seeds reaches the bound; None where that is not judged."""
         if not self.is_whole or self.task.unjudged:
             return None
-        return statistics.fmean(self.means) >= self.published.bound
+        return self.published.is_met(self.means)
 
     @property
     def said(self) -> str:
@@ -110,7 +110,7 @@ class Measured:
         if not self.is_whole:
             return f"not judged: {len(self.means)} of {len(self.done)} seeds are done"
         if self.task.unjudged:
-            near = "reaches" if statistics.fmean(self.means) >= self.published.bound else "does not reach"
+            near = "reaches" if self.published.is_met(self.means) else "does not reach"
             return f"not judged: {self.task.unjudged}; it {near} the bound"
         return WORDS[bool(self.met)]
 
@@ -119,7 +119,7 @@ def row_of(measured: Measured) -> Row:
     """The line of the sheet."""
     task, published = measured.task, measured.published
     what = f"the zoo's {measured.name}, {len(measured.jobs)} seeds, return of the final policy"
-    goal, against = f"mean >= {published.bound:.1f}", f"published ({task.zoo_env}, one agent)"
+    goal, against = f"mean >= {published.bound(measured.means):.1f}", f"published ({task.zoo_env}, one agent)"
     if not measured.means:
         return unmeasured(what, goal, task.missing or "run `make zoo`", against)
     mean, ours = statistics.fmean(measured.means), Spread.of(measured.means)
@@ -161,7 +161,7 @@ def _reading(measured: Sequence[Measured]) -> str:
 def _line(it: Measured) -> str:
     published = f"{_figure(it.published.mean, it.published.std)} ({it.published.episodes:,} episodes)"
     steps = it.jobs[0].spec.run.total_timesteps or 0
-    bound = f"{it.published.bound:.1f}"
+    bound = f"{it.published.bound(it.means):.1f}"
     return _cells(it.name, f"{steps:,}", published, bound, _ours(it.means), _interval(it), it.said, _best(it))
 
 
@@ -216,7 +216,7 @@ def _below(measured: Sequence[Measured]) -> list[str]:
         _told(it.name, job, one, course)
         for it in measured
         for job, one, course in zip(it.jobs, it.done, it.courses, strict=False)
-        if one is not None and course is not None and float(one.evaluation["mean"]) < it.published.bound
+        if one is not None and course is not None and float(one.evaluation["mean"]) < it.published.bound(it.means)
     ]
     told = ["Seeds below the bound:\n\n" + "\n".join(lines)] if lines else []
     return told + [_elsewhere(it) for it in measured if it.elsewhere]
@@ -226,7 +226,7 @@ def _elsewhere(it: Measured) -> str:
     """Five seeds say little of how often that happens."""
     counts = ", ".join(it.elsewhere)
     return (
-        f"How often does {it.name} end below {it.published.bound:.1f}? Trained with more seeds and without a "
+        f"How often does {it.name} end below {it.published.bound():.1f}? Trained with more seeds and without a "
         f"supervisor (`python -m benchmarks.learning`): {counts}."
     )
 
