@@ -68,13 +68,12 @@ def kept_seeds(file: Path, processor: str) -> dict[str, tuple[Done, Course | Non
     """Of every job that was done on `processor` what `file` has of it, by the job's name: settings and versions are in
     that, so it need not be done again.
     """
-    found = {}
+    found: dict[str, tuple[Done, Course | None, Best | None]] = {}
     for it in _read(file).tasks:
-        if it.processor == processor:
-            courses, best = it.courses or [None] * len(it.done), it.best or [None] * len(it.done)
-            for name, done, *rest in zip(it.names, it.done, courses, best, strict=True):
-                if done is not None:
-                    found[name] = (done, *rest)
+        courses, best = it.courses or (None,) * len(it.done), it.best or (None,) * len(it.done)
+        for name, done, course, one in zip(it.names, it.done, courses, best, strict=True):
+            if it.processor == processor and done is not None:
+                found[name] = done, course, one
     return found
 
 
