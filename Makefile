@@ -219,7 +219,7 @@ $(FILMING): $(INSTALLED)
 	@touch $@
 
 $(EXTRAS): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,fast-envs,report,film,search,parquet,wandb,mlflow]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,fast-envs,report,film,search,parquet,wandb,mlflow,trackio]'
 	@touch $@
 
 $(BENCH_ENV): $(INSTALLED)
