@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.terminal import Terminal
 from tests.hosts.conftest import config_file
 from tests.shell import REPOSITORY, Shell
 
@@ -19,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(120)]
 
 
 def test_the_commands_of_the_page_lead_to_two_boxes(quick: Shell, far: dict[str, Shell], tmp_path: Path) -> None:
-    """At most five, of which the last is the screen, which needs a terminal."""
+    """At most five, of which the last is the screen: it has the run of the other box, below that box's line."""
     section = PAGE.read_text(encoding="utf-8").partition("## From nothing to two boxes")[2].partition("\n## ")[0]
     (block,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
     *lines, screen = block.strip().splitlines()
@@ -43,3 +44,10 @@ def test_the_commands_of_the_page_lead_to_two_boxes(quick: Shell, far: dict[str,
     assert "finished" in done.stdout
     assert "gpu1:\n" in done.stdout
     assert list((far["gpu1"].root).glob("*cartpole*"))
+    terminal = Terminal(
+        [sys.executable, "-m", *screen.replace("-", "_", 1).split()], cwd=quick.cwd, environ=quick.environ
+    )
+    try:
+        terminal.shows("gpu1:cartpole", 60.0)
+    finally:
+        terminal.end()

@@ -138,6 +138,20 @@ def test_the_readme_is_soon_there_with_its_pictures() -> None:
     assert max(sizes.values()) < 1_000_000
 
 
+def test_the_readme_leads_to_other_machines_as_their_page_does() -> None:
+    """The commands of docs/clusters.md, which are carried out by tests/hosts, tests/slurm and tests/ray."""
+
+    def blocks(text: str) -> list[str]:
+        return re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+
+    page = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
+    starts = [blocks(part)[0] for part in page.split("\n## ") if part.startswith("From nothing to")]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = blocks(readme.partition("## On more than one machine")[2].partition("\n## ")[0])
+    assert shown == starts
+    assert len(starts) == 3
+
+
 def test_the_readme_names_make_targets_that_exist() -> None:
     """`make x` in README, ARCHITECTURE.md or CONTRIBUTING.md is a target of the Makefile."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
