@@ -20,7 +20,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := run
-.PHONY: train train-parallel train-timed train-parallel-timed compare evaluate calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents zoo-presets large-batch presets-measured faults tour film night gpu gpu-rehearsal ray
+.PHONY: test-engines train train-parallel train-timed train-parallel-timed compare evaluate calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents zoo-presets large-batch presets-measured faults tour film night gpu gpu-rehearsal ray
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -43,6 +43,10 @@ test: $(INSTALLED)  ## the tests that take a second or two, always with the same
 
 test-slow: $(INSTALLED)  ## the others: trainings, faults, benchmarks
 	$(call tested,slow,test-slow)
+
+# They start the engines themselves, in private folders. Slurm: apt install slurm-wlm munge. Ray: `make ray` before. ONLY=slurm
+test-engines: $(INSTALLED)  ## runs on a Slurm, on a Ray, and on boxes over sshd, all of this machine
+	$(PYTEST) $(addprefix tests/,$(or $(ONLY),slurm ray hosts))
 
 test-forked: $(INSTALLED)  ## keepers and supervisors again, every launch forked off a preloader; about a quarter of an hour
 	MISSION_TUI_PRELOAD=always $(PYTEST) -m process tests/keeper tests/supervisor

@@ -43,6 +43,14 @@ HISTORY = Path("build", "sessions.jsonl")
 """The last sessions, a line each; `TEST_HISTORY` names another file, for checkouts that are made anew each time."""
 
 REMEMBERED = 10
+PARTS = {
+    "Slurm": "tests/slurm/",
+    "Ray": "tests/ray/",
+    "several boxes over sshd": "tests/hosts/",
+    "a browser": "tests/web/",
+    "terminals": "tests/e2e/test_terminal.py",
+}
+"""What needs an engine or a program of its own: whether those tests ran is said after each session."""
 
 
 class Session(Struct):
@@ -135,6 +143,19 @@ def why_not(session: Session | None, before: Sequence[Past] = ()) -> str:
     return ""
 
 
+def parts_of(session: Session) -> list[str]:
+    """A line for each of `PARTS` of which something was collected: how many of its tests ran, failed, were skipped."""
+    lines = []
+    for name, folder in PARTS.items():
+        collected, failed, skipped = (
+            sum(node.startswith(folder) for node in nodes)
+            for nodes in (session.collected, session.failed, session.skipped)
+        )
+        if collected:
+            lines.append(f"{name}: {collected - skipped} of {collected} tests ran, {failed} failed, {skipped} skipped")
+    return lines
+
+
 def _read(root: Path) -> Session | None:
     try:
         return msgspec.json.decode((root / SESSION).read_bytes(), type=Session)
@@ -177,6 +198,8 @@ def _remember(root: Path, before: list[Past], flaky: list[str]) -> None:
 def main(words: Sequence[str], root: Path) -> int:
     """Try again what failed in the session before, with pytest's `words`; 0 when all of it passes now."""
     session, before = _read(root), _sessions_before(_history(root))
+    for line in parts_of(session) if session is not None else ():
+        print(line, file=sys.stderr)
     reason = why_not(session, before)
     if session is None or reason:
         print(f"nothing is tried again: {reason}", file=sys.stderr)

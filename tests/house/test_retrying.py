@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from tests.retrying import FLAKY, HISTORY, Session, why_not
+from tests.retrying import FLAKY, HISTORY, Session, parts_of, why_not
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(180)
@@ -25,6 +25,16 @@ def test_by_chance():
     mark.touch()
     assert known
 """
+
+
+def test_parts_that_need_an_engine_say_whether_they_ran() -> None:
+    """A cluster that could not be installed is seen in a line, not in the middle of thousands."""
+    slurm = [f"tests/slurm/test_runs.py::test_{number}" for number in range(4)]
+    session = Session(collected=[*slurm, "tests/ray/test_runs.py::test_it"], failed=slurm[:1], skipped=slurm[2:])
+    assert parts_of(session) == [
+        "Slurm: 2 of 4 tests ran, 1 failed, 2 skipped",
+        "Ray: 1 of 1 tests ran, 0 failed, 0 skipped",
+    ]
 
 
 class Checkout:
