@@ -7,16 +7,19 @@ asked, and no state is believed to be the end of a keeper's file that has yet to
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
 import os
 import shlex
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -39,6 +42,9 @@ LAG_S = 30.0
 
 SILENT_S = 30.0
 """A trainer whose job its engine has forgotten is there while its mailbox changes at least so often."""
+
+CALLS = 4
+"""So many calls of an engine are under way at once; further ones wait for those, and nobody else does."""
 
 STATE_S = 15.0
 """How long a job may be called running after its keeper has left."""
@@ -132,6 +138,8 @@ class EngineJob(Protocol):
 
 
 J = TypeVar("J", bound=EngineJob)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -185,6 +193,13 @@ class EngineLauncher(Generic[J]):
     def __init__(self) -> None:
         self._known: dict[str, Known[J]] = {}
         self._polled_at = self._soon_until = float("-inf")
+        self._calls = ThreadPoolExecutor(CALLS, thread_name_prefix=self.name)
+
+    async def _beside(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a call of the engine answers, which may take as long as it is bounded to: in a thread of this engine's
+        own, because the loop's are for everything else that a supervisor does.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._calls, partial(call, *args, **kwargs))
 
     def prepare(self) -> None:
         """An engine is as quick without."""

@@ -141,7 +141,7 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
 
     async def _ask_cluster(self, at: Address, members: list[RayKnown]) -> None:
         try:
-            found = read_jobs(await asyncio.to_thread(call, at, "GET", "/api/jobs/"))
+            found = read_jobs(await self._beside(call, at, "GET", "/api/jobs/"))
             nodes = (
                 await self._ask_nodes(at) if any(known.order or _has_news(known, found) for known in members) else []
             )
@@ -168,8 +168,8 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
 
     async def _ask_nodes(self, at: Address) -> list[Node]:
         listed, status = await asyncio.gather(
-            asyncio.to_thread(call, at, "GET", "/api/v0/nodes?detail=1&limit=10000"),
-            asyncio.to_thread(call, at, "GET", "/api/cluster_status"),
+            self._beside(call, at, "GET", "/api/v0/nodes?detail=1&limit=10000"),
+            self._beside(call, at, "GET", "/api/cluster_status"),
         )
         self._nodes[at.url] = nodes = read_nodes(listed, status)
         return nodes
@@ -223,7 +223,7 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
                 env_vars,
                 {"mission_tui_run": known.run.id, "mission_tui_attempt": str(order.attempt)},
             )
-            await asyncio.to_thread(call, at, "POST", "/api/jobs/", said)
+            await self._beside(call, at, "POST", "/api/jobs/", said)
         except RayError as error:
             if "already exists" in str(error):
                 # The answer to an earlier submission was lost.
@@ -332,13 +332,13 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
         waited_s = time.monotonic() - known.told_at
         if found is not None and found.waits and not files.identity.exists():
             with suppress(RayError):
-                await asyncio.to_thread(call, at, "POST", job_path(found.number, "/stop"))
+                await self._beside(call, at, "POST", job_path(found.number, "/stop"))
             # A keeper that begins all the same finds its `signal` file and does nothing.
             known.dropped, known.wish, known.job = True, None, None
         elif found is not None and found.runs:
             if waited_s > (KILL_S if known.wish == "kill" else SAVE_GRACES * known.grace_s + engine.LAG_S):
                 with suppress(RayError):
-                    await asyncio.to_thread(call, at, "POST", job_path(found.number, "/stop"))
+                    await self._beside(call, at, "POST", job_path(found.number, "/stop"))
         elif known.wish == "kill" and waited_s > KILL_S and known.beats:
             with suppress(StorageError):
                 write_atomic(known.run.fence, fence_document(known.attempt + 1, ""))

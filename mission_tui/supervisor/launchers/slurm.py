@@ -75,6 +75,8 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
 
     async def refresh(self, jobs: Sequence[Job]) -> None:
         """Submit what waits, say what was asked, and ask for the state of all. Raises `SlurmError`."""
+        if self._cluster is None and any(known.order is not None for known in self._everybody()):
+            await self._find_cluster()
         # Of whom nothing is known here, nobody has looked yet, or nobody wants to know any more.
         everybody = self._everybody()
         waiting = [known for known in everybody if known.order is not None and not known.sending]
@@ -90,9 +92,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         if not self._is_due() and not wishes and not self._cancel:
             return
         self._polled_at = time.monotonic()
-        found = read_jobs(
-            await asyncio.to_thread(call, ("squeue", "--json", "--states=all", "--user", str(os.getuid())))
-        )
+        found = read_jobs(await self._beside(call, ("squeue", "--json", "--states=all", "--user", str(os.getuid()))))
         # Of all jobs of all users: asked before one is called lost, and not again for one that the controller forgot.
         missed = [it for it in self._everybody() if it.number and it.missed == 1 and it.key not in found]
         sure = await self._listed_elsewhere() if missed else frozenset()
@@ -105,14 +105,14 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         await asyncio.gather(*(self._carry_out(known) for known in wishes))
         while self._cancel:
             with suppress(SlurmError):
-                await asyncio.to_thread(call, ("scancel", self._cancel.pop()))
+                await self._beside(call, ("scancel", self._cancel.pop()))
 
     async def _listed_elsewhere(self) -> frozenset[str] | None:
         """The numbers of all jobs that the controller has, by another command than the list that misses some; None
         where it does not say.
         """
         try:
-            return job_numbers(await asyncio.to_thread(call, ("scontrol", "--oneliner", "show", "job")))
+            return job_numbers(await self._beside(call, ("scontrol", "--oneliner", "show", "job")))
         except SlurmError:
             return None
 
@@ -128,7 +128,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         if order is None or spec is None:
             return
         try:
-            words = sbatch_words(known.run, order, spec, await self._found_cluster())
+            words = sbatch_words(known.run, order, spec, self._asks)
             environ = job_environ(known.run, order, os.environ)
             await self._submit([known], words, script(known.run, order), environ)
         except (MissionError, DamagedError, OSError) as error:
@@ -149,17 +149,20 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
                 known.pack = name
                 # A supervisor that comes after this one looks for the job by it.
                 write_json(known.run.attempt(known.attempt).handle, self._handle(known, ""))
-            words = pack_words(root, name, specs, await self._found_cluster())
+            words = pack_words(root, name, specs, self._asks)
             await self._submit(members, words, pack_script(root, name), environ)
         except (MissionError, DamagedError, OSError) as error:
             for known in members:
                 self._refuse(known, str(error))
 
-    async def _found_cluster(self) -> Cluster:
-        """What a job may ask for there; asked once. Where nobody answers, only what was written is asked for."""
-        if self._cluster is None:
-            with suppress(SlurmError):
-                self._cluster = read_cluster(await asyncio.to_thread(call, ("scontrol", "show", "config")))
+    async def _find_cluster(self) -> None:
+        """Ask what a job may ask for there, once for all who wait, and never again once that is known."""
+        with suppress(SlurmError):
+            self._cluster = read_cluster(await self._beside(call, ("scontrol", "show", "config")))
+
+    @property
+    def _asks(self) -> Cluster:
+        """What a job may ask for; where nobody answered, that is only what was written."""
         return self._cluster or Cluster()
 
     async def _submit(
@@ -169,7 +172,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         for known in members:
             known.sending = True
         try:
-            number = submitted_number(await asyncio.to_thread(call, words, said, environ))
+            number = submitted_number(await self._beside(call, words, said, environ))
         except SlurmError as error:
             if not error.sent:
                 raise
@@ -186,7 +189,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
     async def _was_lost(self, known: SlurmKnown) -> None:
         """Of a submission without an answer, find out whether it arrived: then it is taken up, else given up."""
         try:
-            found = read_jobs(await asyncio.to_thread(call, ("squeue", "--json", "--states=all")))
+            found = read_jobs(await self._beside(call, ("squeue", "--json", "--states=all")))
         except SlurmError:
             return
         job = found.get(known.key)
@@ -308,7 +311,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             known.wish = None if known.wish == "stop" else known.wish
             return
         with suppress(SlurmError):
-            await asyncio.to_thread(call, words)
+            await self._beside(call, words)
             known.told_at = time.monotonic() if known.told_at is None else known.told_at
             if known.wish == "stop":
                 known.wish = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from mission_tui.fleet.specs.spec import SlurmSpec
 from mission_tui.records.runs.attempt import LaunchOrder, read_exit, read_handle
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
-from mission_tui.supervisor.launchers import Job, engine, slurm
+from mission_tui.supervisor.launchers import Job, engine, slurm, slurm_commands
 from mission_tui.supervisor.launchers.slurm import SlurmLauncher
 from mission_tui.supervisor.launchers.slurm_commands import (
     Cluster,
@@ -30,7 +31,7 @@ from mission_tui.supervisor.launchers.slurm_commands import (
     script,
     submitted_number,
 )
-from tests.supervisor.conftest import stub_spec
+from tests.supervisor.conftest import Lab, stub_spec
 
 Answer = Callable[[Sequence[str]], str]
 
@@ -95,9 +96,9 @@ def test_why_it_waits_is_a_sentence_with_a_time_that_is_to_come() -> None:
     assert "\x1b" not in structs.replace(job, reason="\x1b[2J").why_it_waits
 
 
-def ordered(tmp_path: Path, **words: object) -> tuple[RunDir, LaunchOrder]:
+def ordered(tmp_path: Path, name: str = "a %j", **words: object) -> tuple[RunDir, LaunchOrder]:
     """A run directory with a spec for Slurm, and its order."""
-    run = RunDir(tmp_path / "20261121-000000-a %j-0000")
+    run = RunDir(tmp_path / f"20261121-000000-{name}-0000")
     run.attempt(1).path.mkdir(parents=True)
     spec = stub_spec()
     write_spec(run.spec, structs.replace(spec, slurm=SlurmSpec(**words)))  # type: ignore[arg-type]
@@ -203,6 +204,37 @@ async def test_a_submission_without_an_answer_is_looked_for_before_it_is_given_u
             assert seen.stage == "gone"
             assert ended is not None
             assert "did not answer within 20 s" in (ended.start_error or "")
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_commands_that_hang_hold_up_nobody_else(idle_lab: Lab) -> None:
+    """Twelve runs wait for a Slurm that does not answer: a launch on this machine begins as if there were none."""
+    commands = idle_lab.root / "commands"
+    commands.mkdir()
+    for name in ("sbatch", "squeue", "scontrol"):
+        (commands / name).write_text(f"#!/bin/sh\necho {name} >>{commands}/called\nsleep 60\n", encoding="ascii")
+        (commands / name).chmod(0o755)
+    idle_lab.environ["PATH"] = f"{commands}{os.pathsep}{idle_lab.environ['PATH']}"
+    idle_lab.start()
+    spec = stub_spec()
+    idle_lab.launch(12, spec=structs.replace(spec, run=structs.replace(spec.run, launcher="slurm")))
+    idle_lab.until((commands / "called").exists)
+    began = time.monotonic()
+    (run,) = idle_lab.launch()
+    assert time.monotonic() - began < slurm_commands.CALL_S / 4
+    idle_lab.running(run)
+    assert (commands / "called").read_text(encoding="ascii").split().count("scontrol") == 1
+
+
+async def test_what_jobs_may_ask_for_is_asked_once_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many were launched together."""
+    answers, launcher = Answers(monkeypatch), SlurmLauncher()
+    for name in "abc":
+        launcher.submit(*ordered(tmp_path, name))
+    await launcher.refresh([])
+    assert (answers.called.count("sbatch"), answers.called.count("scontrol")) == (3, 1)
 
 
 async def test_a_job_without_a_number_on_record_is_found_by_its_name(
