@@ -251,9 +251,14 @@ class EngineLauncher(Generic[J]):
         return job.handle is not None and known.missed < 2
 
     def is_free(self, run: RunDir) -> bool:
-        """Whether no job of the run is in a queue or on a node. No lock of a node keeps anybody out: see the fence."""
+        """Whether no job of the run is in a queue or on a node. No lock of a node keeps anybody out: see the fence.
+
+        The list may be old, because its engine cannot be asked: what the keeper wrote about the end is believed.
+        """
         known = self._known.get(run.id)
-        return known is None or (known.order is None and (known.job is None or not (known.job.waits or known.job.runs)))
+        if known is None or run.attempt(known.attempt).exit.exists():
+            return True
+        return known.order is None and (known.job is None or not (known.job.waits or known.job.runs))
 
     def occupant(self, job: Job) -> Occupant:
         """Its job."""

@@ -16,6 +16,7 @@ from typing import Literal
 
 from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fence import fence_document
+from mission_tui.plain_files import read_plain
 from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
 from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit
 from mission_tui.records.runs.layout import RunDir
@@ -89,6 +90,8 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             *(self._hand_over_together(members) for members in due_packs(shared, time.monotonic())),
         )
         wishes = [known for known in everybody if known.wish]
+        for known in wishes:
+            self._tell_keeper(known)
         if not self._is_due() and not wishes and not self._cancel:
             return
         self._polled_at = time.monotonic()
@@ -219,11 +222,9 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         return False
 
     def is_free(self, run: RunDir) -> bool:
-        """As for every engine; a job that several share may have others now."""
+        """As for every engine; one that was taken from a queue may share a job that others have now."""
         known = self._known.get(run.id)
-        if isinstance(known, SlurmKnown) and (known.dropped or known.pack):
-            return known.dropped or run.attempt(known.attempt).exit.exists() or super().is_free(run)
-        return super().is_free(run)
+        return (isinstance(known, SlurmKnown) and known.dropped) or super().is_free(run)
 
     def release(self, job: Job) -> None:
         """Remember nothing of it; of a job that several share, the last one takes its folder along."""
@@ -266,8 +267,25 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             # No command of Slurm reaches it; its keeper reads its own files.
             return self._ask_member(known, what)
         known.wish, known.told_at = what, None
+        self._tell_keeper(known)
         self._hurry()
         return "keeper"
+
+    def _tell_keeper(self, known: SlurmKnown) -> None:
+        """Have the keeper on the node find in a file what Slurm, which may not answer, is told too. One that has not
+        begun would take it for the word not to begin, and leave no record.
+        """
+        files = known.run.attempt(known.attempt)
+        if known.wish is None or not files.identity.exists() or files.exit.exists():
+            return
+        word = b"TERM\n" if known.wish == "stop" else b"QUIT\n"
+        with suppress(OSError):
+            if read_plain(files.signal, 16) == word:
+                return
+        try:
+            write_atomic(files.signal, word)
+        except StorageError as error:
+            log.warning("%s: %s cannot be asked of its keeper: %s", known.run.id, known.wish, error)
 
     def _ask_member(self, known: SlurmKnown, what: Literal["stop", "kill"]) -> Reached:
         """Ask the keeper of one run of a job by its file; the others are not asked anything."""

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from mission_tui.fleet.specs.spec import RaySpec
 from mission_tui.keeper.child import _secrets_on_stdin
+from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit, read_handle
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
@@ -311,8 +312,10 @@ async def test_a_submission_whose_answer_was_lost_is_made_once(tmp_path: Path, h
     assert (launcher.look(unwritten).stage, launcher.look(unwritten).node) == ("starting", "n1")
 
 
-async def test_a_head_that_is_down_ends_a_launch_and_no_run(tmp_path: Path, head: Head) -> None:
-    """Who has just been launched is told; who was seen once waits, and who trains goes on as it was."""
+async def test_a_head_that_is_down_ends_a_launch_and_no_run(
+    tmp_path: Path, head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has just been launched is told; who was seen once waits, and who trains goes on as it was, until it ends."""
     launcher = RayLauncher()
     run, order = ordered(tmp_path)
     job = await submitted(launcher, run, order)
@@ -322,7 +325,12 @@ async def test_a_head_that_is_down_ends_a_launch_and_no_run(tmp_path: Path, head
     head.down = True
     with pytest.raises(RayError):
         await launcher.refresh([job])
+    assert (launcher.look(job).stage, launcher.is_free(run)) == ("running", False)
+    # What its keeper wrote about its end is believed, whatever the last list said.
+    write_json(run.attempt(1).exit, exit_record(1, code=0))
     assert launcher.look(job).stage == "running"
+    monkeypatch.setattr(engine, "STATE_S", 0.0)
+    assert (launcher.look(job).stage, launcher.is_free(run)) == ("gone", True)
     launcher, (run, order) = RayLauncher(), ordered(tmp_path / "new")
     job = await submitted(launcher, run, order)
     ended = read_exit(run.attempt(1).exit)

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.spec import SlurmSpec
+from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.records.runs.attempt import LaunchOrder, read_exit, read_handle
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
@@ -317,6 +318,34 @@ async def test_a_job_that_slurm_forgot_is_followed_by_its_files(
     await launcher.refresh([job])
     assert (launcher.look(job).stage, "how it ended is not on record" in launcher.look(job).why) == ("gone", True)
     assert "scancel" not in answers.called
+
+
+@pytest.mark.parametrize(("verb", "word"), [("stop", b"TERM\n"), ("kill", b"QUIT\n")])
+async def test_without_a_controller_an_end_is_asked_by_file_and_believed_by_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, word: bytes
+) -> None:
+    """The keeper finds the word as soon as it has begun; what it wrote about the end is one, whatever the list says
+    that was the last.
+    """
+    answers = Answers(monkeypatch)
+    run, order = ordered(tmp_path)
+    launcher, files = SlurmLauncher(), run.attempt(1)
+    job = Job(run, 1, "n", launcher.submit(run, order))
+    runs = entry(7, "RUNNING", name=f"{run.id}.1", current_working_directory=str(run.path), nodes="n1")
+    answers.squeue = lambda _: listed(runs)
+    await launcher.refresh([job])
+    answers.squeue = unreachable
+    assert getattr(launcher, verb)(job) == "keeper"
+    assert not files.signal.exists(), "its keeper would not begin, and not say so"
+    files.identity.touch()
+    with pytest.raises(SlurmError):
+        await launcher.refresh([job])
+    assert files.signal.read_bytes() == word
+    assert not launcher.is_free(run)
+    write_json(files.exit, exit_record(1, code=0, asked="quit"))
+    assert launcher.look(job).stage == "running", "Slurm may say more about the end"
+    monkeypatch.setattr(engine, "STATE_S", 0.0)
+    assert (launcher.look(job).stage, launcher.is_free(run)) == ("gone", True)
 
 
 @pytest.mark.parametrize(
