@@ -228,8 +228,9 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
             if "already exists" in str(error):
                 # The answer to an earlier submission was lost.
                 self._handed(known, order, number)
-            elif error.sent and "answered 500" not in str(error):
-                # It may have it all the same: the next list tells, and a second one of this name is refused.
+            elif error.unreached or (error.sent and "answered 500" not in str(error)):
+                # Its head answered a moment ago; or it may have it all the same: the next list tells, and a second one
+                # of this name is refused.
                 known.refused = f" ({error})"
             else:
                 self._refuse(known, str(error))

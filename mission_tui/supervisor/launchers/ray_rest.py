@@ -46,11 +46,15 @@ NEVER_PLACED = (
 
 
 class RayError(MissionError):
-    """Ray could not be asked, or refused; `sent` tells whether it may have been carried out all the same."""
+    """Ray could not be asked, or refused; `sent` tells whether it may have been carried out all the same, `unreached`
+    whether nobody was asked, so that it may be carried out later.
+    """
 
-    def __init__(self, message: str, *, sent: bool = False, unauthorised: bool = False) -> None:
+    def __init__(
+        self, message: str, *, sent: bool = False, unreached: bool = False, unauthorised: bool = False
+    ) -> None:
         super().__init__(message)
-        self.sent, self.unauthorised = sent, unauthorised
+        self.sent, self.unreached, self.unauthorised = sent, unreached, unauthorised
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def call(at: Address, method: str, path: str, body: object = None) -> bytes:
         connection.connect()
     except (OSError, ValueError) as error:
         connection.close()
-        raise RayError(f"Ray does not answer at {at.url}: {_reason(error)}") from error
+        raise RayError(f"Ray does not answer at {at.url}: {_reason(error)}", unreached=True) from error
 
     reached = connection.sock
 

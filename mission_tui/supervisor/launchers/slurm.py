@@ -22,7 +22,7 @@ from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.launchers import Job, Reached, Sighting
-from mission_tui.supervisor.launchers.engine import LAG_S, EngineLauncher, Known
+from mission_tui.supervisor.launchers.engine import LAG_S, POLL_S, EngineLauncher, Known
 from mission_tui.supervisor.launchers.slurm_commands import (
     SLURM_LOG,
     Cluster,
@@ -76,13 +76,12 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
 
     async def refresh(self, jobs: Sequence[Job]) -> None:
         """Submit what waits, say what was asked, and ask for the state of all. Raises `SlurmError`."""
-        if self._cluster is None and any(known.order is not None for known in self._everybody()):
+        if self._cluster is None and any(known.is_due(time.monotonic()) for known in self._everybody()):
             await self._find_cluster()
         # Of whom nothing is known here, nobody has looked yet, or nobody wants to know any more.
         everybody = self._everybody()
-        waiting = [known for known in everybody if known.order is not None and not known.sending]
-        unsure = [known for known in waiting if known.refused]
-        fresh = [known for known in waiting if not known.refused]
+        unsure = [known for known in everybody if known.order is not None and known.refused and not known.sending]
+        fresh = [known for known in everybody if known.is_due(time.monotonic())]
         shared = [known for known in fresh if known.spec is not None and known.spec.slurm.pack > 1]
         await asyncio.gather(
             *(self._was_lost(known) for known in unsure),
@@ -135,7 +134,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             environ = job_environ(known.run, order, os.environ)
             await self._submit([known], words, script(known.run, order), environ)
         except (MissionError, DamagedError, OSError) as error:
-            self._refuse(known, str(error))
+            self._put_off_or_refuse([known], error)
 
     async def _hand_over_together(self, members: list[SlurmKnown]) -> None:
         """Submit one job for all `members`; nobody's company came for one that is alone."""
@@ -155,8 +154,26 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             words = pack_words(root, name, specs, self._asks)
             await self._submit(members, words, pack_script(root, name), environ)
         except (MissionError, DamagedError, OSError) as error:
-            for known in members:
+            self._put_off_or_refuse(members, error)
+
+    def _put_off_or_refuse(self, members: Sequence[SlurmKnown], error: Exception) -> None:
+        """Whoever launches is told that Slurm cannot be reached; a run that goes on waits until it can: nobody would
+        start it again.
+        """
+        again_at = time.monotonic() + POLL_S
+        unreached = isinstance(error, SlurmError) and error.unreached
+        for known in members:
+            begun = known.run.attempt(known.attempt).identity.exists()
+            if known.attempt == 1 or known.order is None or begun or not unreached:
                 self._refuse(known, str(error))
+                continue
+            known.put_off, known.again_at, known.refused = str(error), again_at, ""
+            if known.pack:
+                # Its company may be another one then.
+                forget_pack(known.run.path.parent, known.pack)
+                known.pack = ""
+            if known.wish is not None:
+                self._ask_member(known, known.wish)
 
     async def _find_cluster(self) -> None:
         """Ask what a job may ask for there, once for all who wait, and never again once that is known."""
@@ -197,7 +214,8 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             return
         job = found.get(known.key)
         if job is None:
-            self._refuse(known, f"Slurm did not take the job{known.refused}")
+            why = SlurmError(f"Slurm did not take the job{known.refused}", unreached=True)
+            self._put_off_or_refuse([known], why)
         else:
             self._take(known, job)
 
@@ -251,11 +269,15 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
     def _why_kept(self, known: Known[SlurmJob]) -> str:
         if isinstance(known, SlurmKnown) and waits_for_company(known):
             return "waits: others may share its job"
+        if isinstance(known, SlurmKnown) and known.put_off and not known.refused:
+            return f"waits for Slurm: {known.put_off}"
         return super()._why_kept(known)
 
     def _ask(self, job: Job, what: Literal["stop", "kill"]) -> Reached:
         known = self._of(job)
         if known.pack or (known.spec is not None and known.spec.slurm.pack > 1 and known.order is not None):
+            return self._ask_member(known, what)
+        if known.put_off and known.order is not None and not known.sending:
             return self._ask_member(known, what)
         if known.order is not None and not known.refused:
             # `refresh` may be handing it over now: Slurm is told as soon as there is a number.

@@ -72,12 +72,19 @@ INTERRUPTED = {
 """The ends after which a run may go on in another job."""
 
 
-class SlurmError(MissionError):
-    """A command of Slurm failed; `sent` tells whether it may have been carried out all the same."""
+_PERHAPS_SENT = ("timed out", "receive failure", "zero bytes were transmitted")
+_UNREACHED = ("unable to contact slurm controller", "connection refused", "standby mode", "authentication")
+"""What Slurm says where no controller was asked: it is down, is not the one in charge, or munge is down here."""
 
-    def __init__(self, message: str, *, sent: bool = False) -> None:
+
+class SlurmError(MissionError):
+    """A command of Slurm failed; `sent` tells whether it may have been carried out all the same, `unreached` whether
+    no controller was asked, so that it may be carried out later.
+    """
+
+    def __init__(self, message: str, *, sent: bool = False, unreached: bool = False) -> None:
         super().__init__(message)
-        self.sent = sent
+        self.sent, self.unreached = sent, unreached
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
@@ -246,7 +253,8 @@ def call(words: Sequence[str], said: str = "", environ: Mapping[str, str] | None
         raise SlurmError(f"{words[0]} could not be called: {error}") from error
     if done.returncode != 0:
         why = _complaint(done.stderr.decode("utf-8", "replace"), words[0])
-        raise SlurmError(why or f"{words[0]} ended with exit code {done.returncode}", sent="timed out" in why.lower())
+        sent, unreached = (any(words in why.lower() for words in known) for known in (_PERHAPS_SENT, _UNREACHED))
+        raise SlurmError(why or f"{words[0]} ended with exit code {done.returncode}", sent=sent, unreached=unreached)
     return done.stdout.decode("utf-8", "replace")
 
 

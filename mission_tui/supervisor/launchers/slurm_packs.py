@@ -63,14 +63,21 @@ class Pack(Struct, frozen=True, kw_only=True):
 @dataclass(slots=True)
 class SlurmKnown(Known[SlurmJob]):
     """`spec` until it is submitted, `since` when that was asked. `pack` is the folder of the job that it shares.
-    `sending`: it is on its way to Slurm. `dropped`: it was to end before it had begun.
+    `sending`: it is on its way to Slurm. `put_off`: why it is submitted again at `again_at`. `dropped`: it was to end
+    before it had begun.
     """
 
     spec: Spec | None = None
     since: float = 0.0
     pack: str = ""
     sending: bool = False
+    put_off: str = ""
+    again_at: float = float("-inf")
     dropped: bool = False
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is to be submitted: nobody has tried, or what was tried is to be tried again."""
+        return self.order is not None and not self.refused and not self.sending and now >= self.again_at
 
     @property
     def key(self) -> tuple[str, str]:

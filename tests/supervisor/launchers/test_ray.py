@@ -221,6 +221,7 @@ class Head:
         self.jobs: dict[str, dict[str, Any]] = {}
         self.used = 0.0
         self.down = self.mute = False
+        self.gone = False
         self.asked: list[str] = []
         self.token = ""
         monkeypatch.setattr(ray, "call", self.call)
@@ -229,8 +230,8 @@ class Head:
     def call(self, at: Address, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
         if self.token and at.token != self.token:
             raise RayError(f"Ray at {at.url} does not accept the token", unauthorised=True)
-        if self.down:
-            raise RayError(f"Ray does not answer at {at.url}: Connection refused")
+        if self.down or (self.gone and body is not None):
+            raise RayError(f"Ray does not answer at {at.url}: Connection refused", unreached=True)
         self.asked.append(f"{method} {path}")
         if path.startswith("/api/v0/nodes"):
             one = {"node_id": "aa", "state": "ALIVE", "node_name": "n1", "resources_total": {"CPU": 4, "GPU": 1}}
@@ -310,6 +311,18 @@ async def test_a_submission_whose_answer_was_lost_is_made_once(tmp_path: Path, h
     assert launcher.is_coming(unwritten)
     await launcher.refresh([unwritten])
     assert (launcher.look(unwritten).stage, launcher.look(unwritten).node) == ("starting", "n1")
+
+
+async def test_a_head_that_goes_down_before_a_submission_is_waited_for(tmp_path: Path, head: Head) -> None:
+    """It answered a moment ago: nothing was submitted, and the run is once it is back."""
+    launcher = RayLauncher()
+    head.gone = True
+    run, order = ordered(tmp_path)
+    job = await submitted(launcher, run, order)
+    assert (launcher.look(job).stage, "Connection refused" in launcher.look(job).why) == ("queued", True)
+    head.gone = False
+    await launcher.refresh([job])
+    assert (len(head.jobs), run.attempt(1).exit.exists()) == (1, False)
 
 
 async def test_a_head_that_is_down_ends_a_launch_and_no_run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -267,7 +268,7 @@ async def test_a_job_without_a_number_on_record_is_found_by_its_name(
 
 def unreachable(_: Sequence[str]) -> str:
     """No controller answers."""
-    raise SlurmError("Unable to contact slurm controller (connect failure)")
+    raise SlurmError("Unable to contact slurm controller (connect failure)", unreached=True)
 
 
 @pytest.mark.parametrize("jobs", [lambda _: "JobId=7 JobName=r.1 UserId=me(1)\nJobId=70 JobName=x\n", unreachable])
@@ -346,6 +347,57 @@ async def test_without_a_controller_an_end_is_asked_by_file_and_believed_by_file
     assert launcher.look(job).stage == "running", "Slurm may say more about the end"
     monkeypatch.setattr(engine, "STATE_S", 0.0)
     assert (launcher.look(job).stage, launcher.is_free(run)) == ("gone", True)
+
+
+async def test_a_run_that_goes_on_waits_for_a_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would start it again: it says for what it waits and is submitted once Slurm answers; a launch is told."""
+    monkeypatch.setattr(slurm, "POLL_S", 0.0)
+    answers, launcher = Answers(monkeypatch), SlurmLauncher()
+    answers.sbatch = unreachable
+    first, goes_on, given_up = (ordered(tmp_path, name) for name in ("first", "on", "up"))
+    jobs = [Job(first[0], 1, "n", launcher.submit(*first))]
+    for run, order in (goes_on, given_up):
+        run.attempt(2).path.mkdir()
+        jobs.append(Job(run, 2, "n", launcher.submit(run, structs.replace(order, attempt=2))))
+    for _ in range(2):
+        await launcher.refresh(jobs)
+    ended = read_exit(first[0].attempt(1).exit)
+    assert ended is not None
+    assert ended.start_error == "Slurm did not start it: Unable to contact slurm controller (connect failure)"
+    for job in jobs[1:]:
+        assert (launcher.look(job).stage, launcher.look(job).why) == (
+            "queued",
+            "waits for Slurm: Unable to contact slurm controller (connect failure)",
+        )
+    assert launcher.stop(jobs[2]) == "keeper"
+    assert (launcher.look(jobs[2]).stage, launcher.is_free(given_up[0])) == ("gone", True)
+    answers.called.clear()
+    answers.sbatch = lost
+    await launcher.refresh(jobs)
+    answers.sbatch = lambda _: "7\n"
+    # Not in the list that was asked for after: it may be submitted again.
+    await launcher.refresh(jobs)
+    await launcher.refresh(jobs)
+    assert answers.called.count("sbatch") == 2
+    handle = read_handle(goes_on[0].attempt(2).handle)
+    assert handle is not None
+    assert handle.id == "7"
+
+
+def test_what_slurm_says_tells_whether_anybody_was_asked(tmp_path: Path) -> None:
+    """A controller that is down can be asked later; one whose answer was lost may have done it; a refusal is one."""
+    command = tmp_path / "sbatch"
+    for said, sent, unreached in (
+        ("Batch job submission failed: Unable to contact slurm controller (connect failure)", False, True),
+        ("Batch job submission failed: Protocol authentication error", False, True),
+        ("Batch job submission failed: Socket timed out on send/recv operation", True, False),
+        ("Batch job submission failed: Invalid partition name specified", False, False),
+    ):
+        command.write_text(f"#!/bin/sh\necho 'sbatch: error: {said}' >&2\nexit 1\n", encoding="ascii")
+        command.chmod(0o755)
+        with pytest.raises(SlurmError, match=re.escape(said)) as caught:
+            slurm_commands.call([str(command)])
+        assert (caught.value.sent, caught.value.unreached) == (sent, unreached)
 
 
 @pytest.mark.parametrize(
