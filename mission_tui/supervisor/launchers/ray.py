@@ -81,6 +81,7 @@ class RayKnown(engine.Known[RayJob]):
     url: str = ""
     contacted: bool = False
     asked: Asked | None = None
+    autoscales: bool = False
     kept: LaunchOrder | None = None
     tries: int = 0
     node: str = ""
@@ -118,6 +119,7 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
             order=order,
             url=url,
             asked=asked_of(spec),
+            autoscales=spec.ray.autoscales,
             grace_s=order.grace_s,
             # One that goes on may wait for a head that is being restarted.
             contacted=order.attempt > 1,
@@ -197,16 +199,11 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
             assert known.asked is not None
             found = place(known.asked, nodes, held)
             known.node = "" if found is None else found.id
-            if found is not None or self._autoscales(known):
+            if found is not None or known.autoscales:
                 chosen.append(known)
             else:
                 known.refused = why_no_room(known.asked, nodes)
         await asyncio.gather(*(self._hand_over(at, known) for known in chosen))
-
-    def _autoscales(self, known: RayKnown) -> bool:
-        with suppress(MissionError, DamagedError, OSError):
-            return read_attempt_spec(known.run, known.attempt).ray.autoscales
-        return False
 
     async def _hand_over(self, at: Address, known: RayKnown) -> None:
         order = known.order
@@ -300,7 +297,7 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
             with suppress(MissionError, DamagedError, OSError):
                 spec = read_attempt_spec(job.dir, job.attempt)
                 known.url = known.url or address_in(os.environ, spec.ray.address)
-                known.asked, known.grace_s = asked_of(spec), spec.run.grace_s
+                known.asked, known.grace_s, known.autoscales = asked_of(spec), spec.run.grace_s, spec.ray.autoscales
             self._known[job.dir.id] = known
             self._hurry()
         return known

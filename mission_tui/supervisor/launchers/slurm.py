@@ -84,7 +84,6 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         fresh = [known for known in everybody if known.is_due(time.monotonic())]
         shared = [known for known in fresh if known.spec is not None and known.spec.slurm.pack > 1]
         await asyncio.gather(
-            *(self._was_lost(known) for known in unsure),
             *(self._hand_over(known) for known in fresh if known not in shared),
             *(self._hand_over_together(members) for members in due_packs(shared, time.monotonic())),
         )
@@ -95,6 +94,10 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             return
         self._polled_at = time.monotonic()
         found = read_jobs(await self._beside(call, ("squeue", "--json", "--states=all", "--user", str(os.getuid()))))
+        for known in unsure:
+            if known.key not in found and known.order is not None:
+                why = SlurmError(f"Slurm did not take the job{known.refused}", unreached=True)
+                self._put_off_or_refuse([known], why)
         # Of all jobs of all users: asked before one is called lost, and not again for one that the controller forgot.
         missed = [it for it in self._everybody() if it.number and it.missed == 1 and it.key not in found]
         sure = await self._listed_elsewhere() if missed else frozenset()
@@ -199,6 +202,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             # It may be in the queue all the same: the list of jobs tells.
             for known in members:
                 known.refused = f" ({error})"
+            self._hurry()
         else:
             for known in members:
                 self._accepted(known, number)
@@ -206,18 +210,13 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             for known in members:
                 known.sending = False
 
-    async def _was_lost(self, known: SlurmKnown) -> None:
-        """Of a submission without an answer, find out whether it arrived: then it is taken up, else given up."""
-        try:
-            found = read_jobs(await self._beside(call, ("squeue", "--json", "--states=all")))
-        except SlurmError:
-            return
-        job = found.get(known.key)
-        if job is None:
-            why = SlurmError(f"Slurm did not take the job{known.refused}", unreached=True)
-            self._put_off_or_refuse([known], why)
-        else:
-            self._take(known, job)
+    def _accepted(self, known: Known[SlurmJob], number: str) -> None:
+        super()._accepted(known, number)
+        _forget_spec(known)
+
+    def _refuse(self, known: Known[SlurmJob], why: str) -> None:
+        super()._refuse(known, why)
+        _forget_spec(known)
 
     def look(self, job: Job) -> Sighting:
         """As for every engine; of a job that several share, the end of one says nothing of the job."""
@@ -376,3 +375,9 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             known.wish = None
             with suppress(StorageError):
                 write_atomic(known.run.fence, fence_document(known.attempt + 1, ""))
+
+
+def _forget_spec(known: Known[SlurmJob]) -> None:
+    """Of a thousand runs that train nobody needs what was asked for."""
+    if isinstance(known, SlurmKnown):
+        known.spec = None

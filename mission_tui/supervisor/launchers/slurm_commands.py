@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 import os
 import re
+import selectors
 import shlex
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,10 @@ from mission_tui.supervisor.launchers.engine import EX_NOT_SHARED, SECRETS, half
 CALL_S = 20.0
 """How long a command may take; a controller under load takes seconds."""
 
+MOST_BYTES = 64 << 20
+"""An answer that is longer is none; a list of a thousand jobs has four megabytes."""
+
+_CHUNK_BYTES = 1 << 16
 PASSED = "SLURM_,SLURMD_NODENAME,CUDA_VISIBLE_DEVICES,ROCR_VISIBLE_DEVICES,ZE_AFFINITY_MASK,GPU_DEVICE_ORDINAL"
 """What Slurm sets for a job and its trainer has to know: beginnings of names."""
 
@@ -235,27 +241,62 @@ def kept_environ(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def call(words: Sequence[str], said: str = "", environ: Mapping[str, str] | None = None) -> str:
-    """What a command of Slurm answers. Blocks, `CALL_S` at most. Raises `SlurmError` with its own words."""
+    """What a command of Slurm answers, `MOST_BYTES` at most. Blocks, `CALL_S` at most. Raises `SlurmError` with its own
+    words.
+    """
     if shutil.which(words[0]) is None:
         raise SlurmError(f"there is no {words[0]} on the PATH of the supervisor; start it where Slurm is installed")
+    environ = dict(os.environ if environ is None else environ)
     try:
-        done = subprocess.run(
-            list(words),
-            input=said.encode(),
-            capture_output=True,
-            env=dict(os.environ if environ is None else environ),
-            timeout=CALL_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise SlurmError(f"{words[0]} did not answer within {CALL_S:g} s", sent=True) from error
+        with os.fdopen(os.memfd_create("said"), "w+b") as stdin:
+            stdin.write(said.encode())
+            stdin.seek(0)
+            command = subprocess.Popen(
+                list(words), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
+            )
     except OSError as error:
         raise SlurmError(f"{words[0]} could not be called: {error}") from error
-    if done.returncode != 0:
-        why = _complaint(done.stderr.decode("utf-8", "replace"), words[0])
-        sent, unreached = (any(words in why.lower() for words in known) for known in (_PERHAPS_SENT, _UNREACHED))
-        raise SlurmError(why or f"{words[0]} ended with exit code {done.returncode}", sent=sent, unreached=unreached)
-    return done.stdout.decode("utf-8", "replace")
+    with command:
+        try:
+            answer, complaint = _read_both(command, words[0])
+        except SlurmError:
+            command.kill()
+            raise
+    if command.returncode != 0:
+        why = _complaint(complaint, words[0])
+        sent, unreached = (any(some in why.lower() for some in known) for known in (_PERHAPS_SENT, _UNREACHED))
+        ended = f"{words[0]} ended with exit code {command.returncode}"
+        raise SlurmError(why or ended, sent=sent, unreached=unreached)
+    return answer
+
+
+def _read_both(command: subprocess.Popen[bytes], name: str) -> tuple[str, str]:
+    """What it prints, and what it complains about, until it ends. Raises `SlurmError` where that is too much, or takes
+    too long.
+    """
+    until = time.monotonic() + CALL_S
+    assert command.stdout is not None
+    assert command.stderr is not None
+    printed = {stream.fileno(): bytearray() for stream in (command.stdout, command.stderr)}
+    with selectors.DefaultSelector() as streams:
+        for stream in printed:
+            streams.register(stream, selectors.EVENT_READ)
+        while streams.get_map() and time.monotonic() < until:
+            for key, _ in streams.select(until - time.monotonic()):
+                chunk = os.read(key.fd, _CHUNK_BYTES)
+                printed[key.fd] += chunk
+                if not chunk:
+                    streams.unregister(key.fd)
+                if len(printed[key.fd]) > MOST_BYTES:
+                    raise SlurmError(f"{name} answered more than {MOST_BYTES:,} bytes", sent=True)
+        # Somebody whom it has left behind may hold them open.
+        whole = not streams.get_map()
+    with suppress(subprocess.TimeoutExpired):
+        command.wait(max(0.0, until - time.monotonic()))
+    if not whole or command.returncode is None:
+        raise SlurmError(f"{name} did not answer within {CALL_S:g} s", sent=True)
+    answer, complaint = (said.decode("utf-8", "replace") for said in printed.values())
+    return answer, complaint
 
 
 def submitted_number(answer: str) -> str:

@@ -295,6 +295,22 @@ async def test_a_run_waits_here_until_a_node_has_room(tmp_path: Path, head: Head
     assert launcher.look(job).stage == "gone"
 
 
+async def test_a_cluster_that_grows_is_handed_what_has_no_room(
+    tmp_path: Path, head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a run asks for is read once, not at every look for room; one that may not wait in Ray stays here."""
+    head.used = 1.0
+    launcher = RayLauncher()
+    grows = await submitted(launcher, *ordered(tmp_path / "grows", gpus=0.5, autoscales=True), beats=2)
+    assert (launcher.look(grows).stage, head.submitted) == ("queued", 1)
+    head.jobs.clear()
+    launcher, (run, order) = RayLauncher(), ordered(tmp_path / "waits", gpus=0.5)
+    waits = Job(run, 1, order.nonce, launcher.submit(run, order))
+    monkeypatch.setattr(ray, "read_attempt_spec", None)
+    await launcher.refresh([waits])
+    assert launcher.look(waits).why == "waits: no node of Ray has 1 CPU, 0.5 GPU free"
+
+
 async def test_a_submission_whose_answer_was_lost_is_made_once(tmp_path: Path, head: Head) -> None:
     """It has the same name whoever makes it again: found in the list, it is the run's job."""
     head.mute = True

@@ -401,6 +401,52 @@ def test_what_slurm_says_tells_whether_anybody_was_asked(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("yes", "answered more than 100,000 bytes"),
+        ("yes >&2", "answered more than 100,000 bytes"),
+        ("sleep 30", "did not answer within 0.5 s"),
+        ("exec >&- 2>&-; sleep 30", "did not answer within 0.5 s"),
+        ("sleep 30 & exit 0", "did not answer within 0.5 s"),
+    ],
+)
+def test_an_answer_without_an_end_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    """Whatever a command prints, and whoever it leaves behind, the supervisor's memory and threads are not theirs."""
+    monkeypatch.setattr(slurm_commands, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(slurm_commands, "CALL_S", 0.5)
+    command = tmp_path / "squeue"
+    command.write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")
+    command.chmod(0o755)
+    began = time.monotonic()
+    with pytest.raises(SlurmError, match=re.escape(why)) as caught:
+        slurm_commands.call([str(command)])
+    assert caught.value.sent
+    assert time.monotonic() - began < 10
+    command.write_text("#!/bin/sh\ncat; echo words >&2\n", encoding="ascii")
+    assert slurm_commands.call([str(command)], "said\n" * 10_000) == "said\n" * 10_000
+
+
+async def test_unanswered_submissions_are_looked_for_in_one_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are; of what was submitted, nothing that was asked for is kept."""
+    answers, launcher = Answers(monkeypatch), SlurmLauncher()
+    answers.sbatch = lost
+    runs = [ordered(tmp_path, name) for name in "abc"]
+    jobs = [Job(run, 1, "n", launcher.submit(run, order)) for run, order in runs]
+    await launcher.refresh(jobs)
+    queued = [entry(9, name=f"{run.id}.1", current_working_directory=str(run.path)) for run, _ in runs[:2]]
+    answers.squeue = lambda _: listed(*queued)
+    answers.called.clear()
+    await launcher.refresh(jobs)
+    assert answers.called == ["squeue"]
+    assert [launcher.look(job).stage for job in jobs] == ["queued", "queued", "gone"]
+    assert [launcher._of(job).spec for job in jobs] == [None] * 3
+
+
+@pytest.mark.parametrize(
     ("state", "why"),
     [
         ("NODE_FAIL", "node n1 was lost"),
