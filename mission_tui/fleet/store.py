@@ -203,26 +203,33 @@ class Store:
     def snapshot(self, now: float) -> views.FleetSnapshot:
         """The fleet at unix time `now`; the previous snapshot itself while nothing has changed."""
         if self._snapshot is None:
-            self._vary()
+            header = self.header(now)
             live, ended = self._ordered()
-            self._revision += 1
-            self._snapshot = views.FleetSnapshot(
-                revision=self._revision,
-                t=now,
-                runs_root=self._runs_root,
-                supervisor=self._supervisor,
-                host=self._host,
-                gpus=self._gpus,
-                runs=tuple(self.view(run_id) for run_id in live + ended[:SNAPSHOT_ENDED] if run_id != self._half_read),
-                ended_total=len(ended),
-                parked_total=len(self._parked),
-                unread=self._unread,
-                stale=self._stale,
-                elsewhere=self._elsewhere,
-                paid=tuple(views.RunGain(run_id, self._runs[run_id].journal.name, gain) for run_id, gain in self._paid),
-                failed_duties=self._duties,
-            )
+            shown = (run_id for run_id in live + ended[:SNAPSHOT_ENDED] if run_id != self._half_read)
+            self._snapshot = structs.replace(header, runs=tuple(self.view(run_id) for run_id in shown))
+            self._revision = header.revision
         return self._snapshot
+
+    def header(self, now: float) -> views.FleetSnapshot:
+        """The snapshot at unix time `now` without its runs, of which no view is made for it: a page has others."""
+        if self._snapshot is not None:
+            return structs.replace(self._snapshot, runs=())
+        self._vary()
+        return views.FleetSnapshot(
+            revision=self._revision + 1,
+            t=now,
+            runs_root=self._runs_root,
+            supervisor=self._supervisor,
+            host=self._host,
+            gpus=self._gpus,
+            ended_total=len(self._ordered()[1]),
+            parked_total=len(self._parked),
+            unread=self._unread,
+            stale=self._stale,
+            elsewhere=self._elsewhere,
+            paid=tuple(views.RunGain(run_id, self._runs[run_id].journal.name, gain) for run_id, gain in self._paid),
+            failed_duties=self._duties,
+        )
 
     def view(self, run_id: str) -> views.RunView:
         """The run as a snapshot shows it; raises `KeyError` for an unknown id."""
@@ -268,15 +275,17 @@ class Store:
         """
         ids = self.run_ids()
         if states:
-            ids = [run_id for run_id in ids if not self._words(run_id).isdisjoint(states)]
+            ids = [run_id for run_id in ids if self._is_in(run_id, states)]
         return ids[max(0, offset) : max(0, offset) + max(0, limit)], len(ids)
 
-    def _words(self, run_id: str) -> set[str]:
+    def _is_in(self, run_id: str, states: Collection[str]) -> bool:
+        """Whether the run's state or outcome is one of `states`."""
         shelved = self._shelf.get(run_id)
         if shelved is not None:
-            return {"ended", outcome_word(shelved.over.outcome)}
+            return "ended" in states or outcome_word(shelved.over.outcome) in states
         run = self._runs[run_id]
-        return {run.state, *([outcome_word(run.journal.outcome)] if run.journal.outcome is not None else [])}
+        outcome = run.journal.outcome
+        return run.state in states or (outcome is not None and outcome_word(outcome) in states)
 
     def resolve(self, ref: str) -> tuple[str, ...]:
         """Run ids that `ref` means (see `fleet.views.refs`); raises `UsageError`."""

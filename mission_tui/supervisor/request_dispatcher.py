@@ -219,14 +219,14 @@ class RequestDispatcher:
     async def _page(self, request: requests.GetPage) -> PageReply:
         core = self._core
         await core.machine.measure()
+        core.store.observe_unread(core.reading.unread)
+        header = core.store.header(time.time())
         page, total = core.store.page(request.offset, min(request.limit, requests.MOST_PAGE), request.states)
         runs, turns = [], Turns()
         for run_id in page:
             runs.append(glimpse_waiting(core, run_id) if run_id in core.waiting else core.store.view(run_id))
             await turns.offer()
-        return PageReply(
-            re=request.id, snapshot=structs.replace(self._snapshot(0).snapshot, runs=tuple(runs)), total=total
-        )
+        return PageReply(re=request.id, snapshot=structs.replace(header, runs=tuple(runs)), total=total)
 
     async def _reply(self, request: requests.OperatorRequest) -> OperatorReply:
         core = self._core

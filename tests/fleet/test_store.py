@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
@@ -60,6 +61,23 @@ def test_a_run_is_found_by_its_id_without_a_look_at_all_others(monkeypatch: pyte
     older = ended_run(store, 1)
     monkeypatch.setattr("mission_tui.fleet.store.resolve", None)
     assert (store.resolve(RUN), store.resolve(older)) == ((RUN,), (older,))
+
+
+def test_a_page_costs_no_view_of_a_run_that_is_not_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a thousand live runs a page of fifty makes fifty views; what it says beside them is the snapshot's."""
+    store = running()
+    older = [ended_run(store, number) for number in range(3)]
+    assert store.page(0, 9, ("running",)) == ([RUN], 1)
+    assert store.page(0, 2, ("finished", "lost")) == (older[:0:-1], 3)
+    assert store.page(0, 9, ("ended",))[1] == 3
+    assert store.page(0, 9, ("failed",)) == ([], 0)
+    with monkeypatch.context() as patched:
+        patched.setattr("mission_tui.fleet.store.view_of", None)
+        header = store.header(100.0)
+    snapshot = store.snapshot(100.0)
+    assert header == structs.replace(snapshot, runs=())
+    assert store.header(200.0) == header
+    assert len(snapshot.runs) == 4
 
 
 def ended_run(store: Store, number: int) -> str:

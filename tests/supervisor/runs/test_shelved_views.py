@@ -84,9 +84,10 @@ def make_ended(run: RunDir, t: float, seals: Seals) -> None:
     write_json(run.attempt(1).exit, exit_record(1, code=1))
 
 
-async def test_what_was_read_before_is_not_opened_again(core: Core) -> None:
-    """A page that was asked for is the same to the byte, and no file is opened for it."""
+async def test_what_was_read_before_is_not_opened_again(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that was asked for is the same to the byte, no file is opened for it, and no run beside it is looked at."""
     dispatcher, pages = RequestDispatcher(core), []
+    monkeypatch.setattr(core.store, "snapshot", None)
 
     async def ask() -> None:
         page = await dispatcher._page(GetPage(id=1, limit=OLDER))
