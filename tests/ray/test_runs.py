@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil
 import pytest
 from msgspec import structs
 
@@ -14,10 +13,11 @@ from mission_tui.fleet.specs.spec import CheckpointKeep, RaySpec, Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act, Resume
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.attempt import read_handle, read_identity
+from mission_tui.records.runs.attempt import read_handle
+from mission_tui.records.runs.checkpoint import list_checkpoints
 from tests.ray.cluster import RayCluster
-from tests.slurm.test_runs import adopts_every_job, events_of, started_exactly, starts_of
-from tests.supervisor.conftest import Lab, living, stub_spec
+from tests.slurm.test_runs import Orphan, adopts_every_job, events_of, started_exactly, starts_of
+from tests.supervisor.conftest import Lab, stub_spec
 
 pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(900)]
 
@@ -83,8 +83,8 @@ def test_the_next_supervisor_adopts_every_job(ray_lab: Lab) -> None:
 
 
 def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(ray_lab: Lab, cluster: RayCluster) -> None:
-    """Its raylet is killed, its trainer is not: attempt 2 goes on exactly on the other node, and attempt 1 ends itself
-    at the fence.
+    """Its raylet is killed, its trainer is not: attempt 2 goes on exactly on the other node, and attempt 1, which comes
+    back beside it, ends itself at the fence without another checkpoint.
     """
     ray_lab.kill_supervisor()
     ray_lab.start(MISSION_TUI_TRAINER="mission_tui.trainer")
@@ -98,14 +98,13 @@ def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(ray_lab
     ray_lab.act("kill", *holds)
     (job,) = (job for number, job in cluster.jobs().items() if number.startswith(run))
     assert cluster.place_of(job) == "two"
-    identity = read_identity(ray_lab.dir(run).attempt(1).identity)
-    assert identity is not None
-    orphan = psutil.Process(identity.trainer.pid)
+    orphan = Orphan(ray_lab, run)
     cluster.kill_node("two")
+    orphan.stands_still()
     try:
         ray_lab.wait(run, lambda view: view.attempt == 2 and view.state == "running", 120)
         ray_lab.until(lambda: [row for row in starts_of(ray_lab, run) if row.attempt == 2], 60)
-        ray_lab.until(lambda: not living([orphan]), 60)
+        orphan.comes_back()
         rows = read_all(ray_lab.dir(run).metrics, MetricRecord)[0]
         begun = next(index for index, row in enumerate(rows) if row.attempt == 2)
         assert started_exactly(rows[begun])
@@ -114,6 +113,8 @@ def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(ray_lab
         ended = [event for event in events_of(ray_lab, run) if isinstance(event, AttemptEnded)]
         assert "node" in ended[0].interrupted
         assert "was lost" in ended[0].interrupted
+        ray_lab.until(lambda: list_checkpoints(ray_lab.dir(run).checkpoints)[-1].attempt == 2, 60)
+        orphan.has_written_nothing()
         ray_lab.act("kill", run)
         assert ray_lab.ended(run).outcome == "killed"
     finally:

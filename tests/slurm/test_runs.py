@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import psutil
 import pytest
 from msgspec import structs
 
+from mission_tui.fence import FENCE_S
 from mission_tui.fleet.events.journal import AttemptEnded, FleetEvent
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.specs.spec import CheckpointKeep, SlurmSpec, Spec
@@ -14,7 +17,7 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act, Resume
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import read_exit, read_handle, read_identity
-from mission_tui.records.runs.checkpoint import list_checkpoints
+from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
 from tests.slurm.cluster import Cluster
 from tests.supervisor.conftest import Lab, living, stub_spec
 
@@ -153,10 +156,51 @@ def trains(view: RunView) -> bool:
     return view.connected and (view.update or 0) >= 3
 
 
+class Orphan:
+    """Keeper and trainer of the first attempt of a run, whose node is about to be lost."""
+
+    def __init__(self, lab: Lab, run: str) -> None:
+        self._lab, self._dir = lab, lab.dir(run)
+        identity = read_identity(self._dir.attempt(1).identity)
+        assert identity is not None
+        self._processes = [psutil.Process(who.pid) for who in (identity.keeper, identity.trainer)]
+        self._parent = self._processes[0].ppid()
+
+    def stands_still(self) -> None:
+        """Stop both as a node is that was cut off, once the engine's process above them is gone: with that the kernel
+        has those go on who were stopped.
+        """
+        self._lab.until(lambda: self._processes[0].ppid() != self._parent)
+        for process in self._processes:
+            process.suspend()
+        self._written = self._of_attempt_1()
+
+    def comes_back(self) -> None:
+        """Have them go on beside attempt 2, until both have ended."""
+        assert [process.status() for process in living(self._processes)] == [psutil.STATUS_STOPPED] * 2
+        self._back_t = time.time()
+        for process in self._processes:
+            process.resume()
+        self._lab.until(lambda: not living(self._processes), 30)
+
+    def has_written_nothing(self) -> None:
+        """No checkpoint since they stood still, before each of which the fence is asked; rows only until it was due."""
+        (rows, checkpoints), (rows_before, checkpoints_before) = self._of_attempt_1(), self._written
+        assert checkpoints == checkpoints_before
+        assert rows[: len(rows_before)] == rows_before
+        late = [row for row in rows[len(rows_before) :] if row.t > self._back_t + FENCE_S]
+        assert late == []
+
+    def _of_attempt_1(self) -> tuple[list[MetricRecord], list[Manifest]]:
+        rows = read_all(self._dir.metrics, MetricRecord)[0]
+        manifests = list_checkpoints(self._dir.checkpoints)
+        return [row for row in rows if row.attempt == 1], [each for each in manifests if each.attempt == 1]
+
+
 @pytest.mark.timeout(400)
 def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(slurm_lab: Lab, cluster: Cluster) -> None:
-    """Its slurmd and step are killed, its trainer is not: attempt 2 goes on exactly on the other node, and attempt 1
-    ends itself at the fence.
+    """Its slurmd and step are killed, its trainer is not: attempt 2 goes on exactly on the other node, and attempt 1,
+    which comes back beside it, ends itself at the fence without another checkpoint.
     """
     slurm_lab.kill_supervisor()
     slurm_lab.start(MISSION_TUI_TRAINER="mission_tui.trainer")
@@ -165,22 +209,21 @@ def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(slurm_l
     (run,) = slurm_lab.launch(spec=structs.replace(spec, keep=keep))
     slurm_lab.wait(run, lambda view: view.last_checkpoint is not None, 120)
     node = cluster.ask("squeue", "-h", "-n", f"{run}.1", "-o", "%N").strip()
-    identity = read_identity(slurm_lab.dir(run).attempt(1).identity)
-    assert identity is not None
-    orphan = psutil.Process(identity.trainer.pid)
+    orphan = Orphan(slurm_lab, run)
     cluster.stop(node)
     cluster.kill_steps(number_of(slurm_lab, run))
+    orphan.stands_still()
     cluster.give_up(node)
     try:
         # It is a real trainer, which imports torch beside its orphan, and beside other tests.
         slurm_lab.until(lambda: [row for row in starts_of(slurm_lab, run) if row.attempt == 2], 150)
         slurm_lab.wait(run, lambda view: view.attempt == 2 and view.state == "running", 30)
-        slurm_lab.until(lambda: not living([orphan]), 30)
+        orphan.comes_back()
         rows = read_all(slurm_lab.dir(run).metrics, MetricRecord)[0]
         begun = next(index for index, row in enumerate(rows) if row.attempt == 2)
         assert started_exactly(rows[begun])
-        later = [manifest for manifest in list_checkpoints(slurm_lab.dir(run).checkpoints) if manifest.attempt == 2]
-        slurm_lab.until(lambda: later or list_checkpoints(slurm_lab.dir(run).checkpoints)[-1].attempt == 2, 30)
+        slurm_lab.until(lambda: list_checkpoints(slurm_lab.dir(run).checkpoints)[-1].attempt == 2, 30)
+        orphan.has_written_nothing()
         assert "node" in " ".join(str(event) for event in events_of(slurm_lab, run) if isinstance(event, AttemptEnded))
         slurm_lab.act("kill", run)
         slurm_lab.ended(run)

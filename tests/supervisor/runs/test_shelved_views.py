@@ -85,7 +85,7 @@ def make_ended(run: RunDir, t: float, seals: Seals) -> None:
 
 
 async def test_what_was_read_before_is_not_opened_again(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page that was asked for is the same to the byte, no file is opened for it, and no run beside it is looked at."""
+    """A page is the same to the byte when asked for again, no file is opened for it, and no other run is looked at."""
     dispatcher, pages = RequestDispatcher(core), []
     monkeypatch.setattr(core.store, "snapshot", None)
 
