@@ -88,8 +88,12 @@ def on_hosts(names: Sequence[str], words: Sequence[str], verb: str | None) -> in
     if len(hosts) == 1:
         ((name, host),) = hosts.items()
         return _carry_out(name, host, words)
-    if verb != "status" or "--watch" in words:
-        raise UsageError(f"{verb} works on one machine at a time: name one of {', '.join(hosts)} with --host")
+    one = f"name one of {', '.join(hosts)} with --host"
+    if verb != "status":
+        raise UsageError(f"{verb} works on one machine at a time: {one}")
+    if "--watch" in words:
+        screen = " ".join(["mission-tui", *(f"--host {name}" for name in names)])
+        raise UsageError(f"--watch follows one machine: {one}, or open a screen of all of them with '{screen}'")
     return _status(hosts, words)
 
 
