@@ -21,12 +21,20 @@ import msgspec
 
 from mission_tui.errors import EX_RESUMABLE
 from mission_tui.fence import FENCE_S, Fence
-from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import (
+    CheckpointSaved,
+    MetricRecord,
+    SettingsChanged,
+    TrainingEnded,
+    TrainingStarted,
+    UpdateDone,
+)
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry_messages import (
     CheckpointAnswered,
     Heartbeat,
     NumberedOrder,
+    Order,
     PhaseEntered,
     RowsWritten,
     TelemetryMessage,
@@ -87,8 +95,10 @@ class RemoteAttempt:
         self.alive = True
         self.log: AppendLog | None = None
         self.update = self.timesteps = self.beat = 0
-        self.stopping = self.paused = False
+        self.stopping = self.paused = self.finishing = False
         self.answered: CheckpointAnswered | None = None
+        self.saved_asked_at = float("-inf")
+        self.set: Order | None = None
         self.asked: Literal["term", "quit"] | None = None
         self.fence: Fence
         self.heard: set[int] = set()
@@ -151,7 +161,9 @@ class RemoteAttempt:
         if not self._obeys():
             return
         if self.stopping:
-            self._stop()
+            self._end("stopped")
+        elif self.finishing:
+            self._end("finished")
         elif not self.paused:
             self.update, self.timesteps = self.update + 1, self.timesteps + 64
             place = (self.number, self.update, self.timesteps, self._clock())
@@ -187,13 +199,19 @@ class RemoteAttempt:
             elif order.what == "checkpoint" and (self.answered is None or order.number > self.answered.number):
                 if self._save("asked"):
                     self.answered = CheckpointAnswered(order.number, f"{self.timesteps:09d}")
+                    self.saved_asked_at = self.world.now
                 if not self.alive:
                     return
+            elif order.what == "set" and (self.set is None or order.number > self.set.number):
+                self.set = order
+                place = (self.number, self.update, self.timesteps, self._clock())
+                what = (order.number, order.assignments, order.assignments)
+                self._write(lambda seq, it=(*place, *what): SettingsChanged(seq, *it))  # type: ignore[misc]
         word = signal_in(self.files.signal)
         if word is not None:
             self.hear("QUIT" if word.name == "SIGQUIT" else "TERM")
 
-    def _save(self, reason: Literal["time", "asked", "stop"]) -> bool:
+    def _save(self, reason: Literal["time", "asked", "stop", "end"]) -> bool:
         """Whether it was saved: an overtaken one ends itself instead."""
         if self.engines.asks_fence and self.fence.overtaken_by() is not None:
             self._leave(EX_RESUMABLE)
@@ -218,10 +236,10 @@ class RemoteAttempt:
     def _fill(self, folder: Path) -> None:
         (folder / "weights").write_text(str(self.number), encoding="ascii")
 
-    def _stop(self) -> None:
-        if self._save("stop"):
+    def _end(self, how: Literal["stopped", "finished"]) -> None:
+        if self._save("stop" if how == "stopped" else "end"):
             place = (self.number, self.update, self.timesteps, self._clock())
-            self._write(lambda seq: TrainingEnded(seq, *place, "stopped", checkpoint=f"{self.timesteps:09d}"))
+            self._write(lambda seq: TrainingEnded(seq, *place, how, checkpoint=f"{self.timesteps:09d}"))
             self._record(code=0)
 
     def _beat(self) -> None:
@@ -411,7 +429,7 @@ class Engines:
         """In the place of `slurm.call`."""
         self.world.call()
         if self.world.now < self.down_until:
-            raise SlurmError(f"{words[0]}: Unable to contact slurm controller (connect failure)")
+            raise SlurmError(f"{words[0]}: Unable to contact slurm controller (connect failure)", unreached=True)
         if words[0] == "scontrol":
             return "SelectType = select/cons_tres\n"
         fate = self._fate()
@@ -463,7 +481,7 @@ class Engines:
         """In the place of `ray.call`."""
         self.world.call()
         if self.world.now < self.down_until:
-            raise RayError("Ray does not answer at http://127.0.0.1:8265: Connection refused")
+            raise RayError("Ray does not answer at http://127.0.0.1:8265: Connection refused", unreached=True)
         fate = self._fate()
         answer = self._answered(method, path, body, fate)
         self.world.call()

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
 import pytest
 
 from mission_tui.fleet.events.journal import Asked
+from mission_tui.fleet.store import Store
+from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.files.append import AppendLog
-from mission_tui.supervisor.runs import core
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor.launchers.engine import EngineLauncher
+from mission_tui.supervisor.launchers.slurm import SlurmLauncher
+from mission_tui.supervisor.launchers.slurm_packs import SlurmKnown
+from mission_tui.supervisor.runs import core, restart_rules
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.telemetry_handler import MailboxLink
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import remote
 from tests.faults.parts.remote import histories
@@ -32,6 +39,8 @@ def test_k9_histories_of_remote_attempts_train_nothing_twice_and_lose_no_order()
     for what in ("nodes lost or cut off", "engines started anew", "double starts", "supervisors killed at a call"):
         assert figures[what] > 20, figures
     assert figures["requests acknowledged"] > 100
+    assert figures["settings changed"] > 20
+    assert figures["ends while no engine answered"] > 10
 
 
 def test_k9_a_submission_without_an_answer_that_an_engine_forgot_is_followed_by_its_files() -> None:
@@ -97,6 +106,52 @@ def numbers_left_out(_: Engines) -> Iterator[None]:
         yield
 
 
+def unsent(what: str) -> Callable[[Engines], AbstractContextManager[object]]:
+    """A mistake: orders of a kind are journaled and acknowledged, and never come into the attempt's file."""
+    send = MailboxLink.send
+
+    def silent(link: MailboxLink, order: Order) -> None:
+        if order.what != what:
+            send(link, order)
+
+    return lambda _: mock.patch.object(MailboxLink, "send", silent)
+
+
+def set_for_nobody_else(_: Engines) -> AbstractContextManager[object]:
+    """What was set holds for the attempt that trains, and is forgotten with it."""
+    return mock.patch.object(Store, "replace_spec")
+
+
+def interrupted_is_over(_: Engines) -> AbstractContextManager[object]:
+    """What an engine ended is left at that."""
+    return mock.patch.object(restart_rules, "goes_on_elsewhere", return_value=False)
+
+
+def an_old_list_is_believed(_: Engines) -> AbstractContextManager[object]:
+    """A job is there until its engine says otherwise, whatever its keeper wrote."""
+
+    def is_free(launcher: EngineLauncher[Any], run: RunDir) -> bool:
+        known = launcher._known.get(run.id)
+        return known is None or (known.order is None and (known.job is None or not (known.job.waits or known.job.runs)))
+
+    return mock.patch.object(EngineLauncher, "is_free", is_free)
+
+
+def only_slurm_is_told(_: Engines) -> AbstractContextManager[object]:
+    """A kill waits for the controller."""
+    return mock.patch.object(SlurmLauncher, "_tell_keeper")
+
+
+def refused_for_good(_: Engines) -> AbstractContextManager[object]:
+    """Where no controller answers, a further attempt is refused as a launch is."""
+
+    def refuse(launcher: SlurmLauncher, members: Sequence[SlurmKnown], error: Exception) -> None:
+        for known in members:
+            launcher._refuse(known, str(error))
+
+    return mock.patch.object(SlurmLauncher, "_put_off_or_refuse", refuse)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
@@ -109,6 +164,14 @@ def numbers_left_out(_: Engines) -> Iterator[None]:
         (nothing_fenced_off, "is shown as ended and attempt"),
         (asked_in_memory, "is on record 0 times"),
         (numbers_left_out, "its journal is not whole"),
+        (unsent("pause"), "pause was acknowledged in attempt"),
+        (unsent("checkpoint"), "checkpoint was acknowledged in attempt"),
+        (unsent("set"), "was set"),
+        (set_for_nobody_else, "was set"),
+        (interrupted_is_over, "was interrupted"),
+        (an_old_list_is_believed, "while its engine was down, and is stopping"),
+        (only_slurm_is_told, "was to be killed while its engine was down"),
+        (refused_for_good, "was lost before it began"),
     ],
 )
 def test_k9_each_invariant_fails_by_a_planted_mistake(plant: Any, said: str) -> None:

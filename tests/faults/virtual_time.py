@@ -51,6 +51,7 @@ def virtual_loop(world: World) -> Iterator[asyncio.SelectorEventLoop]:
         mock.patch("mission_tui.supervisor.host.clocks.boottime", world.monotonic),
         # Its processes are numbers: they began at no moment of any clock.
         mock.patch("mission_tui.supervisor.lifecycle.adoption.missed_step", return_value=None),
+        mock.patch("mission_tui.supervisor.launchers.engine.ThreadPoolExecutor", _AtOnce),
     ):
         loop = asyncio.SelectorEventLoop(_Selector(world))
         loop.set_default_executor(_AtOnce())

@@ -126,8 +126,7 @@ def test_what_cannot_be_asked_of_several_machines_is_refused(quick: Shell) -> No
         (("--host", "a", "--host", "b", "stop", "x"), "stop works on one machine at a time"),
         (
             ("--host", "a", "--host", "b", "status", "--watch"),
-            "--watch follows one machine: name one of a, b with --host, or open a screen of all of them with "
-            "'mission-tui --host a --host b'",
+            "name one of a, b with --host, or open a screen of all of them with 'mission-tui --host a --host b'",
         ),
         (("--host", "all", "status"), "names no machine yet"),
         (("--host", "best", "status"), "it goes with launch, alone"),

@@ -3,7 +3,8 @@ lost and repeated orders, and engines that are started anew and forget jobs.
 
 As in part `simulator` the supervisor may die at any call. Then everything is whole again and calm for some minutes,
 and what a person sees has to be true: what is shown as over trains nowhere, what was acknowledged is on record and was
-done, and each run can be resumed or stopped.
+done, what an engine interrupted goes on, and each run can be resumed or stopped. In some histories both engines are
+down once more then, while runs are ended or end by themselves: that is shown before anybody can ask about it.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.commands import objection
 from mission_tui.fleet.events.journal import ENDING, Asked, AttemptEnded, AttemptStarting, FleetEvent
 from mission_tui.fleet.specs.spec import LaunchItem, SlurmSpec, Spec
-from mission_tui.ipc.requests import Act, Launch, Resume
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Act, Launch, Resume, Set
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import supervisor_dir
+from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor import clock as clock_module
 from mission_tui.supervisor.clock import Clock, TimeLimits
 from mission_tui.supervisor.ending import leftovers
@@ -44,10 +47,11 @@ from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.verbs.acts import checkpoint, kill, park, pause, stop
 from mission_tui.supervisor.verbs.launch import launch
 from mission_tui.supervisor.verbs.resume import resume
+from mission_tui.supervisor.verbs.settings import set_
 from mission_tui.supervisor.watching import surroundings
 from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder
 from tests.faults.parts.simulator import incarnate, mortal
-from tests.faults.remote import Engines
+from tests.faults.remote import Engines, RemoteAttempt
 from tests.faults.simulated import NoGpu, NoProvenance, SupervisorKilledError, World
 from tests.supervisor.conftest import stub_spec
 
@@ -57,6 +61,9 @@ ACTS = {"stop": stop, "kill": kill, "pause": pause, "park": park, "checkpoint": 
 RUNS = 2
 CALM_S = 60.0
 MOST_CALM_S = 900.0
+DOWN_S = 60.0
+"""How long no engine answers while runs end; each is shown as ended by then."""
+
 TICK_S = 2.0
 """Of the supervisor's clock: half as many beats, and nothing waits for less."""
 
@@ -70,6 +77,13 @@ class History:
         self.acknowledged: Counter[tuple[str, str]] = Counter()
         self.last: dict[str, str] = {}
         self.core: Core | None = None
+        # What was added since has its own luck, so that the same seeds still mean the same accidents.
+        self.more_luck = random.Random(f"{self.luck.getstate()[1][:4]}")  # type: ignore[index]
+        self.set = self.outages = 0
+        self.learning_rates: dict[str, set[float]] = {}
+        """What each run may train with: what was acknowledged last, or what was asked and never answered."""
+        self.asked_at: dict[tuple[str, str], tuple[int, float]] = {}
+        """Attempt and time of the last acknowledged pause and checkpoint of each run, while nothing has undone it."""
 
     async def supervise(self, steps: int) -> Core:
         """A supervisor from its start, with so many requests or accidents; without any until all is settled."""
@@ -92,12 +106,19 @@ class History:
         )
         for _ in range(steps):
             await self._step(core)
+            if self.runs and self.more_luck.random() < 0.2:
+                await self._set(core, self.more_luck.choice(self.runs))
             await asyncio.sleep(self.luck.choice((0.0, 1.0, 5.0, 15.0, 40.0)))
         if steps == 0:
             until = self.world.now + MOST_CALM_S
             await asyncio.sleep(CALM_S)
             while self.world.now < until and list(unsettled(self, core)):  # noqa: ASYNC110 - it passes the world's time
                 await asyncio.sleep(10.0)
+            what_else = self.more_luck.random()
+            if what_else < 0.25:
+                await self._end_unasked(core)
+            elif what_else < 0.5:
+                await self._ask_what_stays(core)
         if beats.done():
             beats.result()
         beats.cancel()
@@ -127,17 +148,77 @@ class History:
                 self.world.offset += self.luck.choice((-300.0, 300.0))
             elif what == "resume":
                 before = self.last.get(run, "")
+                paused = self.asked_at.pop((run, "pause"), (0, 0.0))
                 # One whose answer never comes, because the supervisor dies, may have been carried out.
                 self.last[run] = what
                 try:
                     reply = await resume(core, Resume(id=1, run=run, accept=True))
                 except MissionError:
-                    self.last[run] = before
+                    self.last[run], self.asked_at[run, "pause"] = before, paused
                     raise
                 self._acknowledge(run, what, hasattr(reply, "runs"))
             elif what in ACTS:
-                accepted = await ACTS[what](core, Act(id=1, verb=what, runs=(run,)))  # type: ignore[arg-type]
-                self._acknowledge(run, what, run in accepted.runs)
+                await self._act(core, run, what)
+
+    async def _act(self, core: Core, run: str, verb: str) -> None:
+        place = (core.store.run(run).journal.attempt, self.world.now)
+        accepted = await ACTS[verb](core, Act(id=1, verb=verb, runs=(run,)))  # type: ignore[arg-type]
+        self._acknowledge(run, verb, run in accepted.runs)
+        if run in accepted.runs:
+            self.asked_at[run, verb] = place
+
+    async def _ask_what_stays(self, core: Core) -> None:
+        """Runs that nothing else happens to are asked for what the attempt does and stays, some as they are cut off."""
+        for run in self.runs:
+            alive = self.engines.living(run)
+            verb = self.more_luck.choice(("pause", "checkpoint", "set"))
+            if len(alive) == 1 and core.store.view(run).state == "running":
+                if self.more_luck.random() < 0.3:
+                    self.engines.lose(alive[0].node, 4.0)
+                with suppress(MissionError):
+                    await (self._set(core, run) if verb == "set" else self._act(core, run, verb))
+        await asyncio.sleep(CALM_S / 2)
+
+    async def _set(self, core: Core, run: str) -> None:
+        rates = self.learning_rates.setdefault(run, {stub_spec().ppo.learning_rate})  # type: ignore[arg-type]
+        rate = round(self.more_luck.uniform(1e-4, 4e-4), 9)
+        try:
+            words = (f"ppo.learning_rate={rate}",)
+            # One whose answer never comes, because the supervisor dies, may have been carried out.
+            rates.add(rate)
+            reply = await set_(core, Set(id=1, run=run, assignments=words, accept=True))
+        except MissionError:
+            rates.remove(rate)
+            return
+        if isinstance(reply, Accepted):
+            self.learning_rates[run] = {rate}
+            self.set += 1
+        else:
+            rates.remove(rate)
+
+    async def _end_unasked(self, core: Core) -> None:
+        """No engine answers, and each run that trains is ended or finishes: its own files say so, and are believed."""
+        self.outages += 1
+        self.engines.down_until = self.world.now + DOWN_S
+        asked = {}
+        for run in self.runs:
+            alive = self.engines.living(run)
+            how = self.more_luck.choice(("stop", "kill", "finish"))
+            if len(alive) != 1 or core.store.view(run).state != "running":
+                continue
+            if how == "finish":
+                alive[0].finishing = True
+            else:
+                await self._act(core, run, how)
+            asked[run] = {"stop": "stopped", "kill": "killed", "finish": "finished"}[how]
+        await asyncio.sleep(DOWN_S - 5.0)
+        for run, outcome_asked in asked.items():
+            view = core.store.view(run)
+            if view.outcome != outcome_asked:
+                self.world.wrong.append(
+                    f"{run} was to be {outcome_asked} while its engine was down, and is {view.state} {view.outcome}"
+                )
+        await asyncio.sleep(CALM_S)
 
     def _acknowledge(self, run: str, verb: str, accepted: bool) -> None:
         self.acknowledged[run, verb] += accepted
@@ -223,11 +304,14 @@ def _history(
         yield from world.wrong
         yield from unsettled(history, history.core)
         yield from _on_record(history, history.core)
+        yield from _done(history, history.core)
         tell("requests acknowledged", history.acknowledged.total())
         tell("attempts", len([it for it in engines.attempts if it.log is not None]))
         tell("nodes lost or cut off", engines.lost)
         tell("engines started anew", engines.restarts)
         tell("double starts", engines.doubles)
+        tell("settings changed", history.set)
+        tell("ends while no engine answered", history.outages)
 
 
 def _on_record(history: History, core: Core) -> Iterator[Violation]:
@@ -250,8 +334,36 @@ def _on_record(history: History, core: Core) -> Iterator[Violation]:
             yield f"{run} is {view.state}, and {history.last[run]} was acknowledged last"
 
 
+def _done(history: History, core: Core) -> Iterator[Violation]:
+    """What was acknowledged was done by whoever trains, where that is the attempt that was asked; what was set, by
+    every later one too. What an engine interrupted goes on, and no further attempt is lost before it begins.
+    """
+    for run in history.runs:
+        view = core.store.view(run)
+        over = [event for event in read_all(core.run_dir(run).events, FleetEvent)[0] if isinstance(event, AttemptEnded)]
+        if view.state == "ended" and over and over[-1].interrupted and history.last.get(run) not in ENDING:
+            yield f"{run}: attempt {over[-1].attempt} was interrupted ({over[-1].interrupted}) and does not go on"
+        if view.attempt > 1 and view.kind == "start":
+            yield f"{run}: attempt {view.attempt} was lost before it began: {view.cause}"
+        for trains in history.engines.living(run):
+            for verb, what in (("pause", trains.paused), ("checkpoint", None)):
+                attempt, at = history.asked_at.get((run, verb), (0, 0.0))
+                done = trains.saved_asked_at >= at if what is None else what
+                if attempt == trains.number and not done:
+                    yield f"{run}: {verb} was acknowledged in attempt {attempt} and never done"
+            rates = history.learning_rates.get(run)
+            if rates is not None and _learning_rate(trains) not in rates:
+                yield f"{run}: attempt {trains.number} trains with {_learning_rate(trains)}, and {rates} was set"
+
+
+def _learning_rate(trains: RemoteAttempt) -> float:
+    if trains.set is not None:
+        return float(trains.set.assignments[0].partition("=")[2])
+    return float(read_attempt_spec(trains.run, trains.number).ppo.learning_rate)  # type: ignore[arg-type]
+
+
 def _run(rounds: Iterable[int], seed: int, tell: Tell) -> Iterator[Violation]:
     return histories(rounds, seed, tell)
 
 
-PART = Part("remote", ("K9", "K10", "K11", "K15", "K16"), 20_000, _run)
+PART = Part("remote", ("K9", "K10", "K11", "K12", "K15", "K16"), 20_000, _run)
