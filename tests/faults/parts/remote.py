@@ -78,7 +78,7 @@ class History:
         self.last: dict[str, str] = {}
         self.core: Core | None = None
         # What was added since has its own luck, so that the same seeds still mean the same accidents.
-        self.more_luck = random.Random(f"{self.luck.getstate()[1][:4]}")  # type: ignore[index]
+        self.more_luck = random.Random(f"{self.luck.getstate()[1][:4]}")
         self.set = self.outages = 0
         self.learning_rates: dict[str, set[float]] = {}
         """What each run may train with: what was acknowledged last, or what was asked and never answered."""
