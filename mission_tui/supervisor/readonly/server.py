@@ -140,9 +140,10 @@ class ReadonlyServer:
                 page, total = runs.store.page(request.offset, min(request.limit, requests.MOST_PAGE), request.states)
                 for run_id in page:
                     runs.fetch(run_id)
+                runs.store.observe_unread(runs.unread)
+                header = runs.store.header(time.time())
                 views = tuple(runs.store.view(run_id) for run_id in page)
-                snapshot = structs.replace(self._snapshot(0).snapshot, runs=views)
-                return PageReply(re=request.id, snapshot=snapshot, total=total)
+                return PageReply(re=request.id, snapshot=structs.replace(header, runs=views), total=total)
             case requests.GetNamed():
                 return NamedReply(re=request.id, runs=_legible(named_views(runs, request.refs)))
             case requests.GetAdoptable():
