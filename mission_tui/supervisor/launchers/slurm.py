@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Literal
 
+from msgspec import structs
+
 from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fence import fence_document
 from mission_tui.plain_files import read_plain
@@ -69,7 +71,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         """Have the order handed over in the next `refresh`; its number follows."""
         spec = read_attempt_spec(run, order.attempt)
         self._known[run.id] = SlurmKnown(
-            run, order.attempt, order.nonce, order=order, spec=spec, since=time.monotonic()
+            run, order.attempt, order.nonce, order=order, spec=spec, since=time.monotonic(), followed=True
         )
         self._hurry()
         return Handle(launcher=self.name, id="", submitted_t=time.time())
@@ -104,6 +106,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         for known in self._everybody():
             if known in missed and (sure is None or known.number in sure):
                 continue
+            known.followed |= known.key in found
             self._take(known, found.get(known.key))
             if self._is_lost(known):
                 known.look_for_beat()
@@ -122,8 +125,14 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             return None
 
     def _unlisted(self, known: Known[SlurmJob], *, begun: bool) -> Sighting:
-        """A controller that came back without its jobs has forgotten them; their trainers may train on, and say so."""
-        return Sighting(stage="running", begun=True) if begun and known.beats else super()._unlisted(known, begun=begun)
+        """A controller that came back without its jobs has forgotten them; their trainers may train on, and say so. Who
+        only waited in its queue goes on in another job, unless somebody may have cancelled it while nobody looked.
+        """
+        if begun and known.beats:
+            return Sighting(stage="running", begun=True)
+        seen = super()._unlisted(known, begun=begun)
+        followed = isinstance(known, SlurmKnown) and known.followed and not begun
+        return structs.replace(seen, interrupted=seen.why) if followed else seen
 
     def _everybody(self) -> list[SlurmKnown]:
         return [known for known in self._known.values() if isinstance(known, SlurmKnown)]

@@ -63,7 +63,8 @@ class Pack(Struct, frozen=True, kw_only=True):
 @dataclass(slots=True)
 class SlurmKnown(Known[SlurmJob]):
     """`spec` until it is submitted, `since` when that was asked. `pack` is the folder of the job that it shares.
-    `sending`: it is on its way to Slurm. `put_off`: why it is submitted again at `again_at`. `dropped`: it was to end
+    `sending`: it is on its way to Slurm. `put_off`: why it is submitted again at `again_at`. `followed`: it was
+    submitted by this supervisor or seen in Slurm's list, which would have said how it ended. `dropped`: it was to end
     before it had begun.
     """
 
@@ -73,6 +74,7 @@ class SlurmKnown(Known[SlurmJob]):
     sending: bool = False
     put_off: str = ""
     again_at: float = float("-inf")
+    followed: bool = False
     dropped: bool = False
 
     def is_due(self, now: float) -> bool:

@@ -242,6 +242,8 @@ def unsettled(history: History, core: Core) -> Iterator[Violation]:
             yield f"{run} is shown as {view.state} and attempt {alive[0].number} trains"
         if view.state not in ("ended", "parked") and (len(alive) != 1 or alive[0].number != view.attempt):
             yield f"{run} is shown as {view.state} in attempt {view.attempt}, and {[it.number for it in alive]} train"
+        if any(attempt.node.cut for attempt in alive):
+            yield f"{run} trains on a node that is still cut off"
         if view.state in ("starting", "stopping", "queued"):
             yield f"{run} is still {view.state}: {view.cause}"
         if view.state in ("ended", "parked") and not view.cause:
@@ -343,7 +345,9 @@ def _done(history: History, core: Core) -> Iterator[Violation]:
         over = [event for event in read_all(core.run_dir(run).events, FleetEvent)[0] if isinstance(event, AttemptEnded)]
         if view.state == "ended" and over and over[-1].interrupted and history.last.get(run) not in ENDING:
             yield f"{run}: attempt {over[-1].attempt} was interrupted ({over[-1].interrupted}) and does not go on"
-        if view.attempt > 1 and view.kind == "start":
+        # One that was forgotten in a queue while no supervisor looked may have been cancelled.
+        forgotten = "does not know its job" in (view.cause or "")
+        if view.attempt > 1 and view.kind == "start" and not forgotten:
             yield f"{run}: attempt {view.attempt} was lost before it began: {view.cause}"
         for trains in history.engines.living(run):
             for verb, what in (("pause", trains.paused), ("checkpoint", None)):

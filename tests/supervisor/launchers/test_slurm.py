@@ -290,7 +290,15 @@ async def test_a_list_that_misses_a_job_is_believed_only_if_the_controller_says_
     answers.jobs = lambda _: "No jobs in the system\n"
     await launcher.refresh([job])
     await launcher.refresh([job])
-    assert (launcher.look(job).stage, "does not know its job 7" in launcher.look(job).why) == ("gone", True)
+    # It never began: nothing is lost, and the run goes on in another job.
+    assert (launcher.look(job).stage, "does not know its job 7" in launcher.look(job).interrupted) == ("gone", True)
+    # While no supervisor looked it may have been cancelled, and that was long ago.
+    anew, job = SlurmLauncher(), Job(run, 1, "n", read_handle(run.attempt(1).handle))
+    for _ in range(3):
+        anew.look(job)
+        await anew.refresh([job])
+    seen = anew.look(job)
+    assert (seen.stage, "does not know its job 7" in seen.why, seen.interrupted) == ("gone", True, "")
 
 
 async def test_a_job_that_slurm_forgot_is_followed_by_its_files(
