@@ -110,19 +110,23 @@ class History:
                 await self._set(core, self.more_luck.choice(self.runs))
             await asyncio.sleep(self.luck.choice((0.0, 1.0, 5.0, 15.0, 40.0)))
         if steps == 0:
-            until = self.world.now + MOST_CALM_S
             await asyncio.sleep(CALM_S)
-            while self.world.now < until and list(unsettled(self, core)):  # noqa: ASYNC110 - it passes the world's time
-                await asyncio.sleep(10.0)
+            await self._settle(core)
             what_else = self.more_luck.random()
             if what_else < 0.25:
                 await self._end_unasked(core)
             elif what_else < 0.5:
                 await self._ask_what_stays(core)
+            await self._settle(core)
         if beats.done():
             beats.result()
         beats.cancel()
         return core
+
+    async def _settle(self, core: Core) -> None:
+        until = self.world.now + MOST_CALM_S
+        while self.world.now < until and list(unsettled(self, core)):  # noqa: ASYNC110 - it passes the world's time
+            await asyncio.sleep(10.0)
 
     async def _step(self, core: Core) -> None:
         often = ("launch", "resume", "resume", "checkpoint", "cut", "cut", "double")
@@ -204,7 +208,7 @@ class History:
         for run in self.runs:
             alive = self.engines.living(run)
             how = self.more_luck.choice(("stop", "kill", "finish"))
-            if len(alive) != 1 or core.store.view(run).state != "running":
+            if len(alive) != 1 or alive[0].job.over or core.store.view(run).state != "running":
                 continue
             if how == "finish":
                 alive[0].finishing = True
