@@ -107,6 +107,15 @@ def test_information_leaves_the_run_ok() -> None:
     assert while_away(fleet, 1.0, NOW) is None
 
 
+def test_what_a_change_brought_about_stands_before_a_later_finding_as_grave() -> None:
+    """Its remedy undoes the cause; that of the later one might keep it."""
+    story = structs.replace(KL_FINDING, id="c", rule="after-change", undo="back", last_update=1)
+    later = structs.replace(KL_FINDING, id="k", last_update=900)
+    assert run_status.alarms(a_run("a", findings=(story, later))) == (story, later)
+    grave = structs.replace(later, severity="critical")
+    assert run_status.alarms(a_run("a", findings=(story, grave))) == (grave, story)
+
+
 def test_a_policy_that_no_longer_moves_is_not_ok() -> None:
     """The finding only informs, because a solved task looks the same; without a goal that was reached nobody knows."""
     still = structs.replace(KL_FINDING, rule="policy-frozen", severity="info")

@@ -98,6 +98,27 @@ class Finding(Struct, frozen=True, omit_defaults=True):
         return " ".join((self.advice, *(f"--set {assignment}" for assignment in self.advice_set)))
 
 
+OF_THE_POLICY = ("after-change", "entropy-collapse", POLICY_FROZEN)
+"""Rules whose warning says already that the policy is harmed, or about to be."""
+NOT_OF_THE_POLICY = ("hang", "throughput", "checkpoint-age", "thread-contention", "gpu-idle", OUT_OF_MEMORY)
+"""Rules that judge the process and the machine: no checkpoint is worse for what they see."""
+
+
+def harmed_from(finding: Finding, findings: Iterable[Finding]) -> int:
+    """The first update of the finding's attempt whose checkpoint is no way back: that of its own trouble, or of another
+    open finding that says that the policy was harmed before.
+    """
+    others = (
+        it.suspect_from
+        for it in findings
+        if it.state == "open"
+        and it.attempt == finding.attempt
+        and (it.rule in OF_THE_POLICY if it.severity == "warning" else it.severity == "critical")
+        and it.rule not in NOT_OF_THE_POLICY
+    )
+    return min((finding.suspect_from, *others))
+
+
 def symptoms_of(cause: Finding, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Those of `findings` that stand below `cause` instead of on their own: what it brought about, while it is no less
     known and no less over than they are.

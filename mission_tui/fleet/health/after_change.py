@@ -19,7 +19,7 @@ from mission_tui.fleet.events.findings import GRAVITY, Severity, Undo
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.health.returns import trend_warm_up
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.health.trust_region import SAFE_TIMES, StepScale
+from mission_tui.fleet.health.trust_region import SAFE_TIMES, StepScale, far_too_high
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import is_live, live_keys
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
@@ -63,11 +63,11 @@ def changed_in(was: Spec, now: Spec) -> tuple[Changed, ...]:
 
 
 def changed_by(changes: Iterable[Change]) -> tuple[Changed, ...]:
-    """The same of the accepted changes of a resume."""
+    """The same of the accepted changes of a resume, but for what a finding's advice asked for."""
     return tuple(
         Changed(it.name, _said(it.was), _said(it.now), _undo(it.name, it.was))
         for it in changes
-        if it.name.startswith(_OF_LEARNING) and it.name not in _UNRELATED and it.was != it.now
+        if it.name.startswith(_OF_LEARNING) and it.name not in _UNRELATED and it.was != it.now and not it.advised
     )
 
 
@@ -96,6 +96,7 @@ class AfterChange(Rule):
         self._scale = StepScale(context.settings)
         self._changed: tuple[Changed, ...] = ()
         self._resumed = False
+        self._broken = False
         self._undone: int | None = None
         self._since: int | None = None
         self._before = _Before()
@@ -129,16 +130,27 @@ class AfterChange(Rule):
         """Whether what begins at `update` is put down to the change."""
         return self._since is not None and 0 < update - self._since <= self._within
 
-    def resumed(self, changed: tuple[Changed, ...], update: int, mean: float | None) -> None:
-        """The attempt goes on after update `update` with other settings; `mean` was its mean return before."""
+    def resumed(self, changed: tuple[Changed, ...], update: int, mean: float | None, *, broken: bool = False) -> None:
+        """The attempt goes on after update `update` with other settings; `mean` was its mean return before, and
+        `broken` says that nobody learns with the settings of before.
+        """
         if changed:
-            self._changed, self._since, self._resumed = changed, update, True
+            self._changed, self._since, self._resumed, self._broken = changed, update, True, broken
             self._before = _Before(mean=mean)
 
-    def set(self, before: AfterChange, changed: tuple[Changed, ...], update: int) -> None:
+    def set(
+        self,
+        before: AfterChange,
+        changed: tuple[Changed, ...],
+        update: int,
+        *,
+        broken: bool = False,
+        lessened: bool = False,
+    ) -> None:
         """Other settings take effect after update `update`; `before` watched until now, under the settings of then.
 
-        A change within the time of another is one with it, and one that takes it back leaves only what it did.
+        A change within the time of another is one with it, and one that takes it back leaves only what it did. One from
+        settings that are `broken`, as nobody learns with them, begins no story where it has `lessened` that.
         """
         if before.watches(update) or before.severity is not None:
             self._goes_on_from(before)
@@ -146,15 +158,16 @@ class AfterChange(Rule):
             self._undone = None if self._changed else update
             if self._harm is None and not self._changed:
                 self._since = None
-        elif changed:
+        elif changed and not lessened:
             returns, last = before.context.returns, before._rows[-1] if before._rows else None
             entropy = last.metrics.get(_ENTROPY) if last else None
             rate = learning_rate_of(last, before.context.settings)
             self._before = _Before(returns.latest, returns.span, returns.noise, entropy, rate)
-            self._changed, self._since = changed, update
+            self._changed, self._since, self._broken = changed, update, broken
 
     def _goes_on_from(self, before: AfterChange) -> None:
         self._since, self._before, self._resumed = before._since, before._before, before._resumed
+        self._broken = before._broken
         self._harm, self._largest, self._rows = before._harm, before._largest, before._rows
         self._gone, self._gone_at, self._broke_at = before._gone, before._gone_at, before._broke_at
         self._best = before._best
@@ -284,6 +297,10 @@ class AfterChange(Rule):
                 (),
                 "back",
             )
+        if self._broken:
+            # What was before is no way back either.
+            usual = far_too_high(self.context.settings, self._rows[-1] if self._rows else None)
+            return *(usual or ("go back to the last good checkpoint, with a usual learning rate", ())), ""
         if not all(words):
             return "undo your change: resume from the last good checkpoint with the settings of before", (), ""
         live = all(is_live(it.name) for it in self._changed)

@@ -34,7 +34,7 @@ from mission_tui.fleet.events.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.fleet.health.after_change import AfterChange, changed_by, changed_in
+from mission_tui.fleet.health.after_change import AfterChange, Changed, changed_by, changed_in
 from mission_tui.fleet.health.algorithms import TELLING, Algorithm, other_called, told_by
 from mission_tui.fleet.health.checkpoint_age import CheckpointAge
 from mission_tui.fleet.health.hang import Hang
@@ -48,6 +48,7 @@ from mission_tui.fleet.health.usual_settings import usual_first
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import with_words
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
+from mission_tui.fleet.specs.sizes import pressure_caution, update_pressure
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.specs.thresholds import Limits
 
@@ -159,7 +160,11 @@ class HealthJudge:
             self._hang.began(_moment(record.t))
             mean = record.resumed.mean_before if record.resumed is not None else None
             known = float(mean) if isinstance(mean, int | float) and math.isfinite(mean) else None
-            self._after_change.resumed(changed_by(self._asked), record.from_update, known)
+            changes = changed_by(self._asked)
+            was = self._was(changes)
+            # Away from settings that break a policy: what comes after that is no harm of going away.
+            if was is None or self._spec is None or not _lessens(was, self._spec):
+                self._after_change.resumed(changes, record.from_update, known, broken=_breaks(was))
         return changed
 
     def broken(self, t: float, cause: Break) -> None:
@@ -229,7 +234,9 @@ class HealthJudge:
         self._begin(hang)
         self._checkpoint_age.goes_on_from(age)
         if was is not None and self._spec is not None:
-            self._after_change.set(story, changed_in(was, self._spec), record.update)
+            lessened = _lessens(was, self._spec)
+            changes = changed_in(was, self._spec)
+            self._after_change.set(story, changes, record.update, broken=_breaks(was), lessened=lessened)
         if AfterChange.id in self._open:
             story, t = self._after_change, max(self._t, _moment(record.t))
             changed += self._follow(story, story.severity, self._update, t, anew=True)
@@ -362,6 +369,14 @@ class HealthJudge:
             at_once = self._follow(story, story.severity, update, t)
         return [*at_once, self._keep(_worded(known, words, severity, update, t))]
 
+    def _was(self, changes: tuple[Changed, ...]) -> Spec | None:
+        """The spec without `changes`; None where that is not known."""
+        if self._spec is None:
+            return None
+        with suppress(MissionError):
+            return with_words(self._spec, (tuple(it.undo for it in changes if it.undo),))
+        return None
+
     def _lasts(self, known: Finding) -> bool:
         """Whether an incident whose rule is calm goes on: what came of it is open, or the policy that was moved too far
         has not moved since, far from its best.
@@ -377,7 +392,8 @@ class HealthJudge:
         story, changed, part_of = self._after_change, list[Finding](), ""
         if rule is story:
             update = story.first_update
-        elif rule.id in STAGES and story in self._rules and story.watches(update):
+        elif rule.id in STAGES and story in self._rules and (story.watches(update) or story.id in self._open):
+            # Whatever comes to a policy while the harm of the change lasts, however late, is a part of that.
             story.symptom(rule.id, severity, update)
             changed += self._follow(story, story.severity, update, t)
             part_of = self._open.get(story.id, "")
@@ -447,6 +463,16 @@ class HealthJudge:
             if over is not None and over != finding.id:
                 del self._incidents[over]
         return finding
+
+
+def _breaks(spec: Spec | None) -> bool:
+    """Whether nobody learns with `spec`, by its learning rate: going back to it is no remedy."""
+    return spec is not None and bool(pressure_caution(spec))
+
+
+def _lessens(was: Spec, now: Spec) -> bool:
+    """Whether `was` breaks a policy, and `now` does so less."""
+    return _breaks(was) and update_pressure(now) < update_pressure(was)
 
 
 class _Round:

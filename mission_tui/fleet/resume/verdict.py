@@ -111,7 +111,8 @@ class Change(Struct, frozen=True, omit_defaults=True):
     """Field `name` was `was` and will be `now`; `why` says what that does to the run, `remedy` what would help.
 
     `remedies` are those that can be carried out by name. `override`: a person may go on against this refusal.
-    `answered_by` is the remedy that was taken, where the change would have been warned of without it.
+    `answered_by` is the remedy that was taken, where the change would have been warned of without it. `advised`: it is
+    what a finding's advice asked for, so it is nobody's own change.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Change(Struct, frozen=True, omit_defaults=True):
     remedies: tuple[Remedy, ...] = ()
     override: bool = False
     answered_by: str = ""
+    advised: bool = False
 
 
 class ResumeVerdict(Struct, frozen=True):

@@ -220,6 +220,8 @@ async def plan_attempt(
     if isinstance(request, Resume) and not request.branch:
         verdict = noted(verdict, await _inexact(now, caller, checkpoint))
     verdict = warned(verdict, core.variables.left_behind(run_id, caller, now))
+    if isinstance(request, Apply):
+        verdict = structs.replace(verdict, changes=tuple(_advised(verdict, assignments)))
     if lost:
         grade: Grade = "refuse" if verdict.grade == "refuse" else "warn"
         verdict = ResumeVerdict(grade, (*lost, *verdict.changes))
@@ -233,6 +235,13 @@ async def plan_attempt(
         agreed=agreed and not lost,
         damaged=damaged,
     )
+
+
+def _advised(verdict: ResumeVerdict, assignments: Sequence[str]) -> Iterator[Change]:
+    """The changes, those that are of `assignments` marked as advice that is followed."""
+    names = {word.partition("=")[0].strip() for word in assignments}
+    for it in verdict.changes:
+        yield structs.replace(it, advised=True) if it.name in names else it
 
 
 def _made_under(run: RunDir, checkpoint: Manifest, newest: Spec) -> Spec:
@@ -351,7 +360,9 @@ def _collapsed(runs: Runs, run_id: str, checkpoint: Manifest) -> str | None:
     for finding in runs.store.run(run_id).journal.findings.values():
         grave = finding.rule in _STOPPED_LEARNING and finding.severity == "critical"
         here = finding.attempt == checkpoint.attempt
-        if grave and here and finding.suspect_from <= checkpoint.update <= finding.last_update:
+        # The journal's word on how long an open one lasted is from when it was last told.
+        lasts = finding.state != "cleared" or checkpoint.update <= finding.last_update
+        if grave and here and lasts and finding.suspect_from <= checkpoint.update:
             return finding.sentence
     return None
 

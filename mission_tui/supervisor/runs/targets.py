@@ -6,7 +6,7 @@ The words are resolved, each run once, and all of them are fit for the verb or n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from mission_tui.errors import CheckpointError, UsageError, nearest
 from mission_tui.fleet.commands import objection, refusal
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import Finding, harmed_from
 from mission_tui.fleet.events.journal import AttemptStarting, FleetEvent
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.provenance import sources_of
@@ -269,8 +269,9 @@ def named_checkpoint(run: RunDir, name: str) -> str:
     raise UsageError(f"{run.id} has no checkpoint '{name}'{nearest(name, names)}; it has {', '.join(names) or 'none'}")
 
 
-def last_good(run: RunDir, finding: Finding) -> Manifest | None:
-    """The newest verified checkpoint taken before the finding's trouble began, None if there is none.
+def last_good(run: RunDir, finding: Finding, findings: Iterable[Finding] = ()) -> Manifest | None:
+    """The newest verified checkpoint taken before the finding's trouble began, None if there is none; and before any
+    other of the run's `findings` began that is open and says that the policy was harmed.
 
     It is looked for in the finding's attempt, then in the one that this attempt went on from, and so on: what an
     earlier attempt saved after the point that was gone back to is not the past of this policy.
@@ -281,7 +282,7 @@ def last_good(run: RunDir, finding: Finding) -> Manifest | None:
         if isinstance(event, AttemptStarting)
     }
     manifests = {manifest.name: manifest for manifest in list_checkpoints(run.checkpoints)}
-    attempt, before = finding.attempt, finding.suspect_from
+    attempt, before = finding.attempt, harmed_from(finding, findings)
     while attempt > 0:
         own = [it for it in manifests.values() if it.attempt == attempt and it.update < before]
         begun = manifests.get(starts.get(attempt) or "")

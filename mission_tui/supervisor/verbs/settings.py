@@ -20,7 +20,7 @@ from functools import partial
 from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import Finding, harmed_from
 from mission_tui.fleet.events.journal import FleetEvent, HealthActed, PriorityAsked, SettingsAsked
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
@@ -201,13 +201,14 @@ def _check(runs: Runs, run_id: str, finding: Finding) -> None:
 
 async def _planned(core: Core, run_id: str, finding: Finding, request: Apply) -> further_attempts.Plan:
     name = core.store.view(run_id).name
-    checkpoint = await asyncio.to_thread(last_good, core.run_dir(run_id), finding)
+    others = tuple(core.store.run(run_id).journal.findings.values())
+    checkpoint = await asyncio.to_thread(last_good, core.run_dir(run_id), finding, others)
     agreed = request.checkpoint
     if agreed is not None and (checkpoint is None or checkpoint.name != agreed):
         raise MissionError(f"{name} has no checkpoint {agreed} from before {finding.rule} any more; look again")
     if checkpoint is None:
         raise MissionError(
-            f"{name} has no checkpoint from before update {finding.suspect_from:,}, where {finding.rule} began; "
+            f"{name} has no checkpoint from before update {harmed_from(finding, others):,}, where its trouble began; "
             f"{shlex.join(['mission-tui', 'clone', name, *_set_words(finding)])} starts it anew with the advice"
         )
     try:

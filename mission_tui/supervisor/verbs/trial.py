@@ -202,7 +202,7 @@ def _start(runs: Runs, run_id: str, finding: Finding | None) -> _Start:
     if trouble is None:
         grave = [it for it in view.findings if it.state == "open" and it.severity != "info"]
         trouble = min(grave, key=lambda it: (it.attempt, it.suspect_from), default=None)
-    good = None if trouble is None else last_good(run, trouble)
+    good = None if trouble is None else last_good(run, trouble, view.findings)
     if good is not None:
         return _Start(good, finding)
     if trouble is not None:

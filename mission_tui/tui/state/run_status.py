@@ -64,16 +64,18 @@ def update_share(view: RunView) -> float | None:
 
 
 def open_findings(view: RunView) -> tuple[Finding, ...]:
-    """Findings that nobody has dealt with, without the symptoms of others, worst first, newest first among equals."""
+    """Findings that nobody has dealt with, without the symptoms of others, worst first; among equals what somebody's
+    change brought about before what has no such cause, then the newest.
+    """
     return _worst_first(finding for finding in stories(view.findings) if finding.state == "open")
 
 
 def _worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(findings, key=lambda finding: (_RANK[finding.severity], -finding.last_update)))
+    return tuple(sorted(findings, key=lambda finding: (_RANK[finding.severity], not finding.undo, -finding.last_update)))
 
 
 def alarms(view: RunView) -> tuple[Finding, ...]:
-    """Open findings that need action, worst first, newest first among equals."""
+    """Open findings that need action, in the order of `open_findings`."""
     return _worst_first(asks_for_action(view))
 
 

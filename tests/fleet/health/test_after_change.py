@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import structs
 
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import Finding, stories
 from mission_tui.fleet.events.metrics import MetricRecord, Resumed, SettingsChanged, TrainingStarted
 from mission_tui.fleet.health import HealthJudge, judge_of
 from mission_tui.fleet.resume.verdict import Change
@@ -178,3 +178,47 @@ def test_a_rule_that_is_off_tells_nothing_and_links_nothing() -> None:
     judge = judge_of(structs.replace(SPEC, keep=structs.replace(SPEC.keep, health=off)))
     fed(judge, [*rows(HEALTHY), set_after(50, "ppo.learning_rate=0.03"), *rows(KILLED, 51)])
     assert all(finding.rule != "after-change" and not finding.undo for finding in judge.findings)
+
+
+def test_what_comes_long_after_the_change_is_a_part_of_its_story_while_that_is_open() -> None:
+    """A dead policy moves once more, hundreds of updates on: no second story that would offer a checkpoint of then."""
+    judge = killed()
+    twitch = ((0.0, 0.3, 200.0), (30.0, 0.3, 190.0), *((0.05, 0.2, 150.0 - 12.0 * number) for number in range(12)))
+    fed(judge, rows((*((0.001, 0.3, 200.0),) * 260, *twitch, *((0.0, 1e-10, 9.3),) * 30), 86))
+    story = story_of(judge)
+    later = [finding for finding in judge.findings if finding.first_update > 300]
+    assert story.state == "open"
+    assert "kl-spike" in {finding.rule for finding in later}
+    assert {finding.part_of for finding in later} == {story.id}
+    assert [finding.rule for finding in stories(judge.findings) if finding.state == "open"] == ["after-change"]
+
+
+def test_advice_that_was_followed_is_nobodys_change() -> None:
+    """What goes wrong after it stands for itself: to undo it would put back what the advice was against."""
+    judge = judge_of(SPEC)
+    judge.resumed_with((Change("ppo.learning_rate", "0.001", "0.0003", "note", "", advised=True),))
+    start = TrainingStarted(1, 2, 100.0, from_update=50, resumed=Resumed(exact=True, mean_before=500.0))
+    fed(judge, [start, *rows(KILLED, 51, attempt=2)])
+    assert judge.findings
+    assert all(finding.rule != "after-change" and not finding.undo for finding in judge.findings)
+
+
+def test_a_change_away_from_a_rate_that_breaks_a_policy_is_never_undone() -> None:
+    """By a resume or while it trains; and a change to a worse one is answered with a usual rate."""
+    judge = judge_of(SPEC)
+    judge.resumed_with((Change("ppo.learning_rate", "0.05", "0.0003", "note", ""),))
+    start = TrainingStarted(1, 2, 100.0, from_update=50, resumed=Resumed(exact=True, mean_before=500.0))
+    fed(judge, [start, *rows(KILLED, 51, attempt=2)])
+    assert all(finding.rule != "after-change" for finding in judge.findings)
+
+    extreme = with_words(SPEC, (("ppo.learning_rate=0.5",),))
+    judge = judge_of(extreme)
+    fed(judge, [*rows(HEALTHY), set_after(50, "ppo.learning_rate=0.0003"), *rows(KILLED, 51)])
+    assert all(finding.rule != "after-change" for finding in judge.findings)
+
+    judge = judge_of(extreme)
+    fed(judge, [*rows(HEALTHY), set_after(50, "ppo.learning_rate=0.9"), *rows(KILLED, 51)])
+    story = story_of(judge)
+    (word,) = story.advice_set
+    assert (story.undo, word.partition("=")[0]) == ("", "ppo.learning_rate")
+    assert float(word.partition("=")[2]) < 0.01

@@ -16,7 +16,7 @@ from mission_tui.fleet.events.journal import Asked, AttemptStarting, FindingChan
 from mission_tui.fleet.specs.spec import KeepSpec, Spec
 from mission_tui.fleet.specs.thresholds import Act, HealthKeep, NanLimits
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
-from mission_tui.ipc.requests import Apply, Set
+from mission_tui.ipc.requests import Apply, Resume, Set
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
@@ -65,7 +65,8 @@ def ended_sick(lab: RunsRoot) -> tuple[str, str, str]:
 def add_finding(lab: RunsRoot, run: str, **fields: Any) -> str:
     """Put a finding into the journal of an ended run, as a supervisor would have; its id."""
     facts: dict[str, Any] = {"first_update": 40, "last_update": 40, "severity": "warning", "advice": "do this"} | fields
-    finding = Finding(id="stall-1-40", rule="stall", sentence="a stall", cause="a cause", **facts)
+    facts = {"rule": "stall"} | facts
+    finding = Finding(id=f"{facts['rule']}-1-40", sentence="a stall", cause="a cause", **facts)
     lab.kill_supervisor()
     journal = AppendLog(lab.dir(run).events)
     journal.append(lambda seq: FindingChanged(seq, 1.0, finding))
@@ -84,6 +85,7 @@ def test_an_ended_run_goes_back_and_on_with_the_change(sim: SimulatedLab) -> Non
     sim.wait(run, lambda view: view.attempt == 2)
     start = [event for event in events(sim, run) if isinstance(event, AttemptStarting)][1]
     assert start.checkpoint == good
+    assert [change.name for change in start.changes if change.advised] == ["ppo.learning_rate"]
     assert read_spec(sim.dir(run).attempt(2).spec).ppo.learning_rate == pytest.approx(1.5e-4)
     assert details(sim, run) == [f"from {good} --set ppo.learning_rate=0.00015"]
     assert sim.view(run).findings[-1].state == "cleared"
@@ -272,6 +274,27 @@ def test_a_checkpoint_of_a_policy_that_stood_still_already_is_no_way_back(tmp_pa
     still = Finding("policy-frozen-1-25", "policy-frozen", "critical", 25, 25, "", "", "", window=10)
     good = [last_good(run, structs.replace(still, first_update=at)) for at in (25, 29, 30)]
     assert [manifest and manifest.name for manifest in good] == ["000000010", "000000010", "000000020"]
+
+
+def test_a_checkpoint_from_within_other_open_trouble_is_no_way_back(tmp_path: Path) -> None:
+    """A later finding goes back to before the earliest that is open and says that the policy was harmed."""
+    run = run_with(tmp_path / "run", [None], [(1, 10), (1, 20), (1, 30)])
+    late = Finding("kl-spike-1-35", "kl-spike", "critical", 35, 35, "", "", "")
+    dead = Finding("entropy-collapse-1-15", "entropy-collapse", "warning", 15, 15, "", "", "")
+    slow = Finding("throughput-1-5", "throughput", "critical", 5, 5, "", "", "")
+    large = Finding("kl-persistent-1-5", "kl-persistent", "warning", 5, 5, "", "", "")
+    over = structs.replace(dead, state="cleared")
+    good = [last_good(run, late, others) for others in ((), (late, dead, slow, large), (over,))]
+    assert [manifest and manifest.name for manifest in good] == ["000000030", "000000010", "000000030"]
+
+
+def test_a_finding_that_is_open_still_says_of_the_newest_checkpoint_that_the_policy_is_gone(sim: SimulatedLab) -> None:
+    """The journal's word on how long it lasted is from when it was last told, long before that checkpoint."""
+    run, _, _ = ended_sick(sim)
+    add_finding(sim, run, rule="entropy-collapse", first_update=5, last_update=6, severity="critical")
+    answer = sim.ask(lambda id_: Resume(id=id_, run=run, check_only=True))
+    assert isinstance(answer, VerdictReply)
+    assert answer.verdict.grade == "refuse"
 
 
 def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
