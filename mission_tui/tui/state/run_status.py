@@ -71,7 +71,7 @@ def open_findings(view: RunView) -> tuple[Finding, ...]:
 
 
 def _worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(findings, key=lambda finding: (_RANK[finding.severity], not finding.undo, -finding.last_update)))
+    return tuple(sorted(findings, key=lambda it: (_RANK[it.severity], not it.undo, -it.last_update)))
 
 
 def alarms(view: RunView) -> tuple[Finding, ...]:
