@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mission_tui.cli.verbs.playing import chosen
+from mission_tui.cli.verbs.playing import alone, chosen
 from mission_tui.errors import UsageError
 from tests.cli.test_json_documents import check
 from tests.shell import Shell
@@ -26,6 +26,14 @@ def test_which_checkpoints_are_meant() -> None:
     for nothing in ("0", ",", ""):
         with pytest.raises(UsageError, match="--checkpoints"):
             chosen(nothing)
+
+
+def test_a_growth_of_one_checkpoint_says_how_to_keep_more() -> None:
+    """Asked for all or several, not for the newest or named ones."""
+    one, two = ({"episodes": [{"checkpoint": name} for name in names]} for names in (["512", "512"], ["512", "1024"]))
+    assert "keep.checkpoint.every_steps" in alone(0, one)
+    assert "keep.checkpoint.last" in alone(4, one)
+    assert (alone(1, one), alone(0, two)) == ("", "")
 
 
 def test_what_cannot_be_filmed_is_one_sentence_and_starts_nothing(quick: Shell) -> None:

@@ -12,7 +12,7 @@ from mission_tui.ipc.requests import Clone, GetDetails, GetHistory, Label, Note,
 from mission_tui.tui.screens.questions import LineInputScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
 from tests.tui.fake_client import details, history
-from tests.tui.fleets import ENDED, KL_FINDING, LIVE, NOW, a_fleet
+from tests.tui.fleets import ENDED, KL_FINDING, LIVE, NOW, a_fleet, a_run
 from tests.tui.stage import Stage, staged
 
 
@@ -226,3 +226,13 @@ async def test_a_sheet_is_not_covered_by_what_was_told_before() -> None:
         await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
         await stage.shows("Esc back")
         assert stage.toasts() == []
+
+
+async def test_a_run_that_trains_and_has_saved_nothing_saves_first() -> None:
+    """`R` says so on its line, and asks for the verdict as of any other."""
+    async with staged(a_fleet((a_run("fresh", last_checkpoint=None),))) as stage:
+        stage.client.answers[Resume] = lambda request: replies.Refused(re=request.id, message="no such key")
+        await typed(stage, "R", "ppo.lr=3")
+        await stage.shows("no such key")
+        await stage.shows("It has no checkpoint: one is")
+        assert stage.client.asked_for(Resume)[0].check_only

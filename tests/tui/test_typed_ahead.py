@@ -99,12 +99,12 @@ async def never(_make: Any) -> Any:
     yield None
 
 
-UNSAVED = a_fleet((a_run("fresh", last_checkpoint=None),))
+UNSAVED = a_fleet((a_run("lost", state="ended", outcome="failed", last_checkpoint=None),))
 
 
 @pytest.mark.parametrize("words", ["ppo.learning_rate=1e-4\r", "s", "K", "1"])
 async def test_what_is_typed_for_a_line_that_is_refused_acts_on_nothing(words: str) -> None:
-    """A run without a checkpoint cannot be resumed with other settings. Of those that were typed already, `p` would
+    """An ended run without a checkpoint cannot be resumed with other settings. Of those that were typed already, `p` would
     pause it, `l` open its log, `n` a form, and Enter another screen.
     """
     async with staged(UNSAVED) as stage:
@@ -119,13 +119,12 @@ async def test_who_types_on_after_a_refusal_acts_on_nothing_until_a_pause(monkey
     """Keys come one by one, the refusal between them; after a pause they are the list's again, Esc ends it at once."""
     monkeypatch.setattr("mission_tui.tui.terminal.typed_ahead.PAUSE_S", 60.0)
     async with staged(UNSAVED) as stage:
-        for key in ("R", "s", "p", "K"):
+        for key in ("R", "s", "r", "K"):
             await stage.press(key)
-        assert stage.client.asked_for(Act) == []
+        assert stage.client.asked_for(Resume) == stage.client.asked_for(Act) == []
         assert len(stage.app.screen_stack) == 1
-        await stage.press("escape", "p")
-        await stage.until(lambda: stage.client.asked_for(Act), "the pause")
-        assert [request.verb for request in stage.client.asked_for(Act)] == ["pause"]
+        await stage.press("escape", "r")
+        await stage.until(lambda: stage.client.asked_for(Resume), "the resume")
 
 
 async def test_what_is_typed_for_a_sheet_that_the_run_cannot_have_acts_on_nothing() -> None:

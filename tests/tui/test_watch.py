@@ -19,7 +19,7 @@ from mission_tui.fleet.views.played_frame import ActionHead, Canvas
 from mission_tui.fleet.views.snapshot import Replay
 from mission_tui.ipc import replies
 from mission_tui.ipc.captured import Origin
-from mission_tui.ipc.requests import Evaluate, Play, StopPlay
+from mission_tui.ipc.requests import Act, Evaluate, Play, StopPlay
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.sections.watch import _heads, _in_a_line
 from mission_tui.tui.session import chosen
@@ -410,12 +410,23 @@ async def test_what_cannot_play_says_why() -> None:
         ({"readonly": True}, "this screen is read-only and starts no process"),
         ({"snapshot": past, "readonly": True}, "a replay shows the past and starts nothing"),
         ({"snapshot": a_fleet((command,))}, "nothing to watch: it runs a command"),
-        ({"snapshot": a_fleet((unsaved,))}, "no checkpoint yet to be played: C saves one"),
+        ({"snapshot": a_fleet((structs.replace(unsaved, state="starting"),))}, "no checkpoint yet to be played: C saves"),
+        ({"snapshot": a_fleet((unsaved,)), "readonly": True}, "this screen is read-only and starts no process"),
     )
     for options, sentence in cases:
         async with watching(**options) as stage:
             await stage.shows(sentence)
-            assert stage.client.asked_for(Play) == []
+            assert (stage.client.asked_for(Play), stage.client.asked_for(Act)) == ([], [])
+
+
+async def test_a_run_without_a_checkpoint_is_asked_for_one() -> None:
+    """Once, as `C` would, and the screen says so."""
+    async with watching(snapshot=a_fleet((structs.replace(LIVE[0], last_checkpoint=None),))) as stage:
+        await stage.shows("no checkpoint yet to be played: one was asked for")
+        await stage.arrive(a_fleet((structs.replace(LIVE[0], last_checkpoint=None, update=LIVE[0].update or 1),)))
+        await stage.press("l", "w")
+        await stage.shows("no checkpoint yet to be played: one was asked for")
+        assert [(it.verb, it.runs) for it in stage.client.asked_for(Act)] == [("checkpoint", (LIVE[0].id,))]
 
 
 async def test_it_plays_once_there_is_a_checkpoint() -> None:

@@ -343,6 +343,19 @@ def film_command(
         write_document({name: result[name] for name in FILM_FACTS if name in result})
     else:
         _print_film(result)
+        if said := alone(spread, result):
+            print_error(said)
+
+
+def alone(spread: int, result: Mapping[str, Any]) -> str:
+    """That a growth was asked for and only one checkpoint is there to show; "" where that is not so."""
+    filmed = {take["checkpoint"] for take in result["episodes"]}
+    if spread == 1 or len(filmed) != 1:
+        return ""
+    return (
+        f"only one checkpoint was kept, {filmed.pop()}, so there is no growth to see; "
+        "--set keep.checkpoint.every_steps=N at the launch saves more often, keep.checkpoint.last=N keeps more"
+    )
 
 
 def chosen(word: str) -> tuple[tuple[str, ...], int]:

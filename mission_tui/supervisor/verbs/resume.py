@@ -22,7 +22,7 @@ from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted, VerdictReply
-from mission_tui.ipc.requests import Resume
+from mission_tui.ipc.requests import Act, Resume
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
 from mission_tui.records.runs.code_files import check_rules
@@ -42,6 +42,8 @@ from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.restart_rules import resume_in_turn
 from mission_tui.supervisor.runs.run_directory import create_run, take_checkpoint
 from mission_tui.supervisor.runs.targets import caller_for, check_seen, named_checkpoint, require
+from mission_tui.supervisor.verbs import acts
+from mission_tui.supervisor.verbs.acts import LONGEST_WAIT_S
 
 
 async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
@@ -95,6 +97,8 @@ async def _stop_first(core: Core, live: LiveRun, request: Resume) -> Accepted | 
     name = core.store.view(live.id).name
     if live.applying:
         raise UsageError(f"{name} is ending to go on already ({live.applying}); wait for that")
+    if core.store.view(live.id).last_checkpoint is None:
+        await _save_first(core, live)
     plan = await _planned_from_newest(core, live.id, request)
     plan = replace(plan, verdict=further_attempts.warned(plan.verdict, (_STOPS,)))
     room = further_attempts.room_for(core, live.id, plan.now, live)
@@ -111,6 +115,16 @@ async def _stop_first(core: Core, live: LiveRun, request: Resume) -> Accepted | 
     task.add_done_callback(_waiting.discard)
     notes = ("it stops first, then goes on from what it saves", *plan.notes, *room.warnings)
     return Accepted(re=request.id, runs=(live.id,), notes=notes, warnings=room.warnings)
+
+
+async def _save_first(core: Core, live: LiveRun) -> None:
+    """Have the run save a checkpoint, as the key `C` does: what would change is judged from one. Raises `MissionError`
+    where none came.
+    """
+    asked = Act(id=0, verb="checkpoint", runs=(live.id,), wait_s=LONGEST_WAIT_S)
+    (outcome,) = (await acts.checkpoint(core, asked)).checkpoints
+    if outcome.checkpoint is None:
+        raise MissionError(f"{core.store.view(live.id).name} has no checkpoint to go on from yet: {outcome.why}")
 
 
 async def _planned_from_newest(core: Core, run_id: str, request: Resume) -> further_attempts.Plan:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.commands import refusal
+from mission_tui.fleet.commands import objection, refusal
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.played_frame import Canvas
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import CheckpointView
+from mission_tui.ipc.requests import Act
 from mission_tui.tui.screens.command_line import type_command
 from mission_tui.tui.screens.info_sheets import EvaluationScreen, reel_in, reel_words
 from mission_tui.tui.screens.picker import Picker
@@ -40,11 +41,15 @@ class RunPlayer:
         self._view: RunView | None = None
         self._data: RunData | None = None
         self._against = ""
+        self._asked_of: int | None = None
 
     def update(self, view: RunView, data: RunData) -> None:
         """Show the newest of the run, and play if it can be played."""
         self._view, self._data = view, data
         self._against = self._objection(view)
+        if view.last_checkpoint is None and self._saves(view) and self._asked_of != view.attempt:
+            self._asked_of = view.attempt
+            self._app_context.carry_out(self._save())
         if self._against:
             self.feed.close()
         elif not self.feed.open:
@@ -167,9 +172,25 @@ class RunPlayer:
         if (against := refusal(view.can, "evaluate")) is not None:
             return f"nothing to watch: {against}"
         if view.last_checkpoint is None:
-            wait = "nothing was saved" if view.state in OVER else "C saves one at the next update, and it plays then"
-            return f"no checkpoint yet to be played: {wait}"
+            if view.state in OVER:
+                return "no checkpoint to be played: nothing was saved"
+            wait = "one was asked for, is saved at the next update, and plays then"
+            later = "C saves one at an update, and it plays then"
+            return f"no checkpoint yet to be played: {wait if self._saves(view) else later}"
         return ""
+
+    def _saves(self, view: RunView) -> bool:
+        """Whether a checkpoint can be asked for, as `C` does, so that there is something to play."""
+        context = self._app_context
+        if context.readonly or (context.snapshot is not None and context.snapshot.replay is not None):
+            return False
+        trains = view.state == "running" and view.update is not None
+        return trains and refusal(view.can, "evaluate") is None and objection("checkpoint", view.can, view.state) is None
+
+    async def _save(self) -> None:
+        if self._view is not None:
+            asked = (self._view.id,)
+            await self._app_context.ask(lambda id_: Act(id=id_, verb="checkpoint", runs=asked))
 
     def _checkpoints(self) -> tuple[CheckpointView, ...]:
         details = None if self._data is None else self._data.details

@@ -25,6 +25,10 @@ from mission_tui.tui.verbs.launch import clone
 from mission_tui.tui.verbs.orders import Verb, fitting, no_finding
 
 _HELP_TO_RESUME = "KEY=VALUE, several with spaces between. Nothing starts yet: what each change does is shown first."
+_HELP_TO_RESUME_UNSAVED = (
+    "KEY=VALUE, several with spaces between. It has no checkpoint: one is saved at its next update, then what each "
+    "change does is shown."
+)
 _SINCE_NOW = "From the next update on, marked on the curves; health rules start afresh. A resume keeps it."
 _HELP_TO_SET_QUEUED = "KEY=VALUE, several with spaces between. What they change is shown first."
 _HELP_TO_SET = "KEY=VALUE, several with spaces between: {}. What they do is shown first."
@@ -51,12 +55,9 @@ async def resume(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 async def resume_with(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """Resume the first of `runs` with settings that are typed now."""
     view = runs[0]
-    if view.last_checkpoint is None and "checkpoint" in view.can:
-        how = (
-            "C saves one at its next update; S changes some settings without"
-            if view.state == "running"
-            else "N starts a run like it"
-        )
+    unsaved = view.last_checkpoint is None and "checkpoint" in view.can
+    if unsaved and view.state != "running":
+        how = "N starts a run like it"
         app_context.toast(f"cannot resume {view.name}: it has no checkpoint to go on from; {how}", "warning")
         return
 
@@ -71,7 +72,8 @@ async def resume_with(app_context: AppContext, runs: tuple[RunView, ...]) -> Non
     if view.state in ALIVE:
         title = f"Stop {view.name} and resume it with other settings"
     offers = partial(_offers, app_context, view)
-    await ask_line(app_context, title, _HELP_TO_RESUME, "shows what they do", "env.n_envs=64", judge, offers=offers)
+    help_ = _HELP_TO_RESUME_UNSAVED if unsaved else _HELP_TO_RESUME
+    await ask_line(app_context, title, help_, "shows what they do", "env.n_envs=64", judge, offers=offers)
 
 
 def _tell(app_context: AppContext, view: RunView, reply: Accepted, news: tuple[str, ...]) -> None:

@@ -390,15 +390,15 @@ def test_a_live_run_can_be_branched_from(sim: SimulatedLab) -> None:
 
 
 def test_a_run_that_trains_stops_for_other_settings_once_that_is_accepted(sim: SimulatedLab) -> None:
-    """The verdict says that it stops; accepted, it saves, ends, and attempt 2 goes on from there with the settings."""
+    """Without a checkpoint it saves one first. The verdict says that it stops; accepted, it saves, ends, and attempt 2
+    goes on from there with the settings.
+    """
     (run,) = sim.launch(1, name=None, STUB_UPDATE_S="0.03")
     sim.running(run)
-    with pytest.raises(MissionError, match="has no checkpoint yet"):
-        resume(sim, run, "ppo.gamma=0.95")
-    sim.act("checkpoint", run)
-    first = sim.wait(run, lambda view: view.last_checkpoint).last_checkpoint
+    assert sim.view(run).last_checkpoint is None
     shown = resume(sim, run, "ppo.gamma=0.95")
     assert isinstance(shown, VerdictReply)
+    first = sim.wait(run, lambda view: view.last_checkpoint).last_checkpoint
     assert {"run", "ppo.gamma"} <= {change.name for change in shown.verdict.changes}
     assert sim.view(run).state == "running"
     assert isinstance(resume(sim, run, "ppo.gamma=0.95", accept=True), Accepted)
