@@ -104,8 +104,8 @@ UNSAVED = a_fleet((a_run("lost", state="ended", outcome="failed", last_checkpoin
 
 @pytest.mark.parametrize("words", ["ppo.learning_rate=1e-4\r", "s", "K", "1"])
 async def test_what_is_typed_for_a_line_that_is_refused_acts_on_nothing(words: str) -> None:
-    """An ended run without a checkpoint cannot be resumed with other settings. Of those that were typed already, `p` would
-    pause it, `l` open its log, `n` a form, and Enter another screen.
+    """An ended run without a checkpoint cannot be resumed with other settings. Of those that were typed already, `l`
+    would open its log, `n` a form, and Enter another screen.
     """
     async with staged(UNSAVED) as stage:
         burst(stage, f"R{words}")

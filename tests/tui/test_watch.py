@@ -405,12 +405,13 @@ async def test_what_cannot_play_says_why() -> None:
     """A read-only screen, a replay, a command and a run without a checkpoint start nothing."""
     command = structs.replace(LIVE[0], can=("stop", "kill"))
     unsaved = structs.replace(LIVE[0], last_checkpoint=None)
+    new = structs.replace(unsaved, state="starting")
     past = structs.replace(a_fleet(), replay=Replay(since=NOW - 3600, until=NOW))
     cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"readonly": True}, "this screen is read-only and starts no process"),
         ({"snapshot": past, "readonly": True}, "a replay shows the past and starts nothing"),
         ({"snapshot": a_fleet((command,))}, "nothing to watch: it runs a command"),
-        ({"snapshot": a_fleet((structs.replace(unsaved, state="starting"),))}, "no checkpoint yet to be played: C saves"),
+        ({"snapshot": a_fleet((new,))}, "no checkpoint yet to be played: C saves one"),
         ({"snapshot": a_fleet((unsaved,)), "readonly": True}, "this screen is read-only and starts no process"),
     )
     for options, sentence in cases:

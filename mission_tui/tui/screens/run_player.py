@@ -184,8 +184,8 @@ class RunPlayer:
         context = self._app_context
         if context.readonly or (context.snapshot is not None and context.snapshot.replay is not None):
             return False
-        trains = view.state == "running" and view.update is not None
-        return trains and refusal(view.can, "evaluate") is None and objection("checkpoint", view.can, view.state) is None
+        plays = view.state == "running" and view.update is not None and refusal(view.can, "evaluate") is None
+        return plays and objection("checkpoint", view.can, view.state) is None
 
     async def _save(self) -> None:
         if self._view is not None:
