@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import shutil
 import subprocess
@@ -178,6 +179,31 @@ def test_prune_keeps_the_newest_and_the_protected(tmp_path: Path) -> None:
         save(tmp_path, timesteps)
     assert prune(tmp_path, 2, {"000000200"}) == ["000000300", "000000100"]
     assert [manifest.timesteps for manifest in list_checkpoints(tmp_path)] == [200, 400, 500]
+
+
+def test_prune_leaves_some_of_the_older_ones_over_the_whole_run(tmp_path: Path) -> None:
+    """As the run grows they thin out: the first stays, and no gap is more than about twice another."""
+    for number in range(1, 61):
+        save(tmp_path, 100 * number)
+        prune(tmp_path, 2, (), spread=4)
+        kept = [manifest.timesteps for manifest in list_checkpoints(tmp_path)]
+        assert len(kept) == min(number, 6)
+        assert (kept[0], kept[-1]) == (100, 100 * number)
+        gaps = [later - earlier for earlier, later in itertools.pairwise(kept[:-1])]
+        assert not gaps or max(gaps[:-1], default=0) <= 2 * min(gaps[:-1], default=0) + 100
+    assert prune(tmp_path, 2, ()) == [f"{steps:09d}" for steps in reversed(kept[:-2])]
+
+
+def test_a_large_or_damaged_checkpoint_is_none_of_those_that_show_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large one stays only among the newest, as without a spread."""
+    for timesteps in (100, 200, 300, 400):
+        save(tmp_path, timesteps)
+    (tmp_path / "000000100" / "policy.safetensors").write_bytes(b"rot")
+    assert prune(tmp_path, 2, (), spread=4) == ["000000100"]
+    monkeypatch.setattr("mission_tui.records.runs.checkpoint.SPREAD_BYTES", 1)
+    assert prune(tmp_path, 2, (), spread=4) == ["000000200"]
 
 
 def test_prune_counts_only_what_verifies(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ TINY: dict[str, dict[str, Any]] = {
     "env": {"id": "CartPole-v1", "n_envs": 2, "vec": "inline"},
     "ppo": {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "net_arch": [8]},
     "run": {"total_timesteps": 6 * 64, "seed": 3, "device": "cpu"},
-    "keep": {"checkpoint": {"every_s": 600.0, "last": 3}},
+    "keep": {"checkpoint": {"every_s": 600.0, "last": 3, "spread": 0}},
 }
 PROBES = {"imports": ["tests.trainer.probe_envs"]}
 

@@ -17,7 +17,7 @@ def ordered(run: Path, order: Order, at: int, every_steps: int) -> Ran:
         if isinstance(message, PhaseEntered) and (message.phase, message.update) == ("update", at):
             orders.obey(order)
 
-    spec = spec_with(keep={"checkpoint": {"every_steps": every_steps, "last": 2}})
+    spec = spec_with(keep={"checkpoint": {"every_steps": every_steps, "last": 2, "spread": 0}})
     return run_attempt(new_run(run, spec), hook=hook)
 
 
@@ -47,7 +47,7 @@ def test_what_an_open_finding_would_go_back_to_stays_until_it_is_over(tmp_path: 
             if isinstance(message, PhaseEntered) and message.phase == "update" and message.update in (1, last):
                 orders.obey(Order("keep", keep=("000000064",) if message.update == 1 else ()))
 
-        spec = spec_with(keep={"checkpoint": {"every_steps": 64, "last": 2}})
+        spec = spec_with(keep={"checkpoint": {"every_steps": 64, "last": 2, "spread": 0}})
         ran = run_attempt(new_run(tmp_path / str(last), spec), hook=hook)
         left[last] = [manifest.name for manifest in list_checkpoints(ran.run_dir.checkpoints)]
     assert left == {6: ["000000064", "000000320", "000000384"], 4: ["000000320", "000000384"]}

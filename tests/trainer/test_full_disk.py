@@ -19,7 +19,7 @@ DISK_BYTES = 2 << 20
 def test_the_last_checkpoint_finds_the_room_that_was_kept(tmp_path: Path) -> None:
     """(root) Full after update 2: periodic checkpoints fail, the run finishes and its last boundary is verified."""
     with small_disk(tmp_path / "disk", DISK_BYTES) as disk:
-        spec = spec_with(keep={"checkpoint": {"every_steps": 64, "last": 2}})
+        spec = spec_with(keep={"checkpoint": {"every_steps": 64, "last": 2, "spread": 0}})
 
         def filling(message: TelemetryMessage, _orders: Orders) -> None:
             if isinstance(message, PhaseEntered) and (message.phase, message.update) == ("rollout", 2):

@@ -28,7 +28,7 @@ from tests.waiting import until
 @pytest.mark.timeout(240)
 def test_what_is_played_is_recorded_and_changes_nothing(tmp_path: Path) -> None:
     """The boundary at 128 steps is saved, kept and played by another process; the parameters are those without it."""
-    plain = spec_with(keep={"checkpoint": {"every_s": 600.0, "every_steps": 64, "last": 2}})
+    plain = spec_with(keep={"checkpoint": {"every_s": 600.0, "every_steps": 64, "last": 2, "spread": 0}})
     run_dir = new_run(
         tmp_path / "played", structs.replace(plain, evaluate=EvaluateSpec(every=128, episodes=2, share=None))
     )

@@ -271,9 +271,9 @@ def _fitting_buffer(spec: Spec, there: int, needed: int) -> str:
 
 
 def _disk_lacks(spec: Spec, machine: Machine, parameters: int) -> Iterator[str]:
-    kept = spec.keep.checkpoint.last + 1
-    needed = LOG_BYTES + kept * CHECKPOINT_BYTES_PER_PARAMETER * parameters
-    replay = replay_size(spec)
+    replay, own = replay_size(spec), CHECKPOINT_BYTES_PER_PARAMETER * parameters
+    kept = spec.keep.checkpoint.most(own + (0 if replay is None else replay.checkpoint_bytes))
+    needed = LOG_BYTES + kept * own
     needed += 0 if replay is None else replay.kept_bytes
     if machine.disk_free is not None and needed > machine.disk_free:
         yield (

@@ -74,11 +74,11 @@ def replay_size(spec: Spec, obs_floats: int = 42) -> ReplaySize | None:
     held = max(settings.buffer_size // n_envs, 1) * n_envs
     total = spec.run.total_timesteps
     written = held if total is None or settings.optimize_memory_usage else min(held, total)
-    keeps = keeps_replay_buffer(spec)
+    size = written * transition if keeps_replay_buffer(spec) else 0
     return ReplaySize(
         full_bytes=held * transition,
-        checkpoint_bytes=written * transition if keeps else 0,
-        kept=spec.keep.checkpoint.last + 1 if keeps else 0,
+        checkpoint_bytes=size,
+        kept=spec.keep.checkpoint.most(size) if size else 0,
         assumed=assumed,
     )
 

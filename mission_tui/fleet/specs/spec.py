@@ -200,8 +200,14 @@ def command_words(run: RunSpec, attempt: int = 1) -> tuple[str, ...]:
     return tuple(places.sub(lambda found: values[found[0][1:-1]], word) for word in words)
 
 
+SPREAD_BYTES = 32 * 2**20
+"""A larger checkpoint stays only while it is among the newest: that of a net of some million parameters, or one with a
+replay buffer."""
+
+
 class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When checkpoints are taken (always at update boundaries) and how many of the newest stay.
+    """When checkpoints are taken (always at update boundaries) and how many of the newest stay; of older ones `spread`,
+    from the first on, while each takes at most `SPREAD_BYTES`.
 
     `replay_buffer` is whether that of an off-policy algorithm is in them; not written, it is.
     """
@@ -209,7 +215,12 @@ class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     every_s: AboveZero = 600.0
     every_steps: Steps | None = None
     last: Annotated[int, Meta(ge=2, le=10_000)] = 3
+    spread: Annotated[int, Meta(ge=0, le=1_000)] = 8
     replay_buffer: bool | None = None
+
+    def most(self, size: int) -> int:
+        """How many checkpoints of `size` bytes there are at most: those that stay, and the one that is written now."""
+        return self.last + 1 + (self.spread if size <= SPREAD_BYTES else 0)
 
 
 RestartAlso = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "start"]

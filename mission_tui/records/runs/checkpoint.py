@@ -13,7 +13,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from msgspec import Struct, field
 from mission_tui.errors import CheckpointError, DamagedError
 from mission_tui.fleet.events.metrics import RETURN, MetricRecord, UpdateDone
 from mission_tui.fleet.ranges import Bytes, Count, UnixTime
+from mission_tui.fleet.specs.spec import SPREAD_BYTES
 from mission_tui.plain_files import make_folder, names_in, open_fresh, open_plain, read_plain, remove_tree
 from mission_tui.records.files.atomic import exchange, storing, sync_folder, write_all, write_atomic
 from mission_tui.records.files.lines import LINE_BYTES, decode_line, encode_line
@@ -261,24 +262,43 @@ def list_checkpoints(checkpoints: Path) -> list[Manifest]:
     return sorted(manifests, key=lambda manifest: (manifest.attempt, manifest.update, manifest.timesteps))
 
 
-def prune(checkpoints: Path, keep_last: int, protect: Collection[str]) -> list[str]:
-    """Remove checkpoints older than the newest `keep_last` (at least 1) verified ones, except those in `protect`.
+def prune(checkpoints: Path, keep_last: int, protect: Collection[str], spread: int = 0) -> list[str]:
+    """Remove checkpoints older than the newest `keep_last` (at least 1) verified ones, except those in `protect`, and
+    except `spread` that show how the run came there.
 
     Returns the names removed, newest first. Damaged ones go by age like the others, and count for nothing. Raises
     `StorageError`.
     """
-    verified, removed = 0, []
+    newest, older = list[Manifest](), list[Manifest]()
     for manifest in reversed(list_checkpoints(checkpoints)):
-        path = checkpoints / manifest.name
-        if verified >= max(1, keep_last):
+        if len(newest) >= max(1, keep_last):
             if manifest.name not in protect:
-                _remove(path)
-                removed.append(manifest.name)
+                older.append(manifest)
             continue
         with suppress(CheckpointError):
-            verify_checkpoint(path)
-            verified += 1
+            newest.append(verify_checkpoint(checkpoints / manifest.name))
+    stay = _spread(checkpoints, older, spread, newest[-1].timesteps) if older and spread else set()
+    removed = [manifest.name for manifest in older if manifest.name not in stay]
+    for name in removed:
+        _remove(checkpoints / name)
     return removed
+
+
+def _spread(checkpoints: Path, older: Iterable[Manifest], many: int, until: int) -> set[str]:
+    """The names of at most `many` of `older` that are small and whole, about evenly from the first to `until` steps.
+
+    Where there are too many, that one goes whose neighbours are nearest to each other; so what stays of a run that goes
+    on is ever farther apart, by at most a factor of two, whenever it is asked.
+    """
+    left = list[Manifest]()
+    for manifest in sorted(older, key=lambda it: it.timesteps):
+        if manifest.size_bytes <= SPREAD_BYTES:
+            with suppress(CheckpointError):
+                left.append(verify_checkpoint(checkpoints / manifest.name))
+    while len(left) > many:
+        steps = [*(it.timesteps for it in left), until]
+        del left[min(range(1, len(left)), key=lambda at: steps[at + 1] - steps[at - 1])]
+    return {it.name for it in left}
 
 
 def _named_folders(checkpoints: Path) -> Iterator[Path]:

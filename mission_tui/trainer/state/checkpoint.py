@@ -209,7 +209,8 @@ class Checkpoints:
 
     def _prune(self, kept: Collection[str]) -> None:
         try:
-            prune(self._run_dir.checkpoints, self._keep.last, self._protected.union(kept))
+            protected = self._protected.union(kept)
+            prune(self._run_dir.checkpoints, self._keep.last, protected, self._keep.spread)
         except StorageError as error:
             # What was saved is saved; an old checkpoint too many is no reason to end a training.
             complain(f"old checkpoints could not be removed: {error}")

@@ -72,7 +72,7 @@ HARMLESS_KEYS = frozenset(
         # Amounts, and names of nodes' resources and labels, which Ray compares.
         *("ray.gpus", "ray.cpus", "ray.memory", "ray.resources", "ray.labels", "ray.autoscales", "ray.requeue"),
         "run.follow",  # logs that are read as text, numbers and TensorBoard's records
-        *("keep.checkpoint.every_s", "keep.checkpoint.every_steps", "keep.checkpoint.last"),
+        *("keep.checkpoint.every_s", "keep.checkpoint.every_steps", "keep.checkpoint.last", "keep.checkpoint.spread"),
         *("keep.restart.most", "keep.restart.wait_s", "keep.restart.also", "keep.on_reboot", "keep.health.profile"),
         *("keep.limits.disk_free", "keep.limits.ram_free", "keep.limits.vram_free", "keep.limits.cores_free"),
         *(

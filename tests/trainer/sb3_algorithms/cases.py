@@ -45,7 +45,7 @@ def other_spec(algo: str, **tables: dict[str, Any]) -> Spec:
     merged: dict[str, dict[str, Any]] = {
         "env": {"id": "Pendulum-v1" if continuous else "CartPole-v1", "n_envs": 2, "vec": "inline"},
         "run": {"total_timesteps": 4 * PERIOD, "seed": 3, "device": "cpu", "algo": algo},
-        "keep": {"checkpoint": {"every_s": 600.0, "last": 3}},
+        "keep": {"checkpoint": {"every_s": 600.0, "last": 3, "spread": 0}},
         algo: SETTINGS[algo],
     }
     for name, table in tables.items():

@@ -55,10 +55,14 @@ def test_a_checkpoint_holds_plain_files_only(tmp_path: Path) -> None:
 
 
 def test_checkpoints_by_steps_are_taken_at_boundaries_and_pruned(tmp_path: Path) -> None:
-    """Every 64 steps one is saved, and with `last = 2` two stay."""
-    ran = run_attempt(new_run(tmp_path / "run", spec_with(keep={"checkpoint": {"every_steps": 64, "last": 2}})))
+    """Every 64 steps one is saved, and with `last = 2` two stay; with a spread, some of the whole run besides."""
+    keep = {"checkpoint": {"every_steps": 64, "last": 2, "spread": 0}}
+    ran = run_attempt(new_run(tmp_path / "run", spec_with(keep=keep)))
     assert [(row.reason, row.update) for row in ran.saves()] == [("steps", n) for n in (1, 2, 3, 4, 5)] + [("end", 6)]
     assert names(tmp_path / "run") == ["000000320", "000000384"]
+    keep["checkpoint"]["spread"] = 2
+    run_attempt(new_run(tmp_path / "spread", spec_with(keep=keep)))
+    assert names(tmp_path / "spread") == ["000000064", "000000192", "000000320", "000000384"]
 
 
 def test_checkpoints_by_time_are_taken(tmp_path: Path) -> None:
@@ -69,7 +73,8 @@ def test_checkpoints_by_time_are_taken(tmp_path: Path) -> None:
 
 def test_what_an_attempt_started_from_is_never_pruned(tmp_path: Path) -> None:
     """The starts of attempts 2 and 3 outlive all newer checkpoints."""
-    run_dir = new_run(tmp_path / "run", spec_with(keep={"checkpoint": {"every_steps": 64, "last": 2}}))
+    keep = {"checkpoint": {"every_steps": 64, "last": 2, "spread": 0}}
+    run_dir = new_run(tmp_path / "run", spec_with(keep=keep))
     run_attempt(run_dir, hook=stop_in("rollout", 1))
     run_attempt(run_dir, 2, "000000064", hook=stop_in("rollout", 2))
     run_attempt(run_dir, 3, "000000128")
