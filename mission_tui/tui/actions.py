@@ -156,7 +156,7 @@ ACTIONS: tuple[Action, ...] = (
            _LISTS),
     Action("look", "shorter", ("}",), "shorter strip", "the strip goes less far back, down to 15 s, and shows more",
            "app.do('shorter')", _LISTS),
-    Action("look", "away", ("M",), "away", "what you missed: what happened while you were away, run by run",
+    Action("look", "away", ("M",), "away", "what happened while you were away, run by run; all that was told here",
            "app.do('away')", sheet=True),
     _command("replay", "look"),
     Action("look", "back in time", ("comma",), "back", "in a replay: one step back", "app.do('back in time')",
@@ -203,6 +203,26 @@ ACTIONS: tuple[Action, ...] = (
 
 BY_NAME: Mapping[str, Action] = {action.name: action for action in ACTIONS}
 
+COMPARED: tuple[Action, ...] = (
+    Action(
+        "look",
+        "compare axis",
+        ("t",),
+        "steps or time",
+        "the curves over timesteps or over seconds of training",
+        "screen.turn",
+        hint=1,
+    ),
+    Action("look", "compare again", ("f5",), "again", "the same runs as they are now", "screen.again", hint=3),
+    BY_NAME["chart picture"],
+    *(BY_NAME[name] for name in ("up", "down", "first", "last", "page up", "page down")),
+    Action("move", "leave compare", ("escape", "q", "c"), "back", "back to the runs", "screen.back", hint=6),
+    *(BY_NAME[name] for name in ("help", "redraw", "screenshot")),
+)
+"""What keys do on the comparison, which is about several runs and acts on none."""
+IN_SHEETS: tuple[Action, ...] = tuple(BY_NAME[name] for name in ("redraw", "screenshot"))
+"""What keys do in every sheet besides its own."""
+
 _LABELS = {
     "up": "↑",
     "down": "↓",
@@ -236,6 +256,13 @@ def rows_by(how: Move, page: int, whole: int) -> int:
     return steps.get(how, 0)
 
 
-def offered(place: Place, *, readonly: bool) -> Iterator[Action]:
+def launches(key: str, place: Place | Literal["compare"]) -> bool:
+    """Whether a launch key starts its preset there: `P` starts a set of long runs, and does that from lists alone."""
+    return key != "P" or place in _LISTS
+
+
+def offered(place: Place | Literal["compare"], *, readonly: bool) -> Iterator[Action]:
     """The actions of a place, in the table's order."""
+    if place == "compare":
+        return iter(COMPARED)
     return (action for action in ACTIONS if place in action.places and not (readonly and action.changes))

@@ -17,7 +17,7 @@ from mission_tui.fleet.views.played_frame import Colours, Protocol
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.requests import UNDO_S
-from mission_tui.tui.actions import BY_NAME
+from mission_tui.tui.actions import BY_NAME, launches
 from mission_tui.tui.client import FleetClient, follow
 from mission_tui.tui.drawing.colours import THEME
 from mission_tui.tui.drawing.glyphs import GlyphFilter, draws_unicode
@@ -116,8 +116,8 @@ class MissionApp(HostApp, inherit_bindings=False):
         await super().on_event(event)
 
     def _keys_dropped(self, many: int) -> None:
-        what = "1 key was meant" if many == 1 else f"{many} keys were meant"
-        self.app_context.toast(f"{what} for what did not open, and changed nothing", "warning")
+        what = "1 key" if many == 1 else f"{many} keys"
+        self.app_context.warn((f"{what} typed behind it changed nothing",))
 
     def get_default_screen(self) -> FleetScreen:
         """The first screen."""
@@ -239,6 +239,8 @@ class MissionApp(HostApp, inherit_bindings=False):
         if isinstance(screen, SnapshotScreen) and needs != "none":
             one = screen.chosen()
             runs = screen.targets() if needs == "marked" else (one,) if one else ()
+        elif needs != "none":
+            runs = getattr(screen, "compared", ())
         if needs != "none" and not runs:
             self.app_context.toast("no run is chosen")
         elif runs:
@@ -257,6 +259,11 @@ class MissionApp(HostApp, inherit_bindings=False):
     def action_launch(self, key: str) -> None:
         """Hold a launch key until it is clear that it was no paste and no held key."""
         if self._refuses("launch"):
+            return
+        if not launches(key, self.app_context.place):
+            self.app_context.toast(
+                f"{key} starts its presets from the list alone; Ctrl-S saves this chart, F12 the screen"
+            )
             return
         self._gate.press(key, self.app_context.clock())
         self.set_timer(1.1 * WINDOW_S, self._release)

@@ -58,8 +58,8 @@ def test_a_run_is_launched_watched_stopped_and_left_by_keys(fleet: Shell) -> Non
 
 
 def test_keys_that_come_at_once_behind_a_sheet_act_on_no_run(fleet: Shell) -> None:
-    """`R` and what is typed for it come in one write. Without a checkpoint there is no line, and its `p` would pause
-    the run; with one `s`, `q` and `x` stand in the line.
+    """`R` and what is typed for it come in one write: it stands in the line, whose `p` would pause the run, and is
+    judged by a checkpoint that is saved for that; `s`, `q` and `x` stand in the next one.
     """
     with screen(fleet.scripted()) as terminal:
         terminal.shows("No runs yet")
@@ -67,9 +67,9 @@ def test_keys_that_come_at_once_behind_a_sheet_act_on_no_run(fleet: Shell) -> No
         (run,) = until(lambda: live(fleet), 30, "one run trains")
         until(lambda: steps(fleet, run), 20, "the run advances")
         terminal.press("Rppo.n_epochs=4\r")
-        terminal.shows("15 keys were meant for", beside="has no checkpoint")
+        terminal.shows("asked: ppo.n_epochs=4")
         assert live(fleet) == [run]
-        terminal.press("C")
+        terminal.press("\x1b")
         until(lambda: fleet.view(run)["checkpoint_t"], 20, "the checkpoint is known")
         for _ in range(3):
             drawn = terminal.text()

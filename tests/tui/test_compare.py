@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from mission_tui.fleet.compare import RETURN, Side, Trace, compare
 from mission_tui.ipc import replies
@@ -16,6 +18,7 @@ from mission_tui.tui.screens.fleet import FleetScreen
 from tests.tui.fleets import LIVE, a_fleet, a_run, ended
 from tests.tui.sides import a_side
 from tests.tui.stage import Stage, staged
+from tests.tui.test_pictures import HOSTILE, at_home, saved_in, texts
 
 
 def answer(stage: Stage, *sides: Side) -> None:
@@ -201,3 +204,24 @@ async def test_findings_are_counted_as_the_list_counts_them() -> None:
         await stage.press("space", "space", "c")
         await stage.shows("1/2 open")
         assert "0/2 open" in stage.text()
+
+
+async def test_keys_of_every_screen_work_on_the_comparison_too(tmp_path: Path) -> None:
+    """Its help, a repaint, and its curves and the whole screen as files; the last line names the first of them."""
+    hostile = structs.replace(LIVE[0], name=HOSTILE)
+    async with staged(a_fleet((hostile, *LIVE[1:])), size=(120, 40)) as stage:
+        at_home(stage, tmp_path)
+        answer(stage, a_side(hostile, 7, 2.0), a_side(LIVE[1], 7, 3.0, gamma=0.9))
+        await stage.press("space", "space", "c")
+        await stage.shows("ppo.gamma")
+        assert "? help" in stage.lines()[-1]
+        await stage.press("question_mark")
+        await stage.shows("the same runs as they are now")
+        await stage.press("escape", "ctrl+l", "ctrl+s")
+        await stage.until(lambda: list(tmp_path.glob("*-compare-*.svg")), "the curves")
+        (curves,) = [path for path in saved_in(tmp_path) if path.suffix == ".svg"]
+        said = " ".join(texts(curves.read_bytes()))
+        assert "return of 2 runs" in said
+        assert f"B {LIVE[1].name}" in said
+        await stage.press("f12")
+        await stage.until(lambda: list(tmp_path.glob("*-screen-*.svg")), "the screen")

@@ -227,3 +227,13 @@ async def test_launch_keys_work_on_a_run_screen_too() -> None:
         await stage.press("enter")
         await launched(stage, "2")
         await stage.until(lambda: stage.client.asked_for(Launch))
+
+
+async def test_a_set_of_long_runs_is_started_from_the_list_alone() -> None:
+    """On the screen of a run its key names the one that saves the chart; a digit starts its preset there too."""
+    async with staged() as stage:
+        await stage.press("enter", "P")
+        await stage.until(lambda: any("Ctrl-S saves this chart" in toast for toast in stage.toasts()))
+        await launched(stage, "1")
+        await stage.until(lambda: stage.client.asked_for(Launch), "the launch")
+        assert [item.spec.preset for item in stage.client.asked_for(Launch)[0].items] == ["demo"]

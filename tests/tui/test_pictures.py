@@ -45,6 +45,19 @@ def at_home(stage: Stage, folder: Path) -> None:
     stage.app.app_context.origin = Origin(**{**stage.app.app_context.origin, "cwd": str(folder)})
 
 
+@pytest.mark.parametrize("key", ["n", "question_mark", "x", "S", "K", "M"])
+async def test_f12_saves_a_sheet_too(key: str, tmp_path: Path) -> None:
+    """Whatever is laid over the screen, also where text is typed."""
+    async with staged() as stage:
+        at_home(stage, tmp_path)
+        stage.app.app_context.toast("something that M lists")
+        await stage.press(key)
+        await stage.until(lambda: len(stage.app.screen_stack) == 2, "the sheet")
+        await stage.press("f12")
+        await stage.until(lambda: saved_in(tmp_path), "the file")
+        assert len(stage.app.screen_stack) == 2
+
+
 async def test_f12_saves_the_screen_with_every_word_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a file that is new, in the folder where the screen was started; its name is told. Names are only names."""
     monkeypatch.setattr("mission_tui.tui.drawing.picture_file.fonts_folder", lambda: None)
@@ -87,7 +100,7 @@ def test_a_chart_is_drawn_with_its_axes_and_names(kind: AxisScale) -> None:
     settings = ChartSettings(pinned={RETURN: 0, KL: 1}, scale=kind)
     histories = a_history(RETURN, (1.0, "nan", 3.0, 4e5, -2.0, 1.0)), a_history(KL, (0.01, 0.02, 0.03, 0.01, 0.5, 0.1))
     panels = panels_of([a_content(settings, *histories)])
-    surface = SvgSurface(WIDTH, height_of(panels), GROUND)
+    surface = SvgSurface(WIDTH, height_of(len(panels)), GROUND)
     draw_charts(surface, HOSTILE, panels)
     words = texts(surface.data())
     assert words[0] == "x</text><script>alert(1)</script>&"
@@ -119,7 +132,7 @@ def test_the_same_is_a_png_where_pillow_and_fonts_are() -> None:
     surface = PngSurface(*size_of(rows), "#000000", fonts)
     draw_screen(surface, rows, "#000000")
     panels = panels_of([a_content(ChartSettings(), a_history())])
-    draw_charts(PngSurface(WIDTH, height_of(panels), GROUND, fonts), "x", panels)
+    draw_charts(PngSurface(WIDTH, height_of(len(panels)), GROUND, fonts), "x", panels)
     data = surface.data()
     assert data.startswith(b"\x89PNG")
     assert (int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")) == (72, 48)

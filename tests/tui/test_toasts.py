@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mission_tui.tui.state.messages import merged, rows, shortened
 from tests.tui.stage import Stage, staged
 
 
@@ -37,3 +38,72 @@ async def test_the_next_deed_takes_the_place_of_the_last_and_of_no_warning() -> 
         grown_old(stage)
         stage.app.app_context.toast("redraws at most 2 times a second", seconds=60.0)
         await stage.until(lambda: stage.toasts() == ["16 runs share 2 cores", "redraws at most 2 times a second"])
+
+
+LONG = (
+    "without a GPU one update computes for about {} s on 1 thread(s), {} h in all for run.total_timesteps = 5,000,000"
+)
+
+
+def covered(stage: Stage, before: list[str]) -> int:
+    """Rows of the screen that are not as they were."""
+    return sum(now != then for now, then in zip(stage.lines(), before, strict=True))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20), (200, 50)])
+async def test_what_one_key_brings_covers_three_rows_and_is_whole_in_the_list(size: tuple[int, int]) -> None:
+    """Three runs at once, each with its warnings: the first is told, the last row says where the rest is."""
+    told = [f"{name}: {LONG.format(*numbers)}" for name, numbers in (("wide", (76, 129)), ("deep", (63, 107)))]
+    other = "deep-eb0e waits for a core, so that all run at full speed: runs keep 2 of 2 busy, wide-4fff is live; " * 2
+    async with staged(size=size) as stage:
+        await stage.still()
+        before = stage.lines()
+        stage.app.app_context.toast("started wide-4fff, deep-eb0e; u undoes for 10 s", seconds=60.0)
+        stage.app.app_context.warn((*told, other, other))
+        await stage.shows("M has the rest")
+        await stage.still()
+        assert covered(stage, before) <= 3
+        assert "started wide-4fff" in stage.text()
+        await stage.press("M")
+        await stage.shows("told here")
+        assert {message.sentence for message in stage.app.app_context.messages} >= {*told, other}
+        await stage.until(lambda: "107 h" in stage.text() or size[1] < 24, "what was left out of the toast")
+
+
+async def test_what_is_refused_takes_the_place_of_older_warnings() -> None:
+    """The newest is always seen, whatever was told before."""
+    async with staged() as stage:
+        stage.app.app_context.warn(
+            [f"a warning of many words, number {number}: {'so it is ' * 9}" for number in (1, 2)]
+        )
+        await stage.shows("M has the rest")
+        grown_old(stage)
+        stage.app.app_context.toast("cannot kill it: it has ended", "error", seconds=60.0)
+        await stage.until(lambda: "cannot kill it: it has ended" in stage.toasts())
+
+
+def test_sentences_that_differ_in_a_name_are_one() -> None:
+    """In numbers too, where the first stands for all; what begins with no name stays as it is."""
+    assert merged(["a: no speed is known", "b: no speed is known", "c: no speed is known"]) == [
+        "a, b and c: no speed is known"
+    ]
+    assert merged(["a: takes 16 s", "b: takes 1,290 s", "x: else", "c: takes 3 s"]) == [
+        "a: takes 16 s (b and c alike)",
+        "x: else",
+    ]
+    assert merged(["3 runs need 3 cores", "4 runs need 3 cores", "it waits"]) == [
+        "3 runs need 3 cores",
+        "4 runs need 3 cores",
+        "it waits",
+    ]
+
+
+def test_a_shortened_sentence_says_where_the_rest_is_in_as_many_rows() -> None:
+    """Whatever the width; what fits is left as it is, unless more follows that does not."""
+    for width in (40, 80, 200):
+        for most in (1, 2, 3):
+            text = shortened("word " * 200, most, width)
+            assert rows([text], width) == most
+            assert text.endswith("… M has the rest")
+            assert shortened("a word", most, width) == "a word"
+            assert shortened("a word", most, width, more=True) == "a word… M has the rest"

@@ -154,7 +154,7 @@ async def test_compared_curves_take_what_the_tables_leave(size: tuple[int, int])
 @pytest.mark.parametrize("columns", [40, 80])
 async def test_a_toast_is_folded_within_the_screen(columns: int) -> None:
     """Whole words, whatever the width."""
-    said = "5 runs at once, 4 of them live already, keep 5 cores busy and there are 2"
+    said = "5 runs at once keep 5 cores busy, and there are 2"
     async with staged(size=(columns, 24)) as stage:
         stage.app.app_context.toast(said)
         await stage.until(lambda: stage.toasts() and "keep" in stage.text())

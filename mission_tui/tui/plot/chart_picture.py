@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.present import numbers
@@ -14,7 +15,11 @@ from mission_tui.tui.drawing.picture_file import Anchor, Surface
 from mission_tui.tui.plot.content import Content
 from mission_tui.tui.plot.curve import Sample, Side, Sided
 from mission_tui.tui.plot.picture import MARKS, Scene
-from mission_tui.tui.plot.scale import ticks_over
+from mission_tui.tui.plot.scale import scale_of, ticks_over
+from mission_tui.tui.state.preferences import Over
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.compare import Curve
 
 WIDTH, PANEL = 760.0, 300.0
 _LEFT, _RIGHT, _TOP, _BOTTOM, _HEAD = 78.0, 22.0, 46.0, 42.0, 30.0
@@ -32,9 +37,9 @@ def panels_of(contents: Sequence[Content]) -> list[tuple[Content, Scene]]:
     return [(it, it.scene) for it in contents if it.scene is not None and it.scene.reach is not None]
 
 
-def height_of(panels: Sequence[tuple[Content, Scene]]) -> float:
-    """Of the picture of `panels`."""
-    return _HEAD + PANEL * len(panels)
+def height_of(panels: int) -> float:
+    """Of a picture of so many."""
+    return _HEAD + PANEL * panels
 
 
 def draw_charts(surface: Surface, title: str, panels: Sequence[tuple[Content, Scene]]) -> None:
@@ -42,6 +47,42 @@ def draw_charts(surface: Surface, title: str, panels: Sequence[tuple[Content, Sc
     surface.text((_LEFT, 20.0), title, _INK, 14.0, bold=True)
     for at, (content, scene) in enumerate(panels):
         _panel(surface, content, scene, _HEAD + PANEL * at)
+
+
+def draw_compared(surface: Surface, title: str, curves: Sequence[tuple[str, Curve, str]], over: Over) -> None:
+    """Draw compared runs under `title`: each a line with its letter, seeds between their least and greatest."""
+    values = [value for _, curve, _ in curves for column in (curve.y, curve.low, curve.high) for value in column]
+    scale = scale_of(values)
+    low, high = min(curve.x[0] for _, curve, _ in curves), max(curve.x[-1] for _, curve, _ in curves)
+    surface.text((_LEFT, 20.0), title, _INK, 14.0, bold=True)
+    if scale is None or high <= low:
+        return
+    right, upper, lower = WIDTH - _RIGHT, _HEAD + _TOP, _HEAD + PANEL - _BOTTOM
+
+    def places(curve: Curve, ys: Sequence[float]) -> list[tuple[float, float]]:
+        shares = ((x, scale.share(y)) for x, y in zip(curve.x, ys, strict=False))
+        across = (right - _LEFT) / (high - low)
+        return [(_LEFT + (x - low) * across, lower - up * (lower - upper)) for x, up in shares if up is not None]
+
+    for value, word in scale.ticks(_TICKS):
+        y = lower - (scale.share(value) or 0.0) * (lower - upper)
+        surface.line([(_LEFT, y), (right, y)], _RULE, 0.8)
+        surface.text((_LEFT - 8, y + 4), word, _QUIET, _SMALL, "end")
+    for place, word in ticks_over(over, low, high, 7):
+        x = _LEFT + (place - low) / (high - low) * (right - _LEFT)
+        surface.text((x, lower + 16), word, _QUIET, _SMALL, "middle")
+    surface.line([(_LEFT, upper), (_LEFT, lower), (right, lower)], _QUIET, 0.8)
+    surface.text(((_LEFT + right) / 2, lower + 32), str(over), _QUIET, _SMALL, "middle")
+    free = _LEFT
+    for at, (mark, curve, _) in enumerate(curves):
+        ink = _INKS[at % len(_INKS)]
+        if curve.low and curve.high:
+            surface.area([*places(curve, curve.low), *reversed(places(curve, curve.high))], ink, 0.18)
+        if len(points := places(curve, curve.y)) > 1:
+            surface.line(points, ink, 1.6)
+        words = f"{mark} {curve.name}"
+        surface.text((free, _HEAD + 22), words, ink, 12.0, bold=True)
+        free += 7.4 * len(words) + 20
 
 
 def _panel(surface: Surface, content: Content, scene: Scene, top: float) -> None:

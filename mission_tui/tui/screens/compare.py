@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 from rich.table import Table
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 from textual.strip import Strip
 
@@ -21,19 +21,21 @@ from mission_tui.ipc.requests import Compare
 from mission_tui.present import numbers
 from mission_tui.present.comparisons import contrast_word
 from mission_tui.present.run_state import asks_for_action
-from mission_tui.tui.actions import Move
+from mission_tui.tui.actions import COMPARED, Move, key_label
 from mission_tui.tui.client import LatestQuery
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import fit_name, line, rendered, words, wrap
-from mission_tui.tui.screens.sheet import SCROLLING, HintLine, still_open
+from mission_tui.tui.screens.sheet import HintLine, keys_of, still_open
 from mission_tui.tui.sections.ranking import MEAN_CI, Facts, Words, facts_table, hue_of, interval, ranking, title_line
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.widgets.charts import ComparisonChart
 from mission_tui.tui.widgets.lines import ScrollLines
 
 _AROUND, _LEAST_CHART = 2, 8
-_HINT = "t steps or time  ↑↓ scroll  F5 again  Esc back"
+_HINTED = ("compare axis", "compare again", "chart picture", "help", "leave compare")
+_SAID = {it.name: f"{key_label(it.keys[0])} {it.label}" for it in COMPARED}
+_HINT = "  ".join(_SAID[name] for name in _HINTED)
 _NAME, _VALUE, _NAMED_FROM = 22, 11, 70
 _SWEEP_FROM = 3
 """Settings from which on they are what one looks for, and stand above the runs, as those of several seeds do."""
@@ -47,11 +49,9 @@ class CompareScreen(Screen[None], inherit_bindings=False):
     CSS_PATH = "compare.tcss"
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,c", "back", "back"),
-        Binding("t", "turn", "steps or time"),
-        Binding("f5", "again", "again"),
-        *SCROLLING,
+        *keys_of(COMPARED),
     ]
+    PLACE: ClassVar = "compare"
 
     def __init__(self, app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         super().__init__()
@@ -72,6 +72,11 @@ class CompareScreen(Screen[None], inherit_bindings=False):
     def on_mount(self) -> None:
         """Ask."""
         self._query.request(self._by)
+
+    @property
+    def compared(self) -> tuple[RunView, ...]:
+        """The runs that it is about."""
+        return self._runs
 
     async def _compare(self, by: Axis) -> ComparisonReply:
         ids = tuple(view.id for view in self._runs)
@@ -127,7 +132,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
         views = {view.id: self._app_context.view(view.id) or view for view in self._runs}
         return {run: len(asks_for_action(view)) for run, view in views.items()}
 
-    def action_scroll_to(self, how: Move) -> None:
+    def action_move(self, how: Move) -> None:
         """Scroll the tables."""
         self.query_one("#compare-lines", ScrollLines).move(how)
         self.query_one("#compare-title", ScrollLines).redraw()

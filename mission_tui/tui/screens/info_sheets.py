@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
@@ -21,13 +21,14 @@ from mission_tui.ipc.requests import Evaluate
 from mission_tui.present import numbers
 from mission_tui.present.run_state import state_word
 from mission_tui.run_module import module_words
-from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, offered
+from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, launches, offered
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
 from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, line, wrap
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.messages import Message
 from mission_tui.tui.state.news import Away, Happening
 from mission_tui.tui.state.presets import PresetChoice, by_key
 from mission_tui.tui.state.run_status import shape, state_style
@@ -52,6 +53,8 @@ _METRICS: tuple[tuple[str, str], ...] = (
     ("EMA", "moving average of a curve; } smooths more, { less"),
 )
 """By the short name that stands on the screen."""
+
+_TOLD = {"information": colours.INK, "warning": colours.WARN, "error": colours.ALARM}
 
 _TITLES = {
     "start": "start",
@@ -80,7 +83,7 @@ class HelpScreen(Sheet[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "turn_away", "back")]
 
-    def __init__(self, place: Place, presets: Sequence[PresetChoice], *, readonly: bool) -> None:
+    def __init__(self, place: Place | Literal["compare"], presets: Sequence[PresetChoice], *, readonly: bool) -> None:
         super().__init__("Keys, then symbols and numbers (End)", "Esc back   ↑ ↓ scroll   Shift-drag selects text")
         self._place = place
         self._presets = presets
@@ -106,7 +109,8 @@ class HelpScreen(Sheet[None]):
 
     def _preset_rows(self, width: int) -> list[list[Part]]:
         rows: list[list[Part]] = []
-        for key, preset in by_key(self._presets).items():
+        here = {key: it for key, it in by_key(self._presets).items() if launches(key, self._place)}
+        for key, preset in here.items():
             about = f": {preset.description}" if preset.description else ""
             start, ask = f"start {preset.name} at once", f"ask about {preset.name} of {preset.from_folder}"
             rows += _rows(key, f"{ask if preset.from_folder else start}{about}", width)
@@ -147,21 +151,26 @@ def _rows(keys: str, said: str, width: int) -> list[list[Part]]:
 
 
 class AwayScreen(Sheet[None]):
-    """A paragraph for each run, the last to end first; `best` are best returns with their updates, by run id."""
+    """A paragraph for each run, the last to end first; then what was told since the screen was opened, newest first.
+    `best` are best returns with their updates, by run id.
+    """
 
-    def __init__(self, away: Away, best: Mapping[str, tuple[float, int]]) -> None:
-        super().__init__(away.title, "Esc back")
-        self._away, self._best = away, best
+    def __init__(self, away: Away | None, best: Mapping[str, tuple[float, int]], told: Sequence[Message] = ()) -> None:
+        super().__init__("What was told here" if away is None else away.title, "Esc back   ↑ ↓ scroll")
+        self._away, self._best, self._told = away, best, told
 
     def lines(self, width: int) -> list[Strip]:
         """Name and standing, then what happened when, in order."""
-        ordered = {view.id: place for place, view in enumerate(self._away.worth_a_look)}
         strips: list[Strip] = []
-        for it in sorted(self._away.happenings, key=lambda it: ordered[it.view.id]):
-            strips.append(line(self._head(it), width))
-            for text in self._events(it):
-                strips += [line([(f"    {part}", colours.QUIET)], width) for part in wrap(text, width - 4)]
-        return strips
+        if self._away is not None:
+            ordered = {view.id: place for place, view in enumerate(self._away.worth_a_look)}
+            for it in sorted(self._away.happenings, key=lambda it: ordered[it.view.id]):
+                strips.append(line(self._head(it), width))
+                for text in self._events(it, self._away.until_t):
+                    strips += [line([(f"    {part}", colours.QUIET)], width) for part in wrap(text, width - 4)]
+            if self._told:
+                strips += [line([], width), line([("told here", colours.LIVE)], width)]
+        return [*strips, *(line(parts, width) for it in reversed(self._told) for parts in _told(it, width))]
 
     def _head(self, it: Happening) -> list[Part]:
         view = it.view
@@ -174,8 +183,7 @@ class AwayScreen(Sheet[None]):
             (said, colours.INK),
         ]
 
-    def _events(self, it: Happening) -> Iterator[str]:
-        now = self._away.until_t
+    def _events(self, it: Happening, now: float) -> Iterator[str]:
         said = [(t, "restarted by itself after a failure") for t in it.restarts]
         said += [(t, "resumed by itself after a reboot") for t in it.reboots]
         said += [(t, "went on by itself in another job") for t in it.other_jobs]
@@ -186,6 +194,13 @@ class AwayScreen(Sheet[None]):
             said.append((it.ended_t, f"{state_word(it.view)}: {it.view.cause or 'no cause is known'}"))
         for t, words in sorted(said, key=lambda pair: pair[0]):
             yield f"{numbers.clock(t, now)}  {words}" if t > 0 else words
+
+
+def _told(it: Message, width: int) -> Iterator[list[Part]]:
+    """When and what, the rows of a long sentence below each other."""
+    head, style = f"{numbers.clock(it.t, it.t)}  ", _TOLD[it.severity]
+    for at, text in enumerate(wrap(it.sentence, width - len(head))):
+        yield [(head if at == 0 else " " * len(head), colours.QUIET), (text, style)]
 
 
 class EvaluationScreen(Sheet[None]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeVar
 
 from textual import events
@@ -13,7 +13,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
 from textual.strip import Strip
 
-from mission_tui.tui.actions import Move
+from mission_tui.tui.actions import IN_SHEETS, Action, Move
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import key_at, line, literal, whole_hints, wrap
 from mission_tui.tui.widgets.lines import ScrollLines
@@ -34,6 +34,11 @@ SCROLLING: tuple[Binding, ...] = tuple(
 """The keys that scroll long content, by `action_scroll_to`."""
 
 
+def keys_of(actions: Iterable[Action]) -> list[Binding]:
+    """The keys of `actions`, as the table has them."""
+    return [Binding(key, action.call, action.label, show=False) for action in actions for key in action.keys]
+
+
 class Sheet(ModalScreen[Answer], inherit_bindings=False):
     """Subclasses give `lines`; Escape turns away with None, and so does `q`, which never leaves from here."""
 
@@ -45,6 +50,7 @@ class Sheet(ModalScreen[Answer], inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "turn_away", "back"),
         *SCROLLING,
+        *keys_of(IN_SHEETS),
     ]
 
     def __init__(self, title: str, hint: str) -> None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from msgspec import Struct
 from textual.app import App
+from textual.notifications import Notification, Notify
 from textual.screen import Screen
 
 from mission_tui.errors import MissionError
@@ -24,6 +26,7 @@ from mission_tui.ipc.requests import UNDO_S, AnsweredBy
 from mission_tui.tui.actions import Place
 from mission_tui.tui.client import FleetClient, ReplaySeek
 from mission_tui.tui.drawing.strips import literal
+from mission_tui.tui.state.messages import KEPT, MOST_ROWS, Message, Severity, merged, rows, shortened
 from mission_tui.tui.state.news import CriticalFindings, ReturnNotice
 from mission_tui.tui.state.preferences import ChartSettings, Preferences, Shares
 from mission_tui.tui.state.presets import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from mission_tui.tui.state.launch_draft import Draft
 
 Answer = TypeVar("Answer")
-Severity = Literal["information", "warning", "error"]
 
 ONE_ACTION_S = 0.5
 """Toasts within this time of each other belong to one action."""
@@ -123,12 +125,17 @@ class HostApp(App[int], inherit_bindings=False):
         raise NotImplementedError
 
 
+def _just_now(told: Notification) -> bool:
+    return told.time_left >= told.timeout - ONE_ACTION_S
+
+
 class AppContext:
     """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `undo_stack` `u` takes
-    back, `zoom` how far back the strip goes, `chart` how charts of runs are drawn, `shares` how screens are split,
-    `machine_sort` and `log_folds` what the next machine screen and log take up, `kept_form` (a preset and its fields)
-    what the next launch form does, `launches_at` the machine of the last launch where there are several; `preferences`
-    is what was found when it began. `first_answer` is set by the first snapshot, or when it is known that none comes.
+    back, `messages` what was told of late, oldest first, `zoom` how far back the strip goes, `chart` how charts of
+    runs are drawn, `shares` how screens are split, `machine_sort` and `log_folds` what the next machine screen and
+    log take up, `kept_form` (a preset and its fields) what the next launch form does, `launches_at` the machine of
+    the last launch where there are several; `preferences` is what was found when it began. `first_answer` is set by
+    the first snapshot, or when it is known that none comes.
 
     Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at. `elsewhere` says
     in sentences what ended at other runs roots.
@@ -175,6 +182,8 @@ class AppContext:
         self.watch_pixels = preferences.watch_pixels
         self.launches_at = ""
         self.undo_stack: list[UndoableAction] = []
+        self.messages: deque[Message] = deque(maxlen=KEPT)
+        self._told: list[Notification] = []
         self.kept_form: tuple[str, Draft] | None = None
         self.replay_seek = ReplaySeek(self)
         self.line_load, self.picture_colours = app.line_load, app.picture_colours
@@ -220,22 +229,59 @@ class AppContext:
     def toast(self, sentence: str, severity: Severity = "information", seconds: float | None = None) -> None:
         """A toast. Foreign text in `sentence` is shown as it is.
 
-        Earlier information makes room for it, because each further line would cover one of the screen; warnings stay.
+        Earlier information makes room for it, because each further line would cover one of the screen; warnings stay
+        while there is room for both. What finds none is in `messages`, and said to be there.
         """
-        if severity == "information":
-            for earlier in list(self._app._notifications):
-                if earlier.severity == severity and earlier.time_left < earlier.timeout - ONE_ACTION_S:
-                    self._app._unnotify(earlier)
-        timeout = seconds or {"information": 4.0, "warning": 8.0, "error": 10.0}[severity]
-        self._app.notify(literal(sentence), severity=severity, timeout=timeout, markup=False)
+        text = literal(sentence)
+        up = self._up()
+        for earlier in sorted(up, key=lambda it: it.severity != "information"):
+            outdated = earlier.severity == severity == "information" and not _just_now(earlier)
+            if outdated or self._rows(text) > MOST_ROWS:
+                self._withdraw(earlier)
+        self._tell(sentence, shortened(text, MOST_ROWS, self._app.size.width), severity, seconds)
 
     def warn(self, sentences: Iterable[str]) -> None:
-        """A warning for each sentence."""
-        for sentence in sentences:
-            self.toast(sentence, "warning")
+        """A warning for each sentence, beside what was just told of the same action; of those that differ in a name and
+        in numbers alone, one for all. Where there is no room for more, the last one says where the rest is.
+        """
+        told, width = tuple(sentences), self._app.size.width
+        as_one = merged(told)
+        for earlier in self._up():
+            if not _just_now(earlier) and self._rows(*map(literal, as_one)) > MOST_ROWS:
+                self._withdraw(earlier)
+        for at, sentence in enumerate(as_one):
+            text, left = literal(sentence), MOST_ROWS - self._rows()
+            if left > 0:
+                more = at + 1 < len(as_one) and rows([text], width) >= left
+                self._tell(sentence, shortened(text, left, width, more=more), "warning", None)
+            else:
+                self.messages.append(Message(time.time(), "warning", sentence))
+        self.messages.extend(Message(time.time(), "warning", it) for it in told if it not in as_one)
+
+    def _tell(self, sentence: str, text: str, severity: Severity, seconds: float | None) -> None:
+        self.messages.append(Message(time.time(), severity, sentence))
+        timeout = seconds or {"information": 4.0, "warning": 8.0, "error": 10.0}[severity]
+        self._told.append(Notification(text, severity=severity, timeout=timeout))
+        self._app.post_message(Notify(self._told[-1]))
+
+    def _up(self) -> list[Notification]:
+        """The toasts that are up, or will be in a moment."""
+        shown = self._app._notifications
+        self._told = [it for it in self._told if it in shown or (_just_now(it) and it.timeout > 0.0)]
+        return self._told
+
+    def _rows(self, *more: str) -> int:
+        """How many rows toasts cover, with `more`."""
+        return rows([*(it.message for it in self._up()), *more], self._app.size.width)
+
+    def _withdraw(self, told: Notification) -> None:
+        if told in self._app._notifications:
+            self._app._unnotify(told)
+        told.timeout = 0.0  # one that is not up yet never will be
 
     def clear(self) -> None:
         """Take away all toasts: what they say is out of date."""
+        self._told.clear()
         self._app.clear_notifications()
 
     async def ask_user(self, screen: Screen[Answer]) -> Answer | None:
@@ -279,6 +325,12 @@ class AppContext:
     def shown(self) -> RunsScreen:
         """The screen with runs on it that is seen, or lies under a question: its place, its chosen run and finding."""
         return next(screen for screen in reversed(self._app.screen_stack) if isinstance(screen, RunsScreen))
+
+    @property
+    def place(self) -> Place | Literal["compare"]:
+        """Where the keys of the present screen stand in the table of actions."""
+        places = (getattr(screen, "PLACE", None) for screen in reversed(self._app.screen_stack))
+        return next((place for place in places if place is not None), "fleet")
 
     def arrived(self, snapshot: FleetSnapshot) -> None:
         """A snapshot came as the answer to a question."""

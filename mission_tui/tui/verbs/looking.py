@@ -58,11 +58,12 @@ def _age(view: RunView) -> tuple[float, str]:
 
 
 async def away(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
-    """Show it run by run; also after the lines below the meters were closed."""
-    if app_context.coming_back.away is None:
+    """Show it run by run, also after the lines below the meters were closed; then all that was told here."""
+    back, told = app_context.coming_back, tuple(app_context.messages)
+    if back.away is None and not told:
         app_context.toast("nothing happened while you were away")
         return
-    await app_context.ask_user(AwayScreen(app_context.coming_back.away, app_context.coming_back.best))
+    await app_context.ask_user(AwayScreen(back.away, back.best, told))
 
 
 async def machine(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
@@ -88,7 +89,7 @@ async def evaluate(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 
 async def help_(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """Open the help of the present screen."""
-    app_context.open(HelpScreen(app_context.shown.PLACE, app_context.presets, readonly=app_context.readonly))
+    app_context.open(HelpScreen(app_context.place, app_context.presets, readonly=app_context.readonly))
 
 
 async def refresh(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:

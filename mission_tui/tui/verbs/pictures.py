@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Literal
 from mission_tui.errors import UsageError, install_words
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.metrics import metric_title
+from mission_tui.tui.drawing.strips import home_relative
 from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.preferences import Over
 from mission_tui.tui.verbs.orders import Verb
+from mission_tui.tui.widgets.charts import ComparisonChart, drawn_curves
 from mission_tui.tui.widgets.curves import Curves
 
 if TYPE_CHECKING:
@@ -55,16 +59,27 @@ def file_of(app: App[int], kind: Literal["svg", "png"]) -> bytes:
 
 
 async def chart(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
-    """The charts that are shown, one below the other."""
-    from mission_tui.tui.plot.chart_picture import GROUND, WIDTH, draw_charts, height_of, panels_of
+    """The charts that are shown, one below the other; on a comparison its curves."""
+    from mission_tui.tui.plot.chart_picture import GROUND, WIDTH, draw_charts, draw_compared, height_of, panels_of
 
+    if compared := app_context.shown.app.screen.query(ComparisonChart):
+        found = compared.first().found
+        curves = [] if found is None else drawn_curves(found)
+        if found is None or not curves:
+            app_context.toast("no curves are shown here: F12 saves the whole screen")
+            return
+        over: Over = "run time" if found.by == "time" else "timesteps"
+        said = f"{metric_title(found.metric)} of {len(runs)} runs"
+        size = WIDTH, height_of(1)
+        await _save(app_context, "compare", size, GROUND, lambda it: draw_compared(it, said, curves, over))
+        return
     shown = app_context.shown.query(Curves)
     panels = panels_of(shown.first().contents) if shown and shown.first().display else []
     if not panels:
         app_context.toast("no chart is shown here: Enter opens that of a run, F12 saves the whole screen")
         return
     name = runs[0].name if runs else ""
-    size = (WIDTH, height_of(panels))
+    size = (WIDTH, height_of(len(panels)))
     await _save(app_context, f"chart-{name}", size, GROUND, lambda surface: draw_charts(surface, name, panels))
 
 
@@ -72,7 +87,8 @@ async def _save(app_context: AppContext, stem: str, size: tuple[float, float], g
     """Beside each other, under a name that nothing bears yet. Raises `MissionError` where that cannot be."""
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:60]
     base = Path(app_context.origin["cwd"]) / f"mission-tui-{slug}-{time.strftime('%Y%m%d-%H%M%S')}"
-    app_context.toast(f"saved {await asyncio.to_thread(_write, base, size, ground, draw)}")
+    said = await asyncio.to_thread(_write, base, size, ground, draw)
+    app_context.toast(f"saved {said} in {home_relative(str(base.parent), app_context.home)}")
 
 
 def _write(base: Path, size: tuple[float, float], ground: str, draw: Draw) -> str:
@@ -84,11 +100,11 @@ def _write(base: Path, size: tuple[float, float], ground: str, draw: Draw) -> st
     write_fresh(svg, drawing.data())
     fonts = fonts_folder()
     if fonts is None:
-        return f"{svg} (a PNG too needs the extra `report`)"
+        return f"{svg.name} (a PNG too needs the extra `report`)"
     pixels = PngSurface(*size, ground, fonts)
     draw(pixels)
     write_fresh(base.with_name(f"{base.name}.png"), pixels.data())
-    return f"{svg} and .png"
+    return f"{svg.name} and .png"
 
 
 VERBS: Mapping[str, Verb] = {"screenshot": screenshot, "chart picture": chart}

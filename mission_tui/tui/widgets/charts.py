@@ -205,6 +205,11 @@ class ComparisonChart(PlainChart):
         super().__init__(id="overlay")
         self._found: Comparison | None = None
 
+    @property
+    def found(self) -> Comparison | None:
+        """What it draws."""
+        return self._found
+
     def draw_comparison(self, found: Comparison) -> None:
         """Draw the curves that have two points or more."""
         self._found = found
@@ -212,7 +217,7 @@ class ComparisonChart(PlainChart):
 
     def redraw(self) -> None:
         """The picture for the present size."""
-        drawn = [entry for entry in _curves(self._found) if len(entry[1].x) > 1] if self._found is not None else []
+        drawn = drawn_curves(self._found) if self._found is not None else []
         if self._found is None or not drawn:
             self.show([])
             return
@@ -238,6 +243,11 @@ def _name_curves(canvas: Canvas, drawn: Sequence[tuple[str, Curve, str]], scale:
         down = down_of(curve.y[at], scale, frame.rows)
         if down is not None:
             canvas.glyph(frame.column(curve.x[at]), down // DOTS_UP, mark, Style(color=ink, bold=True))
+
+
+def drawn_curves(found: Comparison) -> list[tuple[str, Curve, str]]:
+    """The curves with two points or more, each with its letter and colour."""
+    return [entry for entry in _curves(found) if len(entry[1].x) > 1]
 
 
 def _curves(found: Comparison) -> Iterator[tuple[str, Curve, str]]:
