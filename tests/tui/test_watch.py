@@ -76,6 +76,23 @@ def test_actions_have_the_names_that_the_environment_gives_them() -> None:
     assert "left 25%" in "".join(words for words, _ in _in_a_line((head,)))
 
 
+def test_values_of_actions_are_bars_from_the_least_to_the_greatest() -> None:
+    """With their numbers, in rows and in a line; what only acts shows its action and nothing else."""
+    head = ActionHead(taken=1.0, values=(-3.5, 2.0, "nan"), names=("left", "none", "right"))
+    title, *rows = ["".join(words for words, _ in parts) for parts in _heads((head,), 40, 9)]
+    assert title == "the value of each action"
+    assert [row.split() for row in rows[:2]] == [
+        ["left", "────────────", "-3.50"],
+        [">", "none", "████████████", "2.00"],
+    ]
+    assert "none 2.00" in "".join(words for words, _ in _in_a_line((head,)))
+    acts = (ActionHead(taken=0.25), ActionHead(taken=-1.0))
+    assert ["".join(words for words, _ in parts).split() for parts in _heads(acts, 40, 9)][1:] == [
+        ["0", "0.250"],
+        ["1", "-1.00"],
+    ]
+
+
 async def test_one_frame_is_asked_for_at_a_time() -> None:
     """While an answer is awaited no other is asked for, whatever is pressed."""
     async with watching() as stage:

@@ -109,11 +109,13 @@ def _kept(blanks: re.Match[str]) -> str:
 
 class ActionHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the policy says of one part of its action, which will be `taken`: a probability for each of its choices, or
-    mean and standard deviation of a Gaussian. `names` are the environment's for the choices, if it has any.
+    the value of each (DQN and its kin), or mean and standard deviation of a Gaussian; of a policy that only acts,
+    nothing more. `names` are the environment's for the choices, if it has any.
     """
 
     taken: Metric
     probabilities: tuple[float, ...] = ()
+    values: tuple[Metric, ...] = ()
     names: tuple[str, ...] = ()
     mean: Metric | None = None
     std: Metric | None = None

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import msgspec
@@ -125,6 +125,7 @@ class Player:
         assert self._model.env is not None
         self._env: VecEnv = self._model.env
         self._act = self._model.player(self._env, deterministic=True)
+        self._opinion = Opinion(self._model, self._env)
         self._shown = _SeenBeforeReset.around(self._vec)
         self._names = _names_of(self._shown)
         self._seed = FIRST_SEED - 1
@@ -198,14 +199,14 @@ class Player:
         return self._over
 
     def _decide(self, observations: Any, starts: Any) -> None:
-        heads, value = opinion(self._model, self._env, observations)
+        heads, value = self._opinion.of(observations, starts)
         actions = self._act(observations, starts)
         flat = np.asarray(actions, dtype=float).reshape(-1)
         heads = tuple(
             structs.replace(
                 head,
                 taken=spoken(float(it)),
-                names=self._names if len(self._names) == len(head.probabilities) else (),
+                names=self._names if len(self._names) == len(head.probabilities or head.values) else (),
             )
             for head, it in zip(heads, flat, strict=False)
         )
@@ -342,40 +343,59 @@ def _sentence(text: str) -> str:
     return clean(text, _NOTE_CHARACTERS)
 
 
-@th.no_grad()
-def opinion(
-    model: Learner, env: VecEnv, observations: Any
-) -> tuple[tuple[played_frame.ActionHead, ...], Metric | None]:
+class Opinion:
     """What the policy says of its next action, one head for each part of it, and its critic's value of the state.
 
-    Nothing of a recurrent policy, whose memory only `player` keeps.
+    Asked once for each step, because a recurrent policy remembers what it saw: `starts` say where an episode begins.
     """
-    if model.algo == "recurrent_ppo":
-        return (), None
-    policy: Any = model.policy
-    policy.set_training_mode(False)
-    tensor = policy.obs_to_tensor(observations)[0]
-    if (other := other_algorithm(model.algo)) is not None and other.off_policy:
-        return _valued(policy, tensor)
-    if model.algo == "maskable_ppo":
-        masks = np.stack(env.env_method(MASKS))
-        distribution = policy.get_distribution(tensor, action_masks=masks)
-    else:
-        distribution = policy.get_distribution(tensor)
-    value = spoken(float(policy.predict_values(tensor)[0, 0]))
-    return heads_of(distribution), value
+
+    def __init__(self, model: Learner, env: VecEnv) -> None:
+        self._model, self._env = model, env
+        self._memory: Any = None
+
+    @th.no_grad()
+    def of(self, observations: Any, starts: Any) -> tuple[tuple[played_frame.ActionHead, ...], Metric | None]:
+        """Of the state that `observations`, a batch of one, show."""
+        model, policy = self._model, cast(Any, self._model.policy)
+        policy.set_training_mode(False)
+        tensor = policy.obs_to_tensor(observations)[0]
+        if model.algo == "recurrent_ppo":
+            return self._remembered(policy, tensor, starts)
+        if (other := other_algorithm(model.algo)) is not None and other.off_policy:
+            return _valued(policy, tensor)
+        if model.algo == "maskable_ppo":
+            masks = np.stack(self._env.env_method(MASKS))
+            distribution = policy.get_distribution(tensor, action_masks=masks)
+        else:
+            distribution = policy.get_distribution(tensor)
+        value = spoken(float(policy.predict_values(tensor)[0, 0]))
+        return heads_of(distribution), value
+
+    def _remembered(
+        self, policy: Any, observation: Any, starts: Any
+    ) -> tuple[tuple[played_frame.ActionHead, ...], Metric | None]:
+        """Of a policy with LSTMs, whose states, each of shape (layers, 1, units), begin at zero with every episode."""
+        if self._memory is None:
+            empty = tuple(th.zeros(policy.lstm_hidden_state_shape, device=policy.device) for _ in range(2))
+            self._memory = type(self._model._last_lstm_states)(empty, empty)  # type: ignore[attr-defined]
+        begins = th.as_tensor(np.asarray(starts, dtype=np.float32), device=policy.device)
+        _, values, _, self._memory = policy.forward(observation, self._memory, begins, deterministic=True)
+        # What `forward` has drawn its action from; SB3's policies have one distribution, which they fill anew.
+        return heads_of(policy.action_dist), spoken(float(values[0, 0]))
 
 
 def _valued(policy: Any, observation: Any) -> tuple[tuple[played_frame.ActionHead, ...], Metric | None]:
-    """Of an off-policy algorithm: the mean and spread of what its actor does, and what its critic, or the best of its
-    action values, says of the state.
+    """Of an off-policy algorithm: the mean and spread of what its actor does where it draws, its action where it does
+    not (TD3), the values of all actions where there is no actor (DQN); and what its critic, or the best of those
+    values, says of the state.
     """
     values = getattr(policy, "q_net", None) or getattr(policy, "quantile_net", None)
     if values is not None:
         said = values(observation)
         # QR-DQN has quantiles of each action, shape (1, quantiles, actions).
         each = said.mean(dim=1) if said.ndim == 3 else said
-        return (), spoken(float(each[0].max()))
+        known = tuple(spoken(float(it)) for it in each[0].tolist()[: played_frame.MOST_CHOICES])
+        return (played_frame.ActionHead(taken=0.0, values=known),), spoken(float(each[0].max()))
     actor = policy.actor
     heads: tuple[played_frame.ActionHead, ...] = ()
     if hasattr(actor, "get_action_dist_params"):
@@ -385,6 +405,8 @@ def _valued(policy: Any, observation: Any) -> tuple[tuple[played_frame.ActionHea
             : played_frame.MOST_HEADS
         ]
     action = actor(observation, deterministic=True) if heads else actor(observation)
+    if not heads:
+        heads = tuple(played_frame.ActionHead(taken=0.0) for _ in action[0][: played_frame.MOST_HEADS])
     said = policy.critic(observation, action)
     parts = said if isinstance(said, tuple) else (said,)
     # The smallest of the critics', as the algorithms take it; TQC's are quantiles of each.

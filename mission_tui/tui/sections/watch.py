@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
 from rich.cells import cell_len
+from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.fleet.events.metrics import RETURN, Metric, number
@@ -166,13 +168,14 @@ def _heads(heads: Sequence[ActionHead], width: int, room: int) -> list[list[Part
     """What the policy says of its next action: a row for each choice of one head, else a row for each head."""
     if not heads or room < 1:
         return []
-    if len(heads) == 1 and heads[0].probabilities:
+    valued = len(heads) == 1 and heads[0].values
+    if len(heads) == 1 and (heads[0].probabilities or heads[0].values):
         rows = _choices(heads[0], width)
     else:
         rows = [_head(at, head, width) for at, head in enumerate(heads)]
     if len(rows) > room and room < _HEADS_LEAST:
         return [_in_a_line(heads)]
-    title: list[Part] = [("the policy's next action", colours.QUIET)]
+    title: list[Part] = [("the value of each action" if valued else "the policy's next action", colours.QUIET)]
     if len(rows) > room:
         hidden: list[Part] = [(f"and {len(rows) - room + 1} more", colours.QUIET)]
         rows = [*rows[: max(0, room - 1)], hidden]
@@ -184,6 +187,9 @@ def _in_a_line(heads: Sequence[ActionHead]) -> list[Part]:
     alone = len(heads) == 1
     parts: list[Part] = [("next action", colours.QUIET)]
     for at, head in enumerate(heads):
+        if head.values:
+            parts += [(f"  {_name(head, at)} {numbers.reading(value)}", style) for at, value, style in _valued(head)]
+            continue
         if not head.probabilities:
             parts.append((f"  {numbers.reading(head.taken)}", colours.BOLD))
             continue
@@ -196,10 +202,26 @@ def _in_a_line(heads: Sequence[ActionHead]) -> list[Part]:
     return parts
 
 
+def _valued(head: ActionHead) -> Iterator[tuple[int, Metric, Style]]:
+    """Each choice with its value."""
+    for choice, value in enumerate(head.values):
+        yield choice, value, colours.BOLD if choice == number(head.taken) else colours.QUIET
+
+
 def _choices(head: ActionHead, width: int) -> list[list[Part]]:
     taken = number(head.taken)
-    names = [_name(head, choice) for choice in range(len(head.probabilities))]
+    names = [_name(head, choice) for choice in range(len(head.probabilities or head.values))]
     cells = max(map(cell_len, names))
+    if head.values:
+        # Only differences between values decide: the least has no bar, the greatest a whole one.
+        known = [number(value) or 0.0 for value in head.values]
+        finite = [value for value in known if math.isfinite(value)] or [0.0]
+        low, span = min(finite), max(finite) - min(finite)
+        shares = [(value - low) / span if math.isfinite(value) and 0.0 < span < math.inf else 0.0 for value in known]
+        return [
+            _share(fit(names[at], cells), shares[at], width, taken=taken == at, said=numbers.reading(value))
+            for at, value in enumerate(head.values)
+        ]
     return [
         _share(fit(name, cells), share, width, taken=taken == choice)
         for choice, (name, share) in enumerate(zip(names, head.probabilities, strict=True))
@@ -216,11 +238,11 @@ def _head(at: int, head: ActionHead, width: int) -> list[Part]:
         choice = int(number(head.taken) or 0)
         share = head.probabilities[choice] if choice < len(head.probabilities) else 0.0
         return _share(f"{at}: {_name(head, choice)}", share, width, taken=True)
-    spread = f"{numbers.reading(head.mean)} ± {numbers.reading(head.std)}"
+    spread = "" if head.mean is None else f"{numbers.reading(head.mean)} ± {numbers.reading(head.std)}"
     return [(f"  {at}  ", colours.QUIET), (f"{numbers.reading(head.taken):<9}", colours.BOLD), (spread, colours.INK)]
 
 
-def _share(name: str, share: float, width: int, *, taken: bool) -> list[Part]:
+def _share(name: str, share: float, width: int, *, taken: bool, said: str = "") -> list[Part]:
     cells = max(4, min(_BAR, width - len(name) - 12))
     full = round(share * cells)
     style = colours.BOLD if taken else colours.QUIET
@@ -229,7 +251,7 @@ def _share(name: str, share: float, width: int, *, taken: bool) -> list[Part]:
         (fit(name, max(5, len(name) + 1)), style),
         ("█" * full, colours.LIVE if taken else colours.TRACK),
         ("─" * (cells - full), colours.TRACK),
-        (f" {numbers.percent(share):>4}", style),
+        (f" {said or numbers.percent(share):>4}", style),
     ]
 
 

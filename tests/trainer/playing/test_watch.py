@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 import torch as th
 from msgspec import structs
@@ -24,12 +25,15 @@ from stable_baselines3.common.distributions import (
 
 from mission_tui.envs import mission_files
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.views.played_frame import Canvas, PlayedFrame, PlayOrder, is_sound
 from mission_tui.records.runs.code_files import write_rules
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.playing.watch import FIRST_SEED, Player, heads_of
-from tests.trainer.harness import PROBES
+from tests.trainer.contrib_cases import RECURRENT, needs_contrib
+from tests.trainer.harness import PROBES, new_run, run_attempt
 from tests.trainer.playing.test_evaluate import BRIEF, evaluated, trained
+from tests.trainer.sb3_algorithms.cases import other_spec
 
 ROOM = Canvas(columns=40, lines=18)
 STEP = PlayOrder(canvas=ROOM)
@@ -160,6 +164,43 @@ def test_a_checkpoint_that_is_not_there_is_refused(cart: tuple[RunDir, str]) -> 
     """As an evaluation refuses it."""
     with pytest.raises(CheckpointError):
         Player(cart[0], "000000001")
+
+
+@pytest.mark.slow
+@needs_contrib
+def test_a_recurrent_policy_says_what_it_does_with_what_it_remembers(tmp_path: Path) -> None:
+    """It takes the likeliest action by the memory of its episode, which begins anew with the next."""
+    run_dir, name = trained(tmp_path / "run", run=BRIEF, **RECURRENT)
+    player = Player(run_dir, name)
+    for _ in range(2):
+        frames = episode(player, PlayOrder(canvas=ROOM, seed=7))
+        shares = [frame.heads[0].probabilities for frame in frames]
+        assert [frame.heads[0].taken for frame in frames] == [float(np.argmax(each)) for each in shares]
+        assert all(isinstance(frame.value, float) for frame in frames)
+        assert len(set(shares)) > 1
+    again = episode(player, PlayOrder(canvas=ROOM, seed=7))
+    player.close()
+    assert [frame.heads for frame in again] == [frame.heads for frame in frames]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "algo",
+    ["td3", "ddpg", "dqn", pytest.param("qrdqn", marks=needs_contrib), "sac"],
+)
+def test_an_off_policy_policy_shows_what_it_takes_and_how_it_values_that(algo: str, tmp_path: Path) -> None:
+    """The value of every action where those decide; the action alone where nothing is drawn."""
+    ran = run_attempt(new_run(tmp_path / "run", other_spec(algo)))
+    player = Player(ran.run_dir, ran.ended().checkpoint or "")
+    frame = player.play(PlayOrder(canvas=ROOM, steps=0))
+    player.close()
+    (head,) = frame.heads
+    if algo in ("dqn", "qrdqn"):
+        assert head.names == ("left", "right")
+        assert head.values[int(number(head.taken) or 0)] == max(number(it) or 0.0 for it in head.values) == frame.value
+    else:
+        assert (head.values, head.probabilities, (head.mean is None)) == ((), (), algo != "sac")
+        assert isinstance(head.taken, float)
 
 
 def test_heads_of_every_kind_of_action() -> None:
