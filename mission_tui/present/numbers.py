@@ -241,6 +241,23 @@ def reading(metric: Metric | None) -> str:
     return "0" if value == 0 else f"{value:.1e}".replace("e-0", "e-").replace(".0e", "e")
 
 
+_SHARES = (
+    "train/approx_kl",
+    "train/approx_kl_all",
+    "train/clip_fraction",
+    "train/explained_variance",
+    "policy/entropy_ratio",
+)
+"""Metrics worked out in float32 beside numbers of about 1."""
+_NOISE = 2.0**-23
+
+
+def reading_of(tag: str, metric: Metric | None) -> str:
+    """`reading` of the metric `tag`; 0 where it is less than its arithmetic can tell from 0: a KL of -8.8e-17."""
+    value = number(metric)
+    return "0" if tag in _SHARES and value is not None and abs(value) < _NOISE else reading(metric)
+
+
 def axis_name(tag: str) -> str:
     """`mean episode return`, `episode length (steps)`: a number without a unit has none, an unknown tag is its own."""
     name = _LONG.get(tag) or TITLES.get(tag) or clean(tag, 60)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from mission_tui.present.numbers import count, duration, in_unit, measure, percent, size
+from mission_tui.present.numbers import DASH, count, duration, in_unit, measure, percent, reading_of, size
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,13 @@ def test_sizes_have_the_largest_unit_that_fits(size_bytes: int | None, word: str
 def test_what_was_measured_has_whole_units() -> None:
     """A processor may be more than fully used, and what was not measured is a dash."""
     assert (in_unit(189.6, "%"), in_unit(71.5, "W"), in_unit(None, "C")) == ("190%", "72W", "-")
+
+
+def test_noise_of_the_arithmetic_is_zero() -> None:
+    """A KL of float32 beside probabilities of about 1 cannot be told from 0; a learning rate that small can."""
+    assert reading_of("train/approx_kl", -8.8e-17) == "0"
+    assert reading_of("policy/entropy_ratio", 9.5e-9) == "0"
+    assert reading_of("train/approx_kl", 8.4e-6) == "8.4e-6"
+    assert reading_of("train/learning_rate", 9.5e-9) == "9.5e-9"
+    assert reading_of("train/approx_kl", "nan") == "nan"
+    assert reading_of("train/approx_kl", None) == DASH

@@ -9,6 +9,7 @@ from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.screens.questions import LineInputScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.widgets.choices import Choices
+from tests.tui.fleets import a_fleet, a_run
 from tests.tui.stage import Stage, staged
 
 
@@ -69,3 +70,20 @@ async def test_the_help_explains_signs_and_numbers() -> None:
             "entropy over",
         ):
             await stage.shows(said)
+
+
+async def test_settings_of_the_palette_are_those_of_the_chosen_runs_algorithm() -> None:
+    """What a run takes while it trains, and what a resume changes; another algorithm's are not offered."""
+    async with staged(a_fleet((a_run("walker", algo="sac"),))) as stage:
+        assert {"sac.learning_rate", "sac.gamma"} <= set(await found(stage, "setting"))
+        assert not [label for label in await found(stage, "setting") if label.startswith("ppo.")]
+        assert "sac.policy" not in await found(stage, "policy")
+
+
+async def test_a_setting_that_only_a_resume_changes_is_begun_on_its_line() -> None:
+    """`gamma` is found, and leads to what `R` asks."""
+    async with staged() as stage:
+        await stage.press("colon", *"gamma", "enter")
+        await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
+        await stage.shows("with other settings")
+        await stage.shows("ppo.gamma=")

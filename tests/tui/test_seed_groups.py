@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from mission_tui.fleet.compare import RETURN, Trace, compare
 from mission_tui.fleet.events.findings import Finding
@@ -17,6 +18,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act
 from mission_tui.tui.screens.compare import comparison
 from mission_tui.tui.widgets.group_cells import GROUP_CELLS
+from mission_tui.tui.widgets.run_table import _shape
 from tests.tui.fleets import LIVE, a_fleet, a_run, ended, queued
 from tests.tui.sides import a_side
 from tests.tui.stage import staged
@@ -188,3 +190,13 @@ async def test_living_seeds_in_panes_are_folded_too() -> None:
         await stage.press("f")
         await stage.shows("wide-1 ")
         assert "wide x3" not in stage.text()
+
+
+def test_the_sign_of_a_group_is_no_members_where_they_ended_differently() -> None:
+    """One that lives or waits goes before those that have ended; else a dot, unless all ended alike."""
+    over = {"state": "ended", "ended_t": 1.0}
+    won, killed = (seed(at, 5.0, outcome=how, **over) for at, how in ((1, "finished"), (2, "killed")))
+    assert _shape(SeedGroup((won, killed)))[0] == "·"
+    assert _shape(SeedGroup((won, structs.replace(killed, outcome="finished"))))[0] == "■"
+    assert _shape(SeedGroup((won, seed(3, 1.0, state="queued"))))[0] == "◌"
+    assert _shape(SeedGroup((killed, seed(3, 1.0))))[0] == "●"

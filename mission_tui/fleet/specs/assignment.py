@@ -45,7 +45,7 @@ def expand(assignments: Sequence[str]) -> list[list[Assignment]]:
         key, equals, text = word.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise UsageError(f"--set {format_quantity(word)} is not KEY=VALUE, such as ppo.n_steps=512")
+            raise UsageError(f"--set {format_quantity(word)} is not KEY=VALUE, such as run.seed=7")
         parts = [part.strip() for part in alternatives(text)]
         if len(parts) > 1 and not all(parts):
             raise UsageError(f"--set {format_quantity(word)} has an empty value between its commas")

@@ -99,6 +99,8 @@ def update_pressure(spec: Spec) -> float:
 
 EXTREME_PRESSURE, USUAL_PRESSURE = 40.0, 4.0
 """Healthy runs of the score have one of up to 10. What is extreme is brought to the upper end of what is typical."""
+MOST_PRESSURE = 160.0
+"""The greatest of the RL zoo's tuned settings."""
 EXTREME_RATE = 1e-2
 """No published setting of PPO with Adam has as much: from here on it is the rate, whatever else there is."""
 UNHEARD_OF_PRESSURE = 200.0
@@ -116,7 +118,10 @@ def pressure_caution(spec: Spec) -> str:
     if not is_extreme(pressure, rate):
         return ""
     usual = f"ppo.learning_rate={rate * USUAL_PRESSURE / pressure:.2g}"
-    return f"update pressure {pressure:,.0f}: typical is 1 to 4; --set {usual} makes it {USUAL_PRESSURE:g}"
+    known = f"tuned settings have up to {MOST_PRESSURE:g}"
+    if pressure < UNHEARD_OF_PRESSURE:
+        known = f"at a learning rate of {rate:g}, and tuned settings have less than {EXTREME_RATE:g}"
+    return f"update pressure {pressure:,.0f}: {known}; --set {usual} makes it {USUAL_PRESSURE:g}"
 
 
 def _batch_size(spec: Spec, buffer: int, scaling: bool) -> tuple[int, str]:

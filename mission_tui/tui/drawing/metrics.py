@@ -39,7 +39,7 @@ def key_metrics(view: RunView, width: int) -> list[Part]:
     parts: list[Part] = []
     for name, tag in _VITALS:
         if tag in view.metrics:
-            reading = numbers.reading(view.metrics[tag])
+            reading = numbers.reading_of(tag, view.metrics[tag])
             width -= len(name) + len(reading) + 1
             if width < 0:
                 break

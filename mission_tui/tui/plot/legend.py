@@ -71,7 +71,7 @@ def _title(content: Content, entry: Entry) -> Iterator[list[Part]]:
 
 
 def _newest(content: Content, entry: Entry) -> list[Part]:
-    parts: list[Part] = [(f" last {numbers.reading(entry.newest)}", colours.INK)]
+    parts: list[Part] = [(f" last {numbers.reading_of(entry.tag, entry.newest)}", colours.INK)]
     if content.factor > 0 and entry.curve is not None and entry.curve.shown:
         soft = entry.soft_at if content.said else entry.curve.shown[-1].drawn
         parts.append((f"  EMA {numbers.reading(soft)}", hue(entry.slot)))
@@ -103,7 +103,7 @@ def _hidden(entries: Sequence[Entry], width: int) -> list[list[Part]]:
 def _item(content: Content, entry: Entry, width: int) -> list[Part]:
     """The name gives way before anything else does."""
     title = literal(metric_title(entry.tag))
-    value = entry.at if content.said else numbers.reading(entry.newest)
+    value = entry.at if content.said else numbers.reading_of(entry.tag, entry.newest)
     rest: list[Part] = [
         (" " + fit(value, _VALUE_AT if content.said else _VALUE), colours.KEY if content.said else colours.BOLD),
         (

@@ -49,7 +49,7 @@ _METRICS: tuple[tuple[str, str], ...] = (
     ("lr", "the learning rate of the newest update"),
     ("value loss", "mean squared error of the values, in units of squared rewards"),
     ("gradient", "norm of the gradient before it is clipped to max_grad_norm"),
-    ("pressure", "of an update: gradient steps x learning rate, over that of SB3's defaults: typical is 1 to 4"),
+    ("pressure", "of an update: gradient steps x learning rate, over 16 x 2.5e-4; tuned settings have 5 to 160"),
     ("EMA", "moving average of a curve; } smooths more, { less"),
 )
 """By the short name that stands on the screen."""

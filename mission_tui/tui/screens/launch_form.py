@@ -84,7 +84,7 @@ class LaunchForm(Sheet[Wanted]):
                 yield Presets(self, _choices(self._presets))
             with Vertical(id="form-right"):
                 yield Static("changes, one key=value a line", classes="form-label", markup=False)
-                yield Changes(self, "such as ppo.n_steps=512\nor run.seed=1,2,3")
+                yield Changes(self, "such as env.n_envs=8\nor run.seed=1,2,3")
         yield OfferLine()
         with Horizontal(classes="form-row"):
             yield Static("name", classes="form-label", markup=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.specs.preset import live_keys
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
@@ -106,9 +107,8 @@ async def clone(app_context: AppContext, runs: tuple[RunView, ...], begun: str =
 
     title = f"A new run like {view.name}"
     about = f"{why}. {_HELP}" if why else _HELP
-    await ask_line(
-        app_context, title, about, "starts it", "ppo.learning_rate=1e-4 run.seed=2", begin, begun, empty=True
-    )
+    such = f"{live_keys(view.algo)[0][0]}=1e-4 run.seed=2"
+    await ask_line(app_context, title, about, "starts it", such, begin, begun, empty=True)
 
 
 VERBS: Mapping[str, Verb] = {

@@ -5,10 +5,12 @@ Verbs that have no key of their own are in the palette by their names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from mission_tui.fleet.commands import CATALOGUE, is_applicable
-from mission_tui.fleet.specs.spec import LIVE_KEYS
+from mission_tui.fleet.commands import CATALOGUE, is_applicable, refusal
+from mission_tui.fleet.specs.preset import live_keys
+from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
+from mission_tui.fleet.specs.spec import PpoSpec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.actions import key_label, offered
@@ -17,11 +19,13 @@ from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.verbs.launch import ask_first, launch
-from mission_tui.tui.verbs.orders import Verb, names
-from mission_tui.tui.verbs.resume import set_
+from mission_tui.tui.verbs.orders import Verb, fitting, names
+from mission_tui.tui.verbs.resume import resume_with, set_
 from mission_tui.tui.widgets.choices import Choice
 
 _COLOURS = "MISSION_TUI_THEME=light before mission-tui is for a light terminal, NO_COLOR=1 for one without colours"
+_OF_THE_NET = frozenset({"policy", "policy_kwargs", "net_arch", "algo", "use_sde"})
+"""What weights are made for: a resume cannot change it."""
 _ALSO = {
     "kill": "delete end abort terminate",
     "stop": "end quit finish cancel",
@@ -58,6 +62,7 @@ _ALSO = {
     "ppo.learning_rate": "lr rate step size",
     "ppo.ent_coef": "entropy exploration",
     "ppo.n_epochs": "epochs passes",
+    "ppo.gamma": "discount horizon",
     "run.total_timesteps": "budget length longer steps",
 }
 """What people type who call it something else."""
@@ -65,6 +70,20 @@ _ALSO = {
 
 def _also(name: str) -> str:
     return _ALSO.get(name, "").replace("_", " ") + " " + name.replace("_", " ")
+
+
+def _settings(view: RunView | None) -> Iterator[Choice]:
+    """Those of its algorithm that the chosen run takes while it trains, then those that a resume can change."""
+    if view is None or refusal(view.can, "set") is not None:
+        return
+    live = live_keys(view.algo)[0]
+    for key in live:
+        yield Choice(f"set {key}", key, "change it while the chosen run trains", also=f"setting {_also(key)}")
+    other = other_algorithm(view.algo)
+    table, fields = ("ppo", PpoSpec) if other is None else (other.name, other.table)
+    for name in fields.__struct_fields__:
+        if (key := f"{table}.{name}") not in live and name not in _OF_THE_NET:
+            yield Choice(f"resume {key}", key, "resume the chosen run with another one", also=f"setting {_also(key)}")
 
 
 async def palette(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
@@ -85,10 +104,7 @@ async def palette(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
             for row in CATALOGUE
             if row.word and not row.keys
         ]
-        choices += [
-            Choice(f"set {key}", key, "change it while the chosen run trains", also=f"setting {_also(key)}")
-            for key in LIVE_KEYS
-        ]
+        choices += _settings(app_context.shown.chosen())
     choices.append(Choice("tell theme", "colours", _COLOURS, also="theme dark light palette"))
     runs = app_context.snapshot.runs if app_context.snapshot else ()
     choices += [Choice(f"open {view.id}", f"open {view.name}", f"{state_word(view)}  {view.id}") for view in runs]
@@ -101,6 +117,8 @@ async def palette(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     elif kind == "set":
         one = app_context.shown.chosen()
         await set_(app_context, (one,) if one is not None else (), f"{value}=")
+    elif kind == "resume" and (one := app_context.shown.chosen()) is not None:
+        await resume_with(app_context, fitting(app_context, "resume with", (one,)), f"{value}=")
     elif kind == "do":
         await app_context.press(value)
     elif kind == "type":

@@ -52,8 +52,8 @@ async def resume(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
                 _tell(app_context, view, reply, reply.warnings if agreed else reply.notes)
 
 
-async def resume_with(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
-    """Resume the first of `runs` with settings that are typed now."""
+async def resume_with(app_context: AppContext, runs: tuple[RunView, ...], begun: str = "") -> None:
+    """Resume the first of `runs` with settings that are typed now, on a line that begins so."""
     view = runs[0]
     unsaved = view.last_checkpoint is None and "checkpoint" in view.can
     if unsaved and view.state != "running":
@@ -73,7 +73,7 @@ async def resume_with(app_context: AppContext, runs: tuple[RunView, ...]) -> Non
         title = f"Stop {view.name} and resume it with other settings"
     offers = partial(_offers, app_context, view)
     help_ = _HELP_TO_RESUME_UNSAVED if unsaved else _HELP_TO_RESUME
-    await ask_line(app_context, title, help_, "shows what they do", "env.n_envs=64", judge, offers=offers)
+    await ask_line(app_context, title, help_, "shows what they do", "env.n_envs=64", judge, begun, offers=offers)
 
 
 def _tell(app_context: AppContext, view: RunView, reply: Accepted, news: tuple[str, ...]) -> None:

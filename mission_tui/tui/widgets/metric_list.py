@@ -123,7 +123,8 @@ class MetricList(Lines):
 
     def _span(self, width: int) -> Strip:
         summary = self._summary(self.tag)
-        said = f" from {numbers.reading(summary.least)} to {numbers.reading(summary.most)}, whole run"
+        least, most = (numbers.reading_of(self.tag, value) for value in (summary.least, summary.most))
+        said = f" from {least} to {most}, whole run"
         return line([(said if self.tag in self._summaries else "", colours.QUIET)], width)
 
     def _kept_row(self, tag: str, width: int) -> Strip:
@@ -149,13 +150,13 @@ class MetricList(Lines):
                 colours.INK if chosen else colours.QUIET,
             ),
             (sign, style),
-            (fit(numbers.reading(newest), _VALUE, "right"), style),
+            (fit(numbers.reading_of(tag, newest), _VALUE, "right"), style),
             (" ", style),
             (spark(summary.points, cells), colours.LIVE),
         ]
         if width >= _SPANS_FROM:
-            spans = (fit(numbers.reading(value), _VALUE + 1, "right") for value in (summary.least, summary.most))
-            parts.append(("".join(spans), colours.QUIET))
+            ends = (numbers.reading_of(tag, value) for value in (summary.least, summary.most))
+            parts.append(("".join(fit(end, _VALUE + 1, "right") for end in ends), colours.QUIET))
         return line(parts, width, colours.CHOSEN if chosen else None)
 
     def _sign(self, tag: str) -> tuple[str, Style]:

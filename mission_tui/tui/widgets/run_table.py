@@ -89,8 +89,15 @@ _VARIED_LEAST, _VARIED_MOST, _VARIED_WIDTH = 60, 4, 6
 
 
 def _shape(row: Row) -> Part:
-    """That of a run; of a group that of a member that lives, else of the worst."""
-    shown = (row.live or (leader(row),))[0] if isinstance(row, SeedGroup) else row
+    """That of a run; of a group that of a member that lives, or else still waits, else that of all where they ended
+    alike, and a dot where they did not.
+    """
+    if not isinstance(row, SeedGroup):
+        return run_status.shape(row), run_status.state_style(row)
+    waiting = [view for view in row.members if view.state != "ended"]
+    shown = (row.live or (*waiting, leader(row)))[0]
+    if not waiting and len({run_status.shape(view) for view in row.members}) > 1:
+        return "·", colours.QUIET
     return run_status.shape(shown), run_status.state_style(shown)
 
 
