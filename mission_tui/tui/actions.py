@@ -124,7 +124,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("look", "chart picture", ("ctrl+s",), "picture", "the charts that are shown as an SVG file, and as PNG",
            "app.do('chart picture')", _RUN, needs="run"),
     Action("look", "ghost", ("G",), "ghost",
-           "beside the curve as dots: the best finished run of the same task, then the previous one, then none",
+           "beside the curve as dots: the marked, best, then previous ended run of the same task, then none",
            "screen.ghost", _RUNS, needs="run"),
     Action("look", "mark", ("space",), "mark", "mark several; actions apply to all marked", "screen.look('mark')",
            _FLEET, needs="run"),

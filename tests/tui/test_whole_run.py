@@ -159,7 +159,7 @@ def test_a_ghost_is_dotted_named_and_goes_ahead() -> None:
     """Without colours it is loose dots; the axis shows half as much again of what it did."""
     values = [float(at) for at in range(1, 21)]
     content, lines = chart(VIEW, *values, ghost=history(*(float(it) / 2 for it in range(1, 61))))
-    assert content.aims[-1] == "· old, the best finished"
+    assert content.aims[-1] == "· old, the best run"
     assert any("old" in line for line in lines)
     assert content.scene is not None
     assert content.scene.reach == (100.0, 2950.0)
@@ -170,7 +170,7 @@ def test_a_ghost_is_dotted_named_and_goes_ahead() -> None:
 
 
 def test_the_ghost_is_the_best_or_the_previous_of_the_same_task() -> None:
-    """Other tasks, runs that did not finish and the run itself are none; one that is both is not shown twice."""
+    """Other tasks, runs that were cut off and the run itself are none; one that is both is not shown twice."""
     best = ended("best", 30, created_t=VIEW.created_t - 20, metrics={RETURN: 20.0})
     before = ended("before", 20, created_t=VIEW.created_t - 10, metrics={RETURN: 2.0})
     other = ended("other", 5, created_t=VIEW.created_t - 5, metrics={RETURN: 99.0}, task="CartPole-v1")
@@ -182,6 +182,23 @@ def test_the_ghost_is_the_best_or_the_previous_of_the_same_task() -> None:
     assert [turn_ghost(settings, VIEW, runs) and settings.ghost for _ in range(3)] == ["best", "previous", ""]
     assert [turn_ghost(settings, VIEW, (VIEW, best)) and settings.ghost for _ in range(2)] == ["best", ""]
     assert "there is no ghost" in turn_ghost(settings, VIEW, (VIEW, other))
+    stopped = ended("stopped", 3, "stopped", created_t=VIEW.created_t - 3, metrics={RETURN: 50.0})
+    assert ghost_of(VIEW, (*runs, stopped), "best") == stopped
+
+
+def test_a_run_that_is_marked_is_the_first_ghost() -> None:
+    """Also where another one is drawn; a second one marked beside it means neither, and a killed one is none."""
+    best, other, killed = (ended(name, 20, how) for name, how in (("b", "finished"), ("o", "stopped"), ("k", "killed")))
+    best = structs.replace(best, metrics={RETURN: 900.0})
+    runs, settings = (VIEW, best, other, killed), ChartSettings()
+    turn_ghost(settings, VIEW, runs)
+    assert ghost_of(VIEW, runs, settings.ghost, settings.ghost_run) == best
+    assert "o, the marked run" in turn_ghost(settings, VIEW, runs, {VIEW.id, other.id})
+    assert ghost_of(VIEW, runs, settings.ghost, settings.ghost_run) == other
+    assert "b, the best run" in turn_ghost(settings, VIEW, runs, {other.id})
+    settings = ChartSettings()
+    assert "b, the best run" in turn_ghost(settings, VIEW, runs, {other.id, best.id})
+    assert "b, the best run" in turn_ghost(ChartSettings(), VIEW, runs, {killed.id})
 
 
 async def test_a_key_draws_the_ghost_and_takes_it_away() -> None:
@@ -190,13 +207,13 @@ async def test_a_key_draws_the_ghost_and_takes_it_away() -> None:
     async with staged(a_fleet((live, old)), size=(120, 40)) as stage:
         await stage.press("enter")
         await stage.press("G")
-        await stage.shows("oldest, the best finished")
+        await stage.shows("oldest, the best run")
         asked = [it for it in stage.client.asked_for(GetHistory) if it.run == old.id]
         assert len(asked) == 1
         await stage.press("escape")
-        await stage.shows("oldest, the best finished")
+        await stage.shows("oldest, the best run")
         await stage.press("G")
-        await stage.until(lambda: "the best finished  " not in stage.text())
+        await stage.until(lambda: "the best run  " not in stage.text())
         assert "no ghost" in stage.toasts()
 
 

@@ -143,7 +143,7 @@ def _aims(view: RunView, data: RunData, tag: str, scene: Scene | None) -> Iterat
     if goal_of(view, tag) is not None:
         yield goal_words(view)
     if scene is not None and scene.ghost is not None:
-        yield f"{GHOST_SIGN} {scene.ghost.name}, the {scene.ghost.word} finished"
+        yield f"{GHOST_SIGN} {scene.ghost.name}, the {scene.ghost.word} run"
     elif data.ghost is not None and data.ghosts.get(tag) is None:
         yield f"{GHOST_SIGN} {data.ghost.name}: asking…"
 

@@ -277,12 +277,13 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         if not self._rested or not view.update or self._app_context.shown is not self:
             return
         size, runs = self.query_one(Detail).size, () if self.snapshot is None else self.snapshot.runs
-        points, word = max(40, 2 * size.width), self._app_context.chart.ghost
+        points, settings = max(40, 2 * size.width), self._app_context.chart
         tags = tuple(tag for row in charted(view, size.width, size.height - 1) for tag in row)
         for tag in tags:
             if tag != RETURN or view.course is None:
                 self._loader.request_history(view, tag, points)
-        self._loader.request_ghost(view, ghost_of(view, runs, word), word, tags, points)
+        ghost = ghost_of(view, runs, settings.ghost, settings.ghost_run)
+        self._loader.request_ghost(view, ghost, settings.ghost, tags, points)
 
     def _rest(self, run: str) -> None:
         if run == self._rests_on and self.is_mounted:
@@ -294,7 +295,8 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         """Draw another run of the same task beside the chosen one, or none."""
         view = self.view_state.view
         if view is not None and self.snapshot is not None:
-            self._app_context.toast(turn_ghost(self._app_context.chart, view, self.snapshot.runs))
+            marked = self.view_state.marked
+            self._app_context.toast(turn_ghost(self._app_context.chart, view, self.snapshot.runs, marked))
             self.redraw()
 
     def action_move(self, how: Move) -> None:

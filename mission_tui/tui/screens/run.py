@@ -142,8 +142,9 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         curves = self.query_one(Curves)
         curves.take(self._view, self._loader.data_of(self._view), self.now)
         runs = () if self.snapshot is None else self.snapshot.runs
-        word = self._app_context.chart.ghost
-        self._loader.request_ghost(self._view, ghost_of(self._view, runs, word), word, curves.tags, curves.points)
+        settings = self._app_context.chart
+        ghost = ghost_of(self._view, runs, settings.ghost, settings.ghost_run)
+        self._loader.request_ghost(self._view, ghost, settings.ghost, curves.tags, curves.points)
         return curves.points
 
     def _series(self) -> list[tuple[str, ...]]:

@@ -24,7 +24,7 @@ Word = Annotated[str, Meta(max_length=200)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 _STEP = 0.05
 """Of the whole; a row of a small terminal."""
-GhostWord = Literal["best", "previous"]
+GhostWord = Literal["marked", "best", "previous"]
 """Which finished run of the same task is drawn beside a run."""
 Over = Literal["timesteps", "updates", "run time", "clock"]
 OVERS: tuple[Over, ...] = get_args(Over)
@@ -162,10 +162,13 @@ class Shares:
 
 
 class ChartSettings(Struct):
-    """Mutable; one for all runs of a session. `pinned` gives each metric that stays its slot, for letter and colour."""
+    """Mutable; one for all runs of a session. `pinned` gives each metric that stays its slot, for letter and colour;
+    `ghost_run` is the id of the run that was marked to be held against.
+    """
 
     pinned: dict[str, int] = field(default_factory=dict)
     ghost: GhostWord | Literal[""] = ""
+    ghost_run: str = ""
     scale: AxisScale = "linear"
     over: Over = OVERS[0]
     _smoothing: int = 0
