@@ -10,19 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from mission_tui.ipc.replies import Accepted, CheckpointOutcome
+from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act, Shutdown
-from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order
 from mission_tui.supervisor.ending.freezing import freeze_run
 from mission_tui.supervisor.ending.ladder import kill_now, stop_gracefully
+from mission_tui.supervisor.lifecycle.asked_checkpoints import ask_checkpoints
 from mission_tui.supervisor.runs.core import ON_REQUEST, Core
-from mission_tui.supervisor.runs.live_run import AskedCheckpoint, LiveRun
+from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.restart_rules import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.runs.targets import Objection, live_targets, no_objection
-
-LONGEST_WAIT_S = 100.0
-"""Before a client would give up on an answer."""
 
 
 def _to_end(
@@ -121,34 +118,8 @@ async def checkpoint(core: Core, request: Act) -> Accepted:
         return None if run.link is not None else "its trainer is not connected; try again in a moment"
 
     runs, notes = live_targets(core, request.runs, "checkpoint", detail)
-    asked: list[tuple[LiveRun, AskedCheckpoint]] = []
-    for run in runs:
-        event = core.record_verb(run, "checkpoint")
-        if request.wait_s > 0:
-            asked.append((run, run.ask_checkpoint(event.seq, event.t)))
-        run.send(Order("checkpoint", number=event.seq))
-    wait_s = min(request.wait_s, LONGEST_WAIT_S)
-    outcomes = await asyncio.gather(*(_outcome(core, run, order, wait_s) for run, order in asked))
-    return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes), checkpoints=tuple(outcomes))
-
-
-async def _outcome(runs: Runs, run: LiveRun, order: AskedCheckpoint, wait_s: float) -> CheckpointOutcome:
-    """What comes of `order` within `wait_s`, or before the run ends."""
-    gone = asyncio.create_task(run.gone.wait())
-    waits: set[asyncio.Future[object]] = {gone, order.answer}  # type: ignore[arg-type]
-    try:
-        await asyncio.wait(waits, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        gone.cancel()
-        run.stop_waiting_for(order)
-    answer: CheckpointAnswered | None = order.answer.result() if order.answer.done() else None
-    if answer is None:
-        newest = runs.store.view(run.id).last_checkpoint if run.id in runs.store else None
-        left = f"; its newest checkpoint is {newest}" if newest else "; it has no checkpoint"
-        over = "it ended before one was written" if run.gone.is_set() else f"none was written within {wait_s:g} s"
-        later = "" if run.gone.is_set() else ": its next update boundary has not come, and it saves there"
-        return CheckpointOutcome(run.id, None, f"{over}{later}{left}")
-    return CheckpointOutcome(run.id, answer.checkpoint, answer.why)
+    outcomes = await ask_checkpoints(core, runs, request.wait_s)
+    return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes), checkpoints=outcomes)
 
 
 ACTS = {"stop": stop, "kill": kill, "pause": pause, "freeze": freeze, "park": park, "checkpoint": checkpoint}

@@ -22,7 +22,7 @@ from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted, VerdictReply
-from mission_tui.ipc.requests import Act, Resume
+from mission_tui.ipc.requests import Resume
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
 from mission_tui.records.runs.code_files import check_rules
@@ -32,6 +32,7 @@ from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.launchers.caller import needs_no_preflight, preflight, with_spec_env
 from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle import first_attempts, further_attempts
+from mission_tui.supervisor.lifecycle.asked_checkpoints import LONGEST_WAIT_S, ask_checkpoints
 from mission_tui.supervisor.lifecycle.attempts import first_turn, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_reservations
 from mission_tui.supervisor.lifecycle.restarts import start_again
@@ -42,8 +43,6 @@ from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.restart_rules import resume_in_turn
 from mission_tui.supervisor.runs.run_directory import create_run, take_checkpoint
 from mission_tui.supervisor.runs.targets import caller_for, check_seen, named_checkpoint, require
-from mission_tui.supervisor.verbs import acts
-from mission_tui.supervisor.verbs.acts import LONGEST_WAIT_S
 
 
 async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
@@ -121,10 +120,12 @@ async def _save_first(core: Core, live: LiveRun) -> None:
     """Have the run save a checkpoint, as the key `C` does: what would change is judged from one. Raises `MissionError`
     where none came.
     """
-    asked = Act(id=0, verb="checkpoint", runs=(live.id,), wait_s=LONGEST_WAIT_S)
-    (outcome,) = (await acts.checkpoint(core, asked)).checkpoints
+    name = core.store.view(live.id).name
+    if live.link is None:
+        raise MissionError(f"{name} has no checkpoint to go on from yet: its trainer is not connected; try again")
+    (outcome,) = await ask_checkpoints(core, (live,), LONGEST_WAIT_S)
     if outcome.checkpoint is None:
-        raise MissionError(f"{core.store.view(live.id).name} has no checkpoint to go on from yet: {outcome.why}")
+        raise MissionError(f"{name} has no checkpoint to go on from yet: {outcome.why}")
 
 
 async def _planned_from_newest(core: Core, run_id: str, request: Resume) -> further_attempts.Plan:
