@@ -41,7 +41,7 @@ def real_lab(tmp_path: Path) -> Iterator[Lab]:
 
 def often(every_s: float = 1.0) -> Spec:
     """A small training that saves every second."""
-    return structs.replace(stub_spec(), keep=KeepSpec(checkpoint=CheckpointKeep(every_s=every_s)))
+    return structs.replace(stub_spec(), keep=KeepSpec(checkpoint=CheckpointKeep(every_s=every_s, spread=0)))
 
 
 @contextmanager

@@ -121,6 +121,7 @@ class KlPersistent(Rule):
         hot = self._hot.get("critical" if very else "warning")
         watched, median = self._very_high if very else self._high, statistics.median(u for _, u in self._rows)
         if hot is None:
+            median = median if median >= NO_STEP else 0.0  # rounding noise may be negative
             return f"KL is not back where it is safe: {rounded(median)} x the safe KL at the median{tail}"
         who = f"updates {hot.first:,}-{hot.last:,}"
         if hot.hot < hot.last - hot.first + 1:
