@@ -100,6 +100,7 @@ def _digest(job: Job) -> str:
             del table[name]
     if settings["keep"]["checkpoint"]["replay_buffer"] is None:
         del settings["keep"]["checkpoint"]["replay_buffer"]
+    del settings["keep"]["checkpoint"]["spread"]  # which checkpoints are still there later
     del settings["evaluate"]["share"]  # when a policy is played, which changes nothing that is learned
     if job.spec.env.id == MISSION_GYM:
         settings["rules"] = [
