@@ -311,7 +311,7 @@ class RaySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an attempt asks of Ray where `run.launcher` is "ray".
 
     `address` is the URL of its dashboard. `gpus` may be a share of one; None is one for `run.device = "cuda"`, else
-    none. `cpus` is reckoned as for Slurm, `memory` is in bytes. `resources` and `labels` are those of nodes; a label
+    none. `cpus` and `memory`, in bytes, are reckoned as for Slurm. `resources` and `labels` are those of nodes; a label
     may be "x", "!x", "in(x,y)" or "!in(x,y)". With `autoscales` a run that has no room is handed over all the same,
     because nodes are only added for who waits there. With `requeue` it goes on in another job after a lost node.
     """

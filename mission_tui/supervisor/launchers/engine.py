@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import math
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ from typing import Generic, Literal, ParamSpec, Protocol, TypeVar
 import msgspec
 
 from mission_tui.errors import MissionError
+from mission_tui.fleet.capacity.cost import claim_elsewhere
+from mission_tui.fleet.capacity.machine import MIB
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import read_plain
 from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
@@ -51,6 +55,9 @@ STATE_S = 15.0
 
 SECRETS = "MISSION_TUI_SECRETS"
 """The variable of a job that has one half of the values which no file may have."""
+
+MEMORY_MARGIN, MEMORY_SPARE_BYTES = 1.5, 256 * 2**20
+"""What a job asks for beyond the memory that its runs are estimated to take: who takes more may be killed."""
 
 MOST_SECRET_BYTES = 96_000
 """The kernel takes 128 KiB in one variable, and base64 makes four bytes of three."""
@@ -399,6 +406,14 @@ class EngineLauncher(Generic[J]):
             write_json(known.run.attempt(known.attempt).exit, record)
         except StorageError as error:
             log.warning("%s: %s, and that could not be written: %s", known.run.id, why, error)
+
+
+def memory_asked(specs: Sequence[Spec]) -> int:
+    """Bytes that a job of runs of `specs` asks for by their price, in whole MiB; 0 of commands: nobody knows."""
+    if any(spec.run.command is not None for spec in specs):
+        return 0
+    needed = sum(claim_elsewhere(spec).ram_bytes for spec in specs)
+    return math.ceil(MEMORY_MARGIN * needed / MIB) * MIB + MEMORY_SPARE_BYTES
 
 
 def last_words(path: Path) -> str:

@@ -343,13 +343,15 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
 
 
 def asked_of(spec: Spec) -> Asked:
-    """What an attempt of `spec` asks of a node: cores by its threads and env workers, a GPU if it is to have one."""
+    """What an attempt of `spec` asks of a node: cores by its threads and env workers, memory by its price, a GPU if it
+    is to have one.
+    """
     asked: RaySpec = spec.ray
     gpus = asked.gpus if asked.gpus is not None else float(spec.run.device.startswith("cuda"))
     amounts = {
         "CPU": asked.cpus if asked.cpus is not None else float(busy_cores(spec, MOST_CORES)),
         "GPU": gpus,
-        "memory": float(asked.memory or 0),
+        "memory": float(engine.memory_asked([spec]) if asked.memory is None else asked.memory),
         **asked.resources,
     }
     return Asked({name: amount for name, amount in amounts.items() if amount}, asked.labels)

@@ -6,6 +6,7 @@ redirect is followed, because that would carry it to another host.
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -311,14 +312,19 @@ class Node:
 
     def has(self, asked: Asked) -> bool:
         """Whether `asked` would fit here if nothing else did."""
-        enough = all(self.total.get(name, 0.0) + _EPSILON >= amount for name, amount in asked.resources.items())
+        enough = all(self._all_of(name) + _EPSILON >= amount for name, amount in asked.resources.items())
         return self.alive and enough and asked.suits(self.labels)
 
     def has_room(self, asked: Asked) -> bool:
         """Whether `asked` fits here now."""
         return self.has(asked) and all(
-            self.total[name] - self.used.get(name, 0.0) + _EPSILON >= amount for name, amount in asked.resources.items()
+            self._all_of(name) - self.used.get(name, 0.0) + _EPSILON >= amount
+            for name, amount in asked.resources.items()
         )
+
+    def _all_of(self, name: str) -> float:
+        """How much it has; one that says nothing of its memory is taken to have enough."""
+        return self.total.get(name, math.inf if name == "memory" else 0.0)
 
     def take(self, asked: Asked) -> None:
         """Count `asked` as used."""

@@ -54,6 +54,10 @@ from mission_tui.supervisor.launchers.slurm_packs import (
 log = logging.getLogger(__name__)
 
 
+FULL_S = 60.0
+"""So long nothing is submitted after Slurm has said that it takes no more jobs of this user."""
+
+
 class SlurmLauncher(EngineLauncher[SlurmJob]):
     """What a supervisor has of a cluster."""
 
@@ -66,6 +70,8 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         self._cluster: Cluster | None = None
         self._cancel: set[str] = set()
         """Numbers of jobs in the queue of which no member is left."""
+        self._full = False
+        """Whether Slurm took no more jobs of this user when it was asked last."""
 
     def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
         """Have the order handed over in the next `refresh`; its number follows."""
@@ -84,6 +90,8 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         everybody = self._everybody()
         unsure = [known for known in everybody if known.order is not None and known.refused and not known.sending]
         fresh = [known for known in everybody if known.is_due(time.monotonic())]
+        if self._full:
+            fresh = fresh[:1]
         shared = [known for known in fresh if known.spec is not None and known.spec.slurm.pack > 1]
         await asyncio.gather(
             *(self._hand_over(known) for known in fresh if known not in shared),
@@ -170,13 +178,19 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
 
     def _put_off_or_refuse(self, members: Sequence[SlurmKnown], error: Exception) -> None:
         """Whoever launches is told that Slurm cannot be reached; a run that goes on waits until it can: nobody would
-        start it again.
+        start it again. Where Slurm takes no more jobs of this user, every run waits.
         """
-        again_at = time.monotonic() + POLL_S
-        unreached = isinstance(error, SlurmError) and error.unreached
+        full, unreached = (error.full, error.unreached) if isinstance(error, SlurmError) else (False, False)
+        again_at = time.monotonic() + (FULL_S if full else POLL_S)
+        if full:
+            self._full = True
+            # The others would be told the same: one of them asks again, later.
+            for known in self._everybody():
+                if known.order is not None and not known.sending and not known.refused:
+                    known.put_off, known.again_at = str(error), again_at
         for known in members:
             begun = known.run.attempt(known.attempt).identity.exists()
-            if known.attempt == 1 or known.order is None or begun or not unreached:
+            if known.order is None or begun or not (full or (unreached and known.attempt > 1)):
                 self._refuse(known, str(error))
                 continue
             known.put_off, known.again_at, known.refused = str(error), again_at, ""
@@ -222,6 +236,10 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
     def _accepted(self, known: Known[SlurmJob], number: str) -> None:
         super()._accepted(known, number)
         _forget_spec(known)
+        if self._full:
+            self._full = False
+            for other in self._everybody():
+                other.again_at = float("-inf")
 
     def _refuse(self, known: Known[SlurmJob], why: str) -> None:
         super()._refuse(known, why)

@@ -24,13 +24,13 @@ import msgspec
 from msgspec import Struct
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.capacity.cost import MOST_CORES, claim_elsewhere
+from mission_tui.fleet.capacity.cost import MOST_CORES
 from mission_tui.fleet.capacity.machine import MIB, busy_cores
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.launchers.engine import EX_NOT_SHARED, SECRETS, half_of_secrets, unless_seen
+from mission_tui.supervisor.launchers.engine import EX_NOT_SHARED, SECRETS, half_of_secrets, memory_asked, unless_seen
 
 CALL_S = 20.0
 """How long a command may take; a controller under load takes seconds."""
@@ -43,9 +43,6 @@ PASSED = "SLURM_,SLURMD_NODENAME,CUDA_VISIBLE_DEVICES,ROCR_VISIBLE_DEVICES,ZE_AF
 """What Slurm sets for a job and its trainer has to know: beginnings of names."""
 
 SLURM_LOG = "slurm.log"
-MEMORY_MARGIN, MEMORY_SPARE_MIB = 1.5, 256
-"""Slurm kills who takes more than was asked for, and an estimate is one."""
-
 STARTING_S = 600.0
 """What a run with a budget in seconds may take beside its training: importing, evaluating, saving."""
 
@@ -81,16 +78,19 @@ INTERRUPTED = {
 _PERHAPS_SENT = ("timed out", "receive failure", "zero bytes were transmitted")
 _UNREACHED = ("unable to contact slurm controller", "connection refused", "standby mode", "authentication")
 """What Slurm says where no controller was asked: it is down, is not the one in charge, or munge is down here."""
+_FULL = re.compile(r"(max|grp)submitjob", re.IGNORECASE)
+"""The limits of jobs, waiting ones included: QOSMaxSubmitJobPerUserLimit, AssocGrpSubmitJobsLimit and others."""
 
 
 class SlurmError(MissionError):
     """A command of Slurm failed; `sent` tells whether it may have been carried out all the same, `unreached` whether
-    no controller was asked, so that it may be carried out later.
+    no controller was asked, so that it may be carried out later, and `full` whether this user has as many jobs there as
+    an administrator allows.
     """
 
-    def __init__(self, message: str, *, sent: bool = False, unreached: bool = False) -> None:
+    def __init__(self, message: str, *, sent: bool = False, unreached: bool = False, full: bool = False) -> None:
         super().__init__(message)
-        self.sent, self.unreached = sent, unreached
+        self.sent, self.unreached, self.full = sent, unreached, full
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
@@ -187,15 +187,9 @@ def priced_words(specs: Sequence[Spec], cluster: Cluster, environ: Mapping[str, 
     """
     asked, words = specs[0].slurm, []
     said = {name for name in environ if name.startswith("SBATCH_")}
-    commands = any(spec.run.command is not None for spec in specs)
-    if (
-        cluster.memory
-        and asked.mem is None
-        and not commands
-        and not any(name.startswith("SBATCH_MEM") for name in said)
-    ):
-        needed = sum(claim_elsewhere(spec).ram_bytes for spec in specs)
-        words.append(f"--mem={math.ceil(MEMORY_MARGIN * needed / MIB) + MEMORY_SPARE_MIB}M")
+    told = asked.mem is not None or any(name.startswith("SBATCH_MEM") for name in said)
+    if cluster.memory and not told and (needed := memory_asked(specs)):
+        words.append(f"--mem={needed // MIB}M")
     if cluster.gpus and asked.gres is None and not said & {"SBATCH_GRES", "SBATCH_GPUS"}:
         words += ["--gres=gpu:1"] if any(spec.run.device.startswith("cuda") for spec in specs) else []
     durations = [spec.run.duration_s for spec in specs]
@@ -266,7 +260,7 @@ def call(words: Sequence[str], said: str = "", environ: Mapping[str, str] | None
         why = _complaint(complaint, words[0])
         sent, unreached = (any(some in why.lower() for some in known) for known in (_PERHAPS_SENT, _UNREACHED))
         ended = f"{words[0]} ended with exit code {command.returncode}"
-        raise SlurmError(why or ended, sent=sent, unreached=unreached)
+        raise SlurmError(why or ended, sent=sent, unreached=unreached, full=bool(_FULL.search(why)))
     return answer
 
 

@@ -280,7 +280,7 @@ async def test_a_run_waits_here_until_a_node_has_room(tmp_path: Path, head: Head
     job = await submitted(launcher, run, order)
     assert (launcher.look(job).stage, launcher.look(job).why) == (
         "queued",
-        "waits: no node of Ray has 1 CPU, 0.5 GPU free",
+        "waits: no node of Ray has 1 CPU, 0.5 GPU, 0.738 GiB free",
     )
     assert head.submitted == 0
     head.used = 0.5
@@ -290,7 +290,7 @@ async def test_a_run_waits_here_until_a_node_has_room(tmp_path: Path, head: Head
     assert (list(head.jobs), handle.address) == ([handle.id], HOME)
     large, its = ordered(tmp_path / "large", gpus=2.0)
     job = await submitted(launcher, large, its)
-    assert launcher.look(job).why == "waits: no node of Ray has 1 CPU, 2 GPU"
+    assert launcher.look(job).why == "waits: no node of Ray has 1 CPU, 2 GPU, 0.738 GiB"
     assert launcher.stop(job) == "keeper"
     assert launcher.look(job).stage == "gone"
 
@@ -308,7 +308,7 @@ async def test_a_cluster_that_grows_is_handed_what_has_no_room(
     waits = Job(run, 1, order.nonce, launcher.submit(run, order))
     monkeypatch.setattr(ray, "read_attempt_spec", None)
     await launcher.refresh([waits])
-    assert launcher.look(waits).why == "waits: no node of Ray has 1 CPU, 0.5 GPU free"
+    assert launcher.look(waits).why == "waits: no node of Ray has 1 CPU, 0.5 GPU, 0.738 GiB free"
 
 
 async def test_a_submission_whose_answer_was_lost_is_made_once(tmp_path: Path, head: Head) -> None:

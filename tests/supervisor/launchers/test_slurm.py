@@ -499,3 +499,53 @@ def test_what_nobody_says_comes_from_the_price(tmp_path: Path) -> None:
     assert int(two.removeprefix("--mem=").removesuffix("M")) > int(memory.removeprefix("--mem=").removesuffix("M"))
     run, order = ordered(tmp_path)
     assert "--gres=gpu:1" in sbatch_words(run, order, spec, cluster)
+
+
+def no_more(_: Sequence[str]) -> str:
+    """This user has as many jobs there as an administrator allows."""
+    raise SlurmError("QOSMaxSubmitJobPerUserLimit; Batch job submission failed: Job violates accounting", full=True)
+
+
+async def test_a_user_who_may_have_no_more_jobs_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that is launched; of all who wait one asks again, and all are handed over once there is room."""
+    answers, launcher = Answers(monkeypatch), SlurmLauncher()
+    answers.sbatch = no_more
+    runs = [ordered(tmp_path, f"r{number}") for number in range(3)]
+    jobs = [Job(run, 1, "n", launcher.submit(run, order)) for run, order in runs]
+    await launcher.refresh(jobs)
+    before = answers.called.count("sbatch")
+    for job in jobs:
+        assert launcher.look(job).stage == "queued"
+        assert launcher.look(job).why.startswith("waits for Slurm: QOSMaxSubmitJobPerUserLimit")
+    await launcher.refresh(jobs)
+    assert answers.called.count("sbatch") == before, "nobody asks again at once"
+    for known in launcher._everybody():
+        known.again_at = 0.0
+    await launcher.refresh(jobs)
+    assert answers.called.count("sbatch") == before + 1
+    for known in launcher._everybody():
+        known.again_at = 0.0
+    numbers = iter("789")
+    answers.sbatch = lambda _: f"{next(numbers)}\n"
+    for _ in range(2):
+        await launcher.refresh(jobs)
+    assert sorted(read_handle(run.attempt(1).handle).id for run, _ in runs) == ["7", "8", "9"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("said", "full"),
+    [
+        ("QOSMaxSubmitJobPerUserLimit", True),
+        ("AssocGrpSubmitJobsLimit", True),
+        ("AssocMaxWallDurationPerJobLimit", False),
+    ],
+)
+def test_a_limit_of_jobs_is_told_from_a_job_that_is_too_large(tmp_path: Path, said: str, full: bool) -> None:
+    """The one passes with time; the other is refused for good."""
+    command = tmp_path / "sbatch"
+    last = "Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time)"
+    command.write_text(f'#!/bin/sh\necho "sbatch: error: {said}" >&2\necho "sbatch: error: {last}" >&2\nexit 1\n')
+    command.chmod(0o755)
+    with pytest.raises(SlurmError) as caught:
+        slurm_commands.call([str(command)])
+    assert caught.value.full is full
