@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.compare import RETURN, Side, Trace, compare
+from mission_tui.fleet.compare import RETURN, Side, Trace, compare, trace_of
 from mission_tui.ipc import replies
 from mission_tui.ipc.requests import Compare
 from mission_tui.present.numbers import reading
@@ -63,6 +63,18 @@ async def test_the_detail_of_a_run_of_a_sweep_has_the_table_of_its_settings(size
         assert len(stage.client.asked_for(Compare)) == 1
         await stage.press("home")
         await stage.until(lambda: "gamma" not in stage.text())
+
+
+async def test_nothing_is_best_before_anything_has_come_of_it() -> None:
+    """The table of a sweep that has only begun: the first setting is the first alone."""
+    swept = [a_run(f"lr-{at}", group="rates", seed=1) for at in range(3)]
+    async with staged(a_fleet(tuple(swept)), size=(160, 50)) as stage:
+        sides = [a_side(view, 1, 2.0 + at, gamma=0.9 + at / 100) for at, view in enumerate(swept)]
+        answer(stage, *(replace(side, trace=trace_of(())) for side in sides))
+        await stage.press("end", "c")
+        await stage.shows("best first")
+        (table,) = [at for at, text in enumerate(stage.lines()) if "gamma" in text and "verdict" in text]
+        assert not any("best" in text for text in stage.lines()[table + 1 : table + 4])
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])

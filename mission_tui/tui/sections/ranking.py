@@ -53,7 +53,8 @@ def _sweep(found: Comparison, width: int) -> list[Strip]:
         middle, ends = (it.iqm, it.iqm_interval) if by_iqm else (it.mean, it.interval)
         values = (value_word(it.settings[name]) for name in names)
         name = cohort.name if len(cohort.runs) > 1 else letter(place)
-        verdict = "best" if it.place == 1 else standing(it, numbers.reading)
+        # Before any seed has come to something the first one is the first alone.
+        verdict = "best" if it.place == 1 and it.mean is not None else standing(it, numbers.reading)
         said = (numbers.reading(middle), interval(ends, numbers.reading), n, probability(it.improvement), verdict)
         rows.append(Facts(name, hue_of(found, place), (*values, *said)))
     heads = [(title, 0 if at < _SETTINGS_FIRST else 6) for at, title in enumerate(titles)]
