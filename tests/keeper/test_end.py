@@ -321,8 +321,8 @@ def test_output_has_a_cap(kept: KeptRun) -> None:
         """
         for _ in range(100):
             os.write(1, b"noise\\n" * 166_667)
-        ready()
         signal.signal(signal.SIGTERM, lambda *_: (print("last words"), sys.exit(0)))
+        ready()
         wait_for_ever()
         """,
         output_cap_bytes=1 << 20,
