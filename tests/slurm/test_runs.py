@@ -87,9 +87,8 @@ def test_four_at_half_a_gpu_each_are_on_both_nodes_and_a_fifth_waits(slurm_lab: 
         assert psutil.Process(identity.trainer.pid).environ()["CUDA_VISIBLE_DEVICES"] == "0"
     assert sorted(node_of(slurm_lab, run) for run in first) == ["n1", "n1", "n2", "n2"]
     (third,) = slurm_lab.launch(spec=slurm_spec(cpus=1, gres="shard:2"))
-    slurm_lab.wait(
-        third, lambda view: (view.cause or "").startswith(("waits: Resources, starts about ", "waits: Priority"))
-    )
+    # Slurm plans every half minute when a job may start, and need not have done so for this one yet.
+    slurm_lab.wait(third, lambda view: (view.cause or "").startswith(("waits: Resources", "waits: Priority")), 60)
     slurm_lab.act("stop", third)
     assert "before it had begun" in (slurm_lab.ended(third).cause or "")
     slurm_lab.act("kill", *first)
