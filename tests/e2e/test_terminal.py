@@ -66,6 +66,8 @@ def test_keys_that_come_at_once_behind_a_sheet_act_on_no_run(fleet: Shell) -> No
         terminal.press("1")
         (run,) = until(lambda: live(fleet), 30, "one run trains")
         until(lambda: steps(fleet, run), 20, "the run advances")
+        # The screen has the run too, which it may have later than the command line.
+        terminal.shows("best ")
         terminal.press("Rppo.n_epochs=4\r")
         terminal.shows("asked: ppo.n_epochs=4")
         assert live(fleet) == [run]
