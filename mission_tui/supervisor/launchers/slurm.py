@@ -90,13 +90,11 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         everybody = self._everybody()
         unsure = [known for known in everybody if known.order is not None and known.refused and not known.sending]
         fresh = [known for known in everybody if known.is_due(time.monotonic())]
-        if self._full:
-            fresh = fresh[:1]
         shared = [known for known in fresh if known.spec is not None and known.spec.slurm.pack > 1]
-        await asyncio.gather(
-            *(self._hand_over(known) for known in fresh if known not in shared),
-            *(self._hand_over_together(members) for members in due_packs(shared, time.monotonic())),
-        )
+        due = [[known] for known in fresh if known not in shared]
+        due += due_packs(shared, time.monotonic())
+        # While there is no room one job finds out whether there is again.
+        await asyncio.gather(*map(self._hand_over_together, due[:1] if self._full else due))
         wishes = [known for known in everybody if known.wish]
         for known in wishes:
             self._tell_keeper(known)

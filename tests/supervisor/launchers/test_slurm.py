@@ -301,6 +301,17 @@ async def test_a_list_that_misses_a_job_is_believed_only_if_the_controller_says_
     assert (seen.stage, "does not know its job 7" in seen.why, seen.interrupted) == ("gone", True, "")
 
 
+async def one_that_runs(answers: Answers, tmp_path: Path) -> tuple[SlurmLauncher, Job]:
+    """A job that Slurm says to run on a node; its keeper has written nothing yet."""
+    run, order = ordered(tmp_path)
+    launcher = SlurmLauncher()
+    job = Job(run, 1, "n", launcher.submit(run, order))
+    runs = entry(7, "RUNNING", name=f"{run.id}.1", current_working_directory=str(run.path), nodes="n1")
+    answers.squeue = lambda _: listed(runs)
+    await launcher.refresh([job])
+    return launcher, job
+
+
 async def test_a_job_that_slurm_forgot_is_followed_by_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,12 +319,8 @@ async def test_a_job_that_slurm_forgot_is_followed_by_its_files(
     is over.
     """
     answers = Answers(monkeypatch)
-    run, order = ordered(tmp_path)
-    launcher, files = SlurmLauncher(), run.attempt(1)
-    job = Job(run, 1, "n", launcher.submit(run, order))
-    runs = entry(7, "RUNNING", name=f"{run.id}.1", current_working_directory=str(run.path), nodes="n1")
-    answers.squeue = lambda _: listed(runs)
-    await launcher.refresh([job])
+    launcher, job = await one_that_runs(answers, tmp_path)
+    files = job.dir.attempt(1)
     files.identity.touch()
     answers.squeue = lambda _: listed()
     for beat in range(4):
@@ -337,12 +344,8 @@ async def test_without_a_controller_an_end_is_asked_by_file_and_believed_by_file
     that was the last.
     """
     answers = Answers(monkeypatch)
-    run, order = ordered(tmp_path)
-    launcher, files = SlurmLauncher(), run.attempt(1)
-    job = Job(run, 1, "n", launcher.submit(run, order))
-    runs = entry(7, "RUNNING", name=f"{run.id}.1", current_working_directory=str(run.path), nodes="n1")
-    answers.squeue = lambda _: listed(runs)
-    await launcher.refresh([job])
+    launcher, job = await one_that_runs(answers, tmp_path)
+    files = job.dir.attempt(1)
     answers.squeue = unreachable
     assert getattr(launcher, verb)(job) == "keeper"
     assert not files.signal.exists(), "its keeper would not begin, and not say so"
@@ -350,11 +353,11 @@ async def test_without_a_controller_an_end_is_asked_by_file_and_believed_by_file
     with pytest.raises(SlurmError):
         await launcher.refresh([job])
     assert files.signal.read_bytes() == word
-    assert not launcher.is_free(run)
+    assert not launcher.is_free(job.dir)
     write_json(files.exit, exit_record(1, code=0, asked="quit"))
     assert launcher.look(job).stage == "running", "Slurm may say more about the end"
     monkeypatch.setattr(engine, "STATE_S", 0.0)
-    assert (launcher.look(job).stage, launcher.is_free(run)) == ("gone", True)
+    assert (launcher.look(job).stage, launcher.is_free(job.dir)) == ("gone", True)
 
 
 async def test_a_run_that_goes_on_waits_for_a_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -530,6 +533,23 @@ async def test_a_user_who_may_have_no_more_jobs_waits(tmp_path: Path, monkeypatc
     for _ in range(2):
         await launcher.refresh(jobs)
     assert sorted(read_handle(run.attempt(1).handle).id for run, _ in runs) == ["7", "8", "9"]  # type: ignore[union-attr]
+
+
+async def test_runs_that_share_a_job_share_it_still_when_there_is_room_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks again is a job with all of its runs, not one of them."""
+    monkeypatch.setattr("mission_tui.supervisor.launchers.slurm_packs.GATHER_S", 0.0)
+    answers, launcher = Answers(monkeypatch), SlurmLauncher()
+    answers.sbatch = no_more
+    runs = [ordered(tmp_path, f"r{number}", pack=2) for number in range(2)]
+    jobs = [Job(run, 1, "n", launcher.submit(run, order)) for run, order in runs]
+    await launcher.refresh(jobs)
+    for known in launcher._everybody():
+        known.again_at = 0.0
+    answers.sbatch = lambda _: "7\n"
+    await launcher.refresh(jobs)
+    assert [read_handle(run.attempt(1).handle).id for run, _ in runs] == ["7", "7"]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
