@@ -14,7 +14,9 @@ import pytest
 
 from mission_tui.errors import CheckpointError
 from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.runs import checkpoint as checkpoint_module
 from mission_tui.records.runs.checkpoint import (
+    Manifest,
     list_checkpoints,
     newest_verified,
     prune,
@@ -194,16 +196,29 @@ def test_prune_leaves_some_of_the_older_ones_over_the_whole_run(tmp_path: Path) 
     assert prune(tmp_path, 2, ()) == [f"{steps:09d}" for steps in reversed(kept[:-2])]
 
 
-def test_a_large_or_damaged_checkpoint_is_none_of_those_that_show_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A large one stays only among the newest, as without a spread."""
+def test_a_large_checkpoint_is_none_of_those_that_show_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays only among the newest, as without a spread."""
     for timesteps in (100, 200, 300, 400):
         save(tmp_path, timesteps)
-    (tmp_path / "000000100" / "policy.safetensors").write_bytes(b"rot")
-    assert prune(tmp_path, 2, (), spread=4) == ["000000100"]
+    assert prune(tmp_path, 2, (), spread=4) == []
     monkeypatch.setattr("mission_tui.records.runs.checkpoint.SPREAD_BYTES", 1)
-    assert prune(tmp_path, 2, (), spread=4) == ["000000200"]
+    assert prune(tmp_path, 2, (), spread=4) == ["000000200", "000000100"]
+
+
+def test_what_shows_the_run_is_not_read_again_at_each_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the newest are: eight older ones of 32 MiB would be a quarter of a gigabyte beside each save."""
+    for timesteps in (100, 200, 300, 400):
+        save(tmp_path, timesteps)
+    read = list[str]()
+    verify = checkpoint_module.verify_checkpoint
+
+    def noted(path: Path) -> Manifest:
+        read.append(path.name)
+        return verify(path)
+
+    monkeypatch.setattr(checkpoint_module, "verify_checkpoint", noted)
+    assert prune(tmp_path, 2, (), spread=4) == []
+    assert read == ["000000400", "000000300"]
 
 
 def test_prune_counts_only_what_verifies(tmp_path: Path) -> None:

@@ -277,24 +277,21 @@ def prune(checkpoints: Path, keep_last: int, protect: Collection[str], spread: i
             continue
         with suppress(CheckpointError):
             newest.append(verify_checkpoint(checkpoints / manifest.name))
-    stay = _spread(checkpoints, older, spread, newest[-1].timesteps) if older and spread else set()
+    stay = _spread(older, spread, newest[-1].timesteps) if older and spread else set()
     removed = [manifest.name for manifest in older if manifest.name not in stay]
     for name in removed:
         _remove(checkpoints / name)
     return removed
 
 
-def _spread(checkpoints: Path, older: Iterable[Manifest], many: int, until: int) -> set[str]:
-    """The names of at most `many` of `older` that are small and whole, about evenly from the first to `until` steps.
+def _spread(older: Iterable[Manifest], many: int, until: int) -> set[str]:
+    """The names of at most `many` of `older` that are small, about evenly from the first to `until` steps. They were
+    verified while they were among the newest, and are again by whoever plays one: not at each save.
 
     Where there are too many, that one goes whose neighbours are nearest to each other; so what stays of a run that goes
     on is ever farther apart, by at most a factor of two, whenever it is asked.
     """
-    left = list[Manifest]()
-    for manifest in sorted(older, key=lambda it: it.timesteps):
-        if manifest.size_bytes <= SPREAD_BYTES:
-            with suppress(CheckpointError):
-                left.append(verify_checkpoint(checkpoints / manifest.name))
+    left = sorted((it for it in older if it.size_bytes <= SPREAD_BYTES), key=lambda it: it.timesteps)
     while len(left) > many:
         steps = [*(it.timesteps for it in left), until]
         del left[min(range(1, len(left)), key=lambda at: steps[at + 1] - steps[at - 1])]
