@@ -99,9 +99,13 @@ def coming_claims(core: Core, specs: Sequence[Spec], visible: str | None) -> tup
 
 def live_claims(core: Core, ending: LiveRun | None = None) -> list[Claim]:
     """Those of the runs that have begun here, but for the one that is `ending`."""
+    return [claim for _, claim in _claims_of_runs(core, ending)]
+
+
+def _claims_of_runs(core: Core, ending: LiveRun | None = None) -> list[tuple[LiveRun, Claim]]:
     known = [(run, run.spec) for run in _live_here(core) if run is not ending]
-    claims = (_claim(core, run, spec) for run, spec in known if spec is not None)
-    return [claim for claim in claims if claim is not None]
+    claims = [(run, _claim(core, run, spec)) for run, spec in known if spec is not None]
+    return [(run, claim) for run, claim in claims if claim is not None]
 
 
 def _is_here(core: Core, spec: Spec) -> bool:
@@ -192,10 +196,11 @@ def _claims_of_others(core: Core) -> list[tuple[str, list[Claim]]]:
     return sorted(by_user.items())
 
 
-def _with_names(core: Core, gpu: headroom.Gpu, reserved: Sequence[Claim]) -> headroom.Gpu:
-    """`gpu` with whose runs are on it: ours here, how many of `reserved` at other roots, and other users'."""
-    here = ((run, _claim(core, run, run.spec)) for run in _live_here(core) if run.spec is not None)
-    names = [core.name_of(run.id) for run, claim in here if claim is not None and _uses(claim, gpu)]
+def _with_names(
+    core: Core, gpu: headroom.Gpu, here: Sequence[tuple[LiveRun, Claim]], reserved: Sequence[Claim]
+) -> headroom.Gpu:
+    """`gpu` with whose runs are on it: ours `here`, how many of `reserved` at other roots, and other users'."""
+    names = [core.name_of(run.id) for run, claim in here if _uses(claim, gpu)]
     others = [(user, [it for it in claims if _uses(it, gpu)]) for user, claims in _claims_of_others(core)]
     return structs.replace(
         gpu,
@@ -214,14 +219,16 @@ def headroom_now(core: Core, caps: headroom.MachineLimits) -> headroom.Headroom:
     promised their memory too, and count towards no limit of this user.
     """
     reserved = [claim for each in core.machine.other_supervisors.others if each.own for claim in each.claims]
-    ours = [*live_claims(core), *reserved]
-    promised = [*live_claims(core), *core.machine.reserved(trusted=True)]
+    here = _claims_of_runs(core)
+    live = [claim for _, claim in here]
+    ours = [*live, *reserved]
+    promised = [*live, *core.machine.reserved(trusted=True)]
     strangers = core.machine.reserved(trusted=False)
     machine = core.machine.host.machine(False, None)
     free = None if machine.ram_free is None else machine.ram_free - outstanding_ram(promised)
     return headroom.Headroom(
         cores=core.machine.host.cores,
-        gpus=tuple(_with_names(core, _gpu_headroom(gpu, promised), reserved) for gpu in core.machine.gpu.gpus),
+        gpus=tuple(_with_names(core, _gpu_headroom(gpu, promised), here, reserved) for gpu in core.machine.gpu.gpus),
         ram_free=None if free is None else free - int(SPARE_SHARE * (machine.ram_total or 0)),
         ram_unpromised=None if free is None else free - outstanding_ram(strangers),
         ram_taken=sum(claim.ram_bytes for claim in ours),
