@@ -284,7 +284,7 @@ def test_a_folder_whose_log_lies_deeper_is_pointed_to(capsys: pytest.CaptureFixt
     for name in ("out/tb/PPO_1", "out/tb/PPO_2"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "out/tb/PPO_1/events.out.tfevents.1").write_bytes(b"")
-    assert "out: holds no training log itself; judge out/tb/PPO_1; known are" in refused(capsys, "out")
+    assert "out: holds no training log itself; judge out/tb/PPO_1" in refused(capsys, "out")
     (tmp_path / "out/tb/PPO_2/events.out.tfevents.1").write_bytes(b"")
     assert "judge out/tb/PPO_1, or -r all 2 below it" in refused(capsys, "out")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from mission_tui.records.logs.event_files import event_files, read_events
@@ -18,6 +19,8 @@ from mission_tui.records.logs.read import read_log
 LARGEST_BYTES = 256 << 20
 """Of a file that nobody named. Rows of a larger one would need some gigabytes of memory."""
 MOST_FILES = 200_000
+MOST_SEEN = 1000
+"""Below a folder that was to be a log, and is none."""
 _TABLES = ("progress.csv", "progress.json")
 _MAY_BE = (".csv", ".json", ".jsonl", ".jsonl.gz", ".npz")
 
@@ -35,13 +38,23 @@ def read_any(path: Path) -> TrainingLog:
                 log = read_events(path, events)
             elif monitors := monitor_files(path):
                 log = read_episodes(path, monitors)
+            elif below := _folders_below(path):
+                more = f", or -r all {len(below)} below it" if len(below) > 1 else ""
+                raise LogError(f"{path}: holds no training log itself; judge {below[0]}{more}") from None
             else:
                 raise
-        except OSError as error:
-            raise LogError(f"{path}: cannot be read: {error.strerror or error}") from None
+        except OSError as unread:
+            raise LogError(f"{path}: cannot be read: {unread.strerror or unread}") from None
     if not log.updates:
         raise LogError(f"{path}: contains no update yet")
     return log
+
+
+def _folders_below(path: Path) -> list[Path]:
+    """Folders that are a log among the first things below `path`, such as the `tb/PPO_1` of `tensorboard_log`."""
+    if not path.is_dir():
+        return []
+    return [it for it in islice(logs_below(path), MOST_SEEN) if isinstance(it, Path) and it.is_dir()]
 
 
 def logs_below(folder: Path) -> Iterator[Path | LogError]:

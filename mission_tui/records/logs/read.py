@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -31,7 +30,6 @@ KNOWN_FORMATS = (
     "run directories, metrics.jsonl, SB3's progress.csv, progress.json and monitor.csv, TensorBoard event files"
 )
 _IN_FOLDERS = ("progress.csv", "progress.json")
-_MOST_FOLDERS = 1000
 _SNIFFED_BYTES = 65_536
 _RECORD = msgspec.json.Decoder(MetricRecord)
 _SPEC = b'{"kind":"spec"'
@@ -95,28 +93,7 @@ def _read_folder(path: Path) -> TrainingLog:
     for name in ("metrics.jsonl", *_IN_FOLDERS):
         if (path / name).is_file():
             return _read(path / name)
-    raise LogError(f"{path}: holds no training log{_below(path)}; known are {KNOWN_FORMATS}")
-
-
-def _below(path: Path) -> str:
-    """Which folders below `path` have a log, such as the `tb/PPO_1` of `tensorboard_log`; empty where none has."""
-    found = [
-        it
-        for depth in ("*", "*/*")
-        for it in sorted(islice(path.glob(depth), _MOST_FOLDERS))
-        if it.is_dir() and any("tfevents" in file.name or file.name in _IN_FOLDERS for file in _inside(it))
-    ]
-    if not found:
-        return ""
-    others = "" if len(found) == 1 else f", or -r all {len(found)} below it"
-    return f" itself; judge {found[0]}{others}"
-
-
-def _inside(path: Path) -> list[Path]:
-    try:
-        return list(path.iterdir())
-    except OSError:
-        return []
+    raise LogError(f"{path}: holds no training log; known are {KNOWN_FORMATS}")
 
 
 def _table(path: Path, reader: Callable[[Path, list[str]], Iterator[TableRow]]) -> TrainingLog:
