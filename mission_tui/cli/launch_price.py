@@ -148,6 +148,7 @@ def _cells(spec: Spec, cost: Cost, *, decided: bool) -> tuple[str, ...]:
     from mission_tui.fleet.specs.spec import LAUNCHERS
 
     gpu = "none" if cost.vram_bytes is None else f"{numbers.size(cost.vram_bytes)} {_source(seen=cost.vram_seen)}"
+    first = first_update_s(spec, cost.pace)
     elsewhere = spec.run.launcher != LAUNCHERS[0]
     begins = (
         f"handed to {spec.run.launcher}" if elsewhere else "begins" if cost.gpu is None else f"begins on GPU {cost.gpu}"
@@ -156,7 +157,7 @@ def _cells(spec: Spec, cost: Cost, *, decided: bool) -> tuple[str, ...]:
         f"{numbers.size(cost.ram_bytes)} {_source(seen=cost.ram_seen)}",
         gpu,
         str(cost.cores),
-        numbers.duration(first_update_s(spec, cost.pace)),
+        numbers.duration_range(first, first),
         _whole_run(spec, cost.pace),
         (cost.waits or begins) if decided else numbers.DASH,
     )
@@ -165,8 +166,8 @@ def _cells(spec: Spec, cost: Cost, *, decided: bool) -> tuple[str, ...]:
 def _whole_run(spec: Spec, pace: Pace | None) -> str:
     from mission_tui.fleet.capacity.cost import whole_run_range_s, whole_run_s
 
-    between = whole_run_range_s(spec, pace)
-    return numbers.duration(whole_run_s(spec, pace)) if between is None else numbers.duration_range(*between)
+    middle = whole_run_s(spec, pace)
+    return numbers.duration_range(*(whole_run_range_s(spec, pace) or (middle, middle)))
 
 
 def _source(*, seen: bool) -> str:

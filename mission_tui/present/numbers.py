@@ -147,16 +147,23 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}"
 
 
+MINUTE_S = 60.0
 _UNITS_S = ((100.0, 1.0, "s"), (100 * 60.0, 60.0, "m"), (100 * 3600.0, 3600.0, "h"), (math.inf, 86_400.0, "d"))
 
 
-def duration_range(low: float | None, high: float | None) -> str:
-    """Two durations in one unit, in at most seven characters: `3-5m`, `12-15h`; as one where they nearly agree."""
+def duration_range(low: float | None, high: float | None, *, finest_s: float = 1.0) -> str:
+    """Two durations in one unit, in at most seven characters: `3-5m`, `12-15h`; as one where they nearly agree.
+
+    Never nothing at all: below `finest_s`, a second or a minute, they are `<1s` or `<1m`.
+    """
     if low is None or high is None or not math.isfinite(high):
         return DASH
+    if high < finest_s:
+        return "<1s" if finest_s < MINUTE_S else "<1m"
     if high <= 1.1 * low or high < 2.0:
         return duration((low + high) / 2)
-    unit_s, suffix = next((unit_s, suffix) for most, unit_s, suffix in _UNITS_S if high < most)
+    units = (it for it in _UNITS_S if it[1] >= finest_s)
+    unit_s, suffix = next((unit_s, suffix) for most, unit_s, suffix in units if high < most)
     least, most = math.floor(low / unit_s), math.ceil(high / unit_s)
     if least == 0 or most > 999:
         return f"<{min(most, 9999)}{suffix}"
@@ -175,10 +182,20 @@ def until_full(host: HostMeters) -> str:
     if host.disk_full_in_s is None:
         return ""
     if host.disk_full_low_s is None:
-        return duration(host.disk_full_in_s)
+        return coarse_duration(host.disk_full_in_s)
     if host.disk_full_high_s is None:
-        return f"{duration(host.disk_full_low_s)} or later"
-    return duration_range(host.disk_full_low_s, host.disk_full_high_s)
+        return f"{coarse_duration(host.disk_full_low_s)} or later"
+    return duration_range(host.disk_full_low_s, host.disk_full_high_s, finest_s=MINUTE_S)
+
+
+def coarse_duration(seconds: float | None) -> str:
+    """A forecast, of which no seconds are known: as `duration` from a minute on, else `<1m`."""
+    return duration_range(seconds, seconds, finest_s=MINUTE_S)
+
+
+def due(seconds: float) -> str:
+    """When something comes: `in 42s`, or `now`."""
+    return f"in {duration(seconds)}" if round(seconds) > 0 else "now"
 
 
 def ago(t: float | None, now: float) -> str:

@@ -95,9 +95,8 @@ def _error(view: RunView, every: int, middles: list[float]) -> float:
 
 def time_left(view: RunView) -> str:
     """Until the end of its budget, as a range where its updates take differently long; a dash unless it trains."""
-    if view.eta_low_s is None:
-        return numbers.duration(view.eta_s)
-    return numbers.duration_range(view.eta_low_s, view.eta_high_s)
+    low_s, high_s = (view.eta_s, view.eta_s) if view.eta_low_s is None else (view.eta_low_s, view.eta_high_s)
+    return numbers.duration_range(low_s, high_s)
 
 
 def goal_words(view: RunView) -> str:
@@ -112,7 +111,10 @@ def goal_words(view: RunView) -> str:
         words += f", now {numbers.percent(goal.newest)}"
     match goal.trend:
         case "nearer":
-            return f"{words} in {numbers.duration_range(goal.low_s, goal.high_s)}"
+            # Where the trend is there and the mean of its episodes is not, no time is left that could be said.
+            if goal.high_s is not None and goal.high_s <= 0.0:
+                return f"{words} nearly reached"
+            return f"{words} in {numbers.duration_range(goal.low_s, goal.high_s, finest_s=numbers.MINUTE_S)}"
         case "beyond":
             return f"{words} not within the budget"
         case "none":

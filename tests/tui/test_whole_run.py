@@ -14,7 +14,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.present import numbers
-from mission_tui.present.run_state import goal_words
+from mission_tui.present.run_state import goal_words, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import to_ascii
 from mission_tui.tui.plot.canvas import Canvas
@@ -29,7 +29,7 @@ from mission_tui.tui.state.ghost import ghost_of, turn_ghost
 from mission_tui.tui.state.log_tail import LogTail
 from mission_tui.tui.state.preferences import ChartSettings
 from mission_tui.tui.state.run_data import RunData
-from tests.tui.fleets import a_fleet, a_run, ended
+from tests.tui.fleets import a_fleet, a_run, ended, host
 from tests.tui.stage import staged
 
 GOAL = GoalView(of="return", value=475.0, source="environment")
@@ -277,6 +277,9 @@ def test_ranges_and_goals_are_said_in_few_words() -> None:
     assert [numbers.duration_range(*it) for it in ranges] == ["3-5m", "3m22", "11-16h", "<7m", "-"]
     said = [
         structs.replace(GOAL, trend="nearer", low_s=190.0, high_s=280.0),
+        structs.replace(GOAL, trend="nearer", low_s=4.0, high_s=28.0),
+        structs.replace(GOAL, trend="nearer", low_s=20.0, high_s=95.0),
+        structs.replace(GOAL, trend="nearer", low_s=0.0, high_s=0.0),
         structs.replace(GOAL, trend="none"),
         structs.replace(GOAL, trend="beyond"),
         structs.replace(GOAL, reached=Place(480.0, 9, 9000)),
@@ -284,11 +287,25 @@ def test_ranges_and_goals_are_said_in_few_words() -> None:
     ]
     assert [goal_words(structs.replace(VIEW, goal=goal)) for goal in said] == [
         "goal 475 in 3-5m",
+        "goal 475 in <1m",
+        "goal 475 in <2m",
+        "goal 475 nearly reached",
         "goal 475: no trend",
         "goal 475 not within the budget",
         "goal 475 reached at 9k",
         "goal success 80%, now 42%",
     ]
+
+
+def test_no_forecast_is_of_no_time_at_all() -> None:
+    """The end of a budget is at least a second away, a goal and a full disk a minute; what is due is due now."""
+    ends = [(0.2, None, None), (0.0, 0.0, 0.4), (3.0, 0.0, 6.0), (42.0, None, None), (None, None, None)]
+    runs = [structs.replace(VIEW, eta_s=eta_s, eta_low_s=low, eta_high_s=high) for eta_s, low, high in ends]
+    assert [time_left(run) for run in runs] == ["<1s", "<1s", "<6s", "42s", "-"]
+    full = [(0.0, None, None), (20.0, 0.0, 31.0), (90.0, 4.0, None), (90.0, 50.0, 170.0), (9000.0, 8000.0, None)]
+    disks = [host(disk_full_in_s=at, disk_full_low_s=low, disk_full_high_s=high) for at, low, high in full]
+    assert [numbers.until_full(disk) for disk in disks] == ["<1m", "<1m", "<1m or later", "<3m", "2h13 or later"]
+    assert [numbers.due(seconds) for seconds in (-3.0, 0.4, 0.6, 75.0)] == ["now", "now", "in 1s", "in 1m15"]
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.floats(1.0, 1.02))

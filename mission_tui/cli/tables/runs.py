@@ -17,7 +17,7 @@ from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import part_words
 from mission_tui.fleet.text import clean
-from mission_tui.present.numbers import DASH, count, duration, in_unit, measure, percent, size, until_full
+from mission_tui.present.numbers import DASH, count, due, in_unit, measure, percent, size, until_full
 from mission_tui.present.run_state import asks_for_action, share_done, state_word, time_left
 
 if TYPE_CHECKING:
@@ -112,8 +112,7 @@ def _remark(view: RunView, now: float) -> str:
             return view.cause or "waits for its turn"
         if view.restart.after != "failure":
             return f"resumes by itself ({view.restart.number} of {view.restart.most}): {view.cause}"
-        left = duration(max(0.0, view.restart.due_t - now))
-        return f"restarts in {left} ({view.restart.number} of {view.restart.most}): {view.cause}"
+        return f"restarts {due(view.restart.due_t - now)} ({view.restart.number} of {view.restart.most}): {view.cause}"
     # They come worst first.
     asking = [it.sentence for it in asks_for_action(view)]
     flags = ", ".join(flag for flag in view.flags if flag != "failed-duty")

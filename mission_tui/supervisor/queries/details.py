@@ -239,7 +239,8 @@ def _unasked(event: journal.FleetEvent) -> Iterator[AuditEntry]:
         case journal.RestartDue(after="request"):
             yield AuditEntry(t=event.t, what="queued", detail="it goes on when its group lets it", by=_ITSELF)
         case journal.RestartDue():
-            detail = f"{event.number} of {event.most} in a row, in {max(0.0, event.due_t - event.t):.0f} s"
+            wait_s = round(event.due_t - event.t)
+            detail = f"{event.number} of {event.most} in a row, {f'in {wait_s} s' if wait_s > 0 else 'at once'}"
             yield AuditEntry(t=event.t, what="restart due", detail=f"{detail}, after a {event.after}", by=_ITSELF)
         case journal.RunParked():
             yield AuditEntry(t=event.t, what="park", detail=clean(event.why), by=_ITSELF)

@@ -157,8 +157,9 @@ def _letter(view: RunView, about: Finding | FailedDuty | None) -> tuple[str, ...
 def _what_follows(view: RunView, now: float) -> str:
     """What becomes of the run that has ended; empty where nothing does and nothing is to be done."""
     if view.restart is not None:
-        left_s = max(0.0, view.restart.due_t - now)
-        return f"It restarts in {left_s:.0f} s ({view.restart.number} of {view.restart.most} in a row)."
+        left_s = round(view.restart.due_t - now)
+        when = f"in {left_s} s" if left_s > 0 else "now"
+        return f"It restarts {when} ({view.restart.number} of {view.restart.most} in a row)."
     if view.outcome == "finished":
         return ""
     if view.last_checkpoint is None:

@@ -260,7 +260,7 @@ class EvaluationScreen(Sheet[None]):
         done, total = self._progress.done, max(1, self._progress.total)
         elapsed_s = self._app_context.clock() - self._began_t
         left = numbers.duration(elapsed_s * (total - done) / done) if done else numbers.DASH
-        tail = f" {done}/{total} episodes  {left} left"
+        tail = f" {done}/{total} episodes" + (f"  {left} left" if done < total else "")
         filled, rest = bar(done / total, width - len(tail))
         return [line([(filled, colours.LIVE), (rest, colours.TRACK), (tail, colours.INK)], width)]
 

@@ -195,9 +195,9 @@ def _times(spec: Spec, pace: Pace | None, now: float) -> Iterator[str]:
         whole = f"trains for {numbers.duration(whole)}" if (whole := whole_run_s(spec, None)) is not None else ""
         yield "   ".join(filter(None, (whole, "never run here, so its speed is not known; Ctrl-T measures it")))
         return
-    first = numbers.duration(first_update_s(spec, pace))
-    between = whole_run_range_s(spec, pace)
-    whole = numbers.duration(whole_run_s(spec, pace)) if between is None else numbers.duration_range(*between)
+    begun, middle = first_update_s(spec, pace), whole_run_s(spec, pace)
+    first = numbers.duration_range(begun, begun)
+    whole = numbers.duration_range(*(whole_run_range_s(spec, pace) or (middle, middle)))
     yield f"first update after {first}   whole run {whole}"
     others = f" and {pace.runs - 1} before it" if pace.runs > 1 else ""
     but = f", but it had {differs}" if (differs := differing_words(pace)) else ""

@@ -172,7 +172,7 @@ def _in_the_reboot(view: RunView) -> str:
 def remaining(view: RunView, now: float) -> str:
     """Time left of a live run, or until its restart; how long ago an ended one ended."""
     if view.restart is not None and view.restart.after != "request":
-        return numbers.duration(max(0.0, view.restart.due_t - now))
+        return numbers.due(view.restart.due_t - now).removeprefix("in ")
     return numbers.ago(view.ended_t, now) if view.state in OVER else time_left(view)
 
 
@@ -184,7 +184,7 @@ def headline(view: RunView, now: float) -> str:
             return f"{view.cause or 'waits for its turn'}; s cancels it"
         if view.restart.after != "failure":
             return f"{view.cause}; resumes by itself {place}: s cancels it"
-        if view.restart.due_t <= now:
+        if remaining(view, now) == "now":
             return f"{view.cause}; its restart {place} is due: s cancels it"
         return f"{view.cause}; restarts in {remaining(view, now)} {place}: r starts it now, s cancels it"
     if view.state not in OVER:

@@ -140,5 +140,5 @@ def _cells(parts: Iterable[Part]) -> int:
 
 def _restarting(due: list[float], now: float) -> str:
     """How many wait for their restart, and how long the first of them still does."""
-    left = f"in {numbers.duration(min(due) - now)}" if min(due) > now else "now"
+    left = numbers.due(min(due) - now)
     return f"1 restarts {left} " if len(due) == 1 else f"{len(due)} restart, next {left} "
