@@ -107,7 +107,7 @@ async def test_tab_completes_keys_and_values() -> None:
     async with staged() as stage:
         await opened(stage)
         await stage.press("tab", *"n_st")
-        await stage.shows("Tab ppo.n_steps= a whole number, now 256")
+        await stage.shows("Tab ppo.n_steps= now 256: a whole number")
         await stage.press("tab", *"512", "enter", *"run.device=c")
         await stage.shows("Tab cpu   ↓ cuda:0")
         await stage.press("down")

@@ -40,6 +40,30 @@ def test_each_remedy_has_a_key() -> None:
     assert offered() == ["1 hold-steps: fewer", "2 branch: new", "3 restore: as it was"]
 
 
+def test_a_finished_run_is_asked_whether_it_trains_on() -> None:
+    """It was said that it cannot be resumed, for changes from 60000 to 60000 that nobody had made."""
+    again = Remedy("as-long-again", "121,440 steps in all: 60,000 more")
+    total = Change("run.total_timesteps", "60000", "60000", "refuse", "it has finished", remedies=(again,))
+    code = Change("code", "1f", "2e", "note", "other code than before")
+    reply = VerdictReply(
+        re=1, run="a", accept_needed=True, checkpoint="000061440", verdict=ResumeVerdict("refuse", (total, code))
+    )
+    sheet = VerdictScreen("a", reply)
+    assert sheet._title == "a has finished: train on?"
+    said = [strip.text.strip() for strip in sheet.lines(80)]
+    assert said[0] == "refuse run.total_timesteps: 60000"
+    assert "1 as-long-again: 121,440 steps in all: 60,000 more" in said
+
+
+def test_a_run_that_trains_is_stopped_for_it_and_the_sheet_says_so() -> None:
+    """In the question and beside its key; a branch stops nothing."""
+    sheet = VerdictScreen("a", REPLY, words=("env.n_envs=64",), stops=True)
+    assert sheet._title == "Stop a and resume it with these changes?"
+    assert sheet._hint.startswith("y stop it and resume like this")
+    branch = VerdictScreen("a", REPLY, choice=Choice(branch=True), stops=True)
+    assert (branch._title, "stop" in branch._hint) == ("Start a new run from a?", False)
+
+
 def test_changes_that_nobody_asked_for_now_are_explained() -> None:
     """They were accepted by an attempt that saved nothing, so the checkpoint is from before them."""
 

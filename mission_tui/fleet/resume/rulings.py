@@ -205,7 +205,8 @@ def total_timesteps(sides: Sides) -> Ruling:
         least = max(was, done) + sides.rollout_now
         why = f"the run has finished its {was:,} steps, and only a larger total goes on"
         again = _as_long_again(sides, was, done)
-        return Ruling("refuse", why, f"the nearest valid value is {least}", (again, _steps(least)))
+        rollout = remedies.nearest_value("run.total_timesteps", least, f"{least:,} steps in all: one rollout more")
+        return Ruling("refuse", why, f"the nearest valid value is {least}", (again, rollout))
     if total <= done:
         least = done + sides.rollout_now
         why = f"{done:,} steps are done already"

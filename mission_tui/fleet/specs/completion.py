@@ -59,6 +59,8 @@ _VALUES: Mapping[str, Sequence[str]] = {
     "run.device": ("auto", "cpu", "cuda", "cuda:0"),
     "run.launcher": LAUNCHERS,
 }
+_SHORT = {"lr": "learning_rate"}
+"""What everybody calls it whose name does not begin so."""
 _FEWEST_LETTERS = 3
 """So many may lie anywhere in a key, also apart; fewer would find nearly every key."""
 
@@ -102,8 +104,8 @@ def _keys(typed: str, spec: Spec | None) -> Iterator[Completion]:
     fields = (it for it in enumerate(_fields()) if it[1].partition(".")[0] not in left_out)
     ranked = sorted((rank, at, key) for at, key in fields if (rank := _rank(low, key)) is not None)
     for _, _, key in ranked:
-        value = f", now {format_quantity(now[key])}" if now.get(key) is not None else ""
-        yield Completion(f"{key}=", 0, f"{_what(_fields()[key])}{value}")
+        value = f"now {format_quantity(now[key])}: " if now.get(key) is not None else ""
+        yield Completion(f"{key}=", 0, f"{value}{_what(_fields()[key])}")
 
 
 def _foreign_tables(spec: Spec | None) -> set[str]:
@@ -149,6 +151,7 @@ def _rank(low: str, key: str) -> int | None:
         return 0
     above, _, field = key.rpartition(".")
     table, dot, letters = low.rpartition(".")
+    letters = _SHORT.get(letters, letters)
     if dot and not above.startswith(table):
         return None
     if field.startswith(letters):

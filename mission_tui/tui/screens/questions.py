@@ -144,7 +144,8 @@ class LineInputScreen(Sheet[bool]):
         """The line to type into, above what it is for."""
         # A whole text is typed over, a line that was only begun is gone on with.
         whole = not self._text.endswith((" ", "="))
-        yield Input(self._text, placeholder=self._placeholder, compact=True, max_length=1000, select_on_focus=whole)
+        such = f"such as {self._placeholder}"
+        yield Input(self._text, placeholder=such, compact=True, max_length=1000, select_on_focus=whole)
         yield from super().content()
 
     def lines(self, width: int) -> list[Strip]:

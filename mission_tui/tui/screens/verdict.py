@@ -64,7 +64,9 @@ class _Offer:
 
 
 class VerdictScreen(Sheet[Choice]):
-    """Dismissed with what was chosen: agreed to, or to be judged again with one remedy more."""
+    """Dismissed with what was chosen: agreed to, or to be judged again with one remedy more. `stops`: the run trains
+    now, and is stopped for it.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "accept", "accept"),
@@ -80,7 +82,10 @@ class VerdictScreen(Sheet[Choice]):
         proposal: Proposal | None = None,
         choice: Choice | None = None,
         words: tuple[str, ...] = (),
+        *,
+        stops: bool = False,
     ) -> None:
+        self._stops = stops
         self._choice = choice or Choice()
         grave = reply.verdict.grade == "refuse" and not self._choice.branch
         self._acceptable = not grave and (
@@ -89,7 +94,7 @@ class VerdictScreen(Sheet[Choice]):
         self._facts = proposal.facts if proposal else ()
         if words:
             self._facts = (f"asked: {' '.join(words)}",)
-        elif proposal is None and self._choice == Choice() and reply.checkpoint and _differ(reply):
+        elif self._acceptable and proposal is None and self._choice == Choice() and reply.checkpoint and _differ(reply):
             # Nothing new was asked for: the changes were accepted earlier, by an attempt that saved no checkpoint.
             self._facts = (f"checkpoint {reply.checkpoint} is from before these changes",)
         if self._choice != Choice():
@@ -102,15 +107,19 @@ class VerdictScreen(Sheet[Choice]):
 
     def _question(self, name: str, proposal: Proposal | None) -> str:
         if not self._acceptable:
-            return f"{name} cannot be resumed like this"
+            has_finished = any(offer.text.startswith("as-long-again") for offer in self._offers)
+            return f"{name} has finished: train on?" if has_finished else f"{name} cannot be resumed like this"
         if proposal is not None:
             return proposal.question
-        return f"Start a new run from {name}?" if self._choice.branch else f"Resume {name} with these changes?"
+        if self._choice.branch:
+            return f"Start a new run from {name}?"
+        return f"{f'Stop {name} and resume it' if self._stops else f'Resume {name}'} with these changes?"
 
     def _hint_for(self, proposal: Proposal | None) -> str:
         parts = []
         if self._acceptable:
-            action = "start the new run" if self._choice.branch else "resume like this"
+            resume = "stop it and resume like this" if self._stops else "resume like this"
+            action = "start the new run" if self._choice.branch else resume
             parts.append(f"y {proposal.action if proposal else action}")
         if self._offers:
             keys = [offer.key for offer in self._offers]
@@ -127,7 +136,8 @@ class VerdictScreen(Sheet[Choice]):
         rows += [[]] if rows else []
         offers = iter(self._offers)
         for change in self._changes:
-            head = wrap(f"{change.name}: {change.was} → {change.now}", width - _INDENT)
+            values = change.now if change.was == change.now else f"{change.was} → {change.now}"
+            head = wrap(f"{change.name}: {values}", width - _INDENT)
             rows.append([(f"{change.grade:<{_INDENT}}", _STYLES[change.grade]), (head[0], colours.BOLD)])
             rows += [[(" " * _INDENT + text, colours.BOLD)] for text in head[1:]]
             rows += [[(" " * _INDENT + text, colours.INK)] for text in wrap(change.why, width - _INDENT)]

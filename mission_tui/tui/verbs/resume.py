@@ -92,7 +92,9 @@ async def _agreed(
     """Show what would be until the person agrees to it; each remedy they choose is judged before it is shown."""
     choice = Choice()
     while True:
-        picked = await app_context.ask_user(VerdictScreen(view.name, verdict, choice=choice, words=words))
+        stops = view.state in ALIVE
+        shown = VerdictScreen(view.name, verdict, choice=choice, words=words, stops=stops)
+        picked = await app_context.ask_user(shown)
         if picked is None:
             return None
         choice = picked

@@ -70,9 +70,14 @@ def test_values_complete_where_they_are_known(typed: str, offered: list[str]) ->
 def test_an_offer_says_what_it_replaces_and_what_it_is() -> None:
     """From where on it replaces what was typed, the type, and the present value."""
     (key,) = complete("ppo.n_st", SPEC)
-    assert (key.start, key.detail) == (0, "a whole number, now 512")
+    assert (key.start, key.detail) == (0, "now 512: a whole number")
     (value,) = complete("env.id=CartPole-v1, Acro", SPEC)
     assert "env.id=CartPole-v1, Acro"[: value.start] + value.text == "env.id=CartPole-v1, Acrobot-v1"
+
+
+def test_the_learning_rate_is_found_by_what_everybody_calls_it() -> None:
+    """`lr` begins no key and is too short to lie anywhere in one."""
+    assert texts("lr") == texts("ppo.lr") == ["ppo.learning_rate="]
 
 
 def test_the_machines_own_values_come_first() -> None:
