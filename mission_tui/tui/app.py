@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -9,10 +10,11 @@ from typing import Any, ClassVar
 
 from rich.console import RenderableType
 from textual.binding import Binding, BindingType
-from textual.events import Event, Key, Resize
+from textual.events import Event, Key, Paste, Resize
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 
+from mission_tui.fleet.commands import LAUNCH_KEYS
 from mission_tui.fleet.views.played_frame import Colours, Protocol
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.captured import Origin
@@ -107,7 +109,7 @@ class MissionApp(HostApp, inherit_bindings=False):
 
     async def on_event(self, event: Event) -> None:
         """Keep keys for the screen for which they were typed, where that is still to come."""
-        if isinstance(event, Key):
+        if isinstance(event, Key | Paste):
             await self.typed.take(event)
             return
         if isinstance(event, Resize):
@@ -186,6 +188,10 @@ class MissionApp(HostApp, inherit_bindings=False):
         """Keep keys for what `work` shows."""
         return self.typed.keep_for(work)
 
+    def refuse_keys(self) -> None:
+        """Drop what is typed for a sheet that does not come."""
+        self.typed.refuse()
+
     def let_keys_act(self) -> None:
         """Keys are for the present screen: what was asked for is done."""
         self.typed.done()
@@ -232,8 +238,8 @@ class MissionApp(HostApp, inherit_bindings=False):
         if self._refuses(name):
             return  # what is typed behind it changes nothing either
         screen, action = self.screen, BY_NAME[name]
-        # What is typed for a sheet that only shows something is a key or two, and meant for the list as often.
-        types_for_it = action.sheet and action.changes
+        # Behind these the next key is meant for a list of runs, which may as well be this one.
+        types_for_it = action.sheet and name not in ("compare", "machine")
         needs = action.needs
         runs: tuple[RunView, ...] = ()
         if isinstance(screen, SnapshotScreen) and needs != "none":
@@ -265,22 +271,32 @@ class MissionApp(HostApp, inherit_bindings=False):
                 f"{key} starts its presets from the list alone; Ctrl-S saves this chart, F12 the screen"
             )
             return
-        self._gate.press(key, self.app_context.clock())
-        self.set_timer(1.1 * WINDOW_S, self._release)
+        if self.app_context.snapshot is not None and self.app_context.snapshot.hosts:
+            self.app_context.carry_out(self._launch_somewhere(key))
+        else:
+            self._gate.press(key, self.app_context.clock())
+            self.set_timer(1.1 * WINDOW_S, self._release)
+
+    async def _launch_somewhere(self, key: str) -> None:
+        """It is asked where, and what is typed behind the key is for that question."""
+        await asyncio.sleep(WINDOW_S)
+        if self.typed.is_flooded(LAUNCH_KEYS):
+            self.typed.forget()
+        else:
+            await self._launch((key,))
 
     def _release(self) -> None:
-        from mission_tui.tui.verbs.launch import launch_keys
-
         keys, ignored = self._gate.release(self.app_context.clock())
         if ignored:
             self.app_context.toast(f"{ignored} keys at once were ignored: press one key to start a preset", "warning")
         elif keys:
-            work = launch_keys(self.app_context, keys)
-            if self.app_context.snapshot is not None and self.app_context.snapshot.hosts:
-                self.app_context.carry_out(work)  # which asks where
-            else:
-                self.app_context.start(work)
-            self.set_timer(UNDO_S + 1, self.arrivals.redraw_screens)
+            self.app_context.start(self._launch(keys))
+
+    async def _launch(self, keys: Sequence[str]) -> None:
+        from mission_tui.tui.verbs.launch import launch_keys
+
+        await launch_keys(self.app_context, keys)
+        self.set_timer(UNDO_S + 1, self.arrivals.redraw_screens)
 
     def action_pace(self, by: int) -> None:
         """Redraw more or less often."""

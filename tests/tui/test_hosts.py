@@ -130,6 +130,7 @@ async def test_keys_of_one_machine_say_so() -> None:
         for key, said in (("H", "mission-tui --host gpu1 replay"), ("W", "shows machines"), ("!", "is on gpu1: ssh")):
             await stage.press(key)
             await stage.until(lambda said=said: any(said in toast for toast in stage.toasts()), said)  # type: ignore[misc]
+            await stage.press("escape")
 
 
 async def test_a_line_of_the_command_line_says_on_which_machine() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
 
 from mission_tui.ipc.replies import Accepted
@@ -13,6 +14,12 @@ from tests.tui.stage import staged
 
 SICK = a_run("sick-11c0", findings=(KL_FINDING,), last_checkpoint="011468800")
 JUDGED = a_run("sick-11c0", findings=(KL_FINDING,), last_checkpoint="011468800", trials=(TRIAL,))
+
+
+@pytest.fixture(autouse=True)
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test waits for a person to read the sheet."""
+    monkeypatch.setattr("mission_tui.tui.terminal.typed_ahead.PAUSE_S", 0.0)
 
 
 async def test_the_advice_of_the_finding_stands_there_to_be_tried() -> None:

@@ -69,6 +69,8 @@ class RunPlayer:
     def act(self, what: PlayAct) -> None:
         """Carry out a key of the tab."""
         if self._against:
+            if what in ("seed", "reel"):
+                self._app_context.refuse(self._against)
             return
         feed = self.feed
         match what:
@@ -124,6 +126,7 @@ class RunPlayer:
         """Play an episode again that an evaluation found, look for such episodes, or film what is seen."""
         view, frame = self._view, self.feed.frame
         if view is None or frame is None:
+            self._app_context.refuse("nothing has been played yet: f works from the first picture on")
             return
         choices = [
             Choice(f"play {at} {name}", f"the {name}", f"{reel_words(it)}, of {_whose(judged)}", name[0])

@@ -61,7 +61,7 @@ class ConfigDiffTarget:
         runs = self._app_context.snapshot.runs if self._app_context.snapshot else ()
         choices = [Choice(it.id, it.name, f"{state_word(it)}  {it.preset}") for it in runs if it.id != view.id]
         if not choices:
-            self._app_context.toast("there is no other run to compare with")
+            self._app_context.refuse("there is no other run to compare with")
             return None
         taken = await self._app_context.ask_user(
             Picker(f"Compare the settings of {view.name} with", choices, typed=True)

@@ -45,6 +45,8 @@ class Sheet(ModalScreen[Answer], inherit_bindings=False):
     CSS_PATH: ClassVar = ["sheet.tcss"]
     CHROME: ClassVar[int] = 6
     AUTO_FOCUS = ""
+    surprises: ClassVar[bool] = False
+    """Whether it comes where a line to type into comes as well: what was typed for that acts on nothing here."""
     drawn = False
     """Whether it has come to its place: painted before, it would be seen to jump."""
     BINDINGS: ClassVar[list[BindingType]] = [

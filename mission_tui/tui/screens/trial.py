@@ -28,6 +28,7 @@ _STYLES = {"helps": colours.GOOD, "hurts": colours.ALARM, "no difference": colou
 class TrialScreen(Sheet[Deed]):
     """Dismissed with what is to become of it. It follows the newest trial of `run` as snapshots come."""
 
+    surprises = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "take", "take"),
         Binding("d", "discard", "discard"),

@@ -80,6 +80,10 @@ class HostApp(App[int], inherit_bindings=False):
         """`work`, during which no key acts on the present screen: they are for what it lays over that."""
         raise NotImplementedError
 
+    def refuse_keys(self) -> None:
+        """Drop what is typed for a sheet that does not come."""
+        raise NotImplementedError
+
     def let_keys_act(self) -> None:
         """Keys are for the present screen: what was asked for is done without another."""
         raise NotImplementedError
@@ -202,6 +206,11 @@ class AppContext:
     def done(self) -> None:
         """The key is answered without a sheet: what was typed behind it acts on the present screen."""
         self._app.let_keys_act()
+
+    def refuse(self, sentence: str) -> None:
+        """Say why a sheet does not come: what is typed for it acts on nothing."""
+        self.toast(sentence)
+        self._app.refuse_keys()
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:

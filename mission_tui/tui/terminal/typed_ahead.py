@@ -4,21 +4,22 @@ A key travels from the program to the widget with the focus, outwards through th
 what it does there may send further messages the same way. Letters take effect in the widget, Enter and Ctrl-U on the
 way back: of a burst, as a slow line sends it, each key waits until the one before has done all that it does. A sheet
 takes some turns of the loop, or an answer of the supervisor, until it is there; what comes meanwhile never acts on the
-screen below, nor what is typed on where the sheet was refused: of `Rppo.n_epochs=4` the `p` would pause the run. Launch
-keys are held until they are surely neither a paste nor a key held down.
+screen below, nor what is typed on where the sheet was refused: of `Rppo.n_epochs=4` the `p` would pause the run. What
+is pasted waits its turn like a key. Launch keys are held until they are surely neither a paste nor a key held down.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from textual.app import App
-from textual.events import Key
+from textual.events import Key, Paste
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 
@@ -26,12 +27,16 @@ HOLD_S = 2.0
 """Keys are kept this long for a sheet or an answer that does not come, and then dropped: they were meant for that."""
 PAUSE_S = 0.8
 """Whoever was refused a sheet has seen it, once no key came for so long; what came sooner was typed for the sheet."""
-_TYPED = ("enter", "tab", "backspace")
+_TYPED = {"enter", "tab", "backspace", "delete", "left", "right", "home", "end"} | {
+    f"ctrl+{letter}" for letter in "adehkuw"
+}
+"""What edits a line, or sends it."""
 _PAINTED_S = 0.02
 _LOST_S = 2.0
 """After so long a key is taken to be done: a widget that was removed with the key in its queue tells nobody."""
 
-Pass = Callable[[Key], Awaitable[None]]
+Typed = Key | Paste
+Pass = Callable[[Typed], Awaitable[None]]
 WINDOW_S = 0.15
 _MOST_AT_ONCE = 2
 
@@ -39,7 +44,7 @@ _MOST_AT_ONCE = 2
 class _Sent(NamedTuple):
     """A key on its way: the screen it went through, whether a widget had the focus there, and when (monotonic s)."""
 
-    event: Key
+    event: Typed
     screen: Screen[Any]
     focused: bool
     t: float
@@ -50,7 +55,7 @@ class TypedAhead:
 
     def __init__(self, app: App[Any], go: Pass, dropped: Callable[[int], None]) -> None:
         self._app, self._go, self._dropped = app, go, dropped
-        self._waiting: deque[Key] = deque()
+        self._waiting: deque[Typed] = deque()
         self._sent: _Sent | None = None
         self._begin: MessagePump | None = None
         self._coming: WeakSet[Screen[Any]] = WeakSet()
@@ -62,15 +67,16 @@ class TypedAhead:
         self._ignored = 0
         self._request = self._wait = 0
 
-    async def take(self, event: Key) -> None:
-        """Take a key from the terminal, or one that comes back because no widget had a use for it."""
+    async def take(self, event: Typed) -> None:
+        """Take what comes from the terminal, or comes back because no widget had a use for it."""
         if not event.is_forwarded:
             if not self._was_for_refused(event):
                 self._waiting.append(event)
                 self._follow_sent()
                 await self._pass_on()
         elif self._keeping or self._strayed(event):
-            self._waiting.appendleft(Key(event.key, event.character))
+            again = Key(event.key, event.character) if isinstance(event, Key) else Paste(event.text)
+            self._waiting.appendleft(again)
             await self._pass_on()
         else:
             await self._go(event)
@@ -115,7 +121,7 @@ class TypedAhead:
             self._refused_on = None
         self._app.set_timer(PAUSE_S, self._say_ignored)
 
-    def _was_for_refused(self, event: Key) -> bool:
+    def _was_for_refused(self, event: Typed) -> bool:
         if self._refused_on is not self._app.screen or event.time - self._refused_t > PAUSE_S or not _is_typed(event):
             self._refused_on = None
             return False
@@ -132,6 +138,11 @@ class TypedAhead:
             ignored, self._ignored = self._ignored, 0
             self._dropped(ignored)
 
+    def is_flooded(self, keys: Collection[str]) -> bool:
+        """Whether more of `keys` wait than a person presses at once: they were pasted, or one was held down."""
+        head = itertools.takewhile(lambda event: isinstance(event, Key) and event.character in keys, self._waiting)
+        return 1 + sum(1 for _ in head) > _MOST_AT_ONCE
+
     def forget(self) -> None:
         """Drop what is kept: it was meant for something that was no screen."""
         lost = len(self._waiting)
@@ -146,6 +157,8 @@ class TypedAhead:
         self._answered.update(request for request, base in self._works.items() if base is not screen)
         if screen in self._works.values():
             self._await_on(screen)
+        elif getattr(screen, "surprises", False):
+            self.refuse()
 
         def ready() -> None:
             # A line takes the focus by a message to the program, which was sent when the screen was mounted.
@@ -158,7 +171,7 @@ class TypedAhead:
         screen = self._app.screen
         return screen is self._asked_on or screen in self._coming
 
-    def _strayed(self, event: Key) -> bool:
+    def _strayed(self, event: Typed) -> bool:
         """Whether `event` went through a screen that was left meanwhile, or before a line there took the focus."""
         sent = self._sent
         if sent is None or sent.event is not event:
@@ -215,9 +228,9 @@ class TypedAhead:
         self._app.set_timer(HOLD_S, expire)
 
 
-def _is_typed(event: Key) -> bool:
-    """Whether it would have been typed into a line, or sent that."""
-    return event.is_printable or event.key in _TYPED
+def _is_typed(event: Typed) -> bool:
+    """Whether it would have gone into a line, or sent that."""
+    return isinstance(event, Paste) or event.is_printable or event.key in _TYPED
 
 
 def _follow(node: MessagePump | None, app: App[Any], then: Callable[[], object]) -> None:
