@@ -239,7 +239,7 @@ class MissionApp(HostApp, inherit_bindings=False):
             return  # what is typed behind it changes nothing either
         screen, action = self.screen, BY_NAME[name]
         # Behind these the next key is meant for a list of runs, which may as well be this one.
-        types_for_it = action.sheet and name not in ("compare", "machine")
+        types_for_it = action.sheet and name not in ("compare", "machine") and not self.app_context.readonly
         needs = action.needs
         runs: tuple[RunView, ...] = ()
         if isinstance(screen, SnapshotScreen) and needs != "none":

@@ -76,6 +76,21 @@ async def test_f12_saves_the_screen_with_every_word_of_it(tmp_path: Path, monkey
         assert "extra `report`" in stage.text()
 
 
+@pytest.mark.parametrize("keys", [("f12",), ("enter", "ctrl+s")])
+async def test_who_looks_at_a_served_screen_saves_no_files(
+    keys: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be left on the machine that serves it, by anybody who has the address."""
+    monkeypatch.setenv("MISSION_TUI_SERVED", "1")
+    async with staged(readonly=True) as stage:
+        at_home(stage, tmp_path)
+        await stage.press(*keys[:-1])
+        await stage.still()
+        await stage.press(keys[-1])
+        await stage.until(lambda: any("saves no pictures" in toast for toast in stage.toasts()))
+        assert saved_in(tmp_path) == []
+
+
 async def test_ctrl_s_saves_the_charts_of_a_run_as_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no chart is shown it says which key shows one, and writes nothing."""
     monkeypatch.setattr("mission_tui.tui.drawing.picture_file.fonts_folder", lambda: None)

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
+from msgspec import structs
 
-from mission_tui.ipc.requests import Act, Clean, Evaluate, GetUpgrades, Launch, Resume, Undo
+from mission_tui.fleet.views.snapshot import Replay
+from mission_tui.ipc.replies import SnapshotReply
+from mission_tui.ipc.requests import Compare, GetUpgrades, GoTo
 from mission_tui.tui.actions import ACTIONS, offered
-from tests.tui.fleets import a_fleet
+from mission_tui.tui.app import MissionApp
+from tests.tui.fleets import ENDED, NOW, a_fleet, a_run
 from tests.tui.stage import staged
+from tests.tui.test_bursts import LOOKS
 
-CHANGING = (Act, Clean, Evaluate, Launch, Resume, Undo)
+LOOKING = (*LOOKS, Compare, GoTo)
 
 
 @pytest.mark.slow
-async def test_no_key_changes_anything() -> None:
-    """All keys that change something are pressed; no request that changes is made and no sheet opens."""
-    async with staged(readonly=True) as stage:
-        for action in ACTIONS:
-            if action.changes:
-                await stage.press(*action.keys)
-        stage.clock.advance(1)
-        await stage.pilot.pause(0.3)
-        assert not [request for request in stage.client.asked if isinstance(request, CHANGING)]
-        assert len(stage.app.screen_stack) == 1
+@pytest.mark.parametrize("first", [(), ("enter",), ("w",), ("m",)])
+@pytest.mark.parametrize("past", [False, True], ids=["live", "replay"])
+async def test_no_key_asks_for_more_than_a_look(first: tuple[str, ...], *, past: bool) -> None:
+    """Every key of the table, in the list, a run, its tab `watch` and on the machine: nothing is saved, played or
+    started, also where a run has no checkpoint yet, no toast is an error, and what would change something says why not.
+    """
+    fleet = a_fleet((a_run("young", last_checkpoint=None), *ENDED))
+    if past:
+        fleet = structs.replace(fleet, replay=Replay(since=NOW - 3600, until=NOW))
+    keys = {key: it for it in ACTIONS for key in it.keys if it.name not in ("leave", "suspend", "back")}
+    with (
+        mock.patch.object(MissionApp, "leave_for"),
+        mock.patch("mission_tui.tui.verbs.pictures._write", return_value="screen.svg"),
+    ):
+        async with staged(fleet, readonly=True) as stage:
+            stage.client.answers[GoTo] = lambda it: SnapshotReply(re=it.id, snapshot=fleet)
+            for key, action in keys.items():
+                await stage.press(*first)
+                stage.app.app_context.messages.clear()
+                await stage.press(key)
+                said = [it.sentence for it in stage.app.app_context.messages]
+                told = len(said) == 1 and "read-only" in said[0]
+                assert told or not action.changes or key in "gf+-<>v", (key, said)
+                for _ in range(4):
+                    if len(stage.app.screen_stack) > 1 or stage.app.focused is not None:
+                        await stage.press("escape")
+                assert all(it.severity == "information" for it in stage.app.app_context.messages), (key, said)
+            assert [it for it in stage.client.asked if not isinstance(it, LOOKING)] == []
 
 
 @pytest.mark.parametrize("key", ["s", "1"])

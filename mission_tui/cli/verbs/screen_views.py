@@ -111,7 +111,8 @@ def serve_command(session: Session, port: int, control: bool, as_json: bool) -> 
     from mission_tui.web.screen_process import ScreenCall
 
     root = () if session.received else ("--runs-dir", str(session.root))
-    call = ScreenCall((*root, *(() if control else ("--readonly",))), session.cwd, session.environ)
+    looks = {} if control else {"MISSION_TUI_SERVED": "1"}
+    call = ScreenCall((*root, *(() if control else ("--readonly",))), session.cwd, {**session.environ, **looks})
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     try:
         from mission_tui.web.server import HOST, ScreenServer, listening, serve

@@ -5,6 +5,7 @@ lines (Ctrl-S). Always as SVG, and as PNG where the extra `report` is installed.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -85,6 +86,10 @@ async def chart(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 
 async def _save(app_context: AppContext, stem: str, size: tuple[float, float], ground: str, draw: Draw) -> None:
     """Beside each other, under a name that nothing bears yet. Raises `MissionError` where that cannot be."""
+    if os.environ.get("MISSION_TUI_SERVED"):
+        # Whoever looks from a browser would fill a folder of the machine that serves the screen.
+        app_context.toast("this screen is read-only and saves no pictures: take one of the browser's window")
+        return
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:60]
     base = Path(app_context.origin["cwd"]) / f"mission-tui-{slug}-{time.strftime('%Y%m%d-%H%M%S')}"
     said = await asyncio.to_thread(_write, base, size, ground, draw)
