@@ -27,6 +27,7 @@ from mission_tui.paths import home_dir, preferences_path, socket_dir
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset_file import PresetFile
     from mission_tui.fleet.specs.spec import Spec
+    from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.hosts import Host
     from mission_tui.tui.entry import SessionResult
     from mission_tui.tui.state.presets import PresetChoice
@@ -75,15 +76,18 @@ def open_screen(session: Session, replay_t: float | None = None, hosts: Mapping[
     return result.exit_code
 
 
-def picture(session: Session, kind: Literal["svg", "png"], size: tuple[int, int], run: str | None) -> bytes:
-    """The screen as a file, without a terminal: of all runs, or of the one that `run` means. Raises `MissionError`."""
-    from mission_tui.cli.follow_runs import view_of
+def picture(
+    session: Session,
+    kind: Literal["svg", "png"],
+    size: tuple[int, int],
+    runs: tuple[RunView, ...] = (),
+    view: str | None = None,
+) -> bytes:
+    """The screen as a file, without a terminal: the list, or `view` of `runs`. Raises `MissionError`."""
     from mission_tui.tui.entry import picture as drawn
 
-    with session.connect() as connection:
-        view = None if run is None else view_of(connection, run)
     from_files = session.readonly and not (session.is_ours and session.is_supervised)
-    return drawn(session.root, lambda: _choices(session), kind, size, view, from_files=from_files)
+    return drawn(session.root, lambda: _choices(session), kind, size, runs, view, from_files=from_files)
 
 
 def _greeting(session: Session) -> str:

@@ -131,11 +131,14 @@ def picture(
     presets: LoadPresets,
     kind: Literal["svg", "png"],
     size: tuple[int, int],
-    view: RunView | None = None,
+    runs: tuple[RunView, ...] = (),
+    view: str | None = None,
     from_files: bool = False,
 ) -> bytes:
     """The screen of the runs root as it would be in a terminal of `size` columns and rows, without one: the list, or
-    the run `view`. Nothing can be changed there. Raises `UsageError` for a PNG where there is nothing to draw it with.
+    `view`, which is a tab of the one run, `compare` of several, or `machine` of none. No key is pressed there.
+
+    Raises `UsageError` for a PNG where there is nothing to draw it with.
     """
     from mission_tui.ipc.captured import origin_of
 
@@ -145,8 +148,10 @@ def picture(
     from mission_tui.ipc.async_client import AsyncConnection
     from mission_tui.tui.session import draw_once
 
-    client = AsyncConnection(root, from_files=from_files, readonly=True)
-    return draw_once(client, presets, origin, kind, size, view)
+    # What plays is a process that a screen which only looks does not start.
+    readonly = view != "watch"
+    client = AsyncConnection(root, from_files=from_files, readonly=readonly)
+    return draw_once(client, presets, origin, kind, size, runs, view, readonly=readonly)
 
 
 def _goodbye(live: int) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal
@@ -33,6 +34,8 @@ SETTLED_S = 1.0
 PICTURE_S = 20.0
 """So long an answer is waited for where one picture is all that is wanted."""
 STILL_S, STILL_LOOKS = 0.15, 50
+PLAYING_S, PLAYED_STEPS = 90.0, 20
+"""A process that loads torch plays first, and an episode at its beginning shows little."""
 GC_THRESHOLD = 20_000
 """Every picture makes some thousand objects and lets go of those of the picture before. At Python's 700 they were
 looked through a dozen times a second, and every few seconds with all that is kept, for 50 ms without handling keys.
@@ -80,20 +83,26 @@ def draw_once(
     origin: Origin,
     kind: Literal["svg", "png"],
     size: tuple[int, int],
-    view: RunView | None,
+    runs: tuple[RunView, ...],
+    view: str | None,
+    *,
+    readonly: bool,
 ) -> bytes:
-    """The picture of a screen that nobody sees, once it stands still. Raises `MissionError`."""
+    """The picture of a screen that nobody sees, once it stands still, or plays. Raises `MissionError`."""
     from mission_tui.tui.verbs.pictures import file_of
 
     drawn: list[bytes | MissionError] = []
-    app = MissionApp(client, presets, lambda _name, _words: [], origin, readonly=True)
+    app = MissionApp(client, presets, lambda _name, _words: [], origin, readonly=readonly)
 
     async def look(pilot: Pilot[object]) -> None:
         try:
             await asyncio.wait_for(app.app_context.first_answer.wait(), PICTURE_S)
             if view is not None:
-                app.open_run(view, "learn")
-            await _stand_still(app, pilot)
+                _open(app, runs, view)
+            if view == "watch":
+                await _see_it_play(app, pilot)
+            else:
+                await _stand_still(app, pilot)
             drawn.append(file_of(app, kind))
         except TimeoutError:
             drawn.append(MissionError(f"no supervisor has answered for {PICTURE_S:.0f} s"))
@@ -113,6 +122,33 @@ def draw_once(
     if isinstance(found, MissionError):
         raise found
     return found
+
+
+def _open(app: MissionApp, runs: tuple[RunView, ...], view: str) -> None:
+    if len(runs) == 1:
+        app.open_run(runs[0], view)
+    elif runs:
+        from mission_tui.tui.screens.compare import CompareScreen
+
+        # As on the screen, where the others are compared with the oldest.
+        oldest_first = sorted(runs, key=lambda run: (run.created_t, run.id))
+        app.push_screen(CompareScreen(app.app_context, tuple(oldest_first)))
+    else:
+        from mission_tui.tui.screens.machine import MachineScreen
+
+        app.push_screen(MachineScreen(app.app_context, None))
+
+
+async def _see_it_play(app: MissionApp, pilot: Pilot[object]) -> None:
+    """Wait until an episode is on its way, or it is said why there is none."""
+    from mission_tui.tui.screens.run import RunScreen
+
+    deadline = time.monotonic() + PLAYING_S
+    while time.monotonic() < deadline:
+        await pilot.pause(STILL_S)
+        if isinstance(app.screen, RunScreen) and app.screen.plays_since(PLAYED_STEPS):
+            return
+    raise MissionError(f"nothing has played for {PLAYING_S:.0f} s")
 
 
 async def _stand_still(app: MissionApp, pilot: Pilot[object]) -> None:

@@ -1,4 +1,4 @@
-"""The screen outside a terminal: `mission-tui screenshot` makes a picture of it, the list of runs or one run;
+"""The screen outside a terminal: `mission-tui screenshot` makes a picture of any of its views;
 `mission-tui serve` shows it in a browser, on this machine alone, for whoever has the address that is printed.
 """
 
@@ -9,14 +9,17 @@ import re
 import secrets
 import socket
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from mission_tui.cli.options import json_option, run_argument
+from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
-from mission_tui.errors import EX_UNAVAILABLE, MissionError, UsageError, install_words
+from mission_tui.errors import EX_UNAVAILABLE, MissionError, UsageError, install_words, nearest
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.views.snapshot import RunView
 
 _LEAST, _MOST = (40, 10), (500, 200)
 
@@ -24,11 +27,17 @@ PORT = 8765
 _TOKEN_BYTES = 32
 
 
+TABS = ("learn", "health", "config", "machine", "episodes", "journal", "checkpoints", "watch", "log")
+_OTHER_WORDS = {"chart": "learn", "charts": "learn", "findings": "health", "settings": "config", "outcomes": "episodes"}
+"""What the verbs and keys that lead to a tab call it."""
+COMPARE, MACHINE = "compare", "machine"
+
+
 @click.command(
     "screenshot",
-    epilog="Examples: mission-tui screenshot --out all.svg; screenshot @last --out run.png --size 120x40",
+    epilog="Examples: screenshot --out all.svg; screenshot A --tab findings --out a.png; screenshot A B --out ab.svg",
 )
-@run_argument(required=False)
+@runs_argument()
 @click.option(
     "--out",
     required=True,
@@ -37,22 +46,30 @@ _TOKEN_BYTES = 32
     help="Ends in .svg, or .png (extra `report`).",
 )
 @click.option(
+    "--tab",
+    metavar="NAME",
+    help=f"Of a run: {', '.join(TABS)}; also chart, findings, settings, outcomes. Of no run: {MACHINE}.",
+)
+@click.option(
     "--size", default="160x50", show_default=True, metavar="COLSxROWS", help="Of the terminal it would be in."
 )
 @json_option
 @pass_session
-def screenshot_command(session: Session, run: str | None, out: Path, size: str, as_json: bool) -> None:
-    """Save a picture of the screen: of all runs, or of one.
+def screenshot_command(
+    session: Session, runs: tuple[str, ...], out: Path, tab: str | None, size: str, as_json: bool
+) -> None:
+    """Save a picture of the screen: of all runs, of a tab of one, or of several compared.
 
     What was there under that name is replaced. On the screen itself F12 does the same.
     """
     from mission_tui.cli.screen import picture
     from mission_tui.records.files.atomic import write_atomic
 
-    cells, kind = _cells(size), _kind(out)
+    cells, kind, tab = _cells(size), _kind(out), _tab(tab)
     if not out.absolute().parent.is_dir():
         raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}")
-    data = picture(session, kind, cells, run)
+    views = _views(session, runs)
+    data = picture(session, kind, cells, views, _view_of(session, tab, views))
     write_atomic(out, data)
     if as_json:
         from mission_tui.cli.tables.documents import write_document
@@ -60,6 +77,49 @@ def screenshot_command(session: Session, run: str | None, out: Path, size: str, 
         write_document({"path": str(out.absolute()), "size_bytes": len(data), "columns": cells[0], "rows": cells[1]})
     else:
         write(str(out))
+
+
+def _tab(word: str | None) -> str | None:
+    """The screen's own name for it. Raises `UsageError`."""
+    if word is None or word in (*TABS, COMPARE):
+        return word
+    if word in _OTHER_WORDS:
+        return _OTHER_WORDS[word]
+    raise UsageError(
+        f"--tab {word}: a run has {', '.join(TABS)}, and several have {COMPARE}"
+        f"{nearest(word, (*TABS, *_OTHER_WORDS, COMPARE))}"
+    )
+
+
+def _views(session: Session, refs: tuple[str, ...]) -> tuple[RunView, ...]:
+    """The runs that are meant, a group's name for all of its own; asked for before anything is drawn."""
+    from mission_tui.cli.follow_runs import views_of
+
+    if not refs:
+        return ()
+    with session.connect() as connection:
+        return views_of(connection, refs)
+
+
+def _view_of(session: Session, tab: str | None, views: tuple[RunView, ...]) -> str | None:
+    """What of `views` is shown; None is the list. Raises `UsageError` for a tab that these runs do not have."""
+    from mission_tui.fleet.compare import MOST
+
+    if not views:
+        if tab in (None, MACHINE):
+            return tab
+        raise UsageError(f"--tab {tab} is of {'several runs' if tab == COMPARE else 'a run'}: name it, such as @last")
+    if len(views) == 1:
+        if tab == COMPARE:
+            raise UsageError(f"--tab {COMPARE} needs two runs or more, and only {views[0].name} is named")
+        if tab == "watch" and (session.readonly or session.received):
+            raise UsageError("--tab watch plays the policy in a process of its own, and a read-only screen starts none")
+        return tab or TABS[0]
+    if tab not in (None, COMPARE):
+        raise UsageError(f"--tab {tab} is of one run, and {len(views)} are meant; several are compared")
+    if len(views) > MOST:
+        raise UsageError(f"{len(views)} runs are meant, and {MOST} are the most that can be told apart")
+    return COMPARE
 
 
 def _cells(size: str) -> tuple[int, int]:

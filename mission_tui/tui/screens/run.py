@@ -105,6 +105,10 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
             cell = None  # pixels would lie over the toast
         return player.canvas(context.picture_colours(), cell, context.pixel_protocol())
 
+    def plays_since(self, steps: int) -> bool:
+        """Whether an episode is seen that is over or so many steps long, or it is said why none is."""
+        return self._player.plays_since(steps)
+
     def chosen(self) -> RunView:
         """The run of this screen."""
         return self._view

@@ -62,6 +62,11 @@ class RunPlayer:
         self.feed.close()
         self.cover()
 
+    def plays_since(self, steps: int) -> bool:
+        """Whether an episode is seen that is over or so many steps long, or it is said why none is."""
+        frame = self.feed.frame
+        return bool(self._against or self.feed.trouble) or (frame is not None and (frame.over or frame.step >= steps))
+
     def cover(self) -> None:
         """Something lies over the tab: pixels would lie over that."""
         self._app_context.show_picture(None)
