@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from mission_tui.fleet.events.findings import Finding, stories
+from mission_tui.fleet.events.findings import Finding, asking
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.history.course import WHOLE_WINDOW
 from mission_tui.fleet.views.snapshot import RunView
@@ -33,20 +33,9 @@ def state_word(view: RunView) -> str:
     return view.state
 
 
-_WHILE_IT_LIVES = frozenset({"throughput", "hang", "checkpoint-age"})
-"""Rules about a process at work: of a run that is over they say nothing that could still be mended."""
-
-
 def asks_for_action(view: RunView) -> tuple[Finding, ...]:
-    """The findings that somebody should look at, as lists and comparisons count them: open ones, information and
-    symptoms of others left out, and of a run that is over not those about its process.
-    """
-    over = view.state in OVER
-    return tuple(
-        finding
-        for finding in stories(view.findings)
-        if finding.state == "open" and finding.severity != "info" and not (over and finding.rule in _WHILE_IT_LIVES)
-    )
+    """The findings of a run that somebody should look at."""
+    return asking(view.findings, over=view.state in OVER)
 
 
 _FEWEST_UPDATES, _DECIDED, _STILL_KL, _KL_ROWS = 10, 0.01, 1e-6, 8

@@ -42,6 +42,7 @@ SINCE = {
     "live",
     "loaded",
     "node",
+    "open_findings",
     "part_of",
     "quartiles",
     "ranked_by",
@@ -52,6 +53,9 @@ SINCE = {
     "varied",
 }
 """Names that came after 0.1.0."""
+
+SINCE_IN_RANKS = {"median"}
+"""That of the seeds of one setting, where settings are ranked; elsewhere it has always been there."""
 
 MACHINE = {"runs_root", "supervisor", "host", "gpus", "elsewhere", "stale"}
 """What a document says of the machine it was printed on."""
@@ -83,6 +87,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 def without(document: Any, names: set[str]) -> Any:
     """The document without every field of these names."""
     if isinstance(document, dict):
+        names = names | SINCE_IN_RANKS if "place" in document else names
         return {name: without(value, names) for name, value in document.items() if name not in names}
     return [without(value, names) for value in document] if isinstance(document, list) else document
 

@@ -361,6 +361,7 @@ def test_settings_are_ranked_by_what_their_seeds_came_to() -> None:
     assert [it.settings["ppo.gamma"] for it in ranking] == [0.99, 0.95, 0.9, 0.5, 0.4]
     assert [it.is_behind for it in ranking] == [None, False, True, None, None]
     assert [(it.mean, it.seeds) for it in ranking] == [(54.0, 3), (52.0, 3), (12.0, 3), (5.0, 1), (None, 0)]
+    assert [it.median for it in ranking] == [54.0, 52.0, 12.0, 5.0, None]
     assert ranking[2].behind == 42.0
     assert ranking[2].behind_interval is not None
     assert 24.0 < ranking[2].behind_interval[0] < 42.0

@@ -9,10 +9,13 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from mission_tui.cli.tables.comparison import comparison_tables
 from mission_tui.fleet.compare import RETURN, Side, Trace, compare, trace_of
+from mission_tui.fleet.events.findings import Severity
 from mission_tui.ipc import replies
 from mission_tui.ipc.requests import Compare
 from mission_tui.present.numbers import reading
+from mission_tui.present.run_state import asks_for_action
 from mission_tui.tui.screens.compare import CompareScreen, comparison
 from mission_tui.tui.screens.fleet import FleetScreen
 from tests.tui.fleets import LIVE, a_fleet, a_run, ended
@@ -182,7 +185,7 @@ def test_a_sweep_shows_its_settings_against_its_results(width: int) -> None:
     found = compare(sides, RETURN)
     title, heads, *rows = [strip.text for strip in comparison(found, width)][:5]
     assert "settings by the return of their seeds at " in title
-    assert heads.split()[:2] == ["learning_rate", "mean"]
+    assert heads.split()[:3] == ["learning_rate", *(["mean", "n"] if width == 60 else ["median", "mean"])]
     assert [row.split()[:2] for row in rows] == [["D-F", "0.0003"], ["G-I", "0.001"], ["A-C", "0.0001"]]
     assert rows[0].split()[-1] == "best"
     assert "behind by 1" in rows[1]
@@ -190,7 +193,8 @@ def test_a_sweep_shows_its_settings_against_its_results(width: int) -> None:
     if width >= 120:
         interval = found.ranking[0].interval
         assert interval is not None
-        assert rows[0].split()[2:6] == [
+        assert rows[0].split()[2:7] == [
+            reading(found.ranking[0].median),
             reading(found.ranking[0].mean),
             reading(interval[0]),
             "to",
@@ -216,6 +220,25 @@ async def test_findings_are_counted_as_the_list_counts_them() -> None:
         await stage.press("space", "space", "c")
         await stage.shows("1/2 open")
         assert "0/2 open" in stage.text()
+
+
+def test_tables_count_findings_as_the_list_does() -> None:
+    """Neither information, nor what is known, nor a symptom below its cause, nor, of a run that is over, its speed."""
+    (asks,) = next(asking for view in LIVE if len(asking := asks_for_action(view)) == 1)
+    others = (
+        structs.replace(asks, id="info-1-1", severity="info"),
+        structs.replace(asks, id="kl-1-2", state="acknowledged"),
+        structs.replace(asks, id="kl-1-3", part_of=asks.id),
+        structs.replace(asks, id="throughput-1-4", rule="throughput"),
+    )
+    over = structs.replace(LIVE[0], state="ended", outcome="stopped", findings=(asks, *others))
+    counted: dict[Severity, int] = {"info": 1, "warning": 3}
+    sides = [replace(a_side(view, 7, 2.0), findings=counted) for view in (over, structs.replace(over, state="running"))]
+    found = compare(sides, RETURN, "step", None)
+    assert [len(asks_for_action(it.view)) for it in sides] == [1, 2]
+    assert [row[-1] for row in next(comparison_tables(found))[1].rows] == ["1/3 open", "2/3 open"]
+    on_screen = [strip.text.split() for strip in comparison(found, 160)]
+    assert [line[-2:] for line in on_screen if line[0] in "AB"][:2] == [["1/3", "open"], ["2/3", "open"]]
 
 
 async def test_keys_of_every_screen_work_on_the_comparison_too(tmp_path: Path) -> None:

@@ -23,12 +23,13 @@ from mission_tui.fleet.compare import setting_words
 from mission_tui.fleet.events.findings import GRAVITY, Finding, stories, symptoms_of
 from mission_tui.plain_files import read_given
 from mission_tui.present import numbers
+from mission_tui.present.comparisons import findings_words
 from mission_tui.present.run_settings import proof, setting_changes, settings
-from mission_tui.present.run_state import asks_for_action
 from mission_tui.records.files.atomic import write_atomic
 
 if TYPE_CHECKING:
     from mission_tui.cli.tables.table import Table
+    from mission_tui.fleet.compare import Result
     from mission_tui.ipc.replies import AuditEntry, DetailsReply
 
 _SHAPES = {"critical": "■", "warning": "▲", "info": "●"}
@@ -51,7 +52,7 @@ def summary(report: Report) -> Html:
     return section(
         "summary",
         "Summary",
-        _facts(report.runs[0]) if len(report.runs) == 1 else _legend(report),
+        _facts(report.runs[0], report.found.runs[0].result) if len(report.runs) == 1 else _legend(report),
         table_of(results, title),
         tag("ul", (tag("li", note) for note in notes)) if notes else None,
     )
@@ -65,17 +66,16 @@ def differences(report: Report) -> Html | None:
     return section("differences", "Seeds and settings", *(table_of(table, title) for title, table in tables))
 
 
-def _facts(run: ReportedRun) -> Html:
+def _facts(run: ReportedRun, result: Result) -> Html:
     view = run.details.view
     total = f" of {numbers.count(view.total_timesteps)}" if view.total_timesteps else ""
-    asking = asks_for_action(view)
     rows = [
         ("state", (view.outcome or view.state) + (f": {view.cause}" if view.cause else "")),
         ("task", f"{view.env_id}, {numbers.count(view.n_envs)} environments" if view.env_id else numbers.DASH),
         ("preset", view.preset),
         ("seed", str(view.seed) if view.seed is not None else numbers.DASH),
         ("timesteps", f"{numbers.count(view.timesteps)}{total}"),
-        ("findings", f"{len(asking)} open of {len(stories(view.findings))}" if view.findings else "none"),
+        ("findings", findings_words(result)),
         ("from", "; ".join(origin.sentence for origin in view.origins)),
         ("labels", ", ".join(view.labels)),
         ("note", view.note),

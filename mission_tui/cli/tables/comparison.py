@@ -12,7 +12,7 @@ import msgspec
 
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import Styled, write
-from mission_tui.present.comparisons import contrast_word, probability, standing
+from mission_tui.present.comparisons import contrast_word, findings_words, has_seeds, probability, standing
 from mission_tui.present.numbers import DASH, count, duration, measure, seeds, size
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ def _results(found: Comparison) -> Table:
         cells += [measure(result.best), count(result.best_timesteps), measure(result.final), measure(result.area)]
         if goal:
             cells += [count(result.threshold_timesteps), duration(result.threshold_s)]
-        counted = [f"{number} {severity}" for severity, number in sorted(result.findings.items())]
-        table.add(*cells, count(result.steps_per_s), size(result.peak_rss_bytes), ", ".join(counted) or "none")
+        table.add(*cells, count(result.steps_per_s), size(result.peak_rss_bytes), findings_words(result))
     return table
 
 
@@ -129,9 +128,10 @@ def _ranking(found: Comparison) -> Table:
     from mission_tui.fleet.text import clean
 
     names = list(found.ranking[0].settings)
-    by_iqm = found.ranked_by == "iqm"
-    numbers = ("IQM" if by_iqm else "mean", "n", "behind", "P(best better)")
-    results = (numbers[0], "95 % interval", "n", "behind", "verdict", "P(best better)")
+    by_iqm, seeded = found.ranked_by == "iqm", has_seeds(found)
+    middle = "IQM" if by_iqm else "mean"
+    numbers = ("median", middle, "n", "behind", "P(best better)")
+    results = (*(("median",) if seeded else ()), middle, "95 % interval", "n", "behind", "verdict", "P(best better)")
     table = Table(("", "runs", *map(clean, names), *results), frozenset({"", *numbers}))
     for it in found.ranking:
         cohort = found.cohorts[it.cohort]
@@ -140,6 +140,7 @@ def _ranking(found: Comparison) -> Table:
             str(it.place),
             cohort.name,
             *(clean(value_word(it.settings[name]), _CELL) for name in names),
+            *((measure(it.median),) if seeded else ()),
             measure(it.iqm if by_iqm else it.mean),
             DASH if ends is None else " to ".join(map(measure, ends)),
             seeds(it.seeds, len(cohort.seeds), cohort.live),

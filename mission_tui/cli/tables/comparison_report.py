@@ -85,13 +85,15 @@ def _escaped(text: str) -> str:
 
 
 def _result_rows(found: Comparison) -> Iterator[Sequence[object]]:
-    names = [name for name in found.runs[0].result.__struct_fields__ if name != "findings"]
+    names = [name for name in found.runs[0].result.__struct_fields__ if "findings" not in name]
     settings = [row.name for row in found.settings]
-    yield ["run", "name", "preset", "seed", *settings, "group", "state", "outcome", *names, "warnings", "criticals"]
+    heads = ["run", "name", "preset", "seed", *settings, "group", "state", "outcome", *names]
+    yield [*heads, "warnings", "criticals", "open_findings"]
     for place, run in enumerate(found.runs):
         varied = (value_word(row.values[place]) for row in found.settings)
         own = (run.id, run.name, run.preset, run.seed, *varied, found.cohorts[run.cohort].name, run.state, run.outcome)
-        counts = (run.result.findings.get("warning", 0), run.result.findings.get("critical", 0))
+        found_in = run.result.findings
+        counts = (found_in.get("warning", 0), found_in.get("critical", 0), run.result.open_findings)
         yield [*own, *(getattr(run.result, name) for name in names), *counts]
 
 

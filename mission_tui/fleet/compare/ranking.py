@@ -24,8 +24,9 @@ class Ranked(Struct, frozen=True, kw_only=True):
     """One setting at its place: `cohort` among those of the comparison, `settings` as far as they differ.
 
     `mean` and `iqm` (interquartile mean, from ten seeds on) are over the seeds' values at the common budget, each with
-    its 95 % interval. `behind` is how far its middle lies behind the first's, with an interval that holds together with
-    those of all other settings; `is_behind`: that lies above 0. `improvement` is the probability that a seed of the
+    its 95 % interval, and `median` is of the same values, as the row of a group in the list has one. `behind` is how
+    far its middle lies behind the first's, with an interval that holds together with those of all other settings;
+    `is_behind`: that lies above 0. `improvement` is the probability that a seed of the
     first comes out above one of this (ties by half). None where there is nothing to say, or too few seeds to say it.
     """
 
@@ -41,6 +42,7 @@ class Ranked(Struct, frozen=True, kw_only=True):
     behind_interval: tuple[float, float] | None = None
     is_behind: bool | None = None
     improvement: float | None = None
+    median: float | None = None
 
 
 class Spread(Struct, frozen=True, kw_only=True):
@@ -118,6 +120,7 @@ def ranked(values: Sequence[Sequence[float | None]], firsts: Sequence[int], rows
                 behind_interval=ends,
                 is_behind=None if ends is None else ends[0] > 0.0,
                 improvement=None if at == leader else intervals.probability_of_improvement(known[leader], known[at]),
+                median=statistics.median(known[at]) if known[at] else None,
             )
         )
     return tuple(found)

@@ -17,7 +17,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from mission_tui.fleet.events import metrics
-from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.findings import Severity, asking
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.history.metrics_state import evaluated
 from mission_tui.fleet.history.series import OWN
@@ -150,7 +151,7 @@ class Result(Struct, frozen=True, kw_only=True):
     `threshold_timesteps` and `threshold_s` (seconds of training) are where the metric first was at the threshold; None
     for a run that never was. Times and `steps_per_s`, the median over updates, are None where rows have no times.
     `peak_rss_bytes` is the most memory the trainer had in RAM in attempts that have ended. `findings` counts all
-    incidents by severity.
+    incidents by severity, and `open_findings` those that ask for action; None from a version that did not say it.
     """
 
     updates: int
@@ -165,6 +166,7 @@ class Result(Struct, frozen=True, kw_only=True):
     steps_per_s: float | None
     peak_rss_bytes: int | None
     findings: dict[Severity, int]
+    open_findings: int | None = None
 
 
 def shared_span(traces: Sequence[Trace], by: Axis) -> tuple[float, float] | None:
@@ -214,6 +216,7 @@ def result_of(side: Side, by: Axis, span: tuple[float, float] | None, threshold:
         steps_per_s=statistics.median(trace.paces) if trace.paces else None,
         peak_rss_bytes=side.peak_rss_bytes,
         findings=dict(side.findings),
+        open_findings=len(asking(side.view.findings, over=side.view.state in OVER)),
     )
 
 

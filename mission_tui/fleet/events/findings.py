@@ -133,6 +133,21 @@ def stories(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(_as_grave_as_its_symptoms(it, findings) for it in causes)
 
 
+_WHILE_IT_LIVES = frozenset({"throughput", "hang", "checkpoint-age"})
+"""Rules about a process at work: of a run that is over they say nothing that could still be mended."""
+
+
+def asking(findings: Sequence[Finding], *, over: bool) -> tuple[Finding, ...]:
+    """Those of `findings` that somebody should look at, as everybody counts them: open ones, information and symptoms
+    of others left out, and of a run that is `over` not those about its process.
+    """
+    return tuple(
+        finding
+        for finding in stories(findings)
+        if finding.state == "open" and finding.severity != "info" and not (over and finding.rule in _WHILE_IT_LIVES)
+    )
+
+
 def _as_grave_as_its_symptoms(cause: Finding, findings: Sequence[Finding]) -> Finding:
     alike = [it.severity for it in symptoms_of(cause, findings) if it.state == cause.state]
     worst = max((cause.severity, *alike), key=GRAVITY.__getitem__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -13,14 +13,12 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.compare import Axis, Comparison, Result, Row, letter, value_word
-from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.compare import Axis, Comparison, Row, letter, value_word
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import ComparisonReply
 from mission_tui.ipc.requests import Compare
 from mission_tui.present import numbers
-from mission_tui.present.comparisons import contrast_word
-from mission_tui.present.run_state import asks_for_action
+from mission_tui.present.comparisons import contrast_word, findings_words
 from mission_tui.tui.actions import COMPARED, Move, key_label
 from mission_tui.tui.client import LatestQuery
 from mission_tui.tui.drawing import colours
@@ -39,8 +37,6 @@ _HINT = "  ".join(_SAID[name] for name in _HINTED)
 _NAME, _VALUE, _NAMED_FROM = 22, 11, 70
 _SWEEP_FROM = 3
 """Settings from which on they are what one looks for, and stand above the runs, as those of several seeds do."""
-_COUNTED: tuple[Severity, ...] = ("critical", "warning")
-"""Information asks for nothing, and is counted nowhere."""
 
 
 class CompareScreen(Screen[None], inherit_bindings=False):
@@ -94,7 +90,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
         if self._found is not None:
             chart = self.query_one(ComparisonChart)
             chart.display = any(len(curve.x) > 1 for curve in (*self._found.curves, *self._found.bands))
-            chart.styles.height = self._chart_rows(len(comparison(self._found, self.size.width, self._open_now())))
+            chart.styles.height = self._chart_rows(len(comparison(self._found, self.size.width)))
             chart.draw_comparison(self._found)
         for widget in self.query(ScrollLines):
             widget.redraw()
@@ -125,12 +121,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
     def _lines(self, width: int) -> list[Strip]:
         if self._trouble:
             return [line([(f" {self._trouble}", colours.ALARM)], width)]
-        return comparison(self._found, width, self._open_now()) if self._found is not None else []
-
-    def _open_now(self) -> dict[str, int]:
-        """How many findings of each run ask for action, as its row in the list counts them."""
-        views = {view.id: self._app_context.view(view.id) or view for view in self._runs}
-        return {run: len(asks_for_action(view)) for run, view in views.items()}
+        return comparison(self._found, width) if self._found is not None else []
 
     def action_move(self, how: Move) -> None:
         """Scroll the tables."""
@@ -158,11 +149,11 @@ def _span(found: Comparison) -> str:
     return f"  area up to {say(found.span[1])}"
 
 
-def comparison(found: Comparison, width: int, open_now: Mapping[str, int] | None = None) -> list[Strip]:
-    """The lines for `width` cells; `open_now` findings of each run, by its id, ask for action."""
+def comparison(found: Comparison, width: int) -> list[Strip]:
+    """The lines for `width` cells."""
     sweep = ranking(found, width)
     on_top = len(found.cohorts) >= _SWEEP_FROM or len(found.runs) > len(found.cohorts)
-    strips = [*(sweep if on_top else []), *_results(found, width, open_now or {})]
+    strips = [*(sweep if on_top else []), *_results(found, width)]
     for note in found.notes:
         first, *more = wrap(note, width - 4)
         strips.append(line([("  ! ", colours.WARN), (first, colours.INK)], width))
@@ -181,7 +172,7 @@ def comparison(found: Comparison, width: int, open_now: Mapping[str, int] | None
     return strips
 
 
-def _results(found: Comparison, width: int, open_now: Mapping[str, int]) -> list[Strip]:
+def _results(found: Comparison, width: int) -> list[Strip]:
     heads = [("run", 0), ("seed", 3), ("best", 0), ("final", 1), ("area", 4)]
     heads += [(f"to {numbers.reading(found.threshold)}", 2), ("in", 5)] if found.threshold is not None else []
     heads += [("st/s", 3), ("memory", 6), ("findings", 2)]
@@ -194,17 +185,9 @@ def _results(found: Comparison, width: int, open_now: Mapping[str, int]) -> list
         if found.threshold is not None:
             cells += [numbers.compact(result.threshold_timesteps), numbers.duration(result.threshold_s)]
         cells += [numbers.rate(result.steps_per_s), numbers.size(result.peak_rss_bytes)]
-        cells += [_findings(result, open_now.get(run.id))]
+        cells += [findings_words(result)]
         rows.append(Facts(letter(place), hue_of(found, place), tuple(cells)))
     return facts_table(heads, rows, width)
-
-
-def _findings(result: Result, open_now: int | None) -> str:
-    """`1/4 open`: as many as the list counts, of every incident of the whole run."""
-    number = sum(result.findings.get(kind, 0) for kind in _COUNTED)
-    if open_now is None or not number:
-        return str(number or "none")
-    return f"{open_now}/{number} open"
 
 
 def _seeds(found: Comparison, width: int) -> list[Strip]:

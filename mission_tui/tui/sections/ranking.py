@@ -10,7 +10,7 @@ from textual.strip import Strip
 
 from mission_tui.fleet.compare import Comparison, letter, value_word
 from mission_tui.present import numbers
-from mission_tui.present.comparisons import probability, standing
+from mission_tui.present.comparisons import has_seeds, probability, standing
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import COHORT_HUES
 from mission_tui.tui.drawing.strips import line
@@ -41,7 +41,7 @@ def _budget(found: Comparison) -> str:
 
 def _sweep(found: Comparison, width: int) -> list[Strip]:
     """Each setting against what came of it, best first: what differs between them, and the returns of its seeds."""
-    by_iqm = found.ranked_by == "iqm"
+    by_iqm, seeded = found.ranked_by == "iqm", has_seeds(found)
     names = list(found.ranking[0].settings)
     short = {name: name.rpartition(".")[2] for name in names}
     titles = [short[name] if list(short.values()).count(short[name]) == 1 else name for name in names]
@@ -55,9 +55,12 @@ def _sweep(found: Comparison, width: int) -> list[Strip]:
         name = cohort.name if len(cohort.runs) > 1 else letter(place)
         # Before any seed has come to something the first one is the first alone.
         verdict = "best" if it.place == 1 and it.mean is not None else standing(it, numbers.reading)
-        said = (numbers.reading(middle), interval(ends, numbers.reading), n, probability(it.improvement), verdict)
+        middles = [numbers.reading(it.median)] if seeded else []
+        middles += [numbers.reading(middle), interval(ends, numbers.reading)]
+        said = (*middles, n, probability(it.improvement), verdict)
         rows.append(Facts(name, hue_of(found, place), (*values, *said)))
     heads = [(title, 0 if at < _SETTINGS_FIRST else 6) for at, title in enumerate(titles)]
+    heads += [("median", 2)] if seeded else []
     heads += [("IQM", 0), (_IQM_CI, 3)] if by_iqm else [("mean", 0), (MEAN_CI, 3)]
     heads += [("n", 1), ("P(best better)", 4), ("verdict", 1)]
     return facts_table(heads, rows, width)
