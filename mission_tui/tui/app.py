@@ -220,11 +220,16 @@ class MissionApp(HostApp, inherit_bindings=False):
         """Have the fleet choose a run as soon as it is listed."""
         self.view_state.awaited = run_id
 
-    def open_run(self, view: RunView, tab: str) -> None:
+    def open_run(self, view: RunView, tab: str, episode: tuple[str, int] | None = None) -> None:
         """Open a run over the present screen; from one run to another there is no way back through the first."""
         from mission_tui.tui.screens.run import RunScreen
 
+        if episode is not None and isinstance(self.screen, RunScreen) and self.screen.chosen().id == view.id:
+            self.screen.play_again(*episode)
+            return
         opened = RunScreen(self.app_context, view, tab, self.app_context.home)
+        if episode is not None:
+            opened.play_again(*episode)
         if isinstance(self.screen, RunScreen):
             self.switch_screen(opened)
         else:

@@ -317,6 +317,12 @@ def evaluation(run: str) -> dict[str, Any]:
         "run": run, "checkpoint": "011468800", "episodes": 100, "mean": 11.82, "std": 2.41, "ci95": [11.34, 12.3],
         "lengths": {"mean": 402.5}, "outcomes": {"captured": 88, "timeout": 9, "stalled": 3}, "won": 0.88,
         "t": NOW - 120,
+        "reel": {
+            name: {"seed": seed, "return": mean, "steps": 400, "outcome": outcome}
+            for name, seed, mean, outcome in (
+                ("best", 10041, 16.4, "captured"), ("median", 10003, 11.9, "captured"), ("worst", 10007, 3.1, "stalled")
+            )
+        },
     }  # fmt: skip
 
 

@@ -86,7 +86,7 @@ SCENES: dict[str, Scene] = {
     "RunScreen watch": Scene(("w",), "next action", answers={Play: _played}),
     "CompareScreen": Scene(("space", "space", "c"), "ppo.gamma", answers={Compare: _compared}),
     "AwayScreen": Scene(("M",), "cart-9a10", options={"last_seen_t": NOW - 100_000}),
-    "EvaluationScreen": Scene(("e",), "Esc back"),
+    "EvaluationScreen": Scene(("e",), "w plays the worst"),
     "LeftoversScreen": Scene(("X",), "pid 4711", answers={Clean: lambda it: CleanReply(re=it.id, stale=LEFT)}),
     "ErrorScreen": Scene((), "AttributeError", opened=_mishap),
     "OutputScreen": Scene(("semicolon", *"paths", "enter"), "Esc back"),

@@ -371,7 +371,8 @@ async def test_a_reel_is_chosen_and_played_again() -> None:
         oldest = details.checkpoints[0].name
         odd = {"checkpoint": ["\x1b[31m"], "reel": {"best": {"seed": 1}}}
         judged = evaluation(LIVE[0].id) | {"checkpoint": oldest, "reel": reel}
-        player._data.details = structs.replace(details, evaluations=(judged, evaluation(LIVE[0].id), odd))
+        without = evaluation(LIVE[0].id) | {"reel": None}
+        player._data.details = structs.replace(details, evaluations=(judged, without, odd))
         await stage.press("f")
         for words in ("the best", "return 8", "seed 41", "the worst", "evaluate", "film this episode"):
             await stage.shows(words)
@@ -384,6 +385,21 @@ async def test_a_reel_is_chosen_and_played_again() -> None:
         assert (asked.reel, asked.checkpoint) == (True, oldest)
         await stage.press("escape", "f", "down", "down", "down", "enter")
         await stage.shows(f"--checkpoints {oldest} --seed")
+
+
+@pytest.mark.parametrize(("opened", "key", "seed"), [((), "b", 10041), (("w",), "w", 10007), (("enter",), "m", 10003)])
+async def test_an_evaluation_shows_its_reel(opened: tuple[str, ...], key: str, seed: int) -> None:
+    """Best, median and worst episode, and a key for each that plays it again with its checkpoint, wherever one was."""
+    async with staged(size=(160, 40)) as stage:
+        await stage.press(*opened, "e")
+        for words in ("best episode", "return 16.4 in 400 steps, captured, seed 10041", "w plays the worst"):
+            await stage.shows(words)
+        assert stage.client.asked_for(Evaluate)[-1].reel
+        await stage.press(key)
+        await stage.until(lambda: any(it.order.seed == seed for it in stage.client.asked_for(Play)), "played again")
+        again = next(it for it in stage.client.asked_for(Play) if it.order.seed == seed)
+        assert again.checkpoint == "011468800"
+        assert isinstance(stage.screen, RunScreen)
 
 
 async def test_nothing_plays_behind_another_screen() -> None:

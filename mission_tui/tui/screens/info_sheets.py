@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Literal
 
+from msgspec import Struct
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
@@ -71,6 +72,7 @@ _NOTES = (
     "Several runs at once use the rest of a GPU.",
 )
 _EPISODES, _REEL_EPISODES = 100, 30
+REEL = ("best", "median", "worst")
 _MOST_LINES = 2000
 _MOST_LETTERS = 1 << 18
 """All of it is folded again whenever there is more."""
@@ -203,8 +205,21 @@ def _told(it: Message, width: int) -> Iterator[list[Part]]:
         yield [(head if at == 0 else " " * len(head), colours.QUIET), (text, style)]
 
 
-class EvaluationScreen(Sheet[None]):
-    """Closing it does not end the evaluation; the result is then told in a toast. With a `checkpoint`, for its reel."""
+class Episode(Struct, frozen=True):
+    """An episode that plays alike again."""
+
+    checkpoint: str
+    seed: int
+
+
+class EvaluationScreen(Sheet[Episode]):
+    """Closing it does not end the evaluation; the result is then told in a toast. The answer is an episode of the reel
+    that is to be seen again. Of `checkpoint`, else of the newest.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(name[0], f"play({name!r})", f"play the {name} again") for name in REEL
+    ]
 
     def __init__(self, app_context: AppContext, view: RunView, checkpoint: str | None = None) -> None:
         what = f"Evaluate {view.name} from {checkpoint or view.last_checkpoint}"
@@ -231,7 +246,7 @@ class EvaluationScreen(Sheet[None]):
                     run=run,
                     checkpoint=self._checkpoint,
                     episodes=self._episodes,
-                    reel=self._checkpoint is not None,
+                    reel=True,
                     environ=environ,
                 )
             ):
@@ -248,8 +263,15 @@ class EvaluationScreen(Sheet[None]):
                 f"{shown}: {self._trouble or _sentence(self._result)}", "error" if self._trouble else "information"
             )
             return
-        self.hint("Esc back")
+        known = {} if self._result is None else reel_in(self._result)
+        self.hint("  ".join((*(f"{name[0]} plays the {name}" for name in known), "Esc back")))
         self.refill()
+
+    def action_play(self, name: str) -> None:
+        """Close it for one of its episodes."""
+        found = {} if self._result is None else reel_in(self._result)
+        if name in found and self._result is not None:
+            self.dismiss(Episode(str(self._result.get("checkpoint")), found[name]["seed"]))
 
     def lines(self, width: int) -> list[Strip]:
         """A bar with time left, or the result, or why there is none."""
@@ -294,11 +316,7 @@ def reel_in(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     reel = result.get("reel")
     if not isinstance(reel, dict):
         return {}
-    return {
-        name: it
-        for name in ("best", "median", "worst")
-        if isinstance(it := reel.get(name), dict) and isinstance(it.get("seed"), int)
-    }
+    return {name: it for name in REEL if isinstance(it := reel.get(name), dict) and isinstance(it.get("seed"), int)}
 
 
 def reel_words(it: Mapping[str, Any]) -> str:
@@ -312,7 +330,8 @@ def _sentence(result: dict[str, Any] | None) -> str:
     if result is None:
         return "the evaluation ended without a result"
     spread = f"{_reading(result.get('mean'))} ± {_reading(result.get('std'))}"
-    return f"evaluated: {spread} over {result.get('episodes')} episodes"
+    again = "; f in w plays its best, median and worst" if reel_in(result) else ""
+    return f"evaluated: {spread} over {result.get('episodes')} episodes{again}"
 
 
 def _reading(value: object) -> str:

@@ -73,7 +73,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         yield Curves(self._app_context.chart, self._app_context.shares)
         yield Findings(self._app_context.shares)
         yield ScrollLines(id="section")
-        yield Player()
+        yield Player(self._player.feed.wake)
         yield LogLines(folds=self._app_context.log_folds)
         yield FilterBar()
         yield Footer()
@@ -104,6 +104,12 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         if cell is not None and any(toast.region.overlaps(player.region) for toast in self.query(Toast)):
             cell = None  # pixels would lie over the toast
         return player.canvas(context.picture_colours(), cell, context.pixel_protocol())
+
+    def play_again(self, checkpoint: str, seed: int) -> None:
+        """Show this episode, at once where it is shown, else as the first."""
+        self._player.play_again(checkpoint, seed)
+        if self.is_mounted:
+            self.action_open("watch")
 
     def plays_since(self, steps: int) -> bool:
         """Whether an episode is seen that is over or so many steps long, or it is said why none is."""

@@ -62,6 +62,14 @@ class RunPlayer:
         self.feed.close()
         self.cover()
 
+    def play_again(self, checkpoint: str, seed: int) -> None:
+        """Play the episode of `seed` with that checkpoint, as the first where nothing plays yet."""
+        if self.feed.open:
+            self.feed.take(checkpoint)
+            self.feed.reset(seed)
+        else:
+            self.feed.begin_with(checkpoint, seed)
+
     def plays_since(self, steps: int) -> bool:
         """Whether an episode is seen that is over or so many steps long, or it is said why none is."""
         frame = self.feed.frame
@@ -151,10 +159,11 @@ class RunPlayer:
         if what == "play":
             at, _, name = which.partition(" ")
             judged = self._evaluations()[int(at)]
-            self.feed.take(_whose(judged))
-            self.feed.reset(reel_in(judged)[name]["seed"])
+            self.play_again(_whose(judged), reel_in(judged)[name]["seed"])
         elif what == "evaluate":
-            await self._app_context.ask_user(EvaluationScreen(self._app_context, view, frame.checkpoint))
+            evaluation = EvaluationScreen(self._app_context, view, frame.checkpoint)
+            if (chosen := await self._app_context.ask_user(evaluation)) is not None:
+                self.play_again(chosen.checkpoint, chosen.seed)
         elif what == "film":
             whose = "all" if which == "all" else frame.checkpoint
             line = f"film {view.id} --checkpoints {whose} --seed {frame.seed} --out {view.id}.gif"

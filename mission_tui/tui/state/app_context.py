@@ -96,7 +96,7 @@ class HostApp(App[int], inherit_bindings=False):
         """Have the fleet choose a run as soon as it is listed."""
         raise NotImplementedError
 
-    def open_run(self, view: RunView, tab: str) -> None:
+    def open_run(self, view: RunView, tab: str, episode: tuple[str, int] | None = None) -> None:
         """Open a run over the present screen."""
         raise NotImplementedError
 
@@ -301,9 +301,9 @@ class AppContext:
         """Put `screen` over the present one."""
         self._app.push_screen(screen)
 
-    def open_run(self, view: RunView, tab: str) -> None:
-        """Open a run at one of its tabs."""
-        self._app.open_run(view, tab)
+    def open_run(self, view: RunView, tab: str, episode: tuple[str, int] | None = None) -> None:
+        """Open a run at one of its tabs; an `episode`, a checkpoint and a seed, plays there."""
+        self._app.open_run(view, tab, episode)
 
     def copy(self, text: str) -> None:
         """Put `text` on the terminal's clipboard."""

@@ -150,6 +150,10 @@ class PlayerFeed:
         self._touch()
         return self.pace
 
+    def begin_with(self, checkpoint: str, seed: int) -> None:
+        """What plays first, once it is open."""
+        self.checkpoint, self._wish = checkpoint, PlayOrder(canvas=Canvas(), steps=0, seed=seed)
+
     def take(self, checkpoint: str) -> None:
         """Play with another checkpoint from now on: the same episode, to see what is different."""
         if checkpoint == self.checkpoint and not self.trouble:

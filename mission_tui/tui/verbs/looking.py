@@ -79,12 +79,15 @@ async def machine(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
 
 
 async def evaluate(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
-    """Evaluate the first of `runs`; leaving the screen lets it go on, and its result then comes as a toast."""
+    """Evaluate the first of `runs`; leaving the screen lets it go on, and its result then comes as a toast. An episode
+    that is chosen from its reel plays in the tab `watch`.
+    """
     view = runs[0]
     if view.last_checkpoint is None:
         app_context.toast(f"{view.name} has no checkpoint to evaluate yet; C saves one")
         return
-    app_context.open(EvaluationScreen(app_context, view))
+    if (chosen := await app_context.ask_user(EvaluationScreen(app_context, view))) is not None:
+        app_context.open_run(view, "watch", (chosen.checkpoint, chosen.seed))
 
 
 async def help_(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:

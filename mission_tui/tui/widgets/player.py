@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from textual import events
+
 from mission_tui.fleet.views.played_frame import Canvas, Colours, Protocol
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.sections.watch import Shown, picture_room, watch_lines
@@ -13,11 +17,16 @@ _NUMBERS_ONLY = Canvas(columns=1, lines=1)
 
 
 class Player(Lines):
-    """Draws what it was shown last."""
+    """Draws what it was shown last; `laid_out` is called whenever there may be another room for pictures."""
 
-    def __init__(self) -> None:
+    def __init__(self, laid_out: Callable[[], None]) -> None:
         super().__init__(id="player")
+        self._laid_out = laid_out
         self._shown: Shown | None = None
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """The first one comes once the tab is shown: nothing can be played before."""
+        self._laid_out()
 
     def canvas(self, shades: Colours, cell: tuple[int, int] | None = None, pixels: Protocol = "kitty") -> Canvas | None:
         """The room for pictures; None before there is a layout. Where it is too small for one, a cell."""
