@@ -9,6 +9,7 @@ import itertools
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -124,6 +125,11 @@ class Connection:
     def close(self) -> None:
         """End the connection; a request under way is carried out all the same."""
         self._link.close()
+
+    def hang_up(self) -> None:
+        """End what is under way, from another thread too: whoever waits for an answer gets `ConnectionLostError`."""
+        with suppress(OSError):
+            self._link.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
@@ -19,14 +20,16 @@ from msgspec import structs
 
 from mission_tui.cli.html.contents import Report, report_of
 from mission_tui.cli.html.markup import page, tag
-from mission_tui.cli.html.report_file import MOST_BYTES, ROOMS, check_target, film_of, page_of, write_report
+from mission_tui.cli.html.report_file import MOST_BYTES, ROOMS, check_target, film_in, film_of, page_of, write_report
 from mission_tui.cli.tables.comparison import comparison_tables
+from mission_tui.cli.verbs import report as report_verb
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.compare import RETURN, Side, Trace, compare
 from mission_tui.fleet.events.findings import FailedDuty, Finding
 from mission_tui.fleet.events.provenance import Origin, Provenance, Repository, SettingChange
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import AttemptView, AuditEntry, DetailsReply
+from tests.browser import CHROMIUM, chromium
 from tests.cli.test_json_documents import check
 from tests.fleet.recorded import SPEC
 from tests.fleet.test_compare import side, spec_of
@@ -302,6 +305,53 @@ def test_a_run_is_written_as_a_page(quick: Shell, tmp_path: Path) -> None:
     wrong = quick("report", run, "--html", str(tmp_path / "x.html"), "--metric", "train/nothing")
     assert (wrong.returncode, (tmp_path / "x.html").exists()) == (2, False)
     assert "they have" in wrong.stderr
+    both = quick.typed("report", run, "--html", str(path), "--no-film", "--film", str(path))
+    assert (both.returncode, "give one of them" in both.stderr) == (2, True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.skipif(importlib.util.find_spec("PIL") is None, reason="needs the extra: pip install '.[film]'")
+async def test_a_report_shows_the_policy_at_play(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first and the newest checkpoint side by side; a browser draws that, asks nobody and has nothing to say. Where
+    it is not wanted there is none, and where there is none the page and stderr say why in a line.
+    """
+    words = ("--name", "cart", "--set", "run.total_timesteps=512", "--set", "keep.checkpoint.every_steps=256")
+    assert shell("launch", "tiny", *words, "--wait", timeout_s=120).returncode == 0
+    path = tmp_path / "run.html"
+    shown = shell("report", "cart", "--html", str(path), timeout_s=90)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert path.stat().st_size < MOST_BYTES
+    markup = path.read_text(encoding="utf-8")
+    assert "the episode of seed 10000: after 256 timesteps return " in markup
+    assert "; after 512 timesteps return " in markup
+    if CHROMIUM is not None:
+        async with chromium("--allow-file-access-from-files") as browser:
+            page = await browser.page()
+            await page.open(path.as_uri())
+            assert await page.value("document.querySelector('img.film').decode().then(() => true)")
+            assert await page.value("document.querySelector('img.film').naturalWidth") > 300
+            loaded = await page.value("performance.getEntriesByType('resource').map(it => it.name)")
+            assert [it for it in loaded if not it.startswith("data:")] == []
+            assert page.said == []
+    assert shell.typed("report", "cart", "--html", str(path), "--no-film").stderr == ""
+    assert "At play" not in path.read_text(encoding="utf-8")
+    assert "--readonly starts no process" in shell.typed("--readonly", "report", "cart", "--html", str(path)).stderr
+    monkeypatch.setattr(report_verb, "FILM_S", 0.1)
+    late = shell.typed("report", "cart", "--html", str(path))
+    assert (late.returncode, late.stderr.count("\n")) == (0, 1)
+    assert "the episodes were not filmed within 0 s" in late.stderr
+    assert "No film: the episodes were not filmed" in path.read_text(encoding="utf-8")
+
+
+def test_a_film_gives_way_to_what_is_said_of_runs(tmp_path: Path) -> None:
+    """Where a page with both would be too large, it has the line that says so instead."""
+    path = tmp_path / "run.html"
+    film, line = film_in(b"GIF89a" + b"x" * 1_490_000), tag("p", "No film: the page would be too large with it.")
+    assert write_report(path, report(), "x", film, line) < 1_000_000
+    assert "No film: the page would be too large with it." in path.read_text(encoding="utf-8")
+    assert write_report(path, report(), "x", film_in(b"GIF89a" + b"x" * 1000), line)
+    assert 'class="film"' in path.read_text(encoding="utf-8")
 
 
 def test_a_page_is_one_document() -> None:

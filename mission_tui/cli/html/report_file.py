@@ -333,9 +333,15 @@ def check_target(path: Path, replace: bool) -> None:
 def film_of(path: Path) -> Html:
     """The picture or film in the file at `path`, inside the page. Raises `UsageError` for what a page cannot show."""
     try:
-        data = read_given(path, FILM_BYTES)
+        return film_in(read_given(path, FILM_BYTES))
     except OSError as error:
         raise UsageError(f"--film {path}: {error.strerror or error} (at most {FILM_BYTES:,} bytes)") from error
+    except ValueError as error:
+        raise UsageError(f"--film {path}: {error}") from error
+
+
+def film_in(data: bytes) -> Html:
+    """The picture or film whose file has these bytes. Raises `ValueError` for what a page cannot show."""
     kind = next((kind for head, kind in _KINDS.items() if data.startswith(head)), None)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         kind = "image/webp"
@@ -344,16 +350,21 @@ def film_of(path: Path) -> Html:
         return tag("img", src=f"data:{kind};{source}", alt="film of the policy at play", class_="film")
     if data[4:8] == b"ftyp":
         return tag("video", src=f"data:video/mp4;{source}", controls=True, class_="film", aria_label="film")
-    raise UsageError(f"--film {path}: no GIF, PNG, JPEG, WebP or MP4")
+    raise ValueError("no GIF, PNG, JPEG, WebP or MP4")
 
 
-def write_report(path: Path, report: Report, command: str, film: Html | None) -> int:
-    """Write the page, and say of how many bytes it is. Raises `UsageError` where it cannot be made small enough."""
+def write_report(path: Path, report: Report, command: str, *films: Html | None) -> int:
+    """Write the page with the first of `films` with which it is small enough, and say of how many bytes it is.
+
+    What is said of each run goes before a film. Raises `UsageError` where it cannot be made small enough.
+    """
+    data = b""
     for room in ROOMS:
-        data = page_of(report, command, room, film).encode()
-        if len(data) <= MOST_BYTES:
-            write_atomic(path, data)
-            return len(data)
+        for film in films or (None,):
+            data = page_of(report, command, room, film).encode()
+            if len(data) <= MOST_BYTES:
+                write_atomic(path, data)
+                return len(data)
     raise UsageError(
         f"{path} would have {len(data):,} bytes and {MOST_BYTES:,} are the most: name fewer runs or metrics"
     )

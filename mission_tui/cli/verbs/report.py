@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import shlex
 import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
-from mission_tui.errors import UsageError
+from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
+    from mission_tui.cli.html.markup import Html
     from mission_tui.fleet.compare import Axis
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.replies import DetailsReply
+
+FILM_S = 40.0
+"""So long whoever wants a report waits for its film."""
+MOST_FILM_BYTES = 700_000
+"""In a page its letters are a third more."""
 
 
 @click.command("report", epilog="Examples: mission-tui report @last --html run.html; report sweep --html sweep.html")
@@ -33,6 +42,7 @@ if TYPE_CHECKING:
 @click.option(
     "--film", type=click.Path(path_type=Path), metavar="FILE", help="A GIF, PNG, JPEG, WebP or MP4 to show, up to 1 MB."
 )
+@click.option("--no-film", is_flag=True, help=f"Play nothing: by default up to {FILM_S:.0f} s are taken for a film.")
 @click.option("--replace", is_flag=True, help="Replace FILE although it is no report of mission-tui.")
 @json_option
 @pass_session
@@ -44,24 +54,30 @@ def report_command(
     by: Axis,
     threshold: float | None,
     film: Path | None,
+    no_film: bool,
     replace: bool,
     as_json: bool,
 ) -> None:
     """Write runs as one HTML file.
 
     It has the numbers of `compare`, curves, findings with what was done about them, settings against the preset,
-    evaluations, journal and provenance, and loads nothing from anywhere. A group's name stands for its runs.
+    evaluations, journal and provenance, a film of the best run's policy at play where that is made quickly, and loads
+    nothing from anywhere. A group's name stands for its runs.
     """
     from mission_tui.cli.html.contents import read_report
     from mission_tui.cli.html.report_file import check_target, film_of, write_report
 
+    if film is not None and no_film:
+        raise UsageError("--film names one and --no-film wants none: give one of them")
     check_target(file, replace)
-    shown = None if film is None else film_of(film)
+    films: list[Html] = [] if film is None else [film_of(film)]
     details = _details(session, runs)
     made = read_report(
         details, lambda name: _preset(session, name), print_error, tuple(dict.fromkeys(metrics)), by, threshold
     )
-    size = write_report(file, made, shlex.join(["mission-tui", *sys.argv[1:]]), shown)
+    if film is None and not no_film:
+        films += _films(session, details)
+    size = write_report(file, made, shlex.join(["mission-tui", *sys.argv[1:]]), *films)
     if as_json:
         from mission_tui.cli.tables.documents import write_document
 
@@ -83,6 +99,67 @@ def _details(session: Session, refs: tuple[str, ...]) -> list[DetailsReply]:
         if len(views) > MOST:
             raise UsageError(f"a report shows {MOST} runs at most, and these are {len(views)}")
         return [details_of(connection, view.id) for view in views]
+
+
+def _films(session: Session, details: Sequence[DetailsReply]) -> tuple[Html, ...]:
+    """The best run's policy at play, and what is said in its place where there is none, or no room for it."""
+    from mission_tui.cli.html.markup import tag
+    from mission_tui.fleet.events.metrics import RETURN, number
+
+    saved = [each.view for each in details if each.view.last_checkpoint is not None]
+    returns = [number(view.metrics.get(RETURN)) for view in saved]
+    best = max(range(len(saved)), key=lambda at: (returns[at] is not None, returns[at] or 0.0), default=None)
+    trouble = "nothing was saved that could be played"
+    if best is not None:
+        try:
+            film = _film(session, saved[best].id, saved[best].name)
+        except MissionError as error:
+            trouble = str(error)
+        else:
+            return film, tag("p", "No film: the page would be too large with it.")
+    print_error(f"no film: {trouble}")
+    return (tag("p", f"No film: {trouble}."),)
+
+
+def _film(session: Session, run: str, name: str) -> Html:
+    """The first and the newest policy of `run` in the same episode. Raises `MissionError` with why there is none."""
+    from mission_tui.cli.html.markup import join, tag
+    from mission_tui.cli.html.report_file import film_in
+    from mission_tui.ipc.framing import ConnectionLostError
+    from mission_tui.ipc.requests import Film
+    from mission_tui.present.numbers import count, measure, size
+
+    if session.readonly:
+        raise UsageError("--readonly starts no process that could play")
+    with tempfile.TemporaryDirectory(prefix="mission-tui-film-") as folder, session.connect() as connection:
+        path = Path(folder) / "film.gif"
+        timer = threading.Timer(FILM_S, connection.hang_up)
+        timer.start()
+        try:
+            result: Mapping[str, Any] = connection.ask(
+                lambda id_: Film(id=id_, run=run, path=str(path), environ=session.origin["environ"], spread=2)
+            ).result
+        except ConnectionLostError as error:
+            # Whoever plays it ends with this connection.
+            raise MissionError(
+                f"the episodes were not filmed within {FILM_S:.0f} s; "
+                f"`mission-tui film {run} --out play.gif` takes its time, and --film play.gif shows it"
+            ) from error
+        finally:
+            timer.cancel()
+        data = path.read_bytes()
+    if len(data) > MOST_FILM_BYTES:
+        raise MissionError(
+            f"that of these episodes has {size(len(data))}, and {size(MOST_FILM_BYTES)} are the most in a report; "
+            f"`mission-tui film {run} --out play.mp4` makes a smaller one, and --film play.mp4 shows it"
+        )
+    takes = [
+        f"after {count(take['timesteps'])} timesteps return {measure(take['episode_return'])} "
+        f"in {count(take['steps'])} steps"
+        for take in result["episodes"]
+    ]
+    words = f"{name}, the episode of seed {result['episodes'][0]['seed']}: {'; '.join(takes)}."
+    return join(film_in(data), tag("p", words, class_="quiet"))
 
 
 def _preset(session: Session, name: str) -> Spec:
