@@ -166,7 +166,7 @@ CATALOGUE: tuple[Command, ...] = (
     ),
     Command(
         "evaluate",
-        "play 100 episodes with the newest checkpoint; the best, median or worst again",
+        "100 episodes with the newest checkpoint, and their reel",
         ("e",),
         "evaluate",
         hint=8,

@@ -33,6 +33,7 @@ SINCE = {
     "failed_duties",
     "goal",
     "heartbeat_t",
+    "happened",
     "improvement",
     "iqm",
     "iqm_interval",

@@ -13,8 +13,10 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, Trace, compare, letter, trace_of
 from mission_tui.fleet.compare.ranking import spread_of
 from mission_tui.fleet.compare.sides import packed, thinned, unpacked
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
-from mission_tui.fleet.events.provenance import Provenance, Repository
+from mission_tui.fleet.events.provenance import Provenance, Repository, SettingChange
+from mission_tui.fleet.history.course import Moment
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Normalize, Spec
 from mission_tui.fleet.views.run import view_of
@@ -366,6 +368,28 @@ def test_settings_are_ranked_by_what_their_seeds_came_to() -> None:
     assert ranking[2].behind_interval is not None
     assert 24.0 < ranking[2].behind_interval[0] < 42.0
     assert [it.improvement for it in ranking[:3]] == [None, pytest.approx(6.5 / 9), 1.0]
+
+
+def test_what_happened_to_a_run_has_its_place_on_either_axis() -> None:
+    """Settings, moments and findings that are no information; what waits for a boundary has no place yet."""
+    it = side("a", [1.0, 2.0, 3.0])
+    told = Finding(
+        id="kl-1-2", rule="kl", severity="warning", first_update=2, last_update=3, sentence="", cause="", advice=""
+    )
+    view = structs.replace(
+        it.view,
+        changes=(SettingChange(("ppo.n_epochs 5 → 4",), 1, it.trace.timesteps[0]), SettingChange(("x 1 → 2",))),
+        moments=(Moment(3, it.trace.timesteps[-1], "paused"),),
+        findings=(told, structs.replace(told, id="kl-1-3", severity="info")),
+    )
+    sides = [replace(it, view=view), side("b", [1.0, 3.0])]
+    first, middle, last = it.trace.timesteps
+    by_step = compare(sides, RETURN, "step").runs[0].happened
+    assert [(one.kind, one.what, one.at) for one in by_step] == [
+        ("set", "ppo.n_epochs 5 → 4", first), ("event", "paused", last), ("finding", "kl", middle)
+    ]  # fmt: skip
+    by_time = compare(sides, RETURN, "time").runs[0].happened
+    assert [one.at for one in by_time] == [it.trace.seconds[0], it.trace.seconds[2], it.trace.seconds[1]]
 
 
 def test_nothing_is_ranked_where_more_need_not_be_better() -> None:

@@ -12,6 +12,8 @@ from msgspec import structs
 from mission_tui.cli.tables.comparison import comparison_tables
 from mission_tui.fleet.compare import RETURN, Side, Trace, compare, trace_of
 from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.provenance import SettingChange
+from mission_tui.fleet.history.course import Moment
 from mission_tui.ipc import replies
 from mission_tui.ipc.requests import Compare
 from mission_tui.present.numbers import reading
@@ -239,6 +241,22 @@ def test_tables_count_findings_as_the_list_does() -> None:
     assert [row[-1] for row in next(comparison_tables(found))[1].rows] == ["1/3 open", "2/3 open"]
     on_screen = [strip.text.split() for strip in comparison(found, 160)]
     assert [line[-2:] for line in on_screen if line[0] in "AB"][:2] == [["1/3", "open"], ["2/3", "open"]]
+
+
+async def test_what_happened_is_marked_on_the_curves() -> None:
+    """With the letter of its run and a word; of many runs nothing, because theirs could not be told apart."""
+    changes, moments = (SettingChange(("ppo.n_epochs 5 → 4",), 30, 30 * 8192),), (Moment(80, 80 * 8192, "paused"),)
+    changed = structs.replace(LIVE[0], changes=changes, moments=moments, findings=())
+    plain = structs.replace(LIVE[1], findings=())
+    async with staged(size=(120, 40)) as stage:
+        answer(stage, a_side(changed, 7, 2.0), a_side(plain, 7, 3.0))
+        await stage.press("space", "space", "c")
+        await stage.shows("A epochs 4")
+        await stage.shows("A paused")
+        assert "B " + "paused" not in stage.text()
+        answer(stage, *(a_side(changed, at, 2.0) for at in range(5)))
+        await stage.press("f5")
+        await stage.until(lambda: "A epochs 4" not in stage.text(), "nothing of many")
 
 
 async def test_keys_of_every_screen_work_on_the_comparison_too(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.provenance import SettingChange
+from mission_tui.fleet.history.course import Moment
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import Accepted, Refused, VerdictReply
@@ -89,6 +91,21 @@ async def test_h_leads_to_the_worst_finding_on_its_curve(utc: None) -> None:
             assert said in stage.text()
         request = stage.client.asked_for(GetHistory)[-1]
         assert (request.series, request.from_update, request.to_update) == (("train/approx_kl",), 1097, None)
+
+
+async def test_what_was_set_is_marked_on_the_curve_of_a_finding() -> None:
+    """With its word, as on the chart of the run, and so is a pause."""
+    first = KL_FINDING.first_update
+    view = sick(KL_FINDING).runs[0]
+    marked = structs.replace(
+        view,
+        changes=(SettingChange(("ppo.n_epochs 5 → 4",), first - 40, first * 8192),),
+        moments=(Moment(first - 100, first * 8192, "paused"),),
+    )
+    async with staged(a_fleet((marked,)), size=(160, 50)) as stage:
+        await stage.press("h")
+        await stage.shows("epochs 4")
+        assert "paused" in stage.text()
 
 
 async def test_the_evidence_of_an_open_finding_is_kept_fresh() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from typing import Literal
 
 from msgspec import Struct, structs
 
@@ -30,10 +31,12 @@ from mission_tui.fleet.compare.results import (
     band_of,
     budget_of,
     curve_of,
+    level,
     result_of,
     shared_span,
     upto,
 )
+from mission_tui.fleet.events.findings import stories
 from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.specs.algorithm import algorithm_name
 from mission_tui.fleet.statistics.intervals import LEAST_FOR_IQM, LEAST_VALUES, difference
@@ -52,6 +55,16 @@ _OTHER_TASK = ("env.id", RULES)
 _OTHER_RETURNS = ("env.kwargs", "env.config", "env.wrappers")
 
 
+class Happening(Struct, frozen=True):
+    """What happened to a run `at` a place of the axis: the first setting that was changed, what it was in a word
+    (`paused`, `resumed`), or the rule of a warning or worse that began there.
+    """
+
+    at: float
+    kind: Literal["set", "event", "finding"]
+    what: str
+
+
 class Compared(Struct, frozen=True, kw_only=True):
     """One run; `cohort` is its place among the cohorts, `changes` what was set while it trained."""
 
@@ -64,6 +77,7 @@ class Compared(Struct, frozen=True, kw_only=True):
     cohort: int
     result: Result
     changes: tuple[str, ...] = ()
+    happened: tuple[Happening, ...] = ()
 
 
 class Cohort(Struct, frozen=True, kw_only=True):
@@ -180,7 +194,8 @@ def compare(
         threshold=threshold,
         span=span,
         runs=tuple(
-            _compared(side, result, place_of[at]) for at, (side, result) in enumerate(zip(sides, results, strict=True))
+            _compared(side, result, place_of[at], by)
+            for at, (side, result) in enumerate(zip(sides, results, strict=True))
         ),
         cohorts=cohorts,
         contrasts=_contrasts(cohorts, groups, sides, at_budget, _CONTRASTED if one_task else _OF_THE_MACHINE),
@@ -215,7 +230,25 @@ def _grouped(sides: Sequence[Side]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _compared(side: Side, result: Result, cohort: int) -> Compared:
+def _happened(side: Side, by: Axis) -> Iterator[Happening]:
+    """In the order of the axis within each kind; what has no place on it is left out."""
+    view, trace = side.view, side.trace
+    known: list[tuple[Literal["set", "event", "finding"], int, str]]
+    known = [("set", it.timesteps, it.diff[0]) for it in view.changes if it.timesteps is not None and it.diff]
+    known += [("event", it.timesteps, it.word) for it in view.moments]
+    if trace.updates and trace.end_timesteps is not None:
+        each = trace.end_timesteps / trace.updates
+        told = (it for it in stories(view.findings) if it.severity != "info")
+        known += [("finding", round(it.first_update * each), it.rule) for it in told]
+    for kind, timesteps, what in known:
+        if by == "step":
+            yield Happening(float(timesteps), kind, clean(what, 80))
+        elif trace.timesteps:
+            within = min(max(timesteps, trace.timesteps[0]), trace.timesteps[-1])
+            yield Happening(level(trace.timesteps, trace.seconds, within), kind, clean(what, 80))
+
+
+def _compared(side: Side, result: Result, cohort: int, by: Axis) -> Compared:
     view = side.view
     return Compared(
         id=view.id,
@@ -227,6 +260,7 @@ def _compared(side: Side, result: Result, cohort: int) -> Compared:
         cohort=cohort,
         result=result,
         changes=tuple(change.sentence for change in view.changes),
+        happened=tuple(_happened(side, by)),
     )
 
 

@@ -103,7 +103,7 @@ def _panel(surface: Surface, content: Content, scene: Scene, top: float) -> None
         if mark.kind in ("set", "resume") and reach[0] <= mark.place <= reach[1]:
             x = across(mark.place)
             surface.line([(x, upper), (x, lower)], _QUIET, 0.8, dashed=True)
-            surface.text((x, upper - 4), MARKS[mark.kind][2], _QUIET, 9.0, "middle")
+            surface.text((x, upper - 4), mark.word or MARKS[mark.kind][2], _QUIET, 9.0, "middle")
     free = _LEFT
     for band in scene.marks.bands:
         ink, first, last = _BANDS[band.severity], across(max(reach[0], band.first)), across(min(reach[1], band.last))

@@ -268,11 +268,14 @@ def set_word(change: SettingChange) -> str:
     """What was set, as short as it is understood: `lr 1e-4`, `epochs 5 +1`."""
     if not change.diff:
         return "set"
-    key, _, rest = change.diff[0].partition(" ")
+    return setting_word(change.diff[0]) + (f" +{len(change.diff) - 1}" if len(change.diff) > 1 else "")
+
+
+def setting_word(line: str) -> str:
+    """A line of such a difference, as short as it is understood."""
+    key, _, rest = line.partition(" ")
     name = key.rpartition(".")[2]
-    value = rest.rpartition("→")[2].strip()
-    more = f" +{len(change.diff) - 1}" if len(change.diff) > 1 else ""
-    return f"{_SHORT_KEYS.get(name, name)} {value}".strip() + more
+    return f"{_SHORT_KEYS.get(name, name)} {rest.rpartition('→')[2].strip()}".strip()
 
 
 def _bands(view: RunView, ruler: Ruler) -> Iterator[Band]:

@@ -236,6 +236,14 @@ def _name_bands(canvas: Canvas, scene: Scene, frame: Frame) -> None:
             named.update(range(first, first + 1 + cells))
 
 
+def mark_columns(canvas: Canvas, marks: Sequence[tuple[int, MarkKind, str]]) -> None:
+    """A line in each of these columns, and beside it what happened there; a word that has no room is left out."""
+    for column, kind, word in marks:
+        _write(canvas, column + 1, 0, word, MARKS[kind][1])
+    for column, kind, _ in marks:
+        canvas.fill(column, *_LINES[kind])
+
+
 def _write(canvas: Canvas, column: int, row: int, words: str, ink: Style) -> None:
     """Words from a cell on, or before the cell on its other side, or some rows below or above it, where they cover
     nothing; a sign that stands next to either end would read as a part of them.

@@ -158,7 +158,12 @@ def _frozen(found: Iterable[Finding]) -> bool:
 
 def short_rule(finding: Finding) -> str:
     """What the finding is about, in a word."""
-    return _SHORT_RULES.get(finding.rule, finding.rule)
+    return rule_word(finding.rule)
+
+
+def rule_word(rule: str) -> str:
+    """The same of a rule's id."""
+    return _SHORT_RULES.get(rule, rule)
 
 
 def _in_the_reboot(view: RunView) -> str:

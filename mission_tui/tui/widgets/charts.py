@@ -12,26 +12,30 @@ from textual import events
 from textual.message import Message
 
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import COHORT_HUES, faint, hue
 from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
 from mission_tui.tui.plot.content import Content
+from mission_tui.tui.plot.curve import MarkKind, set_word, setting_word
 from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, numbers_beside
 from mission_tui.tui.plot.legend import legend, signs
-from mission_tui.tui.plot.picture import Scene, painted, picture
+from mission_tui.tui.plot.picture import Scene, mark_columns, painted, picture
 from mission_tui.tui.plot.scale import Scale, scale_of
 from mission_tui.tui.plot.wall import PaintedPanel, Placed, Stacking, grid_for, wall
 from mission_tui.tui.state.history import Points, evidence_start
 from mission_tui.tui.state.preferences import Over
+from mission_tui.tui.state.run_status import rule_word
 from mission_tui.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import Comparison, Curve
+    from mission_tui.fleet.compare import Comparison, Curve, Happening
 
 BAND = "░"
 _BEHIND, _DRAWN = 1, 2
 _NO_ROOM = "no room for a chart: make the terminal larger, or z hides the rest"
+_MARKED_RUNS = 4
 _INSIDE, _APART, _PLACES = 0.97, 0.04, 8
 Paint = Callable[[Canvas, Scale, Frame], None]
 
@@ -156,10 +160,13 @@ class EvidenceChart(PlainChart):
     def __init__(self) -> None:
         super().__init__(id="evidence-chart")
         self._shown: tuple[Finding, Points] | None = None
+        self._happened: Sequence[tuple[int, MarkKind, str]] = ()
 
-    def draw_finding(self, finding: Finding, points: Points) -> None:
-        """Draw `finding` on the curve of its signal; fewer than two points draw nothing."""
-        self._shown = finding, points
+    def draw_finding(self, finding: Finding, points: Points, view: RunView) -> None:
+        """Draw `finding` on the curve of its signal, with what happened to its run in that stretch; fewer than two
+        points draw nothing.
+        """
+        self._shown, self._happened = (finding, points), tuple(_happened(view))
         self.redraw()
 
     def redraw(self) -> None:
@@ -178,8 +185,19 @@ class EvidenceChart(PlainChart):
             middles = [(low + high) / 2 for low, high in zip(lows, highs, strict=True)]
             _stroke(canvas, places, middles, hue(0), _DRAWN, scale, frame)
             _draw_incident(canvas, finding, scale, frame)
+            within = [it for it in self._happened if frame.low <= it[0] <= frame.high]
+            mark_columns(canvas, [(frame.column(update), kind, word) for update, kind, word in within])
 
         self.paint((*lows, *highs, *limit), (places[0], places[-1]), "updates", draw)
+
+
+def _happened(view: RunView) -> Iterator[tuple[int, MarkKind, str]]:
+    """What was set, and when it was held, resumed or ended, by updates."""
+    for change in view.changes:
+        if change.update is not None:
+            yield change.update, "set", set_word(change)
+    for moment in view.moments:
+        yield moment.update, "event", moment.word
 
 
 def _draw_incident(canvas: Canvas, finding: Finding, scale: Scale, frame: Frame) -> None:
@@ -223,6 +241,7 @@ class ComparisonChart(PlainChart):
             return
         values = [value for _, curve, _ in drawn for column in (curve.y, curve.low, curve.high) for value in column]
         reach = min(curve.x[0] for _, curve, _ in drawn), max(curve.x[-1] for _, curve, _ in drawn)
+        happened = [it for it in _happened_to(self._found) if reach[0] <= it[0].at <= reach[1]]
 
         def draw(canvas: Canvas, scale: Scale, frame: Frame) -> None:
             for _, curve, _ in drawn:
@@ -231,8 +250,24 @@ class ComparisonChart(PlainChart):
             for _, curve, ink in drawn:
                 _stroke(canvas, curve.x, curve.y, Style(color=ink), _DRAWN, scale, frame)
             _name_curves(canvas, drawn, scale, frame)
+            mark_columns(canvas, [(frame.column(it.at), kind, word) for it, kind, word in happened])
 
         self.paint(values, reach, "run time" if self._found.by == "time" else "timesteps", draw)
+
+
+def _happened_to(found: Comparison) -> Iterator[tuple[Happening, MarkKind, str]]:
+    """What happened to each run, by its letter; nothing where the runs are too many to tell theirs apart."""
+    from mission_tui.fleet.compare import letter
+
+    for place, run in enumerate(found.runs if len(found.runs) <= _MARKED_RUNS else ()):
+        for it in run.happened:
+            match it.kind:
+                case "set":
+                    yield it, "set", f"{letter(place)} {setting_word(it.what)}"
+                case "event":
+                    yield it, "event", f"{letter(place)} {it.what}"
+                case "finding":
+                    yield it, "event", f"{letter(place)} ▲ {rule_word(it.what)}"
 
 
 def _name_curves(canvas: Canvas, drawn: Sequence[tuple[str, Curve, str]], scale: Scale, frame: Frame) -> None:

@@ -122,9 +122,9 @@ class Findings(SplitContainer):
             self.query_one("#finding-text", ScrollLines).set(
                 lambda width: finding_lines(finding, width, now, over=over, details=details, symptoms=since)
             )
-            self._draw_evidence(finding, data)
+            self._draw_evidence(view, finding, data)
 
-    def _draw_evidence(self, finding: Finding, data: RunData) -> None:
+    def _draw_evidence(self, view: RunView, finding: Finding, data: RunData) -> None:
         evidence = self.query_one("#evidence")
         evidence.display = bool(finding.signal) and self.size.height >= _CHART_FROM
         if not evidence.display:
@@ -134,9 +134,10 @@ class Findings(SplitContainer):
         history, own = data.history.get(finding.id), not rewritten(finding, data.details)
         known = [] if history is None else points_of(history, finding.signal, history.updates)
         points = known if own else evidence_points(finding)
-        if self._drawn != (finding, points):
-            self._drawn = (finding, points)
-            self.query_one(EvidenceChart).draw_finding(finding, points)
+        drawn = (finding, points, view.changes, view.moments)
+        if self._drawn != drawn:
+            self._drawn = drawn
+            self.query_one(EvidenceChart).draw_finding(finding, points, view)
         parts = _legend(finding, "asking…" if own and history is None else None, len(points), own=own)
         self.query_one("#evidence-title", ScrollLines).set(lambda width: [line(parts, width)])
 
