@@ -7,6 +7,7 @@ training is there. Run: python -m benchmarks.screen [--json FILE] [--quick] [--v
 from __future__ import annotations
 
 import argparse
+import itertools
 import shutil
 import statistics
 import sys
@@ -32,6 +33,13 @@ REPLAYED = Spec(
     ppo=PpoSpec(n_steps=32, batch_size=128, n_epochs=5),
     run=RunSpec(total_timesteps=10**9),
 )
+PLAYED = Spec(
+    preset="played",
+    env=EnvSpec(id="CartPole-v1", n_envs=4, vec="inline"),
+    ppo=PpoSpec(n_steps=128, batch_size=128, n_epochs=4),
+    run=RunSpec(total_timesteps=4096),
+)
+"""Seconds of training: what plays need not play well."""
 SMALLEST_APP = """
 from textual.app import App
 from textual.widgets import Static
@@ -128,6 +136,34 @@ def looked_through(pace: Pace) -> Reading:
     return reading
 
 
+def watched(pace: Pace) -> tuple[list[float], Reading]:
+    """A policy at play on the screen of a run that has ended: percent of a core that this takes more than the same
+    screen on its charts, a round each in turns, and what else it costs.
+    """
+    more, reading, keys = [], Reading(), itertools.cycle(((" ", "held"), (" ", "steps")))
+    with opened() as lab:
+        (run,) = lab.launch_items([LaunchItem(spec=PLAYED, name="played")])
+        until(lambda: lab.views()[run].state == "ended", 180.0, "a policy", 0.5)
+        with Terminal(OURS, lab.environ, ROOT) as terminal:
+            terminal.until("played")
+            terminal.send("\r")
+            for _ in range(pace.rounds):
+                still = Reading()
+                terminal.watch(3.0)
+                watch(terminal, pace.window_s, still)
+                terminal.send("w")
+                terminal.until("next action", 60.0)
+                terminal.watch(3.0)
+                watch(terminal, pace.window_s, reading)
+                more.append(reading.percent[-1] - still.percent[-1])
+                # An even number: it plays again afterwards.
+                reading.key_ms.append(1e3 * keys_p95_s(terminal, keys, pace.keys // 2 * 2))
+                terminal.send("\x1b")
+                terminal.watch(1.0)
+                terminal.send("\r")
+    return more, reading
+
+
 def charted(pace: Pace) -> tuple[list[float], list[float]]:
     """Milliseconds from a key that chooses another metric until its chart stands, over a run of many updates; and what
     the screen took of a processor for it, which a busy machine does not lengthen as much.
@@ -184,6 +220,7 @@ def first_paint_s(lab: Lab, argv: Sequence[str]) -> float:
 def rows(pace: Pace, script: Path | None) -> list[Row]:
     """Every line of the table of goals that is about the screen, or about the supervisor beside it."""
     few, many = live(pace, pace.few), live(pace, pace.many)
+    more, played = watched(pace)
     first, smallest = arriving(pace.ended, pace.starts)
     attach, _ = arriving(pace.all_ended, max(1, pace.starts // 2))
     through = looked_through(pace)
@@ -199,6 +236,9 @@ def rows(pace: Pace, script: Path | None) -> list[Row]:
         within(f"{what}: written", "KB/s", few.kbytes, 20.0),
         within(f"{what}: key to paint, p95", "ms", few.key_ms, 30.0),
         within(f"screen, {pace.many} live runs: key to paint, p95", "ms", many.key_ms, 50.0, f"with {cost(many)}"),
+        within("a policy watched at 12 steps/s, over its charts: processor of the screen", "% of a core", more, 10.0),
+        within("a policy watched at 12 steps/s: written", "KB/s", played.kbytes, 60.0),
+        within("a policy watched at 12 steps/s: key to paint, p95", "ms", played.key_ms, 50.0),
         within(f"{chart}: key to paint", "ms", chart_ms, 16.0),
         within(f"{chart}: processor time of the screen", "ms", chart_processor_ms, 16.0),
         beside_peer(paint, "the smallest Textual application", smallest, ratios),

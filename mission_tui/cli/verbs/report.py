@@ -27,6 +27,8 @@ FILM_S = 40.0
 """So long whoever wants a report waits for its film."""
 MOST_FILM_BYTES = 700_000
 """In a page its letters are a third more."""
+_MOST_READ = 64 << 20
+"""A film of 300 frames has less."""
 
 
 @click.command("report", epilog="Examples: mission-tui report @last --html run.html; report sweep --html sweep.html")
@@ -127,6 +129,7 @@ def _film(session: Session, run: str, name: str) -> Html:
     from mission_tui.cli.html.report_file import film_in
     from mission_tui.ipc.framing import ConnectionLostError
     from mission_tui.ipc.requests import Film
+    from mission_tui.plain_files import read_given
     from mission_tui.present.numbers import count, measure, size
 
     if session.readonly:
@@ -147,7 +150,7 @@ def _film(session: Session, run: str, name: str) -> Html:
             ) from error
         finally:
             timer.cancel()
-        data = path.read_bytes()
+        data = read_given(path, _MOST_READ)
     if len(data) > MOST_FILM_BYTES:
         raise MissionError(
             f"that of these episodes has {size(len(data))}, and {size(MOST_FILM_BYTES)} are the most in a report; "
