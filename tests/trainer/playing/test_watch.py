@@ -128,6 +128,32 @@ def test_a_mission_has_a_head_for_each_unit_and_an_outcome(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("env", "drawn", "first_action"),
+    [("CartPole-v1", "state", "left"), ("FrozenLake-v1", "state", "left"), ("LunarLander-v3", "pixels", "none")],
+)
+def test_a_trained_policy_is_watched_in_usual_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: str, drawn: str, first_action: str
+) -> None:
+    """To the end of an episode, with a picture in each frame and its actions by name: from the state where pygame
+    cannot be imported, and LunarLander from what it draws with it.
+    """
+    if drawn == "pixels":
+        pytest.importorskip("Box2D", reason="needs the extra: pip install '.[envs]'")
+    else:
+        monkeypatch.setitem(sys.modules, "pygame", None)
+    run_dir, name = trained(tmp_path / "run", env={"id": env}, run=BRIEF)
+    player = Player(run_dir, name)
+    frames = episode(player, PlayOrder(canvas=structs.replace(ROOM, colours="full"), seed=3))
+    player.close()
+    assert {frame.drawn for frame in frames} == {drawn}
+    assert all(frame.picture.strip() and not frame.note for frame in frames)
+    assert frames[0].heads[0].names[0] == first_action
+    assert abs(sum(frames[0].heads[0].probabilities) - 1) < 1e-2
+    assert len({frame.picture for frame in frames}) > 2
+
+
+@pytest.mark.slow
 def test_what_cannot_be_drawn_is_a_sentence_and_plays_on(tmp_path: Path) -> None:
     """The numbers go on without a picture."""
     run_dir, name = trained(tmp_path / "run", env={"id": "Walk-v0", **PROBES}, run=BRIEF)
