@@ -156,6 +156,8 @@ def test_a_finding_stands_with_what_was_done_about_it() -> None:
     assert "Nothing differs" not in words
     assert "Set while it trained:" in words
     assert {mark.kind for mark in report("kl").marks} == {"finding", "set", "resume"}
+    for said in ("What was marked (6)", "▲ at 1,024: A kl", "◆ at 1,024: B kl", "↻ at 1,024: A attempt 2 begins"):
+        assert said in words
 
 
 def test_symptoms_stand_below_their_cause() -> None:

@@ -21,7 +21,7 @@ _MOST_BANDS = 4
 _DASHES = 4
 
 Kind = Literal["finding", "set", "resume"]
-_SIGNS: dict[Kind, str] = {"finding": "▲", "set": "◆", "resume": "↻"}
+SIGNS: dict[Kind, str] = {"finding": "▲", "set": "◆", "resume": "↻"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _marks(plot: _Plot, marks: Sequence[Mark]) -> Iterator[Html]:
             "g",
             tag("title", f"{mark.letter} {mark.words}".strip()),
             tag("line", x1=across, x2=across, y1="0", y2="100%"),
-            tag("text", _SIGNS[mark.kind], x=across, y="0", dy="-4"),
+            tag("text", SIGNS[mark.kind], x=across, y="0", dy="-4"),
             class_=f"mark {mark.kind}",
         )
 

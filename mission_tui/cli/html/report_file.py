@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mission_tui import __version__
-from mission_tui.cli.html.charts import chart, line_classes, swatch
+from mission_tui.cli.html.charts import SIGNS, chart, line_classes, swatch
 from mission_tui.cli.html.contents import Report, ReportedRun, done_about, place_of
 from mission_tui.cli.html.markup import GENERATOR, Html, data_block, join, page, tag
 from mission_tui.cli.tables.comparison import comparison_tables
@@ -406,7 +406,12 @@ def _curves(figures: Sequence[Html], report: Report) -> Html:
     signs = "▲ a finding   ◆ a setting changed   ↻ an attempt begins" if report.marks else ""
     hint = tag("p", "Point at a curve, or focus a chart and use the arrow keys, for its values.", class_="quiet hint")
     legend = tag("p", signs, class_="quiet") if signs else None
-    return join(hint, legend, tag("div", figures, class_="figures"))
+    said = [
+        tag("li", f"{SIGNS[mark.kind]} at {numbers.count(round(mark.place))}: {mark.letter} {mark.words}")
+        for mark in sorted(report.marks, key=lambda mark: mark.place)
+    ]
+    marks = folded(f"What was marked ({len(said)})", tag("ul", said)) if said else None
+    return join(hint, legend, tag("div", figures, class_="figures"), marks)
 
 
 def _head(title: str, report: Report, made: float) -> Html:
