@@ -27,6 +27,8 @@ _BRAILLE = 0x2800
 _CART_POLE_M = 2.4
 _POLE_SCALE = 2.0
 """Gymnasium's pole is a fifth of the track: in characters it would be a stub, so it is drawn twice as long."""
+_TALLEST = 7
+"""Lines of a cell of a grid, beyond which one would lose sight of who stands in it."""
 _LEGEND_LINES = 1
 
 
@@ -153,9 +155,12 @@ def pendulum(angle: float, torque: float | None, columns: int, lines: int) -> st
 def grid(cells: Sequence[Sequence[str]], agent: tuple[int, int], legend: str, columns: int, lines: int) -> str:
     """One character a cell, as large as there is room for: the agent is `@`, `legend` says what the others are."""
     rows, across = len(cells), len(cells[0])
-    wide = max(2, min(6, columns // across - 1))
+    # A cell of a terminal is twice as high as wide; an odd height has a middle.
+    tall = min((lines - _LEGEND_LINES - 1) // rows - 1, columns // across // 2, _TALLEST)
+    tall = max(1, tall - (tall + 1) % 2)
+    wide = max(2, min(2 * tall + 4, (columns - 1) // across - 1))
     wide = wide if (wide + 1) * across + 1 <= columns else 1
-    ruled = 2 * rows + 1 + _LEGEND_LINES <= lines and wide > 1
+    ruled = (tall + 1) * rows + 1 + _LEGEND_LINES <= lines and wide > 1
     if not ruled:
         between = " " if 2 * across <= columns else ""
         said = [
@@ -163,11 +168,12 @@ def grid(cells: Sequence[Sequence[str]], agent: tuple[int, int], legend: str, co
             for row in range(rows)
         ]
         return "\n".join([*(line[:columns] for line in said[:lines]), legend[:columns]][:lines])
-    edge = "+" + ("-" * wide + "+") * across
+    edge, bare = "+" + ("-" * wide + "+") * across, "|" + (" " * wide + "|") * across
+    beside = [bare] * (tall // 2)
     drawn = [edge]
     for row in range(rows):
         inside = ("@" if (row, at) == agent else cells[row][at] for at in range(across))
-        drawn += ["|" + "".join(char.center(wide) + "|" for char in inside), edge]
+        drawn += [*beside, "|" + "".join(char.center(wide) + "|" for char in inside), *beside, edge]
     return "\n".join([*drawn, legend[:columns]])
 
 

@@ -53,7 +53,7 @@ class EndedElsewhere(NamedTuple):
     def sentence(self) -> str:
         """For people, with what shows them."""
         runs = f"{self.runs}{' or more' if self.more else ''} run{'' if self.runs == 1 else 's'}"
-        return f"{runs} ended in {self.root} since you last looked: mission-tui --runs-dir {self.root}"
+        return f"{runs} ended elsewhere since you last looked: mission-tui --runs-dir {self.root}"
 
 
 def note_ends(root: Path, ended: Iterable[float], environ: Mapping[str, str], since_t: float = 0.0) -> None:

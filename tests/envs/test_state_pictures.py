@@ -165,11 +165,14 @@ def test_the_car_climbs() -> None:
 def test_grids_show_who_is_where() -> None:
     """The agent is the only @; a lake has its holes, a cliff its edge, in cells as large as there is room for."""
     lake = ["SFFF", "FHFH", "FFFH", "HFFG"]
-    large, small = frozen_lake(lake, 6, 40, 18), frozen_lake(lake, 6, 12, 6)
+    large, small = frozen_lake(lake, 6, 40, 13), frozen_lake(lake, 6, 12, 6)
     rows = large.split("\n")[:-1]
     assert [line.count("@") for line in rows] == [0, 0, 0, 1, 0, 0, 0, 0, 0]
     assert sum(line.count("O") for line in rows) == 4
     assert small.split("\n")[:4] == ["S . . .", ". O @ O", ". . . O", "O . . G"]
+    whole = frozen_lake(lake, 6, 90, 45).split("\n")[:-1]
+    assert (len(whole), len(whole[0])) == (4 * 8 + 1, 4 * 19 + 1), "no small map in the middle of an empty screen"
+    assert [at for at, line in enumerate(whole) if "@" in line] == [12]
     cliff = [[False] * 12 for _ in range(4)]
     cliff[3][1:11] = [True] * 10
     assert cliff_walking(cliff, 36, 20, 8).split("\n")[3] == "@##########G"

@@ -129,6 +129,11 @@ def test_steps_of_unlike_runs_are_not_added_up() -> None:
     noisy = structs.replace(found, gain=0.41, low=-1.0, high=4140.0)
     assert "too noisy to say" in gain_sentence(noisy, "heavy")
     assert "%" not in gain_sentence(noisy, "heavy"), "a figure from -100 to +414000 % says nothing"
+    alike = structs.replace(noisy, verdict="noisy", elsewhere=None, less_per_s=6864.0, more_per_s=5619.0)
+    said = "heavy joined: effect on total speed too noisy to say (6,864 -> 5,619 steps/s in all)"
+    assert gain_sentence(alike, "heavy") == said
+    narrow = structs.replace(alike, gain=0.03, low=-0.09, high=0.16)
+    assert "+3 %: too noisy to say (-9 to +16; " in gain_sentence(narrow, "heavy")
 
 
 def test_other_programs_spoil_a_comparison() -> None:

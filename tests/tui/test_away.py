@@ -119,7 +119,7 @@ async def test_it_stands_below_the_meters_until_esc(size: tuple[int, int]) -> No
 
 async def test_what_ended_at_other_roots_stands_there_too() -> None:
     """Beside what happened here, and alone; it is looked up after the first picture, and Esc gives the rows back."""
-    said = "2 runs ended in /data/night since you last looked: mission-tui --runs-dir /data/night"
+    said = "2 runs ended elsewhere since you last looked: mission-tui --runs-dir /data/night"
     async with staged(a_fleet((LIVE[0],)), elsewhere=lambda: [said], size=(120, 30)) as stage:
         await stage.shows(said)
         assert "M all of it" not in stage.text()
@@ -128,7 +128,7 @@ async def test_what_ended_at_other_roots_stands_there_too() -> None:
     async with staged(a_fleet((LIVE[0],)), last_seen_t=NOW - 6000, elsewhere=lambda: [said]) as stage:
         await come_back(stage, *LIVE, *ENDED)
         await stage.shows("2 ended (1 failed), 1 finding")
-        await stage.shows("2 runs ended in /data/night")
+        await stage.shows("2 runs ended elsewhere")
         await stage.shows("M all of it  Esc close")
 
 

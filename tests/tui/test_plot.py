@@ -126,6 +126,9 @@ def test_a_symmetric_logarithmic_axis_has_a_place_for_every_sign() -> None:
     places = [scale.share(value) for value in (-1000.0, -1.0, 0.0, 1.0, 1000.0)]
     assert places == pytest.approx([0.037, 0.45, 0.5, 0.55, 0.963], abs=0.02)
     assert [word for _, word in scale.ticks(9)] == ["-1,000", "-100", "-10", "-1.00", "0", "1.00", "10", "100", "1,000"]
+    learned = scale_of([-2.3, -0.1, 4.75], "symlog")
+    assert learned is not None
+    assert [word for _, word in learned.ticks(4)] == ["-1.00", "0", "1.00"], "where there is room for few, the far ones"
     content = a_content(ChartSettings(scale="symlog"), a_history(LOSS, (-1000.0, -1.0, 0.0, 1000.0)))
     assert "cannot" not in said(content)
     assert content.entries[0].curve is not None

@@ -7,10 +7,10 @@ from msgspec import structs
 from textual.strip import Strip
 
 from mission_tui.fleet.events.marginal_gain import MarginalGain
-from mission_tui.fleet.events.metrics import Metric
+from mission_tui.fleet.events.metrics import RETURN, Metric
 from mission_tui.fleet.events.processes import EnvWorkers, LateWorker, Pids, Placement, SlowWorker, Usage
 from mission_tui.fleet.specs.spec import Schedule
-from mission_tui.fleet.views.snapshot import HeldResources
+from mission_tui.fleet.views.snapshot import GoalView, HeldResources
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.present.run_settings import settings
 from mission_tui.tui.drawing.glyphs import to_ascii
@@ -23,8 +23,10 @@ from mission_tui.tui.sections.health import health
 from mission_tui.tui.sections.tabs import learn
 from mission_tui.tui.sections.usage import usage_lines
 from mission_tui.tui.state.history import MetricSummary, metric_tags
+from mission_tui.tui.state.log_tail import LogTail
+from mission_tui.tui.state.run_data import RunData
 from tests.tui.fake_client import a_spec, details
-from tests.tui.fleets import BUSY, ENDED, GIB, KL_FINDING, LIVE, NOW, a_run, queued
+from tests.tui.fleets import BUSY, ENDED, GIB, KL_FINDING, LIVE, NOW, a_run, ended, queued
 
 
 def text(strips: list[Strip]) -> str:
@@ -68,6 +70,32 @@ def test_learn_puts_trouble_before_outcomes() -> None:
     for lines in (learn(resumed, None, 80, 8, NOW), health(resumed, None, 80, NOW)):
         assert "resumed as it was" in text(lines)
         assert "advice" not in text(lines)
+
+
+def test_charts_beside_each_other_have_one_axis_and_whole_titles() -> None:
+    """One may be an update ahead of another, and words that are cut would run into the next title."""
+
+    def course(updates: int, tag: str) -> HistoryReply:
+        ends = tuple(range(1, updates + 1))
+        values = tuple(float(end) for end in ends)
+        steps = tuple(4096 * end for end in ends)
+        return HistoryReply(
+            re=1, run=LIVE[0].id, updates=ends, timesteps=steps, t=values, low={tag: values}, high={tag: values}
+        )
+
+    known = {RETURN: course(128, RETURN), "train/approx_kl": course(130, "train/approx_kl")}
+    goal = GoalView(of="return", value=475.0, source="environment")
+    view = a_run("a", goal=goal, metrics={RETURN: 128.0, "train/approx_kl": 130.0})
+    shown = text(learn(view, RunData("a", LogTail("a"), history=known), 160, 30, NOW)).split("\n")
+    (axis,) = (row for row in shown if row.count("200k") == 2)
+    first, second = axis[:80], axis[80:]
+    assert first.index("400k") - first.index("200k") == second.index("400k") - second.index("200k")
+    ghost, ghosts = ended("x" * 60, 9), {RETURN: course(9, RETURN)}
+    haunted = RunData("a", LogTail("a"), history=known, ghost=ghost, ghost_word="best", ghosts=ghosts)
+    (title,) = (row for row in text(learn(view, haunted, 160, 30, NOW)).split("\n") if "approx KL" in row)
+    assert "goal 475" in title
+    assert title.index("approx KL") == 81
+    assert "xxx" not in title
 
 
 def test_learn_of_a_waiting_run_says_what_it_waits_for() -> None:
@@ -114,11 +142,33 @@ def test_config_fits_any_width() -> None:
         assert all(strip.cell_length == width for strip in config(details(1, LIVE[0]), width))
 
 
+def test_config_has_reasons_beside_values_where_there_is_room() -> None:
+    """A wide screen would else be two thirds empty, and its list longer than it is high."""
+    wide, narrow = text(config(details(1, LIVE[0]), 200)).split("\n"), text(config(details(1, LIVE[0]), 80)).split("\n")
+    reason = "one step takes 9 us: cheaper in the trainer than in a worker"
+    assert [row.split()[0] for row in wide if row.endswith(reason)] == ["env.vec"]
+    assert wide[0].split() == ["setting", "asked", "runs", "with", "why"]
+    assert len(wide) < len(narrow)
+
+
 def test_config_says_on_which_gpu_and_why() -> None:
     """Only where it was chosen."""
     placed = structs.replace(details(1, LIVE[0]), view=structs.replace(LIVE[0], placed=Placement("GPU-b", 1, "calm")))
     assert text(config(placed, 80)).startswith(" on GPU1: calm")
     assert "on GPU" not in text(config(details(1, LIVE[0]), 80))
+
+
+def test_checkpoints_of_a_narrow_screen_have_fewer_columns_and_whole_ones() -> None:
+    """A checkpoint's name is what one types; its size and why it was saved give way, and so do ages of evaluations."""
+    judged = (
+        {"checkpoint": "000303104", "mean": 6.07, "std": 0.485, "ci95": [5.89, 6.25], "episodes": 30, "won": 1.0},
+    )
+    known = structs.replace(details(1, LIVE[0]), evaluations=judged)
+    narrow, wide = text(checkpoints(known, 59, NOW)), text(checkpoints(known, 120, NOW))
+    assert "…" not in narrow
+    assert all(row.name in narrow for row in known.checkpoints)
+    assert "6.07 ± 0.485  5.89 to 6.25" in narrow
+    assert ("30 episodes" in narrow, "30 episodes" in wide) == (False, True)
 
 
 def test_empty_tables_are_sentences() -> None:
@@ -133,7 +183,15 @@ def test_an_odd_evaluation_file_is_shown_as_it_is() -> None:
     """Another program may have written it; nothing crashes on a word where a number should be."""
     odd = structs.replace(details(1, LIVE[0]), evaluations=({"mean": "many", "ci95": None, "won": "yes"},))
     assert "many ± -" in text(checkpoints(odd, 80, NOW))
-    assert result_rows({"mean": "many"})
+    assert result_rows({"mean": "many"}, 80)
+
+
+def test_an_evaluation_is_read_to_its_end_on_a_narrow_screen() -> None:
+    """The reel's seeds are last in their lines, and are what plays an episode again."""
+    one = {"return": 6.69, "steps": 65, "outcome": "early_success", "seed": 10023}
+    rows = ["".join(part for part, _ in row) for row in result_rows({"mean": 6.0, "reel": {"best": one}}, 54)]
+    assert max(map(len, rows)) <= 54
+    assert "best episode return 6.69 in 65 steps, early_success, seed 10023" in " ".join(" ".join(rows).split())
 
 
 def test_metrics_come_in_the_order_of_interest() -> None:

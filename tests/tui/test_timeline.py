@@ -88,6 +88,9 @@ def test_a_run_that_stood_shows_how_where_it_has_no_phase() -> None:
     barely = (StateInterval("queued", NOW - 30.1, NOW - 30), StateInterval("frozen", NOW - 20, NOW))
     rows = drawn(Strip(since=NOW - 60, until=NOW, lanes=(Lane(run="r", name="heavy", spans=spans, stands=barely),)))
     assert "queued" not in rows[-1]
+    strip = Strip(since=NOW - 60, until=NOW, lanes=(Lane(run="r", name="heavy", spans=spans, stands=stands),) * 3)
+    legend = timeline(strip, 60.0, "1m", 60, 4)[-1].text.split()
+    assert legend[2:] == ["─", "rollout", "█", "update", "↓", "saving", "‖", "paused"], "none of them is cut"
 
 
 def test_phases_differ_in_shape_also_without_utf8() -> None:

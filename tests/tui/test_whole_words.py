@@ -184,7 +184,8 @@ async def test_a_menu_says_how_many_choices_it_has_where_not_all_are_seen() -> N
     ],
 )
 def test_a_sentence_ends_with_a_clause_that_fits(width: int, said: str) -> None:
-    """A pane has one line for what is wrong."""
+    """A pane has one line for what is wrong; a first clause that says nothing yet is no end."""
+    assert clause("update 61: you set the learning rate x 100 (0.0005 → 0.05)", 40).startswith("update 61: you set")
     assert clause("the policy is frozen: KL < 1e-05 and nothing clipped, twice", width) == said
 
 
@@ -207,6 +208,8 @@ def test_no_tab_is_cut(tab: str, width: int) -> None:
     assert tab in words
     assert set(words) <= set(RUN_TABS)
     assert ("‹" in text, "›" in text) == (words[0] != RUN_TABS[0], words[-1] != RUN_TABS[-1])
+    noted = tab_line(LIVE[0], tab, width, focused=False, note="1-4/9  PgDn rows", named=False, names=RUN_TABS).text
+    assert ("PgDn" in noted) <= ("PgDn rows" in noted), "what is said beside them is whole, or not there"
 
 
 def test_hints_are_whole_or_not_there() -> None:

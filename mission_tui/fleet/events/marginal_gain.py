@@ -11,6 +11,9 @@ from mission_tui.fleet.ranges import Count, Seconds, UnixTime
 WORTH = 0.10
 """Below this an extra run hardly pays (health guide, section 8)."""
 
+_ALL_LOST = 0.9
+"""A share that a run takes of all steps beyond which its lower end is no figure any more."""
+
 Word = Literal["first", "pays", "little", "costs", "noisy", "unlike", "swapped"]
 CONCLUSIVE: frozenset[Word] = frozenset({"pays", "little", "costs"})
 
@@ -62,9 +65,17 @@ def gain_sentence(gain: MarginalGain, name: str) -> str:
     first, then = gain.less_per_s, gain.more_per_s
     if gain.change == "left":
         first, then = then, first
+    rates = f"{_rate(first)} -> {_rate(then)} steps/s in all"
+    if gain.verdict == "noisy" and gain.elsewhere is None and _says_nothing(gain):
+        return f"{subject} {gain.change}: effect on total speed too noisy to say ({rates})"
     # What matters comes first: narrow screens cut the end.
-    figures = f"{_percent(gain.low)} to {_percent(gain.high)}; {_rate(first)} -> {_rate(then)} steps/s in all"
+    figures = f"{_percent(gain.low)} to {_percent(gain.high)}; {rates}"
     return f"{subject} {gain.change}: {_percent(gain.gain)} %: {_judgement(gain)} ({figures})"
+
+
+def _says_nothing(gain: MarginalGain) -> bool:
+    """Whether its interval reaches from next to nothing, or to more than twice as much: figures of -99 to +5207 %."""
+    return gain.low is not None and gain.high is not None and (gain.low < -_ALL_LOST or gain.high > 1.0)
 
 
 def _judgement(gain: MarginalGain) -> str:

@@ -27,6 +27,8 @@ _MIDDLE_FROM = 8
 _CONSOLE = Console(file=StringIO(), markup=False, emoji=False, highlight=False, legacy_windows=False, _environ={})
 """Renders tables to segments and never writes; without markup, so foreign text in a cell stays text."""
 _CLAUSE_END = re.compile(r"[:;,] ")
+_CLAUSE_LEAST = 0.4
+"""Share of the width that whole clauses fill at least."""
 _HIDDEN = "·"
 _NAMED: Mapping[str, str] = {
     "Esc": "escape",
@@ -135,12 +137,14 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def clause(text: str, width: int) -> str:
-    """`text` made literal, or as many of its first clauses as fit; where not even one does, cut with an ellipsis."""
+    """`text` made literal, or as many of its first clauses as fit; cut with an ellipsis where those say next to
+    nothing, as `update 61` of a story would.
+    """
     text = literal(text)
     if cell_len(text) <= width:
         return text
     ends = [found.start() for found in _CLAUSE_END.finditer(text)]
-    whole = [text[:end] for end in ends if cell_len(text[:end]) <= width]
+    whole = [text[:end] for end in ends if width * _CLAUSE_LEAST <= cell_len(text[:end]) <= width]
     return whole[-1] if whole else chop_cells(text, max(2, width) - 1)[0] + "…"
 
 

@@ -83,7 +83,8 @@ class Scale(Struct, frozen=True):
     def _signed_decades(self, most: int) -> list[float]:
         """Zero and powers of ten on both sides of it, as many as may be."""
         first = round(math.log10(self.linear_within))
-        last = max(first, math.ceil(math.log10(max(abs(self.low), abs(self.high), self.linear_within)) - 1e-9))
+        # From the greatest power within the scale on down: of few, those that are far apart say most.
+        last = max(first, math.floor(math.log10(max(abs(self.low), abs(self.high), self.linear_within)) + 1e-9))
         for every in range(1, last - first + 2):
             sizes = [min(10.0**power, _MOST) for power in range(last, first - 1, -every) if power < _POWERS]
             values = [*(-size for size in sizes), 0.0, *reversed(sizes)]

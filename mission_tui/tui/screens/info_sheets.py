@@ -65,7 +65,7 @@ _TITLES = {
     "move": "move",
     "screen": "this screen",
 }
-_KEYS_WIDTH = 14
+_KEYS_WIDTH, _LABEL_WIDTH = 14, 21
 _NOTES = (
     "A finding's advice stands below its cause; h leads there from anywhere, a applies it.",
     f"A mostly idle GPU is fine: {NORMAL}, because stepping its environments takes longer than learning.",
@@ -278,7 +278,7 @@ class EvaluationScreen(Sheet[Episode]):
         if self._trouble is not None:
             return [line([(self._trouble, colours.ALARM)], width)]
         if self._result is not None:
-            return [line(parts, width) for parts in result_rows(self._result)]
+            return [line(parts, width) for parts in result_rows(self._result, width)]
         done, total = self._progress.done, max(1, self._progress.total)
         elapsed_s = self._app_context.clock() - self._began_t
         left = numbers.duration(elapsed_s * (total - done) / done) if done else numbers.DASH
@@ -287,8 +287,8 @@ class EvaluationScreen(Sheet[Episode]):
         return [line([(filled, colours.LIVE), (rest, colours.TRACK), (tail, colours.INK)], width)]
 
 
-def result_rows(result: dict[str, Any]) -> list[list[Part]]:
-    """The result as label and value: mean with spread and interval, length, share won, outcomes."""
+def result_rows(result: dict[str, Any], width: int) -> list[list[Part]]:
+    """The result as label and value, folded: mean with spread and interval, length, share won, outcomes, reel."""
     interval = result.get("ci95")
     chosen = "the likeliest action each time" if result.get("deterministic", True) else "actions drawn as in training"
     rows: list[tuple[str, str]] = [
@@ -308,7 +308,11 @@ def result_rows(result: dict[str, Any]) -> list[list[Part]]:
             ("outcomes", "  ".join(f"{name} {n}" for name, n in sorted(outcomes.items(), key=lambda pair: -pair[1])))
         )
     rows += [(f"{name} episode", reel_words(it)) for name, it in reel_in(result).items()]
-    return [[(f"{label:<21}", colours.QUIET), (value, colours.INK)] for label, value in rows]
+    return [
+        [(f"{label if at == 0 else '':<{_LABEL_WIDTH}}", colours.QUIET), (text, colours.INK)]
+        for label, value in rows
+        for at, text in enumerate(wrap(value, max(1, width - _LABEL_WIDTH)))
+    ]
 
 
 def reel_in(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -107,8 +107,10 @@ class VerdictScreen(Sheet[Choice]):
 
     def _question(self, name: str, proposal: Proposal | None) -> str:
         if not self._acceptable:
-            has_finished = any(offer.text.startswith("as-long-again") for offer in self._offers)
-            return f"{name} has finished: train on?" if has_finished else f"{name} cannot be resumed like this"
+            refused = [change for change in self._changes if change.grade == "refuse"]
+            if refused and all(map(_used_up, refused)):
+                return f"{name} has finished: train on?"
+            return f"{name} cannot be resumed like this"
         if proposal is not None:
             return proposal.question
         if self._choice.branch:
@@ -136,9 +138,10 @@ class VerdictScreen(Sheet[Choice]):
         rows += [[]] if rows else []
         offers = iter(self._offers)
         for change in self._changes:
-            values = change.now if change.was == change.now else f"{change.was} → {change.now}"
-            head = wrap(f"{change.name}: {values}", width - _INDENT)
-            rows.append([(f"{change.grade:<{_INDENT}}", _STYLES[change.grade]), (head[0], colours.BOLD)])
+            course = change.now if change.was == change.now else f"{change.was} → {change.now}"
+            head = wrap(f"{change.name}: {course}", width - _INDENT)
+            grade, style = ("done", colours.QUIET) if _used_up(change) else (change.grade, _STYLES[change.grade])
+            rows.append([(f"{grade:<{_INDENT}}", style), (head[0], colours.BOLD)])
             rows += [[(" " * _INDENT + text, colours.BOLD)] for text in head[1:]]
             rows += [[(" " * _INDENT + text, colours.INK)] for text in wrap(change.why, width - _INDENT)]
             if change.remedy and not change.remedies:
@@ -164,6 +167,11 @@ class VerdictScreen(Sheet[Choice]):
         """Have it judged as it was first asked."""
         if self._choice != Choice():
             self.dismiss(Choice())
+
+
+def _used_up(change: Change) -> bool:
+    """Whether it is a budget that stays as it was and has been trained: nothing wrong was asked for."""
+    return change.grade == "refuse" and change.was == change.now and bool(change.remedies)
 
 
 def _differ(reply: VerdictReply) -> bool:

@@ -18,6 +18,8 @@ from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line, literal, rendered, words, wrap
 
+_GAP, _FOLDED = 2, 20
+"""Between columns, and of the last one where it is folded."""
 _WHEN, _WHAT, _WHO = 13, 13, 24
 _ENDED = "ended"
 
@@ -27,14 +29,14 @@ def checkpoints(details: DetailsReply, width: int, now: float) -> list[Strip]:
     strips = [_sizes(details, width)] if details.view.size_bytes is not None else []
     view = details.view
     saved = [_checkpoint(row, now) for row in _newest_first(details.checkpoints)]
-    strips += _titled("checkpoints", width, saved, _no_checkpoint(view))
+    strips += _titled("checkpoints", width, saved, _no_checkpoint(view), gives_way=(5, 4, 1))
     attempts = [_attempt(row, now) for row in reversed(details.attempts)]
-    strips += _titled("attempts", width, attempts, "no attempt yet: it has not begun")
+    strips += _titled("attempts", width, attempts, "no attempt yet: it has not begun", gives_way=(3, 2))
     judged = [_evaluation(row, now) for row in reversed(details.evaluations)]
     drawn = any(row.get("deterministic") is False for row in details.evaluations)
     policy = "policy as it trains" if drawn else "deterministic policy"
     title = f"evaluations: {policy}, return ± deviation, 95 % CI of the mean"
-    strips += _titled(title, width, judged, _no_evaluation(view))
+    strips += _titled(title, width, judged, _no_evaluation(view), gives_way=(5, 3))
     return strips
 
 
@@ -66,16 +68,26 @@ def _no_evaluation(view: RunView) -> str:
     return "no evaluation yet; e plays 100 episodes with the newest checkpoint"
 
 
-def _titled(title: str, width: int, rows: list[list[tuple[str, Style]]], without: str) -> list[Strip]:
-    """A table under `title`, or the sentence that says why there is none."""
+def _titled(
+    title: str, width: int, rows: list[list[tuple[str, Style]]], without: str, gives_way: tuple[int, ...] = ()
+) -> list[Strip]:
+    """A table under `title`, or the sentence that says why there is none.
+
+    What has no room goes by whole columns in the order of `gives_way`; then the last one is folded.
+    """
     if not rows:
         return [line([(f" {text}", colours.QUIET)], width) for text in wrap(without, width - 2)]
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for _ in rows[0]:
-        table.add_column(no_wrap=True, overflow="ellipsis")
+    cells = {at: max(words(row[at]).cell_len for row in rows) for at in range(len(rows[0]))}
+    cells[len(cells) - 1] = min(cells[len(cells) - 1], _FOLDED)
+    for at in gives_way:
+        if sum(cells.values()) + _GAP * len(cells) > width:
+            del cells[at]
+    table = Table.grid(padding=(0, _GAP, 0, 0))
+    for at in cells:
+        table.add_column(no_wrap=at < len(rows[0]) - 1, overflow="ellipsis")
     for row in rows:
-        table.add_row(*(words((text, style)) for text, style in row))
-    return [line([(f" {title}", colours.QUIET)], width), *rendered(table, width)]
+        table.add_row(*(words(row[at]) for at in cells))
+    return [*(line([(f" {text}", colours.QUIET)], width) for text in wrap(title, width - 2)), *rendered(table, width)]
 
 
 def _checkpoint(row: CheckpointView, now: float) -> list[tuple[str, Style]]:
@@ -102,7 +114,8 @@ def _attempt(row: AttemptView, now: float) -> list[tuple[str, Style]]:
     return [
         (f"  {row.attempt}", colours.INK),
         (origin, colours.INK),
-        (f"{numbers.ago(row.started_t, now)}, lasted {numbers.duration(lasted)}", colours.QUIET),
+        (numbers.ago(row.started_t, now), colours.QUIET),
+        (f"lasted {numbers.duration(lasted)}", colours.QUIET),
         (row.outcome or "going on", colours.outcome_style(row.outcome) if row.outcome else colours.LIVE),
         (" ".join(part for part in (row.cause or "", changes) if part), colours.QUIET),
     ]

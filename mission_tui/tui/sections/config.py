@@ -17,24 +17,31 @@ from mission_tui.present.run_settings import OF_A_COMMAND, differing, settings
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import fit, line, wrap
 
-_HINT = "v only what differs from its preset as it is now, then from another run"
+_HINT = "v only what differs from its preset, then from another run"
 _HINT_OF_A_COMMAND = "v only what differs from another run"
 _NAMES, _LEAST = 28, 10
+_REASON = 44
+"""Columns from which on reasons stand beside the values and not below them."""
 
 
 def config(details: DetailsReply, width: int) -> list[Strip]:
-    """A line of setting, asked and effective value each, the reason below it; what differs is bright."""
+    """A line of setting, asked and effective value each, the reason below it or beside it; what differs is bright."""
     rows = list(settings(details.spec, details.effective))
     names = min(28, max((cell_len(name) for name, *_ in rows), default=0))
     values = max(8, min(24, (width - names - 6) // 2))
+    indent = 1 + names + 2 * values + 6
+    indent = indent if width >= indent + _REASON else 0
     strips = [line([(f" {text}", colours.INK)], width) for text in wrap(_placed(details), width - 2)]
-    strips += [_row(("setting", "asked", "runs with"), (colours.QUIET,) * 3, names, values, width)]
+    titles = ("setting", "asked", "runs with", *(("why",) if indent else ()))
+    strips += [_row(titles, (colours.QUIET,) * len(titles), names, values, width)]
     for name, asked, effective, reason in rows:
         differs = asked is not None and effective is not None and asked != effective
         styles = (colours.INK, colours.QUIET, colours.KEY if differs else colours.INK)
         words = (name, asked or numbers.DASH, effective or numbers.DASH)
-        strips.append(_row(words, styles, names, values, width))
-        strips += [line([(f"    {text}", colours.QUIET)], width) for text in wrap(reason, width - 5)]
+        beside = wrap(reason, width - indent - 1) if indent else []
+        strips.append(_row((*words, *beside[:1]), (*styles, colours.QUIET), names, values, width))
+        below = beside[1:] if indent else wrap(reason, width - 5)
+        strips += [line([(" " * (indent or 4) + text, colours.QUIET)], width) for text in below]
     return strips
 
 
@@ -47,8 +54,8 @@ def _placed(details: DetailsReply) -> str:
 
 
 def _row(words: Sequence[str], styles: Sequence[Style], names: int, values: int, width: int) -> Strip:
-    cells = (names, values, values)
-    parts = ((f"{fit(word, cell)}  ", style) for word, cell, style in zip(words, cells, styles, strict=True))
+    cells = (names, values, values, max(0, width - names - 2 * values - 7))
+    parts = ((f"{fit(word, cell)}  ", style) for word, cell, style in zip(words, cells, styles, strict=False))
     return line([(" ", colours.INK), *parts], width)
 
 

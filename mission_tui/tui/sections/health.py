@@ -24,8 +24,9 @@ from mission_tui.tui.state.run_status import finding_span, finding_word, open_fi
 
 _LABEL_CELLS = 9
 _PLACES = ("update", "timesteps")
-_LABEL, _VALUE, _LEVEL, _HELD = 20, 8, 11, 16
-_RULE_FROM = 98
+_VALUE, _HELD = 8, 16
+_LEAST_LEVEL, _ROOMY_FROM, _RULE_FROM = 9, 78, 98
+_LEVELS = ("warning", "critical")
 _REMARK = (
     "A value past its limit is not yet a finding: a rule also looks at how long, and at what the return does meanwhile."
 )
@@ -172,8 +173,9 @@ def reading_lines(view: RunView, details: DetailsReply, width: int, note: str = 
     rows = [_row(reading, view, width) for reading in readings_of(view, details)]
     if not rows:
         return [line([(" no value to compare with a limit yet", colours.QUIET)], width)]
-    titles = ("what rules read", "newest", "warning if", "critical if", "for")
-    cells = (_LABEL, _VALUE, _LEVEL, _LEVEL, _HELD)
+    label, level = _cells(width)
+    titles = ("what rules read", "newest", *(("warning if", "critical if") if level > _LEAST_LEVEL else _LEVELS), "for")
+    cells = (label, _VALUE, level, level, _HELD)
     head = "   " + "  ".join(
         fit(title, cell, "right" if title == "newest" else "left") for title, cell in zip(titles, cells, strict=True)
     )
@@ -207,7 +209,13 @@ def limits_on_curve(read: Sequence[Reading], tag: str) -> list[Part]:
     return []
 
 
+def _cells(width: int) -> tuple[int, int]:
+    """Of the label and of a level; beside a curve both are as narrow as their words: the last column is whole."""
+    return (20, 11) if width >= _ROOMY_FROM else (18, _LEAST_LEVEL)
+
+
 def _row(reading: Reading, view: RunView, width: int) -> Strip:
+    label, cells = _cells(width)
     shape, style = " ", colours.INK
     if reading.level in ("warning", "critical"):
         severity: Severity = "critical" if reading.level == "critical" else "warning"
@@ -215,10 +223,10 @@ def _row(reading: Reading, view: RunView, width: int) -> Strip:
     value = fit(numbers.reading(reading.value), _VALUE, "right")
     parts: list[Part] = [
         (f" {shape} ", style),
-        (f"{fit(reading.label, _LABEL)}  ", colours.INK),
+        (f"{fit(reading.label, label)}  ", colours.INK),
         (f"{value}  ", style),
-        (f"{fit(_level(reading, reading.warning), _LEVEL)}  ", colours.QUIET),
-        (f"{fit(_level(reading, reading.critical), _LEVEL)}  ", colours.QUIET),
+        (f"{fit(_level(reading, reading.warning), cells)}  ", colours.QUIET),
+        (f"{fit(_level(reading, reading.critical), cells)}  ", colours.QUIET),
         (f"{fit(reading.held, _HELD)}  ", colours.QUIET),
     ]
     if width >= _RULE_FROM:

@@ -191,16 +191,20 @@ def _click(view: RunView) -> Style:
 def _host(host: HostMeters, width: int) -> Iterator[list[Part]]:
     cells = max(0, min(_CURVE, len(host.cpu_history), width - 68))
     curve = spark(host.cpu_history[-cells:] if cells else (), cells, 0, 100)
-    load = "" if host.load_1m is None else f"   load {host.load_1m:.1f}"
-    yield [
+    load: list[Part] = [] if host.load_1m is None else [(f"   load {host.load_1m:.1f}", colours.INK)]
+    head: list[Part] = [
         ("CPU ", colours.QUIET),
         (curve + (" " if curve else ""), colours.LIVE),
-        (f"{numbers.in_unit(host.cpu_percent, '%')} of {host.cores} cores{load}", colours.INK),
+        (f"{numbers.in_unit(host.cpu_percent, '%')} of {host.cores} cores", colours.INK),
+    ]
+    tail: list[Part] = [
         ("   RAM ", colours.QUIET),
         (numbers.part_of(host.ram_used, host.ram_total), colours.INK),
         ("   disk ", colours.QUIET),
         (f"{numbers.size(host.disk_free)} free", colours.INK),
     ]
+    fits = sum(len(text) for text, _ in (*head, *load, *tail)) < width
+    yield [*head, *(load if fits else []), *tail]
 
 
 def _cores(host: HostMeters, width: int) -> Iterator[list[Part]]:

@@ -167,25 +167,34 @@ def _charts(view: RunView, data: RunData | None, width: int, height: int) -> lis
     ]
     if height < _CHART_LEAST or not rows:
         return []
+    drawn = {tag: content_of(view, known, ChartSettings(), [(0, tag)]) for tags in rows for tag in tags}
+    reaches = [it.scene.reach for it in drawn.values() if it.scene is not None and it.scene.reach is not None]
+    if not reaches:
+        return []
+    # One for all, though one of them may be an update ahead: a moment stands at the same place in each.
+    reach = steady_reach(min(low for low, _ in reaches), max(high for _, high in reaches))
     strips: list[Strip] = []
     for at, tags in enumerate(rows):
         tall, wide = height // len(rows) + (at < height % len(rows)), width // len(tags)
-        charts = [_chart(content_of(view, known, ChartSettings(), [(0, tag)]), wide, tall) for tag in tags]
+        charts = [_chart(drawn[tag], wide, tall, reach) for tag in tags]
         strips += [join(beside).adjust_cell_length(width) for beside in zip(*filter(None, charts), strict=True)]
     return strips
 
 
-def _chart(content: Content, width: int, height: int) -> list[Strip]:
+def _chart(content: Content, width: int, height: int, reach: tuple[float, float]) -> list[Strip]:
     """A chart below its title; the axis of places goes first where there is little room."""
     entry, scene = content.entries[0], content.scene
-    if scene is None or (reach := scene.reach) is None:
+    if scene is None or scene.reach is None:
         return []
     parts: list[Part] = [(f" {metric_title(entry.tag)} {numbers.reading(entry.newest)}", colours.INK)]
-    parts += [(f"   {literal(words)}", colours.QUIET) for words in content.aims]
+    # Beside each other, what is cut would run into the next one's title.
+    for words in (f"   {literal(words)}" for words in content.aims):
+        if sum(cell_len(text) for text, _ in parts) + cell_len(words) < width:
+            parts.append((words, colours.QUIET))
     # Every cell that changes is sent over the line, and all of them do where the ends of an axis move.
     scene = replace(scene, sided=[replace(it, scale=steady(it.scale)) for it in scene.sided])
     axis = BELOW if height >= _CHART_LEAST + BELOW else 0
-    frame = frame_for(width - 1, height - 1 - axis + BELOW, steady_reach(*reach), ["left"])
+    frame = frame_for(width - 1, height - 1 - axis + BELOW, reach, ["left"])
     if frame.columns < 2:
         return []
     drawn = picture(scene, frame, painted(scene, frame))

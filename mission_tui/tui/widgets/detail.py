@@ -159,6 +159,8 @@ def tab_line(
     name = fit_name(view.name, min(room, cell_len(literal(view.name)))) if named and room > 3 else ""
     lead: list[Part] = [("─ ", rule), (name, colours.BOLD), (" ─", rule)] if name else [("──" if gap else "─", rule)]
     used = sum(cell_len(text) for text, _ in lead + tabs)
+    while note and used + 1 + cell_len(note) > width:
+        note = note.rpartition("  ")[0]
     tail = f" {note} ─" if note else ""
     fill = "─" * max(0, width - used - cell_len(tail))
     return line([*lead, *tabs, (fill, rule), (tail, colours.QUIET)], width)

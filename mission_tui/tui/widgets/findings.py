@@ -98,7 +98,7 @@ class Findings(SplitContainer):
         if pattern:
             return f"{len(found)}/{len(view.findings)} found"
         more = self.finding is not None and self.query_one("#finding-text", ScrollLines).place
-        return "  ".join(filter(None, (self.query_one(FindingList).place, "PgDn its rows" if more else "")))
+        return "  ".join(filter(None, (self.query_one(FindingList).place, "PgDn rows" if more else "")))
 
     def _draw(self) -> None:
         if self._shown is None:

@@ -275,15 +275,18 @@ def _lanes(lanes: Sequence[Lane], axis: Axis, rows: int) -> Iterator[list[Part]]
             ("" if share is None else f" {numbers.in_unit(100 * share, '%'):>4} update", colours.QUIET),
         ]
     if shown < rows:
-        yield _legend(len(lanes) - shown, drawn)
+        yield _legend(len(lanes) - shown, drawn, LABEL + axis.columns + TAIL)
 
 
-def _legend(hidden: int, drawn: Collection[LaneState]) -> list[Part]:
-    """What every phase looks like, and of the states in which a run stands those that are there."""
+def _legend(hidden: int, drawn: Collection[LaneState], width: int) -> list[Part]:
+    """What every phase looks like, and of the states in which a run stands those that are there; none is cut."""
     parts: list[Part] = [(fit(f" {hidden} more" if hidden else "", LABEL), colours.QUIET)]
     for phase, (shape, style) in _SHAPES.items():
         if phase not in PHASES and phase not in drawn:
             continue
+        width -= len(shape) + len(phase) + 3
+        if width < LABEL - 2:
+            break
         parts += [(shape, style), (f" {phase}  ", colours.QUIET)]
     return parts
 
