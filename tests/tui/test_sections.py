@@ -9,8 +9,9 @@ from textual.strip import Strip
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.metrics import RETURN, Metric
 from mission_tui.fleet.events.processes import EnvWorkers, LateWorker, Pids, Placement, SlowWorker, Usage
+from mission_tui.fleet.history.course import GoalView
 from mission_tui.fleet.specs.spec import Schedule
-from mission_tui.fleet.views.snapshot import GoalView, HeldResources
+from mission_tui.fleet.views.snapshot import HeldResources
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.present.run_settings import settings
 from mission_tui.tui.drawing.glyphs import to_ascii
