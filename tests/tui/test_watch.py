@@ -93,6 +93,13 @@ def test_values_of_actions_are_bars_from_the_least_to_the_greatest() -> None:
     ]
 
 
+def test_bars_of_several_heads_begin_below_each_other() -> None:
+    """Whatever the names of what each takes."""
+    heads = [ActionHead(taken=float(at), probabilities=(0.25, 0.75), names=("E", "SE")) for at in (0, 1)]
+    rows = ["".join(words for words, _ in parts) for parts in _heads(heads, 40, 9)][1:]
+    assert [row.index("█") for row in rows] == [8, 8]
+
+
 async def test_one_frame_is_asked_for_at_a_time() -> None:
     """While an answer is awaited no other is asked for, whatever is pressed."""
     async with watching() as stage:

@@ -172,7 +172,9 @@ def _heads(heads: Sequence[ActionHead], width: int, room: int) -> list[list[Part
     if len(heads) == 1 and (heads[0].probabilities or heads[0].values):
         rows = _choices(heads[0], width)
     else:
-        rows = [_head(at, head, width) for at, head in enumerate(heads)]
+        # Bars begin below each other, whatever the names of what is taken.
+        cells = max(cell_len(_taken(head)) for head in heads)
+        rows = [_head(at, head, cells, width) for at, head in enumerate(heads)]
     if len(rows) > room and room < _HEADS_LEAST:
         return [_in_a_line(heads)]
     title: list[Part] = [("the value of each action" if valued else "the policy's next action", colours.QUIET)]
@@ -233,11 +235,16 @@ def _name(head: ActionHead, choice: int) -> str:
     return literal(head.names[choice]) if choice < len(head.names) else f"{choice}"
 
 
-def _head(at: int, head: ActionHead, width: int) -> list[Part]:
+def _taken(head: ActionHead) -> str:
+    """The name of the choice that it takes; empty where it takes a number."""
+    return _name(head, int(number(head.taken) or 0)) if head.probabilities else ""
+
+
+def _head(at: int, head: ActionHead, cells: int, width: int) -> list[Part]:
     if head.probabilities:
         choice = int(number(head.taken) or 0)
         share = head.probabilities[choice] if choice < len(head.probabilities) else 0.0
-        return _share(f"{at}: {_name(head, choice)}", share, width, taken=True)
+        return _share(f"{at}: {fit(_taken(head), cells)}", share, width, taken=True)
     spread = "" if head.mean is None else f"{numbers.reading(head.mean)} ± {numbers.reading(head.std)}"
     return [(f"  {at}  ", colours.QUIET), (f"{numbers.reading(head.taken):<9}", colours.BOLD), (spread, colours.INK)]
 
