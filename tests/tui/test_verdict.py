@@ -7,7 +7,6 @@ from msgspec import structs
 from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.tui.screens.verdict import Choice, VerdictScreen
-from tests.tui.stage import staged
 
 REPLY = VerdictReply(
     re=1,
@@ -52,7 +51,7 @@ def test_a_finished_run_is_asked_whether_it_trains_on() -> None:
     sheet = VerdictScreen("a", reply)
     assert sheet._title == "a has finished: train on?"
     said = [strip.text.strip() for strip in sheet.lines(80)]
-    assert said[0] == "refuse run.total_timesteps: 60000"
+    assert said[0] == "done   run.total_timesteps: 60000"
     assert "1 as-long-again: 121,440 steps in all: 60,000 more" in said
 
 
@@ -74,22 +73,6 @@ def test_changes_that_nobody_asked_for_now_are_explained() -> None:
 
     assert "checkpoint 000086016 is from before these changes" in said()
     assert "from before" not in said("env.n_envs=64")
-
-
-async def test_a_run_that_has_finished_is_asked_for_how_long_it_shall_train_on() -> None:
-    """Nothing wrong was asked for: its budget is used up, and as long again is a key."""
-    again = Remedy("as-long-again", "600,000 steps in all", ("run.total_timesteps=600000",))
-    done = Change("run.total_timesteps", "300000", "300000", "refuse", "finished", "more", (again,))
-    reply = structs.replace(REPLY, verdict=ResumeVerdict("refuse", (done,)), accept_needed=False)
-    said = [strip.text.strip() for strip in VerdictScreen("short", reply).lines(80)]
-    assert said[0] == "done   run.total_timesteps: 300000"
-    assert "1 as-long-again: 600,000 steps in all" in said
-    async with staged() as stage:
-        await stage.app.push_screen(VerdictScreen("short", reply))
-        await stage.shows("short has finished: train on?")
-        await stage.press("escape")
-        await stage.app.push_screen(VerdictScreen("short", reply, words=("env.n_envs=64",)))
-        await stage.shows("short cannot be resumed like this")
 
 
 def test_why_it_cannot_start_now_is_said_beside_the_verdict() -> None:
