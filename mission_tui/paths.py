@@ -26,6 +26,8 @@ except ImportError:
 
 
 _SHOWN_CHARACTERS = 80
+SERVED = "MISSION_TUI_SERVED"
+"""In the environment of a screen that `serve` shows to onlookers: it leaves nothing of theirs on this machine."""
 STOPPED = "stopped"
 """In the supervisor's folder: it ended because somebody asked it to, and screens that are open leave it at that."""
 

@@ -22,7 +22,7 @@ import msgspec
 from mission_tui.cli.session import Session
 from mission_tui.cli.terminal_output import exit_code_of
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.paths import home_dir, preferences_path, socket_dir
+from mission_tui.paths import SERVED, home_dir, preferences_path, socket_dir
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset_file import PresetFile
@@ -108,18 +108,20 @@ def _show(session: Session, greeting: str, replay_t: float | None = None) -> Ses
     if replay_t is not None:
         return replay(session.root, replay_t, lambda: _choices(session), habits.read(), habits.write)
     seen = LastSeen.of(session.root, session.environ, ours=session.is_ours and not session.received)
+    # Who looks by `serve` is not who left it: "while you were away" and the look of the screen stay the owner's.
+    is_guest = SERVED in session.environ
     return run(
         session.root,
         lambda: _choices(session),
         lambda name, assignments: _specs(session, name, assignments),
         readonly=session.readonly or session.received,
         last_seen_t=seen.read(),
-        remember=partial(_remember, session, seen.write),
+        remember=(lambda _t: None) if is_guest else partial(_remember, session, seen.write),
         greeting=greeting,
         from_files=session.received or (session.readonly and not (session.is_ours and session.is_supervised)),
         save_preset=lambda saving, replace: save_preset(session, saving, replace=replace),
         habits=habits.read(),
-        keep=habits.write,
+        keep=(lambda _changes: None) if is_guest else habits.write,
         elsewhere=lambda: _elsewhere(session),
     )
 

@@ -70,3 +70,21 @@ def test_leaving_the_screen_is_remembered(shell: Shell) -> None:
             terminal.end()
         assert look.read() == {"sort": order}
         assert abs(time.time() - float(seen.read_text())) < 60
+
+
+@pytest.mark.slow
+@pytest.mark.tmux
+@pytest.mark.timeout(60)
+def test_an_onlooker_s_screen_leaves_nothing(shell: Shell) -> None:
+    """What `serve` shows without `--control`: the owner still hears what happened, on the screen as they left it."""
+    shell.environ["MISSION_TUI_SERVED"] = "1"
+    (shell.root / ".supervisor").mkdir(parents=True)
+    terminal = Terminal([sys.executable, "-m", "mission_tui", "--readonly"], cwd=shell.cwd, environ=shell.environ)
+    try:
+        terminal.shows("No runs")
+        terminal.press(">", "q")
+        assert terminal.process.wait(timeout=10) == 0
+    finally:
+        terminal.end()
+    assert PreferencesFile.of(shell.environ).read() == {}
+    assert not (shell.root / ".supervisor" / "last-seen").exists()

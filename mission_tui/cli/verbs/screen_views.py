@@ -17,6 +17,7 @@ from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import EX_UNAVAILABLE, MissionError, UsageError, install_words, nearest
+from mission_tui.paths import SERVED
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import RunView
@@ -171,7 +172,7 @@ def serve_command(session: Session, port: int, control: bool, as_json: bool) -> 
     from mission_tui.web.screen_process import ScreenCall
 
     root = () if session.received else ("--runs-dir", str(session.root))
-    looks = {} if control else {"MISSION_TUI_SERVED": "1"}
+    looks = {} if control else {SERVED: "1"}
     call = ScreenCall((*root, *(() if control else ("--readonly",))), session.cwd, {**session.environ, **looks})
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     try:

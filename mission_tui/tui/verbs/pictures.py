@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mission_tui.errors import UsageError, install_words
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.paths import SERVED
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import home_relative
@@ -86,7 +87,7 @@ async def chart(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 
 async def _save(app_context: AppContext, stem: str, size: tuple[float, float], ground: str, draw: Draw) -> None:
     """Beside each other, under a name that nothing bears yet. Raises `MissionError` where that cannot be."""
-    if os.environ.get("MISSION_TUI_SERVED"):
+    if os.environ.get(SERVED):
         # Whoever looks from a browser would fill a folder of the machine that serves the screen.
         app_context.toast("this screen is read-only and saves no pictures: take one of the browser's window")
         return
