@@ -130,6 +130,13 @@ LINES = (
     ),
     Line("screen, 64 live runs", "", "key → paint p95 <= 50 ms", r"^screen.*\b64\b", "screen"),
     Line(
+        "a policy watched at play on the screen",
+        "the same screen on its charts",
+        "<= 10 % of a core more, <= 60 KB/s, key → paint p95 <= 50 ms",
+        r"^a policy watched",
+        "screen",
+    ),
+    Line(
         "first paint with 200 ended runs / attach with 1,000",
         "smallest Textual app",
         "<= 0.3 s / <= 1 s",
