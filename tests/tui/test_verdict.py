@@ -55,6 +55,16 @@ def test_a_finished_run_is_asked_whether_it_trains_on() -> None:
     assert "1 as-long-again: 121,440 steps in all: 60,000 more" in said
 
 
+def test_what_another_setting_contradicts_is_no_finished_budget() -> None:
+    """It stays as it was too, and a number that fits is offered: the run has not finished for that."""
+    fits = Remedy("nearest", "256 fits", ("ppo.batch_size=256",))
+    batch = Change("ppo.batch_size", "4096", "4096", "refuse", "larger than the rollout of 2,048", remedies=(fits,))
+    reply = structs.replace(REPLY, verdict=ResumeVerdict("refuse", (batch,)))
+    sheet = VerdictScreen("a", reply, words=("env.n_envs=4",))
+    assert sheet._title == "a cannot be resumed like this"
+    assert any(strip.text.strip().startswith("refuse ppo.batch_size") for strip in sheet.lines(80))
+
+
 def test_a_run_that_trains_is_stopped_for_it_and_the_sheet_says_so() -> None:
     """In the question and beside its key; a branch stops nothing."""
     sheet = VerdictScreen("a", REPLY, words=("env.n_envs=64",), stops=True)

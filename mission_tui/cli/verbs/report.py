@@ -6,6 +6,7 @@ import shlex
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,13 +137,15 @@ def _film(session: Session, run: str, name: str) -> Html:
         raise UsageError("--readonly starts no process that could play")
     with tempfile.TemporaryDirectory(prefix="mission-tui-film-") as folder, session.connect() as connection:
         path = Path(folder) / "film.gif"
-        timer = threading.Timer(FILM_S, connection.hang_up)
+        begun_s, timer = time.monotonic(), threading.Timer(FILM_S, connection.hang_up)
         timer.start()
         try:
             result: Mapping[str, Any] = connection.ask(
                 lambda id_: Film(id=id_, run=run, path=str(path), environ=session.origin["environ"], spread=2)
             ).result
         except ConnectionLostError as error:
+            if time.monotonic() - begun_s < FILM_S:
+                raise  # the supervisor went away; it was not us who hung up
             # Whoever plays it ends with this connection.
             raise MissionError(
                 f"the episodes were not filmed within {FILM_S:.0f} s; "

@@ -171,7 +171,8 @@ class VerdictScreen(Sheet[Choice]):
 
 def _used_up(change: Change) -> bool:
     """Whether it is a budget that stays as it was and has been trained: nothing wrong was asked for."""
-    return change.grade == "refuse" and change.was == change.now and bool(change.remedies)
+    stays = change.grade == "refuse" and change.was == change.now
+    return stays and any(it.name == "as-long-again" for it in change.remedies)
 
 
 def _differ(reply: VerdictReply) -> bool:
