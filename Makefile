@@ -11,6 +11,7 @@ FILMING := $(VENV)/.filming
 EXTRAS := $(VENV)/.extras
 PEERS := .venv-peers
 RAY := .venv-ray
+JAX := .venv-jax
 GPU_ENV := .venv-gpu
 GPU_PARTS := right,fast,seen,broken
 GPU_NEEDS := textual rich stable-baselines3 sb3-contrib gymnasium nvidia-ml-py psutil msgspec tomli-w safetensors click
@@ -20,7 +21,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := run
-.PHONY: test-engines train train-parallel train-timed train-parallel-timed compare evaluate calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents zoo-presets large-batch presets-measured faults tour film night gpu gpu-rehearsal ray
+.PHONY: test-engines train train-parallel train-timed train-parallel-timed compare evaluate calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents zoo-presets large-batch presets-measured faults tour film night gpu gpu-rehearsal ray jax
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -94,6 +95,8 @@ bench-%: $(BENCH_ENV)  ## one benchmark, kept in benchmarks/results/
 peers: $(PEERS)/.installed  ## the throw-away environment of the trainers that ours are compared with
 
 ray: $(RAY)/.installed  ## the environment with Ray that the tests in tests/ray start; 380 MB
+
+jax: $(JAX)/.installed  ## the environment with JAX in which the recipe of docs/recipes/purejaxrl.md is tested; 620 MB
 
 health: $(REPORTING)  ## score the health rules on every labelled run, and write docs/health.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.health
@@ -238,4 +241,9 @@ $(PEERS)/.installed: benchmarks/peers/requirements.txt constraints.txt
 $(RAY)/.installed: constraints.txt
 	$(PYTHON) -m venv $(RAY)
 	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'ray[default]'
+	@touch $@
+
+$(JAX)/.installed: constraints.txt
+	$(PYTHON) -m venv $(JAX)
+	$(JAX)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt jax
 	@touch $@

@@ -62,16 +62,16 @@ class Desk:
         self.reported.parent.mkdir(parents=True, exist_ok=True)
         write_launch(RunDir(self.folder).attempt(self.attempt).launch, order)
 
-    def start(self, script: str, *words: str) -> subprocess.Popen[str]:
+    def start(self, script: str, *words: str, python: str = sys.executable) -> subprocess.Popen[str]:
         """Start Python on `script` (text) or on `words`."""
-        argv = [sys.executable, *(words or ("-c", script))]
+        argv = [python, *(words or ("-c", script))]
         return subprocess.Popen(
             argv, env=self.marks, cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
 
-    def run(self, script: str, *words: str, code: int = 0) -> str:
+    def run(self, script: str, *words: str, code: int = 0, python: str = sys.executable) -> str:
         """What the script printed; it must end with `code`. What it reported is read."""
-        process = self.start(script, *words)
+        process = self.start(script, *words, python=python)
         said, _ = process.communicate(timeout=60)
         assert process.returncode == code, said
         self.follow()
