@@ -57,6 +57,8 @@ class LiveSettings:
             for name in _PLAIN:
                 setattr(model, name, arguments[name])
             model.clip_range = FloatSchedule(arguments["clip_range"])
+        elif "delta_std" in arguments:
+            vars(model)["delta_std_schedule"] = FloatSchedule(arguments["delta_std"])
         model.learning_rate = arguments["learning_rate"]
         model._setup_lr_schedule()
         changes = judge_resume(self.spec, spec, ResumeFacts(model.num_timesteps)).changes

@@ -103,6 +103,12 @@ def refusal_of(spec: Spec, observations: spaces.Space[Any], actions: spaces.Spac
         )
     if getattr(settings, "use_sde", False) and not isinstance(actions, spaces.Box):
         return f"{other.name}.use_sde needs continuous actions, and these are {short(actions)}"
+    if (
+        isinstance(observations, spaces.Dict)
+        and "MultiInputPolicy" not in other.policies
+        and ":" not in settings.policy
+    ):
+        return f"its observations are a dictionary; {other.called} takes arrays"
     # Policies are called alike in all of them; the words name PPO's key.
     alike = PpoSpec(policy=settings.policy, policy_kwargs=settings.policy_kwargs)
     sentence = _observation_refusal(observations, alike)

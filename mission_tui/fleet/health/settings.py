@@ -7,6 +7,7 @@ from operator import mul
 
 from mission_tui.fleet.events.metrics import Resumed, TrainingStarted
 from mission_tui.fleet.specs import spec as specs
+from mission_tui.fleet.specs.algorithm import discount_of
 from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec
 from mission_tui.fleet.specs.sizes import plan_batch
 
@@ -143,7 +144,7 @@ def _settings_of_other(spec: specs.Spec, other: AlgorithmSpec, total_timesteps: 
         batch_size=plan.batch_size,
         gradient_steps=plan.gradient_steps,
         ent_coef=ent_coef if isinstance(ent_coef, float) else None,
-        gamma=other.gamma,
+        gamma=discount_of(spec),
         normalize_reward=normalize if isinstance(normalize, bool) else normalize.reward,
         normalize_obs=normalize if isinstance(normalize, bool) else normalize.obs,
         use_sde=getattr(other, "use_sde", False),

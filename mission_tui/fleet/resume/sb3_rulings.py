@@ -1,7 +1,8 @@
 """What a changed setting of SAC, DQN and the other algorithms beside PPO does to a run that goes on.
 
 Their updates are no rollouts that are gone through again and again, so PPO's remedies (a warm-up, a target KL) are none
-here. What a replay buffer holds is of the old policy anyway: most changes take effect at the next gradient step.
+here. What a replay buffer holds is of the old policy anyway: most changes take effect at the next gradient step, of ARS
+at the next iteration.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 
 from mission_tui.fleet.resume.remedies import BRANCH
 from mission_tui.fleet.resume.sides import Rule, Ruling, Sides, always, factor
-from mission_tui.fleet.specs.algorithm import learning_table, replay_buffer_of
+from mission_tui.fleet.specs.algorithm import discount_of, learning_table, replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS, gradient_steps
 from mission_tui.fleet.specs.spec import other_settings
 
@@ -36,8 +37,16 @@ def _learning_rate(sides: Sides) -> Ruling:
     )
 
 
+def _step_of_search(sides: Sides) -> Ruling:
+    was, now = sides.learning_rate_was, sides.learning_rate_now
+    course = f"{was:.3g} -> {now:.3g} at this point"
+    if now <= _QUIET_RISE * was:
+        return Ruling("note", f"{course}: takes effect at the next iteration")
+    return Ruling("warn", f"{course}: the weights move so much further in each iteration at once", "rise in several")
+
+
 def _gamma(sides: Sides) -> Ruling:
-    was, now = (_horizon(learning_table(spec)[1].gamma) for spec in (sides.was, sides.now))
+    was, now = (_horizon(discount_of(spec) or 0.0) for spec in (sides.was, sides.now))
     return Ruling(
         "warn",
         f"the horizon goes from {was} to {now} steps, so value targets change scale: expect the critic's loss to jump",
@@ -116,12 +125,24 @@ def _n_steps(sides: Sides) -> Ruling:
     return Ruling("note", f"a rollout is {sides.rollout_now:,} transitions a period now, {sides.rollout_was:,} before")
 
 
-def _rule(name: str) -> Rule:
+_OF_SEARCH: Mapping[str, Rule] = {
+    "learning_rate": _step_of_search,
+    "zero_policy": always("note", "used only when a training begins, so it changes nothing here"),
+    "alive_bonus_offset": always("warn", "candidates are ranked by other returns from here on"),
+    "stats_window_size": always("note", "successes are averaged over another number of episodes"),
+}
+"""Of ARS, which has no moments, and whose mean return is that of one iteration."""
+_NEXT_ITERATION = always("note", "takes effect at the next iteration")
+
+
+def _rule(table: str, name: str) -> Rule:
+    if table == "ars":
+        return _OF_SEARCH.get(name) or (_SHAPES if _BY_NAME.get(name) is _SHAPES else _NEXT_ITERATION)
     return _n_steps if name == "n_steps" else _BY_NAME.get(name, _NEXT_STEP)
 
 
 RULES_OF_OTHERS: Mapping[str, Rule] = {
-    f"{table}.{field}": _rule(field) for table, it in OTHERS.items() for field in it.table.__struct_fields__
+    f"{table}.{field}": _rule(table, field) for table, it in OTHERS.items() for field in it.table.__struct_fields__
 }
 
 

@@ -36,10 +36,15 @@ def algorithm_name(spec: Spec) -> str:
 
 
 def learning_table(spec: Spec) -> tuple[str, PpoSpec | sb3_algorithms.AlgorithmSpec]:
-    """The table of the algorithm that trains `spec`, and its settings. All have `learning_rate`, `gamma`, a policy."""
+    """The table of the algorithm that trains `spec`, and its settings. All have `learning_rate` and a policy."""
     other = sb3_algorithms.other_algorithm(spec.run.algo)
     settings = other_settings(spec)
     return ("ppo", spec.ppo) if other is None or settings is None else (other.name, settings)
+
+
+def discount_of(spec: Spec) -> float | None:
+    """The `gamma` of the algorithm that trains `spec`; None for ARS, which adds rewards up as they are."""
+    return getattr(learning_table(spec)[1], "gamma", None)
 
 
 def replay_buffer_of(spec: Spec) -> sb3_algorithms.OffPolicySpec | None:
@@ -133,13 +138,8 @@ def other_complaints(spec: Spec, other: sb3_algorithms.OtherAlgorithm) -> Iterat
             said = f"run.{field} is for PPO alone, and run.algo = '{name}'; the nearest valid value is {value}"
             yield (f"run.{field}", "run.algo"), said
     yield from _other_policy(settings, other)
-    rate = settings.learning_rate
-    if isinstance(rate, Schedule):
-        for end in ("start", "end"):
-            if getattr(rate, end) > 1.0:
-                yield (f"{name}.learning_rate",), f"{name}.learning_rate.{end} must be at most 1; that is the nearest"
-        if rate.start == rate.end == 0.0:
-            yield (f"{name}.learning_rate",), f"{name}.learning_rate is 0 from start to end; its start must be above 0"
+    for field in other.scheduled:
+        yield from _schedule(f"{name}.{field}", getattr(settings, field))
     ent_coef = getattr(settings, "ent_coef", None)
     if isinstance(ent_coef, str) and not _AUTO.fullmatch(ent_coef):
         said = f"{name}.ent_coef = {format_quantity(ent_coef)} must be a number, 'auto' or such as 'auto_0.1'"
@@ -148,6 +148,30 @@ def other_complaints(spec: Spec, other: sb3_algorithms.OtherAlgorithm) -> Iterat
         yield from _replaying(spec, settings, name)
     elif isinstance(settings, sb3_algorithms.OnPolicySpec) and spec.env.n_envs * settings.n_steps < 2:
         yield (f"{name}.n_steps",), f"{name}.n_steps = 1 leaves nothing to compare; the nearest valid value is 2"
+    elif isinstance(settings, sb3_algorithms.ArsSpec):
+        yield from _searching(spec, settings)
+
+
+def _schedule(key: str, value: object) -> Iterator[tuple[tuple[str, ...], str]]:
+    if not isinstance(value, Schedule):
+        return
+    for end in ("start", "end"):
+        if key.endswith(".learning_rate") and getattr(value, end) > 1.0:
+            yield (key,), f"{key}.{end} must be at most 1; that is the nearest"
+    if value.start == value.end == 0.0:
+        yield (key,), f"{key} is 0 from start to end; its start must be above 0"
+
+
+def _searching(spec: Spec, settings: sb3_algorithms.ArsSpec) -> Iterator[tuple[tuple[str, ...], str]]:
+    if spec.env.n_envs > 1:
+        said = f"run.algo = 'ars' plays one episode after the other, and env.n_envs = {spec.env.n_envs}"
+        yield ("env.n_envs", "run.algo"), f"{said}; the nearest valid value is env.n_envs = 1"
+    if settings.n_top is not None and settings.n_top > settings.n_delta:
+        said = f"ars.n_top = {settings.n_top} is more than there are perturbations (ars.n_delta = {settings.n_delta})"
+        yield ("ars.n_top", "ars.n_delta"), f"{said}; the nearest valid value is {settings.n_delta}"
+    if settings.net_arch is not None and settings.policy == "LinearPolicy":
+        said = "ars.net_arch has no effect with LinearPolicy, which has no layers between"
+        yield ("ars.net_arch", "ars.policy"), f"{said}; ars.policy = 'MlpPolicy' has"
 
 
 def _replaying(spec: Spec, settings: sb3_algorithms.OffPolicySpec, name: str) -> Iterator[tuple[tuple[str, ...], str]]:

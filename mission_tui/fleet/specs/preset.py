@@ -26,7 +26,7 @@ from mission_tui.fleet.specs.consistency import TRAINERS_OWN, violations
 from mission_tui.fleet.specs.health_file import HealthFile, layers_below, profile_of
 from mission_tui.fleet.specs.preset_file import PresetFile
 from mission_tui.fleet.specs.quantity import format_quantity
-from mission_tui.fleet.specs.sb3_algorithms import OTHERS, SCHEDULED, other_algorithm
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS, OnPolicySpec, other_algorithm
 from mission_tui.fleet.specs.spec import LAUNCHERS, LIVE_KEYS, EnvSpec, Spec
 
 Machine = tuple[schema.Place, Mapping[str, Mapping[str, object]]]
@@ -265,8 +265,8 @@ class Layers:
     def _completed(self) -> dict[str, dict[str, Any]]:
         """The tables, with that of the algorithm that trains and without the empty ones of others.
 
-        An off-policy algorithm has one environment where nobody wrote how many, as in Stable-Baselines3: each further
-        one would take from the gradient steps for a transition.
+        All but PPO, A2C and TRPO have one environment where nobody wrote how many, as in Stable-Baselines3: each
+        further one would take from the gradient steps for a transition, and ARS plays in one.
         """
         other = other_algorithm(self._tables["run"].get("algo"))
         tables = {
@@ -274,7 +274,7 @@ class Layers:
             for name, table in self._tables.items()
             if table or name not in OTHERS or (other is not None and name == other.name)
         }
-        if other is not None and other.off_policy:
+        if other is not None and not issubclass(other.table, OnPolicySpec):
             tables["env"] = {"n_envs": 1, **tables["env"]}
         return tables
 
@@ -360,14 +360,15 @@ def live_keys(algo: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     other = other_algorithm(algo)
     if other is None:
         return LIVE_KEYS, _SCHEDULED
-    scheduled = tuple(f"{other.name}.{name}" for name in SCHEDULED)
+    scheduled = tuple(f"{other.name}.{name}" for name in other.scheduled)
     return (*scheduled, *(key for key in LIVE_KEYS if not key.startswith("ppo."))), scheduled
 
 
 def is_live(key: str) -> bool:
     """Whether `key` can be changed while some run trains."""
     table, _, name = key.partition(".")
-    return key in LIVE_KEYS or (table in OTHERS and name in SCHEDULED)
+    other = other_algorithm(table)
+    return key in LIVE_KEYS or (other is not None and name in other.scheduled)
 
 
 def _why_not(key: str, keys: Sequence[str]) -> str:

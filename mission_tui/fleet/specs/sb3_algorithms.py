@@ -5,7 +5,8 @@ test compares them with the signature), and a description: whose class it is, wh
 learns from a replay buffer. Everybody who has to know one algorithm from another asks here.
 
 An update of theirs is a period: whole rounds of collecting and learning until `PERIOD_STEPS` environment steps are
-done. Off-policy algorithms have no other, and A2C's own rollouts are far shorter than a row is worth.
+done. Off-policy algorithms have no other, and A2C's own rollouts are far shorter than a row is worth. A round of ARS is
+one iteration: all of its candidates play, and the weights move once.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from mission_tui.fleet.specs.values import AboveZero, LearningRate, NonNegative,
 PERIOD_STEPS = 500
 """Environment steps of an update, at least: SAC does them in some five seconds on a core, DQN in half of one."""
 
-OtherAlgo = Literal["sac", "td3", "ddpg", "dqn", "a2c", "tqc", "trpo", "qrdqn", "crossq"]
-RunAlgo = Literal["ppo", "sac", "td3", "ddpg", "dqn", "a2c", "tqc", "trpo", "qrdqn", "crossq"]
+OtherAlgo = Literal["sac", "td3", "ddpg", "dqn", "a2c", "tqc", "trpo", "qrdqn", "crossq", "ars"]
+RunAlgo = Literal["ppo", "sac", "td3", "ddpg", "dqn", "a2c", "tqc", "trpo", "qrdqn", "crossq", "ars"]
 _Whole = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _OrMinusOne = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 _FEEDFORWARD = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
@@ -40,12 +41,17 @@ class AlgorithmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     policy: str = "MlpPolicy"
     learning_rate: LearningRate | Schedule = 3e-4
-    gamma: Share = 0.99
     net_arch: tuple[Positive, ...] | dict[str, tuple[Positive, ...]] | None = None
     policy_kwargs: dict[str, Any] = field(default_factory=dict)
 
 
-class OffPolicySpec(AlgorithmSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GradientSpec(AlgorithmSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What learns values of states or actions, by gradients: rewards that are far off count less by `gamma`."""
+
+    gamma: Share = 0.99
+
+
+class OffPolicySpec(GradientSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What learns from a replay buffer. `train_freq` is in steps of all environments at once, or "episode".
 
     `gradient_steps` of -1 are as many as steps were collected.
@@ -131,7 +137,7 @@ class QrdqnSpec(DqnSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_grad_norm: AboveZero | None = None  # type: ignore[assignment]  # SB3 clips where contrib does not
 
 
-class OnPolicySpec(AlgorithmSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OnPolicySpec(GradientSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What learns from a rollout and throws it away."""
 
     n_steps: Positive = 5
@@ -170,6 +176,22 @@ class TrpoSpec(OnPolicySpec, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     sub_sampling_factor: Positive = 1
 
 
+class ArsSpec(AlgorithmSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """sb3-contrib's `ARS`: in each iteration `n_delta` perturbations of the weights, of deviation `delta_std`, are
+    played in both directions, `n_eval_episodes` each, and the best `n_top` of them (None: all) move the weights.
+    """
+
+    policy: str = "LinearPolicy"
+    learning_rate: LearningRate | Schedule = 0.02
+    n_delta: Positive = 8
+    n_top: Positive | None = None
+    delta_std: AboveZero | Schedule = 0.05
+    zero_policy: bool = True
+    alive_bonus_offset: Annotated[float, Meta(ge=-1e9, le=1e9)] = 0.0
+    n_eval_episodes: Positive = 1
+    stats_window_size: Positive = 100
+
+
 @dataclass(frozen=True, slots=True)
 class OtherAlgorithm:
     """`name` is what `run.algo` and its table are called, `called` its class in `package`.
@@ -195,6 +217,11 @@ class OtherAlgorithm:
         """Whether it needs sb3-contrib."""
         return self.package == "sb3_contrib"
 
+    @property
+    def scheduled(self) -> tuple[str, ...]:
+        """Fields that may be a schedule, and the only ones that can be set while it trains."""
+        return tuple(name for name in SCHEDULED if name in self.table.__struct_fields__)
+
 
 _ANY = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 _ACTOR = ("pi", "qf")
@@ -210,12 +237,13 @@ OTHERS: Mapping[OtherAlgo, OtherAlgorithm] = {
         OtherAlgorithm("trpo", "TRPO", TrpoSpec, "sb3_contrib", _ANY, ("pi", "vf")),
         OtherAlgorithm("qrdqn", "QRDQN", QrdqnSpec, "sb3_contrib", ("Discrete",)),
         OtherAlgorithm("crossq", "CrossQ", CrossqSpec, "sb3_contrib", ("Box",), _ACTOR, ("MlpPolicy",)),
+        OtherAlgorithm("ars", "ARS", ArsSpec, "sb3_contrib", ("Box", "Discrete"), (), ("LinearPolicy", "MlpPolicy")),
     )
 }
 assert ("ppo", *OTHERS) == get_args(RunAlgo)
 
-SCHEDULED = ("learning_rate",)
-"""Fields of theirs that may be a schedule, and the only ones that can be set while they train."""
+SCHEDULED = ("learning_rate", "delta_std")
+"""Fields of any of them that may be a schedule."""
 
 
 def other_algorithm(name: str | None) -> OtherAlgorithm | None:
@@ -223,8 +251,15 @@ def other_algorithm(name: str | None) -> OtherAlgorithm | None:
     return OTHERS.get(name) if name is not None else None  # type: ignore[call-overload]
 
 
+def plays_episodes(settings: AlgorithmSpec) -> bool:
+    """Whether a round is of whole episodes, so that `period_steps` are only the least that an update has."""
+    return isinstance(settings, ArsSpec) or getattr(settings, "train_freq", None) == "episode"
+
+
 def round_steps(settings: AlgorithmSpec, n_envs: int) -> int:
     """Environment steps of one round of collecting; of whole episodes it is not known, and counts as one step each."""
+    if isinstance(settings, ArsSpec):
+        return 2 * settings.n_delta * settings.n_eval_episodes
     if isinstance(settings, OnPolicySpec):
         return n_envs * settings.n_steps
     assert isinstance(settings, OffPolicySpec)

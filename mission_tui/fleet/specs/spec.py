@@ -352,6 +352,7 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     trpo: sb3_algorithms.TrpoSpec | None = None
     qrdqn: sb3_algorithms.QrdqnSpec | None = None
     crossq: sb3_algorithms.CrossqSpec | None = None
+    ars: sb3_algorithms.ArsSpec | None = None
 
 
 class LaunchItem(Struct, frozen=True, kw_only=True):

@@ -16,12 +16,11 @@ from pathlib import Path
 
 from msgspec import structs
 
-from mission_tui.errors import CheckpointError, PresetError, UsageError
+from mission_tui.errors import CheckpointError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone
-from mission_tui.fleet.health.algorithms import other_called
 from mission_tui.records.logs import monitors as monitor_logs
 from mission_tui.records.logs.event_files import event_files, read_events
-from mission_tui.records.logs.log import LogError, settings_in, told_in
+from mission_tui.records.logs.log import LogError, settings_in
 from mission_tui.records.logs.read import read_log
 from mission_tui.records.sb3_run.zip_file import settings_of_zip
 
@@ -255,20 +254,8 @@ def updates_in_table(folder: Sb3Folder) -> tuple[tuple[UpdateDone, ...], tuple[s
             damage.append(f"{error}; the folder's other logs count")
             continue
         updates = log.updates_done
-        _check_algorithm(log.path, updates)
         return tuple(_counted_on(updates)), (*damage, *log.damage)
     return (), tuple(damage)
-
-
-def _check_algorithm(path: Path, updates: Sequence[UpdateDone]) -> None:
-    told = told_in(updates)
-    if told is None or told.algorithm is None:
-        return
-    if other_called(told.algorithm.name) is None or told.algorithm.name == "ARS":
-        raise PresetError(
-            f"{path}: is the log of another algorithm (it has {told.tag} and no train/approx_kl), which cannot be "
-            "trained here; only runs of PPO and its neighbours are taken over"
-        )
 
 
 def episodes_of(folder: Sb3Folder, frames: int = 1) -> list[monitor_logs.Ended]:

@@ -7,7 +7,7 @@ that was pickled is opened: of such a setting the default is taken, and a note s
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,11 +15,13 @@ import msgspec
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS, OffPolicySpec, OtherAlgorithm
 
-_BY_MODULE = ("sac", "tqc", "crossq", "dqn", "qrdqn")
+_BY_MODULE = ("sac", "tqc", "crossq", "dqn", "qrdqn", "ars")
 _SIGMA = re.compile(r"\[?\s*([0-9.]+(?:e[-+]?\d+)?)")
-_SPELLED = frozenset({"policy", "net_arch", "policy_kwargs", "learning_rate", "action_noise", "train_freq"})
+_SPELLED = frozenset(
+    {"policy", "net_arch", "policy_kwargs", "learning_rate", "delta_std", "action_noise", "train_freq"}
+)
 """Fields that the zip says in words of its own."""
-_POLICIES = (("MultiInput", "MultiInputPolicy"), ("Cnn", "CnnPolicy"))
+_POLICIES = (("MultiInput", "MultiInputPolicy"), ("Cnn", "CnnPolicy"), ("Linear", "LinearPolicy"))
 OPTIMIZERS = ("policy.optimizer.pth", "actor.optimizer.pth", "critic.optimizer.pth", "ent_coef_optimizer.pth")
 """The members that hold moments; each algorithm has some of them."""
 MADE_BY_ITSELF: Mapping[str, frozenset[str]] = {
@@ -51,21 +53,26 @@ def algorithm_in(data: Mapping[str, Any]) -> OtherAlgorithm | None:
 def tables_of_other(
     other: OtherAlgorithm,
     data: Mapping[str, Any],
-    learning_rate: object,
+    schedule_in: Callable[[object], object],
     policy_kwargs: Mapping[str, Any],
     where: str,
     notes: list[str],
 ) -> dict[str, dict[str, Any]]:
-    """The settings in `data` of the zip called `where`; `learning_rate` and `policy_kwargs` are read already."""
+    """The settings in `data` of the zip called `where`; `policy_kwargs` are read already, and `schedule_in` says what
+    a schedule's description does, None where it is not written out.
+    """
     table: dict[str, Any] = {}
     for field in msgspec.structs.fields(other.table):
         value = data.get(field.name)
         if field.name not in _SPELLED and isinstance(value, bool | int | float | str):
             table[field.name] = value
-    if learning_rate is not None:
-        table["learning_rate"] = learning_rate
-    elif data.get("learning_rate") is not None:
-        notes.append(_unopened(where, other.name, "learning_rate"))
+    for name in other.scheduled:
+        # Of `delta_std` ARS keeps only what it made of it.
+        said = data.get(name, data.get(f"{name}_schedule"))
+        if (read := schedule_in(said)) is not None:
+            table[name] = read
+        elif said is not None:
+            notes.append(_unopened(where, other.name, name))
     if issubclass(other.table, OffPolicySpec) and isinstance(data.get("train_freq"), Mapping):
         notes.append(_unopened(where, other.name, "train_freq"))
     if (noise := _noise(data.get("action_noise"))) is not None:

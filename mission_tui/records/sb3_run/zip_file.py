@@ -26,7 +26,7 @@ FILE_BYTES = 1 << 30
 DATA_BYTES = 16 << 20
 """Of the JSON, and of the structure of one file of tensors; real ones have some kilobytes."""
 
-_DATA, _POLICY, _OPTIMIZER = "data", "policy.pth", "policy.optimizer.pth"
+_DATA, _POLICY = "data", "policy.pth"
 _IGNORED = frozenset({"pytorch_variables.pth", "_stable_baselines3_version", "system_info.txt"})
 _PLAIN = (
     "n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "normalize_advantage", "ent_coef", "vf_coef",
@@ -108,7 +108,7 @@ def checked_members(members: Iterable[zipfile.ZipInfo], size: int, where: str) -
 def _check_names(members: list[zipfile.ZipInfo], where: str) -> None:
     names = {member.filename for member in members}
     optimizers = names.intersection(OPTIMIZERS)
-    if missing := {_DATA, _POLICY, *(() if optimizers else (_OPTIMIZER,))} - names:
+    if missing := {_DATA, _POLICY} - names:
         raise CheckpointError(f"{where} has no {min(missing)}: it is not what `PPO.save` writes")
     if odd := names - {_DATA, _POLICY, *optimizers} - _IGNORED:
         raise CheckpointError(f"{where} holds {min(odd)[:60]!r}, which `PPO.save` does not write")
@@ -141,7 +141,7 @@ def _of_other(
     other: OtherAlgorithm, data: Mapping[str, Any], where: str, notes: list[str]
 ) -> dict[str, dict[str, Any]]:
     kwargs = _kwargs(data, where, notes)
-    tables = tables_of_other(other, data, _schedule(data.get("learning_rate")), kwargs, where, notes)
+    tables = tables_of_other(other, data, _schedule, kwargs, where, notes)
     return {**tables, "env": _env(data), "run": tables["run"] | _totals(data)}
 
 

@@ -21,7 +21,7 @@ from mission_tui.fleet.specs.algorithm import POLICIES
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import PpoSpec, Schedule, Spec, other_settings
 from mission_tui.trainer.named_parts import check_contrib, check_kwargs, find_named
-from mission_tui.trainer.sb3_algorithms.periods import learner_class
+from mission_tui.trainer.sb3_algorithms import learner_class
 
 _SAME_NAME = (
     "n_steps",
@@ -36,8 +36,8 @@ _SAME_NAME = (
     "target_kl",
     "stats_window_size",
 )
-_SPACES_AND_SCHEDULE = 3
-"""A policy is made with observation space, action space and learning rate, in this order."""
+_GIVEN = ("observation_space", "action_space", "lr_schedule")
+"""What a policy is made with, in this order; that of ARS without the last."""
 
 
 def learner_arguments(spec: Spec) -> dict[str, Any]:
@@ -55,7 +55,8 @@ def _other_arguments(other: sb3_algorithms.OtherAlgorithm, settings: sb3_algorit
     """
     check_contrib(other.name)
     arguments = {name: getattr(settings, name) for name in settings.__struct_fields__ if name != "net_arch"}
-    arguments["learning_rate"] = _schedule(settings.learning_rate)
+    for name in other.scheduled:
+        arguments[name] = _schedule(arguments[name])
     arguments["policy"] = _policy(settings.policy, f"{other.name}.policy", other.policies)
     aliases = learner_class(other).policy_aliases
     arguments["policy_kwargs"] = _policy_kwargs(settings, arguments["policy"], f"{other.name}.policy_kwargs", aliases)
@@ -148,7 +149,7 @@ def _policy_kwargs(
         kwargs["net_arch"] = list(settings.net_arch)
     cls = aliases.get(policy) if isinstance(policy, str) else policy
     if cls is not None:
-        check_kwargs(cls, kwargs, where, given=_SPACES_AND_SCHEDULE)
+        check_kwargs(cls, kwargs, where, given=2 if isinstance(settings, sb3_algorithms.ArsSpec) else len(_GIVEN))
     return kwargs
 
 

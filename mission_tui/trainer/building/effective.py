@@ -26,7 +26,7 @@ import torch as th
 
 import mission_tui
 from mission_tui.fleet.events.provenance import LoadedModule, LoadedModules, sources_of
-from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS, other_algorithm
 from mission_tui.fleet.specs.sizes import plan_batch, scaling_of
 from mission_tui.fleet.specs.spec import Spec, other_settings
 from mission_tui.gpu_driver import loaded_module
@@ -137,7 +137,9 @@ def _learning(spec: Spec, model: Learner, progress: float) -> dict[str, Any]:
     plain = {name: value for name, value in read.items() if isinstance(value, bool | int | float | str)}
     if (train_freq := getattr(model, "train_freq", None)) is not None:
         plain["train_freq"] = train_freq.frequency if train_freq.unit.value == "step" else train_freq.unit.value
-    plain["learning_rate"] = model.lr_schedule(progress)
+    for name in OTHERS[model.algo].scheduled:  # type: ignore[index]
+        schedule = vars(model)["lr_schedule" if name == "learning_rate" else f"{name}_schedule"]
+        plain[name] = schedule(progress)
     return {model.algo: plain}
 
 
@@ -176,13 +178,14 @@ def _engine(spec: Spec, model: Learner) -> dict[str, Any]:
 def _model(model: Learner) -> dict[str, Any]:
     first = next(model.policy.parameters())
     policy: Any = model.policy
+    optimizers = model.optimizers()
     return {
         "policy": type(model.policy).__name__,
         "parameters": sum(parameter.numel() for parameter in model.policy.parameters()),
         "net_arch": policy.net_arch,
         "device": str(first.device),
         "dtype": str(first.dtype).removeprefix("torch."),
-        "optimizer": type(model.optimizers()[0]).__name__,
+        "optimizer": type(optimizers[0]).__name__ if optimizers else None,
     }
 
 

@@ -18,14 +18,14 @@ from stable_baselines3.common.vec_env import VecEnv
 from mission_tui.errors import PresetError
 from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.algorithm import engine_of, keeps_replay_buffer
-from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, OffPolicySpec, other_algorithm
+from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, OffPolicySpec, OnPolicySpec, other_algorithm
 from mission_tui.fleet.specs.spec import Algo, Engine, Spec, other_settings
 from mission_tui.trainer.building.arguments import action_noise, learner_arguments
 from mission_tui.trainer.building.device_speeds import MEASURE_S, NetShape, measured_speeds
 from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.named_parts import check_contrib
 from mission_tui.trainer.ppo import PPO, FastPPO
-from mission_tui.trainer.sb3_algorithms.periods import learner_class
+from mission_tui.trainer.sb3_algorithms import learner_class
 
 ENGINES: dict[Engine, type[PPO]] = {"fast": FastPPO, "stock": PPO}
 
@@ -84,7 +84,9 @@ def build_player(spec: Spec, vec: VecEnv, device: str) -> Learner:
     settings = other_settings(spec)
     if settings is None:
         return build_scratch(arguments, vec, device, spec.ppo.algo)
-    small = {"buffer_size": 2 * vec.num_envs} if isinstance(settings, OffPolicySpec) else {"n_steps": 2}
+    small: dict[str, int] = {"n_steps": 2} if isinstance(settings, OnPolicySpec) else {}
+    if isinstance(settings, OffPolicySpec):
+        small = {"buffer_size": 2 * vec.num_envs}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return build_learner(spec, {**arguments, **small}, vec, None, device)

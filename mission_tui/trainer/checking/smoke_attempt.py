@@ -25,7 +25,8 @@ from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, Update
 from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.specs.algorithm import replay_buffer_of
 from mission_tui.fleet.specs.checking import CheckFigures, Level
-from mission_tui.fleet.specs.spec import Spec, rollout_size
+from mission_tui.fleet.specs.sb3_algorithms import ArsSpec, plays_episodes
+from mission_tui.fleet.specs.spec import Spec, other_settings, rollout_size
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
@@ -162,9 +163,13 @@ class SmokeAttempt:
             case "starting":
                 return self._built()
             case "rollout":
-                return f"{rollout_size(self._spec):,} transitions"
+                settings = other_settings(self._spec)
+                least = "at least " if settings is not None and plays_episodes(settings) else ""
+                return f"{least}{rollout_size(self._spec):,} transitions"
             case _ if (buffer := replay_buffer_of(self._spec)) and buffer.learning_starts >= rollout_size(self._spec):
                 return f"no gradient step yet: it learns from step {buffer.learning_starts:,} on"
+            case _ if isinstance(other_settings(self._spec), ArsSpec):
+                return "returns and weights are finite"
             case _:
                 return "loss and gradients are finite"
 
@@ -194,7 +199,9 @@ class SmokeAttempt:
         if not usual:
             return CheckFigures(updates=len(rows), memory_bytes=self._memory_bytes(), n_workers=len(self._workers))
         update_s = median(row.rollout_s + row.update_s for row in usual)
-        size, run = rollout_size(self._spec), self._spec.run
+        # As they were: of whole episodes only the least is known beforehand.
+        size = median(round(row.steps_per_s * (row.rollout_s + row.update_s)) for row in usual)
+        run = self._spec.run
         whole_s = run.duration_s if run.total_timesteps is None else -(-run.total_timesteps // size) * update_s
         used_gpu = th.cuda.is_available()
         return CheckFigures(

@@ -21,7 +21,7 @@ from typing import Any
 import torch as th
 
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.specs.sb3_algorithms import OtherAlgorithm
+from mission_tui.fleet.specs.sb3_algorithms import GradientSpec, OtherAlgorithm
 from mission_tui.records.sb3_run.other_algorithms import OPTIMIZERS, algorithm_in
 from mission_tui.records.sb3_run.zip_file import DATA_BYTES, checked_members, opened_zip, read_data
 from mission_tui.trainer.state.model_state import Tensors
@@ -83,6 +83,8 @@ def _of_other(other: OtherAlgorithm, archive: zipfile.ZipFile, data: Mapping[str
         for name in OPTIMIZERS
         if name in archive.namelist()
     }
+    if not others and issubclass(other.table, GradientSpec):
+        raise CheckpointError(f"{where} has no moments: it is not what `{other.called}.save` writes")
     besides: Tensors = {}
     if _VARIABLES in archive.namelist() and other.off_policy and "ent_coef_optimizer.pth" in others:
         variables = _loaded(archive.read(_VARIABLES), f"{where}: {_VARIABLES}")

@@ -363,6 +363,8 @@ class Opinion:
             return self._remembered(policy, tensor, starts)
         if (other := other_algorithm(model.algo)) is not None and other.off_policy:
             return _valued(policy, tensor)
+        if not hasattr(policy, "get_distribution"):
+            return tuple(played_frame.ActionHead(taken=0.0) for _ in policy(tensor).reshape(-1)), None
         if model.algo == "maskable_ppo":
             masks = np.stack(self._env.env_method(MASKS))
             distribution = policy.get_distribution(tensor, action_masks=masks)

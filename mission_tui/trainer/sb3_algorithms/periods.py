@@ -7,11 +7,10 @@ of what it logged after each of its updates; counts, rates and the learning rate
 
 from __future__ import annotations
 
-import importlib
 from collections import defaultdict
 from collections.abc import Callable
-from functools import cache, partial
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch as th
@@ -21,7 +20,7 @@ from stable_baselines3.common.noise import VectorizedActionNoise
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from mission_tui.fleet.events.outcome import Phase
-from mission_tui.fleet.specs.sb3_algorithms import PERIOD_STEPS, OtherAlgorithm
+from mission_tui.fleet.specs.sb3_algorithms import PERIOD_STEPS
 from mission_tui.trainer.failures import NonFiniteError
 from mission_tui.trainer.learner import Advanced, Learner, timed
 from mission_tui.trainer.ppo.reference import RolloutWatch, never
@@ -32,6 +31,7 @@ from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env.episodes import EpisodeTally
 
 _LAST = frozenset({"train/n_updates", "train/learning_rate", "rollout/exploration_rate"})
+_LAST |= {"train/iterations", "train/delta_std"}
 _UNDEFINED = "train/explained_variance"
 """Nan where returns do not vary: then it is absent."""
 _OPTIMIZED = ("actor", "critic")
@@ -58,32 +58,33 @@ class PeriodLearner(Learner):
             self._watch = RolloutWatch(self.callbacks)
             self._watch.init_callback(self)
         self._remaining = remaining
-        period = _Period()
-        target, begun_s, learned = self.num_timesteps + PERIOD_STEPS, unstopped_s(), False
+        period = Period(enter)
+        target, begun_s = self.num_timesteps + PERIOD_STEPS, unstopped_s()
         enter("rollout")
         while self.num_timesteps < target:
-            steps = self._collect(self._watch)
-            if steps is None:
+            if not self._round(self._watch, period):
                 return None
-            gradient_steps = self._due(steps)
-            if gradient_steps == 0:
-                continue
-            if not learned:
-                learned = True
-                enter("update")
-            with _logged_into(self, period):
-                whole, spent_s = timed(partial(self._learn, gradient_steps))
-            period.update_s += spent_s
-            if not whole:
-                return None
-        if not learned:
-            enter("update")
+        period.learn()
         period.check_finite()
         check_parameters(self.policy)
         metrics = self._of_episodes() | period.means()
         if "exploration_rate" in vars(self):
             metrics["rollout/exploration_rate"] = float(vars(self)["exploration_rate"])
         return Advanced(metrics, max(0.0, unstopped_s() - begun_s - period.update_s), period.update_s)
+
+    def _round(self, watch: RolloutWatch, period: Period) -> bool:
+        """One round of collecting and learning; False if it was ended."""
+        steps = self._collect(watch)
+        if steps is None:
+            return False
+        gradient_steps = self._due(steps)
+        if gradient_steps == 0:
+            return True
+        period.learn()
+        with _logged_into(self, period):
+            whole, spent_s = timed(partial(self._learn, gradient_steps))
+        period.update_s += spent_s
+        return whole
 
     def _stop_is_asked(self) -> bool:
         return self.stop_asked()
@@ -212,13 +213,20 @@ class PeriodLearner(Learner):
         """SB3 warns when an MLP is trained on a GPU; here the device was asked for or chosen, and is recorded."""
 
 
-class _Period:
-    """What was logged in one period."""
+class Period:
+    """What was logged in one period. `enter` is told when it first learns."""
 
-    def __init__(self) -> None:
+    def __init__(self, enter: Callable[[Phase], None]) -> None:
         self.update_s = 0.0
+        self._enter, self._learns = enter, False
         self._sums: defaultdict[str, float] = defaultdict(float)
         self._counts: defaultdict[str, int] = defaultdict(int)
+
+    def learn(self) -> None:
+        """It learns now."""
+        if not self._learns:
+            self._learns = True
+            self._enter("update")
 
     def take(self, logged: dict[str, Any]) -> None:
         """Take what one update logged."""
@@ -248,7 +256,7 @@ class _Period:
 class _logged_into:  # noqa: N801 - a context, read as a verb
     """While an algorithm trains, what it logs goes into a period instead of the callbacks' log."""
 
-    def __init__(self, model: Any, period: _Period) -> None:
+    def __init__(self, model: Any, period: Period) -> None:
         self._model, self._period = model, period
 
     def __enter__(self) -> None:
@@ -258,15 +266,3 @@ class _logged_into:  # noqa: N801 - a context, read as a verb
     def __exit__(self, *_: object) -> None:
         self._model._logger = self._before
         self._period.take(dict(self._own.name_to_value))
-
-
-@cache
-def learner_class(other: OtherAlgorithm) -> type[PeriodLearner]:
-    """The class that trains `other`. Its package is loaded by whoever trains with it; see `check_contrib`."""
-    sb3 = getattr(importlib.import_module(other.package), other.called)
-
-    class Trained(PeriodLearner, sb3):  # type: ignore[misc, valid-type]  # of a class that is known at run time
-        algo: ClassVar[str] = other.name
-
-    Trained.__name__ = Trained.__qualname__ = other.called
-    return Trained

@@ -142,6 +142,8 @@ def restore_envs(model: Learner, boundary: Boundary) -> bool:
     if base is None or state["envs"] is None:
         return False
     base.set_state(state["envs"])
+    # Building the model asked for a seed at the next reset, which ARS has before each episode.
+    model.env.unwrapped._reset_seeds()
     model_state.restore_frames(model.env, state.get("frames"))
     if normalizer is not None and state["normalizer"] is not None:
         model_state.restore_normalizer(normalizer, state["normalizer"], lanes=True)

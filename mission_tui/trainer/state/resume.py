@@ -38,7 +38,7 @@ Facts = dict[str, Any]
 
 _SEED_SPAN = 2**31
 _ATTEMPT_STRIDE = 1_000_003
-_SCHEDULED = ("learning_rate", "clip_range", "clip_range_vf")
+_SCHEDULED = ("learning_rate", "clip_range", "clip_range_vf", "delta_std")
 
 _ARITHMETIC = {"engine": "fast", "precision": "fp32", "compile": False}
 """Settings that change rounding, and how it was before they existed."""

@@ -33,7 +33,7 @@ from mission_tui.envs.channel import EnvRecipe
 from mission_tui.envs.masks import MASKS, sampled
 from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.events.processes import EnvWorkers
-from mission_tui.fleet.specs.algorithm import learning_table
+from mission_tui.fleet.specs.algorithm import discount_of
 from mission_tui.fleet.specs.sizes import divisors, nearby_divisors
 from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec, parse_part
 from mission_tui.forks import leave_fork
@@ -372,7 +372,8 @@ def _normalized(vec: VecEnv, spec: Spec) -> VecEnv:
             norm_reward=normalize.reward,
             clip_obs=normalize.clip_obs,
             clip_reward=normalize.clip_reward,
-            gamma=learning_table(spec)[1].gamma,
+            # Without one, as `VecNormalize` has it: by it rewards are scaled, which ARS does not look at.
+            gamma=0.99 if (gamma := discount_of(spec)) is None else gamma,
         )
     except ValueError as error:
         raise PresetError(f"env.normalize cannot be used here: {error}") from error

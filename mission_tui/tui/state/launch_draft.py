@@ -14,9 +14,17 @@ from mission_tui.fleet.search.result import is_driver
 from mission_tui.fleet.specs.algorithm import engine_of, learning_table, replay_buffer_of
 from mission_tui.fleet.specs.assignment import factors
 from mission_tui.fleet.specs.completion import doubtful_env
-from mission_tui.fleet.specs.sb3_algorithms import OtherAlgorithm, other_algorithm
+from mission_tui.fleet.specs.sb3_algorithms import ArsSpec, OtherAlgorithm, other_algorithm, plays_episodes
 from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
-from mission_tui.fleet.specs.spec import LARGEST_SEED, LaunchItem, Schedule, Spec, command_words, rollout_size
+from mission_tui.fleet.specs.spec import (
+    LARGEST_SEED,
+    LaunchItem,
+    Schedule,
+    Spec,
+    command_words,
+    other_settings,
+    rollout_size,
+)
 from mission_tui.ipc.replies import Quoted
 from mission_tui.present import numbers
 from mission_tui.present.numbers import all_at_once, differing_words, replay_words
@@ -119,8 +127,13 @@ def _of_other(spec: Spec, other: OtherAlgorithm) -> Iterator[str]:
     """What decides a run of another algorithm than PPO."""
     plan, period = plan_batch(spec), rollout_size(spec)
     package = other.package.replace("stable_baselines3", "Stable-Baselines3").replace("sb3_contrib", "sb3-contrib")
-    yield f"{other.called} of {package}   an update is {period:,} steps of {spec.env.n_envs} environment(s)"
-    yield f"batch {plan.batch_size:,}   gradient steps {plan.gradient_steps:,} an update   {_rate(spec)}"
+    settings = learning_table(spec)[1]
+    least = "at least " if plays_episodes(settings) else ""
+    yield f"{other.called} of {package}   an update is {least}{period:,} steps of {spec.env.n_envs} environment(s)"
+    if isinstance(settings, ArsSpec):
+        yield f"{settings.n_delta:,} perturbations in both directions an iteration   {_rate(spec)}"
+    else:
+        yield f"batch {plan.batch_size:,}   gradient steps {plan.gradient_steps:,} an update   {_rate(spec)}"
     buffer = replay_buffer_of(spec)
     if buffer is not None:
         begins = f"learns from step {buffer.learning_starts:,} on"
@@ -151,7 +164,9 @@ def _seed(spec: Spec) -> str:
 def _budget(spec: Spec, rollout: int) -> str:
     if spec.run.total_timesteps is None:
         return f"for {numbers.duration(spec.run.duration_s)}"
-    return f"{spec.run.total_timesteps:,} steps in {-(-spec.run.total_timesteps // rollout):,} updates"
+    other = other_settings(spec)
+    most = "at most " if other is not None and plays_episodes(other) else ""
+    return f"{spec.run.total_timesteps:,} steps in {most}{-(-spec.run.total_timesteps // rollout):,} updates"
 
 
 def _rate(spec: Spec) -> str:

@@ -27,6 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "trpo": {"n_steps": 32, "batch_size": 32, "net_arch": [8]},
     "qrdqn": {**_CHOOSES},
     "crossq": {**_ACTS},
+    "ars": {"n_delta": 2, "policy": "MlpPolicy", "net_arch": [8], "zero_policy": False},
 }
 assert SETTINGS.keys() == OTHERS.keys()
 _HAVE_CONTRIB = importlib.util.find_spec("sb3_contrib") is not None
@@ -35,15 +36,17 @@ ALGORITHMS = [
     for name, it in OTHERS.items()
 ]
 
-KINDS = [it for it in ALGORITHMS if it.values[0] in ("sac", "td3", "dqn", "crossq", "a2c")]
+KINDS = [it for it in ALGORITHMS if it.values[0] in ("sac", "td3", "dqn", "crossq", "a2c", "ars")]
 """One of each way to learn: the others differ from one of these in a loss."""
 
 
 def other_spec(algo: str, **tables: dict[str, Any]) -> Spec:
     """A run of four periods; what `tables` say goes over it."""
-    continuous = "Box" in OTHERS[algo].actions  # type: ignore[index]
+    # ARS plays whole episodes, so it has the shorter ones, one after the other.
+    searches = algo == "ars"
+    continuous = "Box" in OTHERS[algo].actions and not searches  # type: ignore[index]
     merged: dict[str, dict[str, Any]] = {
-        "env": {"id": "Pendulum-v1" if continuous else "CartPole-v1", "n_envs": 2, "vec": "inline"},
+        "env": {"id": "Pendulum-v1" if continuous else "CartPole-v1", "n_envs": 1 if searches else 2, "vec": "inline"},
         "run": {"total_timesteps": 4 * PERIOD, "seed": 3, "device": "cpu", "algo": algo},
         "keep": {"checkpoint": {"every_s": 600.0, "last": 3, "spread": 0}},
         algo: SETTINGS[algo],
