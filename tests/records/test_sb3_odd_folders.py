@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mission_tui.errors import CheckpointError, PresetError
+from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.metrics import UpdateDone, number
 from mission_tui.records.files.lines import decode_line, encode_line
 from mission_tui.records.logs.log import LogError
@@ -106,22 +106,21 @@ def test_a_second_learn_is_counted_on_and_a_resume_takes_rows_back(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("tag", "algo"), [("train/ent_coef", "sac"), ("train/policy_loss", "a2c"), ("rollout/exploration_rate", "dqn")]
+    ("tag", "algo"),
+    [
+        ("train/ent_coef", "sac"),
+        ("train/policy_loss", "a2c"),
+        ("rollout/exploration_rate", "dqn"),
+        ("train/step_size", "ars"),
+    ],
 )
 def test_logs_of_other_algorithms_are_runs_of_those(tag: str, algo: str, tmp_path: Path) -> None:
-    """SAC, A2C and DQN are known by what only they write; without a model their settings are SB3's defaults."""
+    """SAC, A2C, DQN and ARS are known by what only they write; without a model their settings are SB3's defaults."""
     (tmp_path / "progress.csv").write_text(f"time/total_timesteps,rollout/ep_rew_mean,{tag}\n100,1.0,0.5\n")
     folder = find_folder(tmp_path)
     said = find_settings(folder, updates_in_table(folder)[0], zips=False, env=False)
     assert said.tables["run"] == {"algo": algo, "total_timesteps": 100}
     assert any("SB3's defaults stand for them" in note for note in said.notes)
-
-
-def test_the_log_of_what_cannot_be_trained_here_is_refused(tmp_path: Path) -> None:
-    """ARS, by what only it writes."""
-    (tmp_path / "progress.csv").write_text("time/total_timesteps,rollout/ep_rew_mean,train/step_size\n100,1.0,0.5\n")
-    with pytest.raises(PresetError, match=r"the log of another algorithm \(it has train/step_size "):
-        updates_in_table(find_folder(tmp_path))
 
 
 def data_of(cls: str, **more: Any) -> dict[str, Any]:

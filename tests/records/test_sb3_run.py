@@ -107,7 +107,7 @@ def test_the_zoos_settings_become_those_of_a_preset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "args", "named"),
     [
-        (CONFIG, ARGS.replace("ppo", "ars"), "args.yml: algo = 'ars'"),
+        (CONFIG, ARGS.replace("ppo", "her"), "args.yml: algo = 'her'"),
         ("- &a 1\n- *a\n", ARGS, "config.yml: cannot be read as the settings of a run"),
         ("just words\n", ARGS, "config.yml: holds no table of settings"),
         (CONFIG.replace("lin_0.2", "cos_0.2"), ARGS, "clip_range = 'cos_0.2' is neither a number nor lin_"),

@@ -14,7 +14,7 @@ from textual.widgets import Input, TextArea
 from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.cost import Cost, Pace
 from mission_tui.fleet.specs.preset_file import SavedPreset, Saving
-from mission_tui.fleet.specs.spec import LaunchItem
+from mission_tui.fleet.specs.spec import LaunchItem, PpoSpec, RunSpec
 from mission_tui.ipc.replies import Quoted, Refused
 from mission_tui.ipc.requests import Check, Launch, Quote
 from mission_tui.tui.screens.form_sheets import SmokeScreen
@@ -384,6 +384,18 @@ def test_another_algorithm_is_said_with_the_engine_that_trains_it() -> None:
     masked = structs.replace(plain, ppo=structs.replace(plain.ppo, algo="maskable_ppo"))
     assert "maskable_ppo of sb3-contrib   engine stock" in meaning([LaunchItem(spec=masked)])
     assert not any("engine" in line for line in meaning([LaunchItem(spec=plain)]))
+
+
+def test_an_update_of_whole_episodes_is_said_by_its_least() -> None:
+    """How long the episodes of an iteration are nobody knows before; of steps it is exact, as before."""
+    plain = a_spec()
+    alone = structs.replace(plain, env=structs.replace(plain.env, n_envs=1), ppo=PpoSpec())
+    said = meaning([LaunchItem(spec=structs.replace(alone, run=RunSpec(algo="ars", total_timesteps=5_000)))])
+    assert said[0].endswith("5,000 steps in at most 10 updates")
+    assert said[1].endswith("an update is at least 512 steps of 1 environment(s)")
+    assert said[2].startswith("8 perturbations in both directions an iteration")
+    said = meaning([LaunchItem(spec=structs.replace(alone, run=RunSpec(algo="sac", total_timesteps=5_000)))])
+    assert said[0].endswith("5,000 steps in 10 updates")
 
 
 def test_times_say_where_they_come_from() -> None:

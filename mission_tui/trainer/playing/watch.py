@@ -364,7 +364,7 @@ class Opinion:
         if (other := other_algorithm(model.algo)) is not None and other.off_policy:
             return _valued(policy, tensor)
         if not hasattr(policy, "get_distribution"):
-            return tuple(played_frame.ActionHead(taken=0.0) for _ in policy(tensor).reshape(-1)), None
+            return _certain(policy(tensor)[0], model.action_space), None
         if model.algo == "maskable_ppo":
             masks = np.stack(self._env.env_method(MASKS))
             distribution = policy.get_distribution(tensor, action_masks=masks)
@@ -413,6 +413,15 @@ def _valued(policy: Any, observation: Any) -> tuple[tuple[played_frame.ActionHea
     parts = said if isinstance(said, tuple) else (said,)
     # The smallest of the critics', as the algorithms take it; TQC's are quantiles of each.
     return heads, spoken(min(float(part[0].mean()) for part in parts))
+
+
+def _certain(action: th.Tensor, space: gymnasium.Space[Any]) -> tuple[played_frame.ActionHead, ...]:
+    """Of ARS, which draws nothing: the one choice that it takes, or the action alone."""
+    if isinstance(space, gymnasium.spaces.Discrete):
+        choices = min(int(space.n), played_frame.MOST_CHOICES)
+        shares = tuple(float(choice == int(action)) for choice in range(choices))
+        return (played_frame.ActionHead(taken=0.0, probabilities=shares),)
+    return tuple(played_frame.ActionHead(taken=0.0) for _ in action.flatten()[: played_frame.MOST_HEADS])
 
 
 def heads_of(distribution: Any) -> tuple[played_frame.ActionHead, ...]:

@@ -11,6 +11,7 @@ import torch as th
 from stable_baselines3.common.callbacks import BaseCallback
 
 from mission_tui.trainer.ppo.reference import RolloutWatch
+from mission_tui.trainer.running_time import unstopped_s
 from mission_tui.trainer.sb3_algorithms.periods import Period, PeriodLearner
 from mission_tui.trainer.sb3_algorithms.replay import StopAskedError
 
@@ -22,6 +23,8 @@ _TOLD = {"rewards": "rewards", "dones": "dones", "infos": "infos", "actions": "a
 class SearchLearner(PeriodLearner):
     """Goes in front of `ARS`. A stop drops the iteration that is under way: its candidates are drawn again."""
 
+    _played_s = 0.0
+
     def _round(self, watch: RolloutWatch, period: Period) -> bool:
         model: Any = self
         # ARS keeps the weights as one vector besides; a checkpoint and a clone put back those of the policy.
@@ -31,8 +34,16 @@ class SearchLearner(PeriodLearner):
             model._do_one_update(watch, None)
         except StopAskedError:
             return False
+        period.update_s += unstopped_s() - self._played_s
         period.take({tag: self.logger.name_to_value[tag] for tag in _LOGGED})
         return True
+
+    def evaluate_candidates(self, candidate_weights: th.Tensor, callback: BaseCallback, async_eval: None) -> th.Tensor:
+        """Their returns, as ARS has them; what it does with them is the update."""
+        above: Any = super()
+        returns: th.Tensor = above.evaluate_candidates(candidate_weights, callback, async_eval)
+        self._played_s = unstopped_s()
+        return returns
 
     def _trigger_callback(
         self, _locals: dict[str, Any], _globals: dict[str, Any], callback: BaseCallback, n_envs: int
@@ -50,5 +61,5 @@ class SearchLearner(PeriodLearner):
         """Environments here say when an episode has ended; see `_trigger_callback`."""
 
     def _excluded_save_params(self) -> list[str]:
-        # `load` makes them anew of the policy's.
-        return [*super()._excluded_save_params(), "weights"]
+        # `load` makes the weights anew of the policy's.
+        return [*super()._excluded_save_params(), "weights", "_played_s"]

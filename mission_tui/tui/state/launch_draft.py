@@ -127,8 +127,8 @@ def _of_other(spec: Spec, other: OtherAlgorithm) -> Iterator[str]:
     """What decides a run of another algorithm than PPO."""
     plan, period = plan_batch(spec), rollout_size(spec)
     package = other.package.replace("stable_baselines3", "Stable-Baselines3").replace("sb3_contrib", "sb3-contrib")
-    settings = learning_table(spec)[1]
-    least = "at least " if plays_episodes(settings) else ""
+    settings = other_settings(spec)
+    least = "at least " if settings is not None and plays_episodes(settings) else ""
     yield f"{other.called} of {package}   an update is {least}{period:,} steps of {spec.env.n_envs} environment(s)"
     if isinstance(settings, ArsSpec):
         yield f"{settings.n_delta:,} perturbations in both directions an iteration   {_rate(spec)}"

@@ -50,7 +50,7 @@ def test_a_spec_of_ppo_is_written_as_before() -> None:
     tables = as_tables(WAS)
     assert "algo" not in tables["run"]
     assert "replay_buffer" not in tables["keep"]["checkpoint"]
-    assert not {"sac", "td3", "ddpg", "dqn", "a2c", "tqc", "trpo", "qrdqn", "crossq"} & tables.keys()
+    assert not {"sac", "td3", "ddpg", "dqn", "a2c", "tqc", "trpo", "qrdqn", "crossq", "ars"} & tables.keys()
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,63 @@ def test_what_does_not_fit_is_refused_with_what_is_near(words: tuple[str, ...], 
     with pytest.raises(PresetError) as refused:
         spec_of(*words)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("env.n_envs=4",),
+            "plays one episode after the other, and env.n_envs = 4; the nearest valid value is env.n_en",
+        ),
+        (("ars.n_top=9",), "more than there are perturbations (ars.n_delta = 8); the nearest valid value is 8"),
+        (("ars.net_arch=[8]",), "ars.net_arch has no effect with LinearPolicy"),
+        (("ars.delta_std.start=0", "ars.delta_std.end=0"), "ars.delta_std is 0 from start to end"),
+        (("ars.learning_rate.start=2",), "ars.learning_rate.start must be at most 1"),
+        (("ars.gamma=0.9",), "unknown key ars.gamma"),
+    ],
+)
+def test_what_contradicts_a_random_search_is_refused(words: tuple[str, ...], said: str) -> None:
+    """ARS has one environment, as many best perturbations as there are, and no discount."""
+    assert spec_of("run.algo=ars").env.n_envs == 1
+    with pytest.raises(PresetError) as refused:
+        spec_of("run.algo=ars", *words)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "grade", "said"),
+    [
+        (("ars.learning_rate=0.2",), "warn", "0.02 -> 0.2 at this point: the weights move so much further"),
+        (("ars.learning_rate=0.01",), "note", "takes effect at the next iteration"),
+        (("ars.delta_std=0.1",), "note", "takes effect at the next iteration"),
+        (("ars.n_delta=16",), "note", "takes effect at the next iteration"),
+        (("ars.policy=MlpPolicy",), "refuse", "do not fit"),
+        (("ars.alive_bonus_offset=-1",), "warn", "ranked by other returns"),
+        (("ars.zero_policy=false",), "note", "changes nothing here"),
+    ],
+)
+def test_a_resumed_search_is_judged_by_what_an_iteration_is(words: tuple[str, ...], grade: str, said: str) -> None:
+    """No word of moments, gradients or a critic, which it has not."""
+    was = spec_of("run.algo=ars")
+    (change,) = judge_resume(was, draft_change(was, words), ResumeFacts(5000)).changes
+    assert change.grade == grade
+    assert said in change.why
+
+
+def test_the_schedules_of_a_search_can_be_set_while_it_trains() -> None:
+    """Step size and exploration, each as a number or a schedule."""
+    check_live(spec_of("run.algo=ars"), ("ars.learning_rate=0.01", "ars.delta_std.end=0.01"))
+    with pytest.raises(UsageError, match=r"ars\.learning_rate, ars\.delta_std"):
+        check_live(spec_of("run.algo=ars"), ("ars.n_delta=4",))
+    with pytest.raises(UsageError):
+        check_live(spec_of(), ("sac.delta_std=0.1",))
+
+
+def test_an_update_of_whole_episodes_is_known_by_its_least() -> None:
+    """An iteration is two episodes for each perturbation, of one step each at least."""
+    assert rollout_size(spec_of("run.algo=ars")) == 512
+    assert rollout_size(spec_of("run.algo=ars", "ars.n_delta=300")) == 600
 
 
 def test_another_algorithm_takes_nothing_over_from_the_one_below() -> None:

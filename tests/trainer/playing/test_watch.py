@@ -212,10 +212,12 @@ def test_a_recurrent_policy_says_what_it_does_with_what_it_remembers(tmp_path: P
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "algo",
-    ["td3", "ddpg", "dqn", pytest.param("qrdqn", marks=needs_contrib), "sac"],
+    ["td3", "ddpg", "dqn", pytest.param("qrdqn", marks=needs_contrib), "sac", pytest.param("ars", marks=needs_contrib)],
 )
-def test_an_off_policy_policy_shows_what_it_takes_and_how_it_values_that(algo: str, tmp_path: Path) -> None:
-    """The value of every action where those decide; the action alone where nothing is drawn."""
+def test_a_policy_without_probabilities_shows_what_it_takes_and_how_it_values_that(algo: str, tmp_path: Path) -> None:
+    """The value of every action where those decide; the action alone where nothing is drawn; no value of a state where
+    there is no critic.
+    """
     ran = run_attempt(new_run(tmp_path / "run", other_spec(algo)))
     player = Player(ran.run_dir, ran.ended().checkpoint or "")
     frame = player.play(PlayOrder(canvas=ROOM, steps=0))
@@ -224,9 +226,13 @@ def test_an_off_policy_policy_shows_what_it_takes_and_how_it_values_that(algo: s
     if algo in ("dqn", "qrdqn"):
         assert head.names == ("left", "right")
         assert head.values[int(number(head.taken) or 0)] == max(number(it) or 0.0 for it in head.values) == frame.value
+    elif algo == "ars":
+        assert head.names == ("left", "right")
+        assert sorted(head.probabilities) == [0.0, head.probabilities[int(number(head.taken) or 0)]] == [0.0, 1.0]
     else:
         assert (head.values, head.probabilities, (head.mean is None)) == ((), (), algo != "sac")
         assert isinstance(head.taken, float)
+    assert (frame.value is None) == (algo == "ars")
 
 
 def test_heads_of_every_kind_of_action() -> None:

@@ -1,4 +1,4 @@
-"""Zips that SAC, TD3, DQN and A2C of stock SB3 have saved, as settings and as checkpoints."""
+"""Zips that SAC, TD3, DQN and A2C of stock SB3, and ARS of sb3-contrib, have saved, as settings and as checkpoints."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-import stable_baselines3
 import torch as th
 from stable_baselines3.common.noise import NormalActionNoise
 
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.sb3_run.zip_file import settings_of_zip, tables_of_zip
 from mission_tui.trainer.foreign.import_checkpoint import foreign_boundary, model_for
@@ -27,13 +27,14 @@ CASES = {
     "ddpg": ("Pendulum-v1", REPLAYED),
     "dqn": ("CartPole-v1", {**REPLAYED, "tau": 0.5}),
     "a2c": ("CartPole-v1", {"vf_coef": 0.25}),
+    "ars": ("CartPole-v1", {"n_delta": 2, "delta_std": 0.2}),
 }
 
 
 def saved(algo: str, folder: Path) -> tuple[Any, Path, Spec]:
     """A model that has learned a little, its zip, and the spec that the zip's own words make."""
     env_id, arguments = CASES[algo]
-    cls = getattr(stable_baselines3, algo.upper())
+    cls = getattr(pytest.importorskip(OTHERS[algo].package), algo.upper())  # type: ignore[index]
     model = cls("MlpPolicy", env_id, seed=1, device="cpu", policy_kwargs={"net_arch": [8]}, **arguments)
     model.learn(60)
     model.save(folder / "model.zip")
@@ -50,7 +51,11 @@ def test_a_zip_becomes_a_checkpoint_of_its_algorithm(algo: str, tmp_path: Path) 
     model, path, spec = saved(algo, tmp_path)
     assert spec.run.algo == algo
     settings = getattr(spec, algo)
-    assert (settings.net_arch, settings.gamma) == ((8,), model.gamma)
+    assert settings.net_arch == (8,)
+    if algo == "ars":
+        assert (settings.policy, settings.n_delta, settings.delta_std) == ("MlpPolicy", 2, 0.2)
+    else:
+        assert settings.gamma == model.gamma
     if algo == "td3":
         assert settings.action_noise.std == 0.25
     boundary = foreign_boundary(model_for(spec, build_vec_env(spec, None).vec), read_foreign(path), spec, 1)
@@ -58,7 +63,8 @@ def test_a_zip_becomes_a_checkpoint_of_its_algorithm(algo: str, tmp_path: Path) 
     assert boundary.replay is None
     assert all(th.equal(boundary.parameters[name], it.detach()) for name, it in model.policy.named_parameters())
     assert ("log_ent_coef" in boundary.parameters) == (algo == "sac")
-    assert any(name.startswith(("actor.", "q_net.", "mlp_extractor.")) for name in boundary.moments)
+    learned = ("actor.", "q_net.", "mlp_extractor.")
+    assert any(name.startswith(learned) for name in boundary.moments) == (algo != "ars")
 
 
 def test_a_zip_of_another_algorithm_than_the_presets_is_refused(tmp_path: Path) -> None:

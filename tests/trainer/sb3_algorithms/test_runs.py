@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.harness import Countdown, equal, new_run, run_attempt, stop_in
 from tests.trainer.sb3_algorithms.cases import ALGORITHMS, KINDS, PERIOD, other_spec, short_periods
 from tests.trainer.state.test_resume_exact import curves, leaves
+from tests.trainer.test_live_settings import set_in
 
 __all__ = ["short_periods"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("short_periods")]
@@ -102,6 +105,18 @@ def test_a_replay_buffer_of_another_size_keeps_its_newest_transitions(tmp_path: 
     resumed = run_attempt(run_dir, 2, first.ended().checkpoint)
     assert resumed.exit_code == 0
     assert not resumed.started().exact
+
+
+@pytest.mark.skipif(find_spec("sb3_contrib") is None, reason="needs the `contrib` extra")
+def test_a_search_takes_its_schedules_over_between_two_updates(tmp_path: Path) -> None:
+    """What was set counts from the next update on, and `effective.toml` has it."""
+    words = "ars.delta_std=0.2", "ars.learning_rate=0.01"
+    ran = run_attempt(new_run(tmp_path / "run", other_spec("ars")), hook=set_in("rollout", 1, *words))
+    rows = [(row.metrics["train/delta_std"], row.metrics["train/learning_rate"]) for row in ran.updates()]
+    assert rows == [(0.05, 0.02)] * 2 + [(0.2, 0.01)] * (len(rows) - 2)
+    assert len(rows) > 2
+    effective = tomllib.loads(ran.run_dir.attempt(1).effective.read_text("utf-8"))
+    assert (effective["ars"]["delta_std"], effective["ars"]["learning_rate"]) == (0.2, 0.01)
 
 
 @pytest.mark.parametrize("algo", KINDS)
