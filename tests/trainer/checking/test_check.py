@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def checked(
     folder: Path, limit_s: float = 60, **tables: dict[str, Any]
 ) -> tuple[int, dict[str, dict[str, Any]], dict[str, Any] | None]:
     """Exit code, steps by name and figures of a check of `TINY` with `tables`, started in `folder`."""
-    spec = {"preset": "tiny", **{name: TINY[name] | tables.get(name, {}) for name in TINY}}
+    spec = {"preset": "tiny", **tables, **{name: TINY[name] | tables.get(name, {}) for name in TINY}}
     scratch = folder / "tmp"
     scratch.mkdir()
     environ = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch), "PYTHONFAULTHANDLER": "1"}
@@ -78,6 +79,20 @@ def test_a_good_spec_passes_every_step_and_is_measured(tmp_path: Path) -> None:
     assert figures["memory_bytes"] > 2 * figures["worker_bytes"] > 2 << 20
     assert figures["hours"] * 3600 == pytest.approx(6 * figures["update_s"])
     assert figures["steps_per_s"] * figures["update_s"] == pytest.approx(64)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(100)
+@pytest.mark.skipif(find_spec("sb3_contrib") is None, reason="needs the `contrib` extra")
+def test_a_search_is_measured_by_the_steps_that_its_episodes_had(tmp_path: Path) -> None:
+    """100 episodes of 8 steps, where 500 are only the least that its settings tell."""
+    module(tmp_path, ENV.replace("STEP", "return np.zeros(3, np.float32), 0.0, False, False, {}"))
+    env = {"id": "mine:Odd-v0", "n_envs": 1, "vec": "inline"}
+    _, steps, figures = checked(tmp_path, env=env, ars={"n_delta": 50}, run={"algo": "ars"})
+    assert steps["rollout"]["detail"] == "at least 500 transitions"
+    assert steps["update"]["detail"] == "returns and weights are finite"
+    assert figures is not None
+    assert figures["steps_per_s"] * figures["update_s"] == pytest.approx(800)
 
 
 @pytest.mark.parametrize(
