@@ -25,6 +25,8 @@ from tests.trainer.test_live_settings import set_in
 __all__ = ["short_periods"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("short_periods")]
 
+needs_contrib = pytest.mark.skipif(find_spec("sb3_contrib") is None, reason="needs the `contrib` extra")
+
 
 def theirs(algo: str) -> Any:
     """SB3's or sb3-contrib's own class."""
@@ -107,7 +109,7 @@ def test_a_replay_buffer_of_another_size_keeps_its_newest_transitions(tmp_path: 
     assert not resumed.started().exact
 
 
-@pytest.mark.skipif(find_spec("sb3_contrib") is None, reason="needs the `contrib` extra")
+@needs_contrib
 def test_a_search_takes_its_schedules_over_between_two_updates(tmp_path: Path) -> None:
     """What was set counts from the next update on, and `effective.toml` has it."""
     words = "ars.delta_std=0.2", "ars.learning_rate=0.01"
@@ -117,6 +119,17 @@ def test_a_search_takes_its_schedules_over_between_two_updates(tmp_path: Path) -
     assert len(rows) > 2
     effective = tomllib.loads(ran.run_dir.attempt(1).effective.read_text("utf-8"))
     assert (effective["ars"]["delta_std"], effective["ars"]["learning_rate"]) == (0.2, 0.01)
+
+
+@needs_contrib
+def test_a_callback_ends_a_search_in_the_middle_of_an_iteration(tmp_path: Path) -> None:
+    """As it ends every other training; the last whole iteration is what is saved."""
+    ending = {"cls": "tests.trainer.own_parts:Ending", "kwargs": {"calls": 100}}
+    ran = run_attempt(new_run(tmp_path / "run", other_spec("ars", run={"callbacks": [ending]})))
+    ended = ran.ended()
+    assert (ended.how, ended.cause) == ("finished", "run.callbacks[0] Ending ended it at 100 timesteps")
+    assert [row.timesteps for row in ran.updates()] == [ended.timesteps]
+    assert PERIOD <= ended.timesteps < 100
 
 
 @pytest.mark.parametrize("algo", KINDS)
