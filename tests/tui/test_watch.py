@@ -15,13 +15,13 @@ from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
 from mission_tui.fleet.process_limits import ProcessLimits
-from mission_tui.fleet.views.played_frame import ActionHead, Canvas
+from mission_tui.fleet.views.played_frame import ActionHead, Canvas, PlayedFrame
 from mission_tui.fleet.views.snapshot import Replay
 from mission_tui.ipc import replies
 from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.requests import Act, Evaluate, Play, StopPlay
 from mission_tui.tui.screens.run import RunScreen
-from mission_tui.tui.sections.watch import _heads, _in_a_line
+from mission_tui.tui.sections.watch import _heads, _in_a_line, _verdict
 from mission_tui.tui.session import chosen
 from mission_tui.tui.state import player_feed
 from mission_tui.tui.state.player_feed import PACES, Pace, PlayerFeed
@@ -91,6 +91,15 @@ def test_values_of_actions_are_bars_from_the_least_to_the_greatest() -> None:
         ["0", "0.250"],
         ["1", "-1.00"],
     ]
+
+
+def test_nothing_is_said_of_a_critic_where_there_is_none() -> None:
+    """ARS has a policy alone."""
+    frame = PlayedFrame(
+        picture="", drawn="state", checkpoint="1", timesteps=1, seed=0, step=0, episode_return=0.0, value=2.0
+    )
+    assert "".join(words for words, _ in _verdict(frame)).split() == ["value", "2.00", "by", "the", "critic"]
+    assert _verdict(structs.replace(frame, value=None)) == []
 
 
 def test_bars_of_several_heads_begin_below_each_other() -> None:

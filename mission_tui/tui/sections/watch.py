@@ -122,12 +122,17 @@ def _progress(frame: PlayedFrame, width: int) -> list[Part]:
 
 
 def _verdict(frame: PlayedFrame) -> list[Part]:
-    """How it ended, or what the critic expects."""
+    """How it ended, or what the critic expects; nothing where there is no critic (ARS)."""
     if frame.over:
         said = f"over: {frame.outcome}" if frame.outcome else "the episode is over"
         return [(said, colours.KEY)]
-    value = numbers.DASH if frame.value is None else numbers.reading(frame.value)
-    return [("value ", colours.QUIET), (f"{value:<8}", colours.INK), (" by the critic", colours.QUIET)]
+    if frame.value is None:
+        return []
+    return [
+        ("value ", colours.QUIET),
+        (f"{numbers.reading(frame.value):<8}", colours.INK),
+        (" by the critic", colours.QUIET),
+    ]
 
 
 def _slider(shown: Shown, width: int) -> list[list[Part]]:
