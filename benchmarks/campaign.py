@@ -98,6 +98,11 @@ def _digest(job: Job) -> str:
         table = settings["run"] if name == "algo" else settings
         if table[name] is None:
             del table[name]
+        elif name != "algo":  # every table began so before one had no `gamma`
+            first = {
+                field: table[name][field] for field in ("policy", "learning_rate", "gamma") if field in table[name]
+            }
+            settings[name] = first | table[name]
     if settings["keep"]["checkpoint"]["replay_buffer"] is None:
         del settings["keep"]["checkpoint"]["replay_buffer"]
     del settings["keep"]["checkpoint"]["spread"]  # which checkpoints are still there later
