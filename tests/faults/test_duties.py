@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import AttemptStarting, DutyFailureSeen, FileDamaged, FindingChanged, FleetEvent
 from mission_tui.fleet.events.metrics import CheckpointSaved, DutyFailed, MetricRecord
 from mission_tui.fleet.specs.spec import CheckpointKeep, KeepSpec, RestartKeep, Spec
@@ -22,6 +23,7 @@ from mission_tui.ipc.requests import Act, Resume
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from tests.nvml import ONE, Machine, needs_gcc
+from tests.shell import Shell
 from tests.supervisor.conftest import Lab, RunsRoot, opened_lab, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
@@ -30,18 +32,28 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 SLOW_S = 120.0
 
 
-@pytest.fixture
-def real_lab(tmp_path: Path) -> Iterator[Lab]:
+@pytest.fixture(scope="module")
+def real_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A runs root with a supervisor whose trainers are real."""
-    with opened_lab(tmp_path / "runs") as lab:
+    with opened_lab(tmp_path_factory.mktemp("duties") / "runs") as lab:
         del lab.environ["MISSION_TUI_TRAINER"]
         lab.start(OMP_NUM_THREADS="1")
         yield lab
 
 
-def often(every_s: float = 1.0) -> Spec:
-    """A small training that saves every second."""
-    return structs.replace(stub_spec(), keep=KeepSpec(checkpoint=CheckpointKeep(every_s=every_s, spread=0)))
+def saving(every_s: float) -> Spec:
+    """A small training that saves so often; its steps wait, so that it leaves the processor to what is tested."""
+    spec = stub_spec()
+    env = structs.replace(spec.env, id="Waiting-v0", imports=("tests.trainer.worker_envs",))
+    return structs.replace(spec, env=env, keep=KeepSpec(checkpoint=CheckpointKeep(every_s=every_s, spread=0)))
+
+
+@pytest.fixture(scope="module")
+def often(real_lab: Lab) -> str:
+    """A run that saves twice a second, for all tests after which it trains and saves on."""
+    (run,) = real_lab.launch(spec=saving(0.5))
+    real_lab.wait(run, lambda view: view.last_checkpoint, SLOW_S)
+    return run
 
 
 @contextmanager
@@ -100,6 +112,11 @@ def asked(lab: RunsRoot, run: str, wait_s: float = 30.0) -> CheckpointOutcome:
     return outcome
 
 
+def is_critical(finding: Finding) -> bool:
+    """Whether it is, and goes on."""
+    return finding.severity == "critical" and finding.state != "cleared"
+
+
 def events_of(run: RunDir) -> list[FleetEvent]:
     return list(read_all(run.events, FleetEvent)[0])
 
@@ -112,23 +129,24 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_d3_checkpoints_that_cannot_be_written_are_journaled_shown_and_counted(real_lab: Lab, fault: str) -> None:
+def test_d3_checkpoints_that_cannot_be_written_are_journaled_shown_and_counted(
+    real_lab: Lab, often: str, fault: str
+) -> None:
     """The verb says why none was written and what helps; a finding opens; the journal has both; then all is well."""
-    lab, (breaks, remedy) = real_lab, FAULTS[fault]
-    (run,) = lab.launch(spec=often())
-    lab.wait(run, lambda view: view.last_checkpoint, SLOW_S)
+    lab, run, (breaks, remedy) = real_lab, often, FAULTS[fault]
+    before = len(events_of(lab.dir(run)))
     with breaks(lab.dir(run).checkpoints):  # type: ignore[attr-defined]
         outcome = asked(lab, run)
         assert outcome.checkpoint is None
         assert remedy in outcome.why
-        view = lab.wait(run, lambda view: view.failed_duties and any(it.severity == "critical" for it in view.findings))
+        view = lab.wait(run, lambda view: view.failed_duties and any(is_critical(it) for it in view.findings))
         (failed,) = (each for each in view.failed_duties if each.duty == "checkpoint")
         assert failed.times >= 1
         assert remedy in failed.why
-        finding = next(it for it in view.findings if it.rule == "checkpoint-age")
+        finding = next(it for it in view.findings if it.rule == "checkpoint-age" and it.state != "cleared")
         assert remedy in finding.cause
         assert "failed-duty" in view.flags
-    events = events_of(lab.dir(run))
+    events = events_of(lab.dir(run))[before:]
     assert any(isinstance(it, DutyFailureSeen) and it.duty == "checkpoint" for it in events)
     assert any(isinstance(it, FindingChanged) and it.finding.rule == "checkpoint-age" for it in events)
     numbers = [it.number for it in read_all(lab.dir(run).metrics, MetricRecord)[0] if isinstance(it, DutyFailed)]
@@ -142,7 +160,7 @@ def test_d3_checkpoints_that_cannot_be_written_are_journaled_shown_and_counted(r
 def test_d2_a_stop_whose_last_save_failed_says_so_and_names_the_older_checkpoint(real_lab: Lab, verb: str) -> None:
     """It has stopped, as was asked; its cause says that the last boundary is lost, why, and how old the newest is."""
     lab = real_lab
-    (run,) = lab.launch(spec=often(every_s=1000.0))
+    (run,) = lab.launch(spec=saving(1000.0))
     trains(lab, run)
     saved = asked(lab, run).checkpoint
     lab.wait(run, lambda view: (view.timesteps or 0) > int(saved or "0") + 128)
@@ -156,11 +174,9 @@ def test_d2_a_stop_whose_last_save_failed_says_so_and_names_the_older_checkpoint
     assert "saved and ended" not in (view.cause or "")
 
 
-def test_c7_retention_that_fails_is_a_fact_too(real_lab: Lab) -> None:
+def test_c7_retention_that_fails_is_a_fact_too(real_lab: Lab, often: str) -> None:
     """Old checkpoints that cannot be removed are journaled and shown; saving goes on."""
-    lab = real_lab
-    (run,) = lab.launch(spec=often(every_s=0.5))
-    lab.wait(run, lambda view: view.last_checkpoint, SLOW_S)
+    lab, run = real_lab, often
     # Not one that is still being written.
     oldest = min(each for each in lab.dir(run).checkpoints.iterdir() if each.name.isdigit())
     with immutable(oldest):
@@ -170,19 +186,15 @@ def test_c7_retention_that_fails_is_a_fact_too(real_lab: Lab) -> None:
         lab.wait(run, lambda view: view.last_checkpoint != before)
 
 
-def test_d3_the_command_exits_1_with_the_reason_and_0_with_the_name(real_lab: Lab) -> None:
+def test_d3_the_command_exits_1_with_the_reason_and_0_with_the_name(real_lab: Lab, often: str) -> None:
     """`mission-tui checkpoint` waits for what comes of it."""
-    lab = real_lab
-
-    def shell(*words: str) -> subprocess.CompletedProcess[str]:
-        program = [sys.executable, "-m", "mission_tui", "--runs-dir", str(lab.root), *words]
-        return subprocess.run(program, env=lab.environ, capture_output=True, text=True, check=False, timeout=60)
-
-    (run,) = lab.launch(spec=often(every_s=1000.0))
-    trains(lab, run)
+    lab, run = real_lab, often
+    shell = Shell(lab.root.parent, lab.environ).typed
     done = shell("checkpoint", run)
     assert done.returncode == 0
-    assert f"checkpoint {lab.view(run).last_checkpoint} was written" in done.stderr
+    (name,) = re.findall(r"checkpoint (\d+) was written", done.stderr)
+    saves = [it for it in read_all(lab.dir(run).metrics, MetricRecord)[0] if isinstance(it, CheckpointSaved)]
+    assert ("asked", name) in {(it.reason, it.name) for it in saves}
     with in_the_way(lab.dir(run).checkpoints):
         failed = shell("checkpoint", run)
         assert failed.returncode == 1
