@@ -34,6 +34,9 @@ def test_fails(number, words):
 def test_what_fails_is_kept_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds with more examples than the tests ask for; the failure is an example to write down, and is tried first."""
     monkeypatch.setattr("tests.exploring.FIRST_ROUND_S", 0.2)
+    # Each visit is a process, which would load what our own tests need: Textual for one.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p _hypothesis_pytestplugin")
     (tmp_path / "conftest.py").write_text(PROFILE)
     (tmp_path / "test_p.py").write_text(PROPERTIES)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
