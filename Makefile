@@ -183,9 +183,9 @@ film: $(FILMING)  ## docs/growth.gif: how the demo learns, three of its policies
 	$(BIN)/mission-tui --runs-dir build/film film @last --checkpoints 3 --out docs/growth.gif
 	$(BIN)/mission-tui --runs-dir build/film supervisor stop
 
-night: $(INSTALLED)  ## a whole night: twenty dropped lines, a full disk, an upgrade, a reboot; all is counted; 64 stuck env workers
+night: $(INSTALLED)  ## a whole night: twenty dropped lines, a full disk, an upgrade, a reboot; all is counted; 64 stuck env workers; bursts of keys split at each place
 	MISSION_TUI_NIGHT=20 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/e2e/test_night.py \
-	  tests/supervisor/test_env_failures.py
+	  tests/supervisor/test_env_failures.py tests/tui/test_bursts.py tests/tui/test_sheet_bursts.py
 
 # What PYTHON has is seen by the environment $(1) too, after its own, also where PYTHON is of an environment itself; $(2) as well.
 define beside

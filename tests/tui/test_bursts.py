@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 from unittest import mock
 
 import pytest
-from textual.events import Key
+from textual.events import Event, Key
 from textual.keys import _character_to_key
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot
@@ -22,6 +24,10 @@ from tests.tui.fleets import ENDED, a_fleet
 from tests.tui.stage import Stage, staged
 
 ANSWER_S = 0.01
+ENDS_A_TEXT = {"enter", "escape", "tab", "ctrl+s", "ctrl+t", "ctrl+o"}
+EVERY_PLACE = "MISSION_TUI_NIGHT" in os.environ
+APART = (1, 2, 5, 30) if EVERY_PLACE else (1, 30)
+"""Turns of the loop between single keys; without any they are one write."""
 LOOKS = (requests.GetSnapshot, requests.GetHistory, requests.GetDetails, requests.GetLog, requests.GetStrip)
 
 
@@ -44,6 +50,17 @@ class Burst:
     fleet: Callable[[], FleetSnapshot] = a_fleet
     back: int = 0
     text: Sequence[str] = field(default=())
+
+
+def places(typed: Sequence[Event]) -> Iterator[int]:
+    """Where to split a burst in two: wherever what happened before differs, in kind; `make night` takes every place.
+
+    That is behind the first two keys, which open something, behind each that ends a text, and within each text once.
+    """
+    ends = [0, 1, 2, *(at for at, it in enumerate(typed, 1) if not isinstance(it, Key) or it.key in ENDS_A_TEXT)]
+    ends = sorted({*ends, len(typed)})
+    within = {(begin + end) // 2 for begin, end in pairwise(ends) if end - begin > 3}
+    yield from range(1, len(typed)) if EVERY_PLACE else sorted({*ends, *within} - {0, len(typed)})
 
 
 def said(request: Request) -> object:
@@ -178,14 +195,14 @@ LINES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 async def test_every_split_of_a_burst_does_what_single_keys_do(name: str) -> None:
-    """Whole, in two pieces at each place, and key by key, some turns of the loop apart."""
+    """Whole, in two pieces at each of its `places`, and key by key, some turns of the loop apart."""
     burst = LINES[name]
     typed = burst.typed
     async with watched(burst) as (stage, called):
         await plays(stage, called, burst, [typed], 0)
-        for at in range(1, len(typed)):
+        for at in places(pressed(typed)):
             await plays(stage, called, burst, [typed[:at], typed[at:]], at * 7 % 23)
-        for turns in (0, 1, 5, 30):
+        for turns in APART:
             await plays(stage, called, burst, list(typed), turns)
 
 
@@ -204,7 +221,7 @@ async def test_every_split_of_a_burst_into_the_form_starts_what_it_says() -> Non
     burst = Burst(typed, ["new"], ["launch 64"])
     async with watched(burst) as (stage, called):
         await plays(stage, called, burst, [typed], 0)
-        for at in range(1, len(typed), 3):
+        for at in places(pressed(typed)):
             await plays(stage, called, burst, [typed[:at], typed[at:]], at * 7 % 23)
 
 

@@ -39,7 +39,7 @@ from mission_tui.tui.screens.verdict import VerdictScreen
 from tests.tui.fake_client import FEWER_EPOCHS, Respond
 from tests.tui.fleets import ENDED, GPU1, HERE, NOW, TRIAL, a_fleet, a_run, several
 from tests.tui.stage import Stage, staged
-from tests.tui.test_bursts import LINES, LOOKS, OVER, pressed, refusing, said
+from tests.tui.test_bursts import APART, LINES, LOOKS, OVER, places, pressed, refusing, said
 from tests.tui.test_looks import SICK
 from tests.tui.test_other_roots import B, C, a_fleet_beside
 from tests.tui.test_verbs import LEFT
@@ -236,12 +236,11 @@ async def plays(played: Played, burst: SheetBurst, parts: Sequence[Sequence[Key 
 
 
 def _splits(typed: str) -> Iterator[tuple[list[list[Key | Paste]], int]]:
-    """Whole, in two pieces at each place, and one by one, some turns of the loop apart."""
-    many = len(typed_events(typed))
+    """Whole, in two pieces at each of its `places`, and one by one, some turns of the loop apart."""
     yield [typed_events(typed)], 0
-    for at in range(1, many):
+    for at in places(typed_events(typed)):
         yield [typed_events(typed)[:at], typed_events(typed)[at:]], at * 7 % 23
-    for turns in (0, 1, 5, 30):
+    for turns in APART:
         yield [[event] for event in typed_events(typed)], turns
 
 
