@@ -26,8 +26,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), browsers.needs_chromiu
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, str]]:
-    """A shell whose run of CartPole trains for as long as the tests look at it."""
+    """A shell whose run goes on for as long as the tests look at it, with a trainer that leaves them the processor."""
     with opened(tmp_path_factory.mktemp("browser")) as shell:
+        shell.scripted().environ.update(STUB_UPDATE_S="0.25", STUB_KL="0.01")
         (run,) = shell.launch("tiny", "--name", "cart")
         shell.environ.update(SHELL="/bin/sh", PS1="ready> ")
         shell.advancing(run)
