@@ -27,12 +27,15 @@ ODD = (
 )
 """Settings that are so far from usual that they are spoken of first."""
 
+SAID_OTHERWISE = {"entropy-collapse", "reward-oscillation"}
+"""Rules that say of odd settings in the second kind of training what they say of them nowhere else."""
+
 
 def said(rule: str) -> Iterator[Finding]:
     """Every finding that two kinds of training get with the trouble of `rule`, as a command's."""
     for kind in KINDS[1:3]:
         case = stream(kind, rule)
-        for odd in ODD:
+        for odd in ODD if kind is KINDS[1] or rule in SAID_OTHERWISE else ODD[:1]:
             settings = replace(
                 case.settings,
                 ours=False,
