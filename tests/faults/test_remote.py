@@ -34,13 +34,13 @@ MOST = 100
 @pytest.mark.timeout(300)
 def test_k9_histories_of_remote_attempts_train_nothing_twice_and_lose_no_order() -> None:
     """Nodes die, are cut off and come back, jobs begin twice, engines forget, clocks differ: all is true in the end."""
-    found, figures = violations_in(remote.PART, range(120))
+    found, figures = violations_in(remote.PART, range(50))
     assert found == []
     for what in ("nodes lost or cut off", "engines started anew", "double starts", "supervisors killed at a call"):
-        assert figures[what] > 20, figures
-    assert figures["requests acknowledged"] > 100
-    assert figures["settings changed"] > 20
-    assert figures["ends while no engine answered"] > 10
+        assert figures[what] > 8, figures
+    assert figures["requests acknowledged"] > 40
+    assert figures["settings changed"] > 8
+    assert figures["ends while no engine answered"] > 4
 
 
 def test_k9_a_submission_without_an_answer_that_an_engine_forgot_is_followed_by_its_files() -> None:
@@ -155,27 +155,28 @@ def refused_for_good(_: Engines) -> AbstractContextManager[object]:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("plant", "said"),
+    ("plant", "said", "first"),
     [
-        (no_trainer_asks, "saves "),
-        (no_trainer_asks, "of a later one"),
-        (started_twice, "trains a second time"),
-        (no_fence, "s after attempt"),
-        (nothing_fenced_off, "is shown as ended and attempt"),
-        (asked_in_memory, "is on record 0 times"),
-        (numbers_left_out, "its journal is not whole"),
-        (unsent("pause"), "pause was acknowledged in attempt"),
-        (unsent("checkpoint"), "checkpoint was acknowledged in attempt"),
-        (unsent("set"), "was set"),
-        (set_for_nobody_else, "was set"),
-        (interrupted_is_over, "was interrupted"),
-        (an_old_list_is_believed, "while its engine was down, and is stopping"),
-        (only_slurm_is_told, "was to be killed while its engine was down"),
-        (refused_for_good, "was lost before it began"),
+        (no_trainer_asks, "saves ", 4),
+        (no_trainer_asks, "of a later one", 4),
+        (started_twice, "trains a second time", 4),
+        (no_fence, "s after attempt", 4),
+        (nothing_fenced_off, "is shown as ended and attempt", 5),
+        (asked_in_memory, "is on record 0 times", 0),
+        (numbers_left_out, "its journal is not whole", 0),
+        (unsent("pause"), "pause was acknowledged in attempt", 23),
+        (unsent("checkpoint"), "checkpoint was acknowledged in attempt", 12),
+        (unsent("set"), "was set", 3),
+        (set_for_nobody_else, "was set", 52),
+        (interrupted_is_over, "was interrupted", 2),
+        (an_old_list_is_believed, "while its engine was down, and is stopping", 0),
+        (only_slurm_is_told, "was to be killed while its engine was down", 2),
+        (refused_for_good, "was lost before it began", 11),
     ],
 )
-def test_k9_each_invariant_fails_by_a_planted_mistake(plant: Any, said: str) -> None:
-    """One after the other, in the order of their seeds, until the mistake shows."""
+def test_k9_each_invariant_fails_by_a_planted_mistake(plant: Any, said: str, first: int) -> None:
+    """One history after the other until the mistake shows, from the `first` in which it did; a change may move it."""
     figures: Counter[str] = Counter()
-    found = histories(range(MOST), 1, lambda what, more: figures.update({what: more}), plant)
+    seeds = [*range(first, MOST), *range(first)]
+    found = histories(seeds, 1, lambda what, more: figures.update({what: more}), plant)
     assert next((violation for violation in found if said in violation), None), figures
