@@ -69,7 +69,7 @@ def test_among_eight_equals_hardly_any_is_called_behind(shape: Shape, seeds: int
 @pytest.mark.parametrize("shape", [NORMAL, LEARNS_OR_NOT], ids=lambda shape: shape.name)
 def test_among_eight_equals_of_ten_seeds_hardly_any_is_called_behind(shape: Shape) -> None:
     """From ten seeds on it is the interquartile mean that is compared, by a bootstrap: docs/statistics.md has 0.8 %."""
-    assert falsely_behind(shape, 8, 10, 400) <= 0.03
+    assert falsely_behind(shape, 8, 10, 160) <= 0.03
 
 
 def test_what_is_far_better_is_found() -> None:
