@@ -8,7 +8,7 @@ from stable_baselines3.common.logger import configure
 from stable_baselines3.common.vec_env import SubprocVecEnv
 
 if __name__ == "__main__":
-    vec_env = make_vec_env("CartPole-v1", n_envs=2, seed=1, vec_env_cls=SubprocVecEnv)
+    vec_env = make_vec_env("CartPole-v1", n_envs=1, seed=1, vec_env_cls=SubprocVecEnv)
     model = PPO("MlpPolicy", vec_env, learning_rate=float(sys.argv[1]), n_steps=64, batch_size=64, device="cpu")
     model.set_logger(configure("logs", ["csv"]))
     model.learn(10_000_000)
