@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -95,10 +96,17 @@ class Desk:
         return [record for record in self.records() if isinstance(record, type_)]
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+@contextmanager
+def fresh_desk(within: Path) -> Iterator[Desk]:
     """A fresh run; its socket lies elsewhere, because the path of one may be 107 bytes long."""
-    folder = tmp_path / "20261121-104207-script-3f9a"
+    folder = within / "20261121-104207-script-3f9a"
     folder.mkdir()
     with tempfile.TemporaryDirectory(prefix="mt-") as sockets:
         yield Desk(folder, Path(sockets) / "telemetry.sock")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """A fresh run."""
+    with fresh_desk(tmp_path) as desk:
+        yield desk

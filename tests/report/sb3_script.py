@@ -35,15 +35,15 @@ if __name__ == "__main__":
     kwargs = {} if how == "dummy" else {"start_method": how}
     vec = make_vec_env(
         "CartPole-v1",
-        2,
+        1,
         wrapper_class=Named,
         vec_env_cls=DummyVecEnv if how == "dummy" else SubprocVecEnv,
         vec_env_kwargs=kwargs,
         seed=1,
     )
-    model = PPO("MlpPolicy", vec, n_steps=32, batch_size=32, n_epochs=2, seed=1, device="cpu")
+    model = PPO("MlpPolicy", vec, n_steps=64, batch_size=32, n_epochs=2, seed=1, device="cpu")
     mine = Mine()
-    evaluation = EvalCallback(make_vec_env("CartPole-v1", 1), eval_freq=40, n_eval_episodes=1, verbose=0)
+    evaluation = EvalCallback(make_vec_env("CartPole-v1", 1), eval_freq=80, n_eval_episodes=1, verbose=0)
     model.learn(128, callback=[mine, evaluation])
     model.learn(128, callback=lambda _locals, _globals: True, reset_num_timesteps=False)
     model.learn(64)
