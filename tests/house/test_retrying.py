@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -140,12 +141,14 @@ def test_a_session_that_proves_little_is_not_tried_again(checkout: Checkout, nam
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mark", ["property", "simulated"])
-def test_what_repeats_itself_is_not_tried_again(checkout: Checkout, mark: str) -> None:
+def test_what_repeats_itself_is_not_tried_again(checkout: Checkout) -> None:
     """It has the same examples, or the same machine, and would fail again; the worker that ran it says what it is."""
-    checkout.write("tui/test_c.py", f"import pytest\npytestmark = pytest.mark.{mark}\n{CHANCE}")
+    for mark in ("property", "simulated"):
+        text = CHANCE.replace('"mark"', f'"{mark}"')
+        checkout.write(f"tui/test_{mark}.py", f"import pytest\npytestmark = pytest.mark.{mark}\n{text}")
     assert checkout.make_test("-n", "2") == 1
-    assert "does not fail by chance: tests/tui/test_c.py::test_by_chance" in checkout.said
+    (said,) = re.findall("does not fail by chance: (.*)", checkout.said)
+    assert set(said.split(", ")) == {f"tests/tui/test_{it}.py::test_by_chance" for it in ("property", "simulated")}
 
 
 FAILED = Session(collected=["a", "b"], ran=["a", "b"], failed=["b"])
