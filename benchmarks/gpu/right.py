@@ -135,7 +135,7 @@ def checkpoints(bench: Bench) -> list[Row]:
     """Stopped after two of four updates and gone on, against a run on the CPU that was never stopped."""
     rows = []
     tables = CASES["cartpole"]
-    for here, there in ((bench.device, "cpu"), ("cpu", bench.device), (bench.device, bench.device)):
+    for here, there in dict.fromkeys(((bench.device, "cpu"), ("cpu", bench.device), (bench.device, bench.device))):
         what = f"a checkpoint of {here} goes on on {there}: largest difference of a parameter to a run never stopped"
         with _folder() as folder, _DrawnOnHost():  # type: ignore[no-untyped-call]
             whole = _trained(folder / "whole", _spec(tables, there if here == there else "cpu", 4))

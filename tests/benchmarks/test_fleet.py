@@ -58,7 +58,7 @@ def test_a_floor_lies_between_before_and_after() -> None:
 def test_sb3s_scripts_say_how_fast_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """They begin together, answer while they go on, and leave no process behind; two show it as well as four."""
     monkeypatch.setattr(heavy, "RUNS", 2)
-    tiny = ["env.n_envs=2", "ppo.n_steps=16", "ppo.batch_size=16", "ppo.n_epochs=2", "ppo.net_arch=[8]"]
+    tiny = ["env.n_envs=1", "ppo.n_steps=32", "ppo.batch_size=16", "ppo.n_epochs=2", "ppo.net_arch=[8]"]
     begun = time.time()
     found = theirs(tiny, 1.0, 1)
     assert len(found) == 2
