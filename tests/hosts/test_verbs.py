@@ -31,7 +31,7 @@ def test_a_run_of_another_machine_is_launched_seen_and_stopped_from_here(quick: 
     (run,) = json.loads(done.stdout)["runs"]
     assert (far["gpu1"].root / run["id"]).is_dir()
     assert not list(quick.root.glob("*-away*"))
-    found = quick("status", "--host", "all", "--json")
+    found = quick.typed("status", "--host", "all", "--json")
     assert found.returncode == 0, found.stderr
     machines = {machine["host"]: machine for machine in json.loads(found.stdout)["hosts"]}
     assert {name: [it["name"] for it in machine["status"]["runs"]] for name, machine in machines.items()} == {
@@ -39,7 +39,7 @@ def test_a_run_of_another_machine_is_launched_seen_and_stopped_from_here(quick: 
         "gpu1": ["away"],
         "gpu2": [],
     }
-    assert "gpu1:\n" in quick("--host=gpu1", "--host=gpu2", "status").stdout
+    assert "gpu1:\n" in quick.typed("--host=gpu1", "--host=gpu2", "status").stdout
     far["gpu1"].advancing(run["id"])
     assert quick("--host", "gpu1", "stop", "away").returncode == 0
     until(lambda: far["gpu1"].view(run["id"])["outcome"] == "stopped")
@@ -104,7 +104,7 @@ def test_a_launch_goes_where_it_would_begin_first(
 
 def test_machines_that_do_not_answer_are_said_in_one_sentence(quick: Shell, far: dict[str, Shell], sshd: Sshd) -> None:
     """The others are shown all the same."""
-    elsewhere = quick("--host", "not a host", "status")
+    elsewhere = quick.typed("--host", "not a host", "status")
     assert (elsewhere.returncode, "no address for ssh" in elsewhere.stderr) == (EX_USAGE, True)
     file = config_file(quick)
     file.write_text(file.read_text() + 'gpu3 = {command = "/no/such/mission-tui"}\n')
@@ -112,7 +112,7 @@ def test_machines_that_do_not_answer_are_said_in_one_sentence(quick: Shell, far:
     assert missing.returncode == EX_UNAVAILABLE
     assert "/no/such/mission-tui was not found on gpu3" in missing.stderr
     quick.environ["MISSION_TUI_SSH"] += " -p 1"
-    found = quick("--host", "here", "--host", "gpu1", "status", "--json")
+    found = quick.typed("--host", "here", "--host", "gpu1", "status", "--json")
     assert found.returncode == EX_UNAVAILABLE
     here, gpu1 = json.loads(found.stdout)["hosts"]
     assert here["status"]["runs"] == []
@@ -145,7 +145,7 @@ def test_runs_of_one_name_are_told_apart_and_compared(quick: Shell, far: dict[st
         far[name].advancing(run)
     found = quick.json("compare", "gpu2:same", "gpu1:same")
     assert [run["name"] for run in found["runs"]] == ["gpu2:same", "gpu1:same"]
-    unknown = quick("compare", "gpu1:same", "gpu9:same")
+    unknown = quick.typed("compare", "gpu1:same", "gpu9:same")
     assert (unknown.returncode, "did you mean 'gpu2'?" in unknown.stderr or "'gpu1'?" in unknown.stderr) == (
         EX_USAGE,
         True,
@@ -158,7 +158,7 @@ def test_runs_of_one_name_are_told_apart_and_compared(quick: Shell, far: dict[st
 def test_a_name_that_nobody_gave_and_one_that_is_given_twice(quick: Shell, far: dict[str, Shell], sshd: Sshd) -> None:
     """The nearest name is said, the others are shown all the same, and each machine is asked once."""
     awake(far["gpu1"])
-    found = quick("--host", "gpu1", "--host=gpu1", "--host", "gpu22", "status", "--json", timeout_s=60.0)
+    found = quick.typed("--host", "gpu1", "--host=gpu1", "--host", "gpu22", "status", "--json")
     assert found.returncode != 0
     gpu1, other = json.loads(found.stdout)["hosts"]
     assert (gpu1["host"], gpu1["error"]) == ("gpu1", None)
@@ -175,7 +175,7 @@ def test_what_ssh_would_ask_for_is_said_in_a_sentence(quick: Shell, far: dict[st
     nobody += " -o HostName=127.0.0.1 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
     for words, said in ((strict, "its host key is not known here"), (nobody, "it wants a password")):
         quick.environ["MISSION_TUI_SSH"] = words
-        found = quick("--host", "here", "--host", "gpu1", "status", "--json", timeout_s=60.0)
+        found = quick.typed("--host", "here", "--host", "gpu1", "status", "--json")
         assert found.returncode == EX_UNAVAILABLE
         _, gpu1 = json.loads(found.stdout)["hosts"]
         assert said in gpu1["error"], gpu1
