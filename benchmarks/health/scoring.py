@@ -134,8 +134,9 @@ def false_rate(
 
     runs = [(sum(counts(one.case, it) for it in one.alarms), healthy_updates(one.case)) for one in scored]
     runs = [(count, updates) for count, updates in runs if updates or count]
-    dice = random.Random(0)
-    resampled = sorted(_per_1000(dice.choices(runs, k=len(runs))) for _ in range(RESAMPLES)) if runs else [0.0]
+    dice, resampled = random.Random(0), [0.0]
+    if any(count for count, _ in runs):
+        resampled = sorted(_per_1000(dice.choices(runs, k=len(runs))) for _ in range(RESAMPLES))
     return Rate(
         count=sum(count for count, _ in runs),
         runs=sum(count > 0 for count, _ in runs),

@@ -374,17 +374,19 @@ def _records(kind: Kind, fault: str | None, seed: int) -> Iterator[MetricRecord]
             yield TrainingStarted(i + 2, attempt, t, i, resumed=played)
         t += 1.0 if fault != "hang" or i != FAULT else 3600.0
         ended = max(1, round(STEPS / columns["length"]))
-        returns = [_episode(kind, columns["ret"], dice) for _ in range(ended)]
+        returns = _episodes(kind, columns["ret"], dice, ended)
         window.extend(returns)
         columns["ret"] = sum(window) / len(window)
         yield _row(i, attempt, t, columns, returns, stalled=fault == "outcomes" and i >= FAULT)
 
 
-def _episode(kind: Kind, mean: float, dice: random.Random) -> float:
-    """The return of one episode; of a kind without a spread that is a success or none."""
-    if kind.spread < 0.0:
-        return float(dice.random() < mean)
-    return dice.gauss(mean, kind.spread)
+def _episodes(kind: Kind, mean: float, dice: random.Random, count: int) -> list[float]:
+    """The returns of so many episodes; of a kind without a spread each is a success or none."""
+    # Ten million of them are drawn for one page.
+    draw, uniform, spread = dice.gauss, dice.random, kind.spread
+    if spread < 0.0:
+        return [float(uniform() < mean) for _ in range(count)]
+    return [draw(mean, spread) for _ in range(count)]
 
 
 def _row(i: int, attempt: int, t: float, columns: Columns, returns: list[float], *, stalled: bool) -> UpdateDone:
