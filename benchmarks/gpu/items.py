@@ -82,7 +82,7 @@ class Bench:
     @property
     def at_once(self) -> int:
         """How many runs share the card where several do."""
-        return 1 if self.small else 4
+        return 2 if self.small else 4
 
     @property
     def seconds(self) -> float:
