@@ -22,8 +22,7 @@ from benchmarks.zoo.published import TABLE, read_published
 from benchmarks.zoo.whole_table import section, with_section
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.env_ids import PLAIN_PACKAGES, package_of
-from mission_tui.records.sb3_run.yaml_text import read_yaml
-from mission_tui.records.sb3_run.zoo_settings import tables_of_zoo
+from mission_tui.records.sb3_run.zoo_settings import read_yaml, tables_of_zoo
 
 HERE = Path(__file__).resolve().parent
 SETTINGS = HERE / "ppo.yml"

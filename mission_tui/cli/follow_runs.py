@@ -79,9 +79,9 @@ def of_each_saved(views: Sequence[RunView], act: Callable[[RunView], None], done
 
 def snapshots(session: Session) -> Iterator[FleetSnapshot]:
     """Snapshots as they change, for ever; a lost supervisor is replaced (`NoSupervisorError` when that fails)."""
-    from mission_tui.ipc.framing import ConnectionLostError
     from mission_tui.ipc.replies import SnapshotReply
     from mission_tui.ipc.requests import Watch
+    from mission_tui.ipc.sockets import ConnectionLostError
 
     while True:
         with session.connect() as connection:
@@ -95,8 +95,8 @@ def snapshots(session: Session) -> Iterator[FleetSnapshot]:
 
 def until_ended(session: Session, runs: Sequence[str], seen: Seen) -> tuple[RunView, ...]:
     """Wait until each of `runs` (ids) has ended; `seen(views, t)` is called for each snapshot."""
-    from mission_tui.ipc.framing import ConnectionLostError
-    from mission_tui.records.used_roots import note_look
+    from mission_tui.ipc.sockets import ConnectionLostError
+    from mission_tui.records.runs_roots import note_look
 
     for snapshot in snapshots(session):
         known = {view.id: view for view in snapshot.runs}
@@ -127,7 +127,7 @@ def show_all_roots(as_json: bool) -> None:
     """Print them; one that ends meanwhile, or has another version, is reported and skipped."""
     from mission_tui.cli.tables.documents import status_facts, write_document
     from mission_tui.cli.tables.runs import fleet_table, machine_line
-    from mission_tui.ipc.roots import live_roots
+    from mission_tui.ipc.start import live_roots
 
     snapshots = [snapshot for other in live_roots() if (snapshot := _snapshot(Path(other.root))) is not None]
     if as_json:

@@ -20,7 +20,7 @@ from mission_tui.errors import UsageError
 from mission_tui.paths import clusters_file, profile_dir
 
 if TYPE_CHECKING:
-    from mission_tui.cli.preset_origins import NamedPreset
+    from mission_tui.cli.presets import NamedPreset
     from mission_tui.cli.session import Session
     from mission_tui.fleet.specs.assignment import Assignment
     from mission_tui.fleet.specs.health_file import HealthFile
@@ -67,7 +67,7 @@ class Planned:
 
 def planned_one(session: Session, wish: LaunchWish, taker: str) -> LaunchItem:
     """The one run that `wish` stands for, its origin printed. Raises as `planned`, and `UsageError` for several."""
-    from mission_tui.cli.preset_origins import say_origins
+    from mission_tui.cli.presets import say_origins
 
     plan = planned(wish, session.preset_dirs, session.health(), session.profile_dir)
     say_origins(plan.foreign)
@@ -151,7 +151,7 @@ def _foreign(
     presets: Sequence[PresetFile], made: Sequence[tuple[PresetFile, Spec]], preset_dirs: Sequence[Path]
 ) -> tuple[NamedPreset, ...]:
     """Each of `presets` once, sets too, that the working folder or a file by its path brought."""
-    from mission_tui.cli.preset_origins import named
+    from mission_tui.cli.presets import named
 
     own = {preset.path: preset for preset in presets if preset.origin == "here"}
     found = (named(it, [spec for made_of, spec in made if made_of == it], preset_dirs) for it in own.values())

@@ -101,7 +101,7 @@ def _greeting(session: Session) -> str:
 
 
 def _show(session: Session, greeting: str, replay_t: float | None = None) -> SessionResult:
-    from mission_tui.cli.preset_saving import save_preset
+    from mission_tui.cli.presets import save_preset
     from mission_tui.tui.entry import replay, run
 
     habits = PreferencesFile.of(session.environ)
@@ -128,7 +128,7 @@ def _show(session: Session, greeting: str, replay_t: float | None = None) -> Ses
 
 def _show_hosts(session: Session, hosts: Mapping[str, Host | None]) -> SessionResult:
     """Presets are those of here, where alone runs are launched from this screen."""
-    from mission_tui.cli.preset_saving import save_preset
+    from mission_tui.cli.presets import save_preset
     from mission_tui.tui.entry import run
 
     habits = PreferencesFile.of(session.environ)
@@ -146,14 +146,14 @@ def _show_hosts(session: Session, hosts: Mapping[str, Host | None]) -> SessionRe
 
 def _remember(session: Session, seen: Callable[[float], None], t: float) -> None:
     """For the next screen of this runs root, and for those of others."""
-    from mission_tui.records.used_roots import note_look
+    from mission_tui.records.runs_roots import note_look
 
     seen(t)
     note_look(session.root, session.environ)
 
 
 def _elsewhere(session: Session) -> list[str]:
-    from mission_tui.records.used_roots import ended_elsewhere
+    from mission_tui.records.runs_roots import ended_elsewhere
 
     return [ended.sentence for ended in ended_elsewhere(session.root, session.environ)]
 
@@ -174,7 +174,7 @@ def _choices(session: Session) -> tuple[PresetChoice, ...]:
 
 def _choice(name: str, preset: PresetFile, presets: Mapping[str, PresetFile]) -> PresetChoice:
     """`ref` names the origin, so that a file that comes into the working folder later changes nothing."""
-    from mission_tui.cli.preset_origins import shown_path
+    from mission_tui.cli.presets import shown_path
     from mission_tui.tui.state.presets import PresetChoice
 
     return PresetChoice(

@@ -115,7 +115,7 @@ class Session(NamedTuple):
 
         So it does when others may write there too.
         """
-        from mission_tui.records.root_checks import check_private
+        from mission_tui.records.runs_roots import check_private
 
         ground = self.root
         while not ground.exists() and ground != ground.parent:

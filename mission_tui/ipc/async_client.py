@@ -19,10 +19,17 @@ from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, StoppedSupervisorError, UsageError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.client import BUSY_S, cpu_ticks, decode_reply, refusal, request_line, welcomed
-from mission_tui.ipc.framing import SNAPSHOT_LINE_BYTES, ConnectionLostError, LineReader, MalformedError
 from mission_tui.ipc.replies import ChangesReply, OperatorReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import LOOKS, PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
-from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect, peer
+from mission_tui.ipc.sockets import (
+    OPERATOR_SOCKET,
+    SNAPSHOT_LINE_BYTES,
+    ConnectionLostError,
+    LineReader,
+    MalformedError,
+    connect,
+    peer,
+)
 from mission_tui.ipc.start import ensure_supervisor, start_readonly_server, was_stopped
 from mission_tui.paths import socket_dir
 

@@ -25,10 +25,10 @@ from mission_tui.errors import NoSupervisorError, ProtocolError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.async_client import AsyncConnection, Link
 from mission_tui.ipc.captured import origin_of
-from mission_tui.ipc.framing import ConnectionLostError, LineReader, MalformedError, decode, encode
 from mission_tui.ipc.hosts import Host, advice, ssh_command
 from mission_tui.ipc.replies import Welcome
 from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, FromClient, GetSnapshot, OperatorRequest
+from mission_tui.ipc.sockets import ConnectionLostError, LineReader, MalformedError, decode, encode
 
 HELLO_S = 30.0
 LEAST_POLL_S = 1.0

@@ -19,10 +19,21 @@ import msgspec
 
 from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
-from mission_tui.ipc import framing
 from mission_tui.ipc.replies import ChangesReply, OperatorReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
-from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect, peer
+from mission_tui.ipc.sockets import (
+    OPERATOR_SOCKET,
+    SNAPSHOT_LINE_BYTES,
+    ConnectionLostError,
+    LineReader,
+    MalformedError,
+    TooLargeError,
+    WrongVersionError,
+    connect,
+    decode,
+    encode,
+    peer,
+)
 from mission_tui.paths import socket_dir
 from mission_tui.procfs import read_stat
 
@@ -40,7 +51,7 @@ _FIRST: msgspec.json.Decoder[_First] = msgspec.json.Decoder(_First)
 """Of what every talk begins with, and most end with: one of all replies takes 6 ms more to make."""
 
 
-class SilenceError(framing.ConnectionLostError):
+class SilenceError(ConnectionLostError):
     """Nothing came for too long."""
 
 
@@ -50,7 +61,7 @@ class Connection:
     def __init__(self, link: socket.socket, timeout_s: float) -> None:
         """Say hello on a fresh `link`, which is closed again if that fails."""
         self._link = link
-        self._lines = framing.LineReader(framing.SNAPSHOT_LINE_BYTES)
+        self._lines = LineReader(SNAPSHOT_LINE_BYTES)
         self._waiting: list[bytes] = []
         self._ids = itertools.count(1)
         try:
@@ -74,7 +85,7 @@ class Connection:
             left = max(0.1, deadline - time.monotonic())
             try:
                 return cls(connect(socket_dir(root) / OPERATOR_SOCKET, left), left)
-            except (OSError, framing.ConnectionLostError) as error:
+            except (OSError, ConnectionLostError) as error:
                 if not start:
                     raise NoSupervisorError(f"no supervisor runs for {root}") from error
                 if time.monotonic() >= deadline:
@@ -166,7 +177,7 @@ class Connection:
             except TimeoutError as error:
                 raise SilenceError("the supervisor does not answer") from error
             if not data:
-                raise framing.ConnectionLostError("the supervisor went away before it answered")
+                raise ConnectionLostError("the supervisor went away before it answered")
             self._waiting = self._lines.feed(data)
         return decode_reply(self._waiting.pop(0))
 
@@ -183,9 +194,9 @@ def cpu_ticks(pid: int) -> int:
 def decode_reply(line: bytes) -> OperatorReply:
     """The reply in `line`. Raises `MalformedError`."""
     try:
-        return framing.decode(line, _FIRST)
-    except framing.MalformedError:
-        return framing.decode(line, _every_reply())
+        return decode(line, _FIRST)
+    except MalformedError:
+        return decode(line, _every_reply())
 
 
 @cache
@@ -195,11 +206,9 @@ def _every_reply() -> msgspec.json.Decoder[OperatorReply]:
 
 def request_line(request: Request) -> bytes:
     """`request` as a line. Raises `TooLargeError` for one that the supervisor would not take."""
-    line = framing.encode(request)
+    line = encode(request)
     if len(line) > OPERATOR_LINE_BYTES:
-        raise framing.TooLargeError(
-            f"the request takes {len(line)} bytes of at most {OPERATOR_LINE_BYTES}: ask for less"
-        )
+        raise TooLargeError(f"the request takes {len(line)} bytes of at most {OPERATOR_LINE_BYTES}: ask for less")
     return line
 
 
@@ -208,9 +217,9 @@ def welcomed(reply: OperatorReply) -> Welcome:
     if isinstance(reply, Refused):
         raise refusal(reply)
     if not isinstance(reply, Welcome):
-        raise framing.MalformedError(f"the supervisor answered a hello with {type(reply).__name__}")
+        raise MalformedError(f"the supervisor answered a hello with {type(reply).__name__}")
     if reply.protocol != PROTOCOL:
-        raise framing.WrongVersionError(
+        raise WrongVersionError(
             f"the supervisor of {reply.runs_root} is of version {reply.version} and speaks protocol {reply.protocol}, "
             f"this client speaks {PROTOCOL}: end it with its own `mission-tui supervisor stop`, runs go on"
         )

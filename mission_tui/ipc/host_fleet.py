@@ -29,7 +29,6 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot, Machine, RunView, St
 from mission_tui.ipc import requests
 from mission_tui.ipc.async_client import AsyncConnection, answer_of
 from mission_tui.ipc.bridge import BridgedConnection
-from mission_tui.ipc.framing import MalformedError
 from mission_tui.ipc.hosts import HERE, Host
 from mission_tui.ipc.replies import (
     Accepted,
@@ -41,6 +40,7 @@ from mission_tui.ipc.replies import (
     SnapshotReply,
     UpgradesReply,
 )
+from mission_tui.ipc.sockets import MalformedError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Side

@@ -12,10 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from mission_tui.errors import EX_UNAVAILABLE
-from mission_tui.ipc.framing import LineReader, MalformedError, encode
 from mission_tui.ipc.local_asyncio import asyncio
 from mission_tui.ipc.replies import Refused
-from mission_tui.ipc.sockets import bind, is_private, peer, prepare_socket_dir
+from mission_tui.ipc.sockets import LineReader, MalformedError, bind, encode, is_private, peer, prepare_socket_dir
 
 CONNECTION_LIMIT = 128
 HELLO_S = 5.0

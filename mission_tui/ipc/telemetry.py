@@ -19,8 +19,7 @@ import msgspec
 from mission_tui.errors import ProtocolError
 from mission_tui.fleet.events.processes import EnvWorkers
 from mission_tui.ipc import telemetry_messages as messages
-from mission_tui.ipc.framing import LineReader, decode, encode
-from mission_tui.ipc.sockets import connect
+from mission_tui.ipc.sockets import LineReader, connect, decode, encode
 
 FRAME_S = 0.25
 HEARTBEAT_S = 1.0

@@ -20,9 +20,9 @@ from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.captured import Origin, origin_of
 from mission_tui.ipc.client import Connection
-from mission_tui.ipc.framing import ConnectionLostError
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act, Answer, AnsweredBy, GetNamed, Launch, Resume
+from mission_tui.ipc.sockets import ConnectionLostError
 from mission_tui.ipc.start import was_stopped
 
 _AGAIN_S = 2.0

@@ -28,17 +28,17 @@ from pathlib import Path
 from mission_tui.errors import MissionError
 from mission_tui.ipc.listener import Listener
 from mission_tui.ipc.local_asyncio import asyncio
-from mission_tui.ipc.roots import name_root, unname_root
 from mission_tui.ipc.server import serve_operator
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET, prepare_socket_dir
+from mission_tui.ipc.start import name_root, unname_root
 from mission_tui.ipc.telemetry_server import serve_telemetry
 from mission_tui.paths import STOPPED, socket_dir
 from mission_tui.plain_files import make_folder, open_fresh, open_to_lock
 from mission_tui.records.files.atomic import storing
-from mission_tui.records.root_checks import check_locks, check_private
 from mission_tui.records.runs.layout import supervisor_dir
+from mission_tui.records.runs_roots import check_locks, check_private
 from mission_tui.supervisor.clock import Clock, TimeLimits, read_time_limits
-from mission_tui.supervisor.ending.leftover_files import sweep_socket_folders
+from mission_tui.supervisor.ending.leftovers import sweep_socket_folders
 from mission_tui.supervisor.ending.removal import left_behind, remove_runs
 from mission_tui.supervisor.host import tasks
 from mission_tui.supervisor.host.own_limits import take_fixed_limits

@@ -20,7 +20,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FindingChanged
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.framing import MalformedError
+from mission_tui.ipc.sockets import MalformedError
 from mission_tui.paths import socket_dir
 from mission_tui.records.files.append import AppendLog
 

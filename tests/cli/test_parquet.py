@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.tables.parquet import check_parquet, write_parquet
+from mission_tui.cli.verbs.run_output import check_parquet, write_parquet
 from mission_tui.errors import UsageError
 from tests.shell import Shell
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mission_tui.cli.launch_price import plan_facts, show_scaling
 from mission_tui.cli.plan import LaunchWish, planned
-from mission_tui.cli.tables.plan import plan_facts, show_scaling
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.compare.differing import cohort_key
 from mission_tui.fleet.specs.spec import command_words

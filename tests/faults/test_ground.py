@@ -14,7 +14,7 @@ import pytest
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.paths import socket_dir
-from mission_tui.records.root_checks import SHARED, check_locks, check_private, file_system
+from mission_tui.records.runs_roots import SHARED, check_locks, check_private, file_system
 from tests.supervisor.conftest import Lab
 from tests.waiting import until
 

@@ -12,9 +12,9 @@ import pytest
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.views.snapshot import HostMeters, SupervisorInfo
-from mission_tui.ipc.framing import encode
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetLog
+from mission_tui.ipc.sockets import encode
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.files.tail import Tail
 from tests.keeper.conftest import KeptRun, kept

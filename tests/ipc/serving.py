@@ -18,7 +18,6 @@ import msgspec
 from mission_tui import __version__
 from mission_tui.errors import PresetError
 from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView, SupervisorInfo
-from mission_tui.ipc.framing import encode
 from mission_tui.ipc.listener import CONNECTION_LIMIT, HELLO_S, Listener
 from mission_tui.ipc.replies import Accepted, Evaluated, LogReply, OperatorReply, Progress, SnapshotReply
 from mission_tui.ipc.requests import (
@@ -33,7 +32,7 @@ from mission_tui.ipc.requests import (
     Watch,
 )
 from mission_tui.ipc.server import STALL_S, Session, serve_operator
-from mission_tui.ipc.sockets import OPERATOR_SOCKET
+from mission_tui.ipc.sockets import OPERATOR_SOCKET, encode
 from mission_tui.paths import socket_dir
 
 REPLIES: msgspec.json.Decoder[OperatorReply] = msgspec.json.Decoder(OperatorReply)

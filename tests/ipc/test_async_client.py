@@ -9,9 +9,9 @@ import pytest
 
 from mission_tui.errors import NoSupervisorError, PresetError, StoppedSupervisorError, UsageError
 from mission_tui.ipc.async_client import AsyncConnection
-from mission_tui.ipc.framing import ConnectionLostError, encode
 from mission_tui.ipc.replies import Accepted, Evaluated, Progress, Refused, SnapshotReply
 from mission_tui.ipc.requests import Act, Evaluate, GetEnded, GetSnapshot
+from mission_tui.ipc.sockets import ConnectionLostError, encode
 from mission_tui.paths import STOPPED
 from tests.ipc.serving import operator_path, served, snapshot, until
 

@@ -18,10 +18,17 @@ from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, ProtocolError, UsageError
 from mission_tui.ipc.async_client import Link
 from mission_tui.ipc.client import Connection, refusal
-from mission_tui.ipc.framing import ConnectionLostError, TooLargeError, encode
 from mission_tui.ipc.replies import Accepted, Evaluated, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import Evaluate, GetEnded, GetSnapshot, Undo, Watch
-from mission_tui.ipc.sockets import OPERATOR_SOCKET, bind, connect, prepare_socket_dir
+from mission_tui.ipc.sockets import (
+    OPERATOR_SOCKET,
+    ConnectionLostError,
+    TooLargeError,
+    bind,
+    connect,
+    encode,
+    prepare_socket_dir,
+)
 from mission_tui.paths import socket_dir
 from tests.ipc.serving import Desk, held_up, operator_path, served, snapshot
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mission_tui.errors import ProtocolError
-from mission_tui.ipc.framing import LineReader, MalformedError, TooLargeError, decode, encode
 from mission_tui.ipc.replies import OperatorReply, Refused
 from mission_tui.ipc.requests import Act, Hello, OperatorRequest
+from mission_tui.ipc.sockets import LineReader, MalformedError, TooLargeError, decode, encode
 from mission_tui.ipc.telemetry_messages import Order, TelemetryMessage
 from tests.ipc.hostile import HOSTILE_LINES
 

@@ -17,7 +17,6 @@ from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView, SupervisorInfo
 from mission_tui.ipc.async_client import AsyncConnection
-from mission_tui.ipc.framing import MalformedError
 from mission_tui.ipc.host_fleet import HostFleet
 from mission_tui.ipc.replies import Accepted, CleanReply, Launched, LeftoverRow, SidesReply, Welcome
 from mission_tui.ipc.requests import (
@@ -36,6 +35,7 @@ from mission_tui.ipc.requests import (
     StopPlay,
     Undo,
 )
+from mission_tui.ipc.sockets import MalformedError
 from tests.tui.fake_client import a_spec
 from tests.tui.sides import a_side
 

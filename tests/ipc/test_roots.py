@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.views.snapshot import OtherRoot
-from mission_tui.ipc.roots import live_roots, name_root, named_root, unname_root, write_live_count
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, bind, prepare_socket_dir
+from mission_tui.ipc.start import live_roots, name_root, named_root, unname_root, write_live_count
 from mission_tui.paths import socket_dir
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from mission_tui import __version__
-from mission_tui.ipc.framing import encode
 from mission_tui.ipc.replies import Accepted, Evaluated, LogReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import (
     OPERATOR_LINE_BYTES,
@@ -31,6 +30,7 @@ from mission_tui.ipc.requests import (
     Shutdown,
     Watch,
 )
+from mission_tui.ipc.sockets import encode
 from tests.ipc.hostile import HOSTILE_LINES
 from tests.ipc.serving import Wire, descriptors, held_up, served, snapshot, until
 

@@ -7,9 +7,9 @@ import sys
 import msgspec
 
 from mission_tui.ipc.client import decode_reply
-from mission_tui.ipc.framing import encode
 from mission_tui.ipc.replies import ChangesReply, SnapshotReply
 from mission_tui.ipc.server import SnapshotLines
+from mission_tui.ipc.sockets import encode
 from tests.ipc.serving import snapshot
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from mission_tui.ipc import telemetry_server
-from mission_tui.ipc.framing import encode
 from mission_tui.ipc.listener import Listener
 from mission_tui.ipc.replies import Refused
 from mission_tui.ipc.requests import PROTOCOL, Act
+from mission_tui.ipc.sockets import encode
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import (
     TELEMETRY_LINE_BYTES,

@@ -31,7 +31,7 @@ from mission_tui.records.sb3_run.folder import (
 )
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.records.sb3_run.settings import find_settings
-from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
+from mission_tui.records.sb3_run.zoo_settings import YamlError, read_yaml
 from mission_tui.trainer.foreign.import_run import evaluations_of, rows_of_evaluations
 from tests.cli.test_judge import write_events
 

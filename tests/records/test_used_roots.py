@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mission_tui.paths import socket_dir, used_roots_dir
-from mission_tui.records import used_roots
-from mission_tui.records.used_roots import MOST_KEPT, MOST_READ, ended_elsewhere, note_ends, note_look
+from mission_tui.records import runs_roots
+from mission_tui.records.runs_roots import MOST_KEPT, MOST_READ, ended_elsewhere, note_ends, note_look
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_root_on_a_file_server_that_hangs_keeps_nobody_waiting(
     there, hanging = a_root(tmp_path), os.pipe()
     note_ends(there, [time.time()], environ)
     monkeypatch.setattr(Path, "is_dir", lambda _path: bool(os.read(hanging[0], 1)))
-    monkeypatch.setattr(used_roots, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(runs_roots, "PATIENCE_S", 0.05)
     began = time.monotonic()
     assert ended_elsewhere(tmp_path, environ) == ()
     assert time.monotonic() - began < 2.0

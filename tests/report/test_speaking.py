@@ -13,8 +13,8 @@ from typing import BinaryIO, Self
 
 import msgspec
 
-from mission_tui.ipc.framing import encode
 from mission_tui.ipc.requests import PROTOCOL
+from mission_tui.ipc.sockets import encode
 from mission_tui.ipc.telemetry_messages import (
     Heartbeat,
     Order,

@@ -21,9 +21,9 @@ from unittest import mock
 
 from mission_tui.errors import MissionError
 from mission_tui.ipc.client import decode_reply
-from mission_tui.ipc.framing import encode
 from mission_tui.ipc.replies import OperatorReply
 from mission_tui.ipc.requests import OperatorRequest, Request
+from mission_tui.ipc.sockets import encode
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor.clock import Clock, TimeLimits
 from mission_tui.supervisor.ending import leftovers

@@ -11,8 +11,7 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError
 from mission_tui.ipc.captured import Origin
-from mission_tui.tui.drawing.picture_file import PngSurface, SvgSurface, fonts_folder, write_fresh
-from mission_tui.tui.drawing.screen_picture import draw_screen, size_of
+from mission_tui.tui.drawing.picture_file import PngSurface, SvgSurface, draw_screen, fonts_folder, size_of, write_fresh
 from mission_tui.tui.plot.chart_picture import GROUND, WIDTH, draw_charts, height_of, panels_of
 from mission_tui.tui.state.preferences import AXIS_SCALES, AxisScale, ChartSettings
 from mission_tui.tui.textual_fixes.screen_cells import Cells

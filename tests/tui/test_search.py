@@ -10,8 +10,7 @@ from mission_tui.fleet.search.plan import SearchPlan, driver_item
 from mission_tui.fleet.search.result import DRIVER
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.tui.state.launch_draft import meaning
-from mission_tui.tui.state.launch_plan import plan
-from mission_tui.tui.state.presets import PresetChoice
+from mission_tui.tui.state.presets import PresetChoice, plan
 from tests.tui.fleets import ENDED, LIVE, a_fleet
 from tests.tui.stage import staged
 

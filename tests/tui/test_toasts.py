@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.tui.state.messages import merged, rows, shortened
+from mission_tui.tui.state.news import merged, rows, shortened
 from tests.tui.stage import Stage, staged
 
 

@@ -21,7 +21,7 @@ from mission_tui.cli.screen import can_draw
 from mission_tui.cli.unit_file import LINGER
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError, install_words
 from mission_tui.paths import socket_dir
-from mission_tui.records.root_checks import SHARED, file_system
+from mission_tui.records.runs_roots import SHARED, file_system
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session

@@ -61,7 +61,7 @@ def paths_command(session: Session, as_json: bool) -> None:
     """Show the folders in use."""
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.table import Table
-    from mission_tui.ipc.roots import live_roots
+    from mission_tui.ipc.start import live_roots
     from mission_tui.records.runs.layout import supervisor_dir
 
     elsewhere = live_roots(session.root)

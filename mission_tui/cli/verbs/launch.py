@@ -12,9 +12,8 @@ import click
 import mission_tui
 from mission_tui.cli import options
 from mission_tui.cli.plan import LaunchWish, Planned, planned
-from mission_tui.cli.preset_origins import own_code_facts, say_origins
+from mission_tui.cli.presets import own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.tables.plan import show_plan, show_scaling
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
 from mission_tui.errors import UsageError
 
@@ -103,6 +102,8 @@ def launch_command(
     say_origins(plan.foreign)
     if dry or len(items) > 1:
         _show(session, plan, dry=dry, as_json=dry and as_json)
+    from mission_tui.cli.launch_price import show_scaling
+
     show_scaling(items)
     if dry:
         return 0
@@ -141,12 +142,12 @@ def hooked(words: tuple[str, ...] | None) -> tuple[str, ...]:
 
 def _show(session: Session, plan: Planned, *, dry: bool, as_json: bool) -> None:
     """What is about to be launched, and if it is not going to be, what it would cost."""
+    from mission_tui.cli.launch_price import launch_price, price_facts, show_plan, show_price
+
     items = plan.items
     if not dry:
         show_plan(items)
         return
-    from mission_tui.cli.launch_price import launch_price, price_facts, show_price
-
     quoted = launch_price(session, items)
     if as_json:
         from mission_tui.cli.tables.documents import write_document

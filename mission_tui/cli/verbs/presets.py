@@ -15,7 +15,7 @@ import click
 
 from mission_tui.cli import options
 from mission_tui.cli.plan import LaunchWish, planned, resolved
-from mission_tui.cli.preset_origins import NamedPreset, named, own_code_facts, say_origins
+from mission_tui.cli.presets import NamedPreset, named, own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, Styled, print_error, write, write_lines, write_over
 from mission_tui.errors import MissionError, UsageError
@@ -149,7 +149,7 @@ def save(
     as_json: bool,
 ) -> None:
     """Save PRESET with changes as the preset NAME, in your own folder of presets."""
-    from mission_tui.cli.preset_saving import save_preset
+    from mission_tui.cli.presets import save_preset
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.fleet.specs.preset_file import Saving
 

@@ -128,8 +128,8 @@ def _film(session: Session, run: str, name: str) -> Html:
     """The first and the newest policy of `run` in the same episode. Raises `MissionError` with why there is none."""
     from mission_tui.cli.html.markup import join, tag
     from mission_tui.cli.html.report_file import film_in
-    from mission_tui.ipc.framing import ConnectionLostError
     from mission_tui.ipc.requests import Film
+    from mission_tui.ipc.sockets import ConnectionLostError
     from mission_tui.plain_files import read_given
     from mission_tui.present.numbers import count, measure, size
 

@@ -20,12 +20,13 @@ from mission_tui.cli.options import json_option, run_argument, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.tables.table import Table, inert
 from mission_tui.cli.terminal_output import CsvRows, print_error, write
-from mission_tui.errors import MissionError, UsageError
+from mission_tui.errors import MissionError, UsageError, install_words
 
 if TYPE_CHECKING:
     from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
     from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.replies import LogReply
+
 
 FOLLOW_S = 0.3
 COLUMNS = ("update", "attempt", "timesteps", "t", "rollout_s", "update_s", "steps_per_s")
@@ -66,7 +67,7 @@ def _compiled(pattern: str | None) -> re.Pattern[str] | None:
 
 def _chunks(session: Session, run: str, attempt: int | None, follow: bool) -> Iterator[str]:
     """The output from its start to its end; with `follow` until the run has ended and everything was read."""
-    from mission_tui.ipc.framing import ConnectionLostError
+    from mission_tui.ipc.sockets import ConnectionLostError
 
     offset = 0
     while True:
@@ -124,14 +125,10 @@ def metrics_command(session: Session, runs: tuple[str, ...], as_csv: bool, parqu
     if sum((as_csv, as_json, parquet is not None)) > 1:
         raise UsageError("give one of --json, --csv and --parquet, not both")
     if parquet is not None:
-        from mission_tui.cli.tables.parquet import check_parquet
-
         check_parquet(parquet)
     with session.connect() as connection:
         views = views_of(connection, runs)
     if parquet is not None:
-        from mission_tui.cli.tables.parquet import write_parquet
-
         write_parquet(parquet, [Path(view.run_dir) for view in views])
         return
     if len(views) > 1:
@@ -224,3 +221,36 @@ def _write_table(updates: list[UpdateDone]) -> None:
         facts = (count(it.update), count(it.timesteps), *phases, count(it.steps_per_s or None))
         table.add(*facts, *(measure(it.metrics.get(tag)) for tag in SHOWN))
     table.write(sys.stdout)
+
+
+def check_parquet(path: Path) -> None:
+    """Raise `UsageError` where the file cannot be written: without pyarrow, with another ending, without its folder."""
+    try:
+        import pyarrow.parquet  # noqa: F401 - looked for before any run is asked for
+    except ImportError as error:
+        raise UsageError(f"--parquet needs pyarrow; {install_words('parquet')}") from error
+    if path.suffix != ".parquet":
+        raise UsageError(f"--parquet {path}: the file has to end in .parquet")
+    if not path.parent.is_dir():
+        raise UsageError(f"--parquet {path}: there is no folder {path.parent}")
+
+
+def write_parquet(path: Path, folders: Sequence[Path]) -> None:
+    """Write every update of the runs in `folders`, replacing what was there. Raises `MissionError`, `StorageError`."""
+    import io
+    import warnings
+
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from mission_tui import read
+    from mission_tui.records.files.atomic import write_atomic
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = read.columns([read.run(folder) for folder in folders])
+    for warning in said:
+        print_error(str(warning.message))
+    written = io.BytesIO()
+    parquet.write_table(pa.table(found), written)
+    write_atomic(path, written.getvalue())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 from mission_tui.cli import options
 from mission_tui.cli.follow_runs import exit_code, until_ended, view_of, views_of
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
+from mission_tui.cli.terminal_output import EX_INTERRUPTED, Styled, print_error, write
 from mission_tui.errors import EX_FAILED, UsageError, nearest
 from mission_tui.fleet.events.outcome import OVER
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.search.result import SearchResult
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.fleet.views.snapshot import RunView
+
 
 _SEED_LIMIT = 2**32 - 1
 _CHANGEABLE = {"trials", "at_once", "confirm"}
@@ -301,15 +303,59 @@ def _wait(session: Session, driver: RunView, *, as_json: bool) -> int:
 def _tell(session: Session, driver: RunView, *, as_json: bool) -> int:
     """Print what has come of it; the exit code of its driver."""
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.cli.tables.search import search_facts, write_search
 
     result = _result(driver)
     if as_json:
-        write_document(search_facts(driver, result))
+        write_document(_search_facts(driver, result))
     elif result is None:
         write(f"{driver.group}: no trial was begun yet; the driver {driver.name} is {driver.state}")
     else:
-        write_search(driver, result)
+        _write_search(driver, result)
     if driver.state not in OVER:
         return 0
     return EX_FAILED if result is not None and result.why else exit_code((driver,))
+
+
+def _write_search(driver: RunView, result: SearchResult) -> None:
+    """The table, then a sentence each for progress, importance, the fresh seeds, and what keeps the winner."""
+    from mission_tui.cli.tables.table import Table
+    from mission_tui.fleet.search.result import ranked_trials
+    from mission_tui.present import searches
+    from mission_tui.present.numbers import DASH
+
+    shown = [key.rpartition(".")[2] for key in result.keys]
+    names = shown if len(set(shown)) == len(shown) else list(result.keys)
+    numbers = frozenset({"trial", result.metric, *names})
+    table = Table(("trial", "state", *names, result.metric), numbers)
+    for trial in ranked_trials(result):
+        settings = (trial.settings.get(key, DASH) for key in result.keys)
+        table.add(str(trial.number), searches.state_word(trial), *settings, searches.value_word(trial.value))
+    table.write(sys.stdout)
+    failed = next((trial for trial in reversed(result.trials) if trial.state == "failed"), None)
+    if failed is not None:
+        write(f"trial {failed.number} failed: {failed.why}")
+    for sentence in (searches.progress_words(result), searches.importance_words(result)):
+        if sentence:
+            write(sentence)
+    if result.confirmation is not None:
+        write(Styled(searches.confirmation_words(result.confirmation), bold=result.ended))
+    if not result.ended and driver.state == "ended":
+        write(f"it is not over: `mission-tui search --continue {result.group}` goes on")
+    elif result.ended and (saved := searches.save_words(result)):
+        write(saved)
+
+
+def _search_facts(driver: RunView, result: SearchResult | None) -> dict[str, Any]:
+    """Every name of it there; what is not known yet is null."""
+    from msgspec import to_builtins
+
+    from mission_tui.present import searches
+
+    facts: dict[str, Any] = {"driver": {"id": driver.id, "name": driver.name, "state": driver.state}}
+    if result is None:
+        return facts | {"group": driver.group, "search": None}
+    said = None if result.confirmation is None else searches.confirmation_words(result.confirmation)
+    return facts | {
+        "group": result.group,
+        "search": to_builtins(result) | {"sentence": searches.progress_words(result), "confirmation_sentence": said},
+    }

@@ -108,7 +108,7 @@ def _show_page(session: Session, offset: int, limit: int, states: tuple[str, ...
 
 def _say_elsewhere(session: Session) -> None:
     """For a person: what ended at other runs roots since they looked there; this one they have looked at now."""
-    from mission_tui.records.used_roots import ended_elsewhere, note_look
+    from mission_tui.records.runs_roots import ended_elsewhere, note_look
 
     for ended in ended_elsewhere(session.root, session.environ):
         print_error(ended.sentence)

@@ -139,7 +139,7 @@ def _wait(session: Session, run: str, as_json: bool) -> int:
 def _until(session: Session, run: str, done: Callable[[TrialView], bool]) -> TrialView:
     """The run's newest trial once it is `done`, however often the supervisor is replaced meanwhile."""
     from mission_tui.fleet.events.outcome import OVER
-    from mission_tui.ipc.framing import ConnectionLostError
+    from mission_tui.ipc.sockets import ConnectionLostError
 
     with session.connect() as connection:
         run_id, told = view_of(connection, run).id, -1

@@ -9,8 +9,7 @@ from msgspec import structs
 
 from mission_tui.fleet.events import metrics as facts
 from mission_tui.fleet.events.processes import PhaseSeen
-from mission_tui.fleet.history.course import ROLLOUT_SUCCESS, Course, GoalView, Place, Scan
-from mission_tui.fleet.history.forecast import Pace
+from mission_tui.fleet.history.course import ROLLOUT_SUCCESS, Course, GoalView, Pace, Place, Scan
 from mission_tui.fleet.history.series import Columns
 from mission_tui.fleet.specs.quantity import Goal
 from mission_tui.fleet.text import clean

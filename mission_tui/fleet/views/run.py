@@ -17,8 +17,7 @@ from mission_tui.fleet.events.outcome import Failed, outcome_word
 from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS
-from mission_tui.fleet.history.course import GoalView, Moment, Place, Scan
-from mission_tui.fleet.history.forecast import Pace, enough_for_trend, pace_of, steps_to
+from mission_tui.fleet.history.course import GoalView, Moment, Pace, Place, Scan, enough_for_trend, pace_of, steps_to
 from mission_tui.fleet.history.journal_state import JournalState, TrialState
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts, evaluated
 from mission_tui.fleet.history.run import RunHistory, setting_changes

@@ -20,8 +20,7 @@ from mission_tui.fleet.specs.preset import from_tables
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.logs.log import LogError, TableRow, TrainingLog, settings_in
-from mission_tui.records.logs.sb3_files import is_header, read_csv, read_json
-from mission_tui.records.logs.table import log_interval, updates_of
+from mission_tui.records.logs.table import is_header, log_interval, read_csv, read_json, updates_of
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec

@@ -22,9 +22,14 @@ from mission_tui.records.logs.log import settings_in, told_in
 from mission_tui.records.sb3_run.folder import Sb3Folder
 from mission_tui.records.sb3_run.normalizer_file import normalize_of
 from mission_tui.records.sb3_run.other_algorithms import algorithm_in, check_same
-from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
 from mission_tui.records.sb3_run.zip_file import settings_of_zip, tables_of_zip, unopened
-from mission_tui.records.sb3_run.zoo_settings import arguments_table, atari_packages, tables_of_zoo
+from mission_tui.records.sb3_run.zoo_settings import (
+    YamlError,
+    arguments_table,
+    atari_packages,
+    read_yaml,
+    tables_of_zoo,
+)
 
 Tables = dict[str, dict[str, Any]]
 _YAML_CHARACTERS = 1 << 20

@@ -23,7 +23,7 @@ from mission_tui.fleet.events.trials import ARMS, Arm, TrialEnd, TrialPlan, Tria
 from mission_tui.fleet.history.journal_state import TrialState
 from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.trials.plan import Branches, BranchState, diverged, is_over, why_it_does_not_count
+from mission_tui.fleet.trials import Branches, BranchState, diverged, is_over, why_it_does_not_count
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import newest_intact
 from mission_tui.supervisor.ending.ladder import stop_gracefully
@@ -34,7 +34,7 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.trials.verdict import BranchEnd
+    from mission_tui.fleet.trials import BranchEnd
 
 log = logging.getLogger(__name__)
 TRY = "try"
@@ -129,7 +129,7 @@ async def _judge(core: Core, run_id: str, plan: TrialPlan) -> None:
 
 def _verdict(runs: Runs, run_id: str, plan: TrialPlan, states: Branches) -> TrialVerdict:
     # Statistics are loaded by whoever has some.
-    from mission_tui.fleet.trials.verdict import BranchEnd, BranchReading, judge_trial, range_before
+    from mission_tui.fleet.trials import BranchEnd, BranchReading, judge_trial, range_before
 
     ends = {place: _end(runs, plan, state) for place, state in states.items()}
     gone = BranchEnd("", BranchReading(None, 0, (), complete=False), why="was removed")
@@ -141,7 +141,7 @@ def _verdict(runs: Runs, run_id: str, plan: TrialPlan, states: Branches) -> Tria
 
 
 def _end(runs: Runs, plan: TrialPlan, state: BranchState) -> BranchEnd:
-    from mission_tui.fleet.trials.verdict import BranchEnd, read_branch
+    from mission_tui.fleet.trials import BranchEnd, read_branch
 
     reading = read_branch(plan, read_all(runs.run_dir(state.run).metrics, MetricRecord)[0])
     # One that was stopped after it had come to its end, or trained on from there, counts like any other.

@@ -29,13 +29,12 @@ from mission_tui.gpu_driver import has_gpu
 from mission_tui.ipc import requests
 from mission_tui.ipc.local_asyncio import asyncio
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, PageReply, Quoted, SnapshotReply, StripReply
-from mission_tui.ipc.roots import live_roots
 from mission_tui.ipc.server import Session, serve_link
+from mission_tui.ipc.start import live_roots
 from mission_tui.plain_files import open_plain
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
-from mission_tui.supervisor.queries.adoptable import adoptable
-from mission_tui.supervisor.queries.details import details
+from mission_tui.supervisor.queries.details import adoptable, details
 from mission_tui.supervisor.queries.history import compare, history, log, sides, strip_of
 from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
 from mission_tui.supervisor.readonly.fleet import ReadonlyFleet

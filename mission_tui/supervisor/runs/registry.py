@@ -4,6 +4,10 @@ What is journaled is in the store in the same step. It keeps state for the modul
 
 `Lanes` are the phases of every run of the last day, each from the facts that the fleet takes in anyway. A lost link
 begins a gap when the supervisor notices it; every other time is the one that the fact names.
+
+Views of ended runs wait on a shelf, kept with what their files were when they were read. Reading such a run takes some
+milliseconds, and a page of a list asks for hundreds. A view is given again only while every file that it came of, and
+every folder on the way, is the one that it was.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from mission_tui import __version__
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events import journal as events
@@ -30,14 +36,12 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.snapshot import HostMeters, SupervisorInfo
+from mission_tui.fleet.views.snapshot import HostMeters, RunView, SupervisorInfo
 from mission_tui.records.files.atomic import Reserve, StorageError
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.runs.duties import GPU_METERS, Duties
-from mission_tui.supervisor.runs.journal import FleetJournal, Make, RunJournal
+from mission_tui.supervisor.runs.journal import FleetJournal, Make, RunJournal, signed
 from mission_tui.supervisor.runs.live_run import LiveRun
-from mission_tui.supervisor.runs.requester import signed
-from mission_tui.supervisor.runs.shelved_views import ShelvedViews
 
 DAY_S = 86_400.0
 MOST_OVER = 64
@@ -310,3 +314,57 @@ class RunNames:
             yield
         finally:
             del self._held[name]
+
+
+MOST_SHELVED = 2000
+"""Some 2 kB each."""
+
+Stamp = int
+"""The hash of what nine files and folders are: of two thousand runs those facts would take megabytes."""
+
+
+class ShelvedViews:
+    """At most `MOST_SHELVED` views; of more, those that nobody asked for the longest are let go."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[int, Stamp, bytes]] = {}
+        self._decoder = msgspec.msgpack.Decoder(RunView)
+
+    @property
+    def full(self) -> bool:
+        """Whether another one takes the place of one that is kept."""
+        return len(self._kept) >= MOST_SHELVED
+
+    def get(self, run: RunDir) -> RunView | None:
+        """The view of the run; None where none is kept, or anything of it was changed since."""
+        kept = self._kept.pop(run.id, None)
+        if kept is None or stamp_of(run, kept[0]) != kept[1]:
+            return None
+        self._kept[run.id] = kept
+        return self._decoder.decode(kept[2])
+
+    def keep(self, run: RunDir, view: RunView, stamp: Stamp) -> None:
+        """Keep the view of a run whose files had this `stamp` before they were read."""
+        self._kept.pop(run.id, None)
+        if self.full:
+            del self._kept[next(iter(self._kept))]
+        # Not as JSON, which has no NaN.
+        self._kept[run.id] = view.attempt, stamp, msgspec.msgpack.encode(view)
+
+
+def stamp_of(run: RunDir, attempt: int) -> Stamp:
+    """What tells whether a view of the run, whose newest attempt is `attempt`, is still true."""
+    path = str(run.path)
+    inner = f"{path}/attempts/{attempt}"
+    names = (f"{inner}/launch.json", f"{inner}/spec.toml", f"{inner}/exit.json")
+    files = (f"{path}/events.jsonl", f"{path}/metrics.jsonl", f"{path}/spec.toml", *names)
+    return hash(tuple(map(_facts, (path, f"{path}/attempts", inner, *files))))
+
+
+def _facts(path: str) -> tuple[int, ...]:
+    """Nobody sets the time of a change (`ctime`), and it moves with contents, names, rights and owner alike."""
+    try:
+        facts = os.lstat(path)
+    except OSError:
+        return ()
+    return facts.st_ino, facts.st_dev, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns

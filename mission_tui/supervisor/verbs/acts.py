@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act, Shutdown
-from mission_tui.supervisor.ending.freezing import freeze_run
-from mission_tui.supervisor.ending.ladder import kill_now, stop_gracefully
+from mission_tui.supervisor.ending.ladder import freeze_run, kill_now, stop_gracefully
 from mission_tui.supervisor.lifecycle.asked_checkpoints import ask_checkpoints
 from mission_tui.supervisor.runs.core import ON_REQUEST, Core
 from mission_tui.supervisor.runs.live_run import LiveRun

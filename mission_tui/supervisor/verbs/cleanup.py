@@ -22,8 +22,18 @@ from mission_tui.ipc.requests import UNDO_S, Clean, GetTrash, Prune, Remove, Res
 from mission_tui.records.runs.checkpoint import Manifest, best_checkpoint, list_checkpoints, newest_verified
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import KEPT_S, Trashed, restore_from_trash, trashed, tree_bytes
-from mission_tui.supervisor.ending import leftover_files
-from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers, find_stale, remove_leftover
+from mission_tui.supervisor.ending.leftovers import (
+    DeadSocket,
+    Leftover,
+    LeftoverFile,
+    find_dead_sockets,
+    find_leftover_files,
+    find_leftovers,
+    find_stale,
+    remove_dead_socket,
+    remove_leftover,
+    remove_leftover_file,
+)
 from mission_tui.supervisor.ending.removal import free, objection, ref_in_trash, to_trash, undo_launch
 from mission_tui.supervisor.host.identity import open_process
 from mission_tui.supervisor.host.process_files import vram_of
@@ -201,7 +211,7 @@ async def clean(core: Core, request: Clean) -> CleanReply:
     """List everything, and remove those whose keys were named and that still pass the verdict."""
     await core.machine.measure()
     leftovers = await asyncio.to_thread(find_leftovers, core.root, core.is_spared)
-    sockets = await asyncio.to_thread(leftover_files.find_dead_sockets, core.root)
+    sockets = await asyncio.to_thread(find_dead_sockets, core.root)
     wanted = set(request.remove)
     vram = {item.pid: vram_of(item.pid, core.machine.gpu.held) for item in leftovers}
     killed = [item for item in leftovers if item.verdict == "ours" and item.key in wanted and _killed(core, item)]
@@ -210,13 +220,13 @@ async def clean(core: Core, request: Clean) -> CleanReply:
     stale = [_process_row(item, vram[item.pid], item.pid in gone) for item in leftovers]
     # Whoever is ours goes first or together with what it holds, so it holds nothing up.
     ours = {item.pid for item in leftovers if item.verdict == "ours"}
-    for file in await asyncio.to_thread(leftover_files.find_leftover_files, core.root, core.is_spared, ours):
-        removed = file.key in wanted and leftover_files.remove_leftover_file(file)
+    for file in await asyncio.to_thread(find_leftover_files, core.root, core.is_spared, ours):
+        removed = file.key in wanted and remove_leftover_file(file)
         if removed:
             core.fleet.leftover_removed(file.run, f"{file.kind} {file.path}")
         stale.append(_file_row(file, removed))
     for dead in sockets:
-        removed = dead.key in wanted and leftover_files.remove_dead_socket(dead)
+        removed = dead.key in wanted and remove_dead_socket(dead)
         if removed:
             core.fleet.leftover_removed(None, f"socket {dead.path}")
         stale.append(_socket_row(dead, removed))
@@ -262,7 +272,7 @@ def _process_row(leftover: Leftover, vram_bytes: int | None, removed: bool) -> L
     )
 
 
-def _file_row(file: leftover_files.LeftoverFile, removed: bool) -> LeftoverRow:
+def _file_row(file: LeftoverFile, removed: bool) -> LeftoverRow:
     return LeftoverRow(
         key=file.key,
         kind=file.kind,
@@ -275,7 +285,7 @@ def _file_row(file: leftover_files.LeftoverFile, removed: bool) -> LeftoverRow:
     )
 
 
-def _socket_row(dead: leftover_files.DeadSocket, removed: bool) -> LeftoverRow:
+def _socket_row(dead: DeadSocket, removed: bool) -> LeftoverRow:
     return LeftoverRow(
         key=dead.key,
         kind="socket",

@@ -33,12 +33,12 @@ from mission_tui.records.runs.checkpoint import verify_checkpoint
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.lifecycle import further_attempts
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
-from mission_tui.supervisor.lifecycle.queued_settings import PRIORITY, proposed, set_queued
+from mission_tui.supervisor.lifecycle.run_queue import PRIORITY, proposed, set_queued
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.journal import requester
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
-from mission_tui.supervisor.runs.requester import requester
 from mission_tui.supervisor.runs.targets import check_seen, last_good, require, the_finding
 from mission_tui.supervisor.watching.finding_actions import keep_last_good
 

@@ -50,7 +50,7 @@ from mission_tui.supervisor.runs.run_directory import create_run, remove_run, ta
 from mission_tui.supervisor.runs.targets import caller_for, last_good, require, the_finding
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.trials.plan import Pace
+    from mission_tui.fleet.trials import Pace
 
 _PACE_BYTES = 1 << 16
 _PACE_ROWS = 20
@@ -104,7 +104,7 @@ class _Branch:
 
 
 async def _begin(core: Core, run_id: str, request: Try) -> Accepted:
-    from mission_tui.fleet.trials import plan as trial_plan
+    from mission_tui.fleet import trials as trial_plan
 
     await refresh_reservations(core)
     known = core.store.run(run_id)
@@ -220,7 +220,7 @@ def _start(runs: Runs, run_id: str, finding: Finding | None) -> _Start:
 
 def _pace(run: RunDir) -> Pace:
     """What its last updates were like."""
-    from mission_tui.fleet.trials.plan import Pace
+    from mission_tui.fleet.trials import Pace
 
     records = read_newest(run.metrics, MetricRecord, _PACE_BYTES)
     rows = [record for record in records if isinstance(record, UpdateDone)][-_PACE_ROWS:]
@@ -281,7 +281,7 @@ async def _make(
     core: Core, run_id: str, plan: TrialPlan, arms: dict[Arm, _Settings]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The branches, begun, and what the machine lacks for them. Raises `MissionError` with nothing made."""
-    from mission_tui.fleet.trials.plan import branch_spec
+    from mission_tui.fleet.trials import branch_spec
 
     core.check_room()
     caller = arms["control"].caller

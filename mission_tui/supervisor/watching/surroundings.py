@@ -20,9 +20,9 @@ from pathlib import Path
 
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import OtherProgram
-from mission_tui.ipc.roots import live_roots, write_live_count
+from mission_tui.ipc.start import live_roots, write_live_count
 from mission_tui.procfs import process_ids
-from mission_tui.records.used_roots import MOST_ENDS, note_ends
+from mission_tui.records.runs_roots import MOST_ENDS, note_ends
 from mission_tui.supervisor.host.process_files import ProcessStat, read_stat, vram_of
 from mission_tui.supervisor.runs.machine_state import MachineState
 from mission_tui.supervisor.runs.registry import Runs

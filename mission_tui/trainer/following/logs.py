@@ -24,8 +24,7 @@ from mission_tui.procfs import Stat, boot_id, own_processes
 from mission_tui.records.logs.event_files import event_rows
 from mission_tui.records.logs.log import LogError, TableRow
 from mission_tui.records.logs.monitors import Ended, read_monitors, sample_of
-from mission_tui.records.logs.sb3_files import read_csv, read_json
-from mission_tui.records.logs.table import complete_rows, updates_of
+from mission_tui.records.logs.table import complete_rows, read_csv, read_json, updates_of
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.trainer.following.rows import MEAN_OF, Rows
 

@@ -1,16 +1,19 @@
-"""Lines of the screen as Textual strips: styled parts cut to a width, folded at words, and safe to show.
+"""Lines of the screen as Textual strips: styled parts cut to a width, folded at words, and safe to show; and tables of
+such lines, where one line declares a column with its words, its order and when it gives way.
 
 Every fixed-width cell, toast and log line passes through `literal`: nothing in foreign text can move the cursor,
-reorder a line or hide. Markup never comes into play, because nothing in this room parses it.
+reorder a line or hide. Markup never comes into play, because nothing in this room parses it. What of a table does not
+fit goes by rank, whole columns at a time, so that no figure is ever cut; what is sorted by stays.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from io import StringIO
-from typing import Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console, RenderableType
@@ -19,7 +22,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
-from mission_tui.tui.drawing.colours import INK
+from mission_tui.tui.drawing.colours import INK, KEY, QUIET
 
 Part = tuple[str, Style]
 
@@ -206,3 +209,80 @@ def home_relative(root: str, home: str) -> str:
     if home and (root == home or root.startswith(home + "/")):
         root = "~" + root.removeprefix(home)
     return literal(root)
+
+
+Row = TypeVar("Row")
+Value = float | str | None
+
+_GAP = 2
+_MOST_WORDS = 34
+
+
+def _ink(_row: object) -> Style:
+    return INK
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """At least `width` cells; `value` is what it sorts by, `rank` the higher the sooner it gives way."""
+
+    title: str
+    width: int
+    text: Callable[[Row], str]
+    value: Callable[[Row], Value] | None = None
+    left: bool = False
+    rank: int = 0
+    style: Callable[[Row], Style] = _ink
+
+
+def ordered(columns: Sequence[Column[Row]], rows: Sequence[Row], title: str) -> list[Row]:
+    """The rows by the column of that title: names rise, numbers fall, unknown comes last; any other keeps the order."""
+    value = next((column.value for column in columns if column.title == title), None)
+    if value is None:
+        return list(rows)
+
+    def key(row: Row) -> tuple[bool, Any]:
+        found = value(row)
+        return found is None, found if isinstance(found, str) else -(found or 0.0)
+
+    return sorted(rows, key=key)
+
+
+def table(
+    columns: Sequence[Column[Row]],
+    rows: Sequence[Row],
+    width: int,
+    *,
+    sort: str = "",
+    lead: Callable[[Row], list[Part]] | None = None,
+    ground: Callable[[Row], Style | None] = lambda _row: None,
+) -> list[Strip]:
+    """Titles and rows; `lead` are the two cells before each, `ground` what lies under it. A click on a title sorts."""
+    words = {id(column): [literal(column.text(row)) for row in rows] for column in columns}
+    shown = [(column, _width(column, words[id(column)])) for column in columns]
+    while len(shown) > 1 and 2 + sum(cells + _GAP for _, cells in shown) - _GAP > width:
+        shown.remove(max(shown, key=lambda pair: -1 if pair[0].title == sort else pair[0].rank))
+    titles: list[Part] = [("  ", QUIET)]
+    for column, cells in shown:
+        mark = "▾" if column.title == sort else ""
+        style = KEY if mark else QUIET
+        if column.value is not None:
+            style += Style(meta={"@click": f"screen.sort({column.title!r})"})
+        titles += [(_cell(column.title + mark, cells, column), style), (" " * _GAP, QUIET)]
+    strips = [line(titles, width)]
+    for at, row in enumerate(rows):
+        parts = list(lead(row)) if lead is not None else [("  ", INK)]
+        for column, cells in shown:
+            parts += [(_cell(words[id(column)][at], cells, column), column.style(row)), (" " * _GAP, INK)]
+        strips.append(line(parts, width, ground(row)))
+    return strips
+
+
+def _width(column: Column[Any], words: Sequence[str]) -> int:
+    """Room for the mark of the order too, so that sorting moves nothing."""
+    title = len(column.title) + (1 if column.value is not None else 0)
+    return max(column.width, title, min(_MOST_WORDS, max((cell_len(word) for word in words), default=0)))
+
+
+def _cell(text: str, cells: int, column: Column[Any]) -> str:
+    return fit(text, cells, "left" if column.left else "right")

@@ -29,8 +29,7 @@ from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, line, wrap
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.messages import Message
-from mission_tui.tui.state.news import Away, Happening
+from mission_tui.tui.state.news import Away, Happening, Message
 from mission_tui.tui.state.presets import PresetChoice, by_key
 from mission_tui.tui.state.run_status import shape, state_style
 from mission_tui.tui.widgets.meters import NORMAL

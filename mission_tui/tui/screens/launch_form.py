@@ -23,13 +23,11 @@ from mission_tui.tui.screens.form_sheets import SmokeScreen, save_preset
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import Draft
-from mission_tui.tui.state.launch_plan import Wanted
 from mission_tui.tui.state.launch_preview import LaunchPreview
 from mission_tui.tui.state.machine_prices import BEST, machines_of
-from mission_tui.tui.state.presets import PresetChoice
+from mission_tui.tui.state.presets import PresetChoice, Wanted
 from mission_tui.tui.widgets.choices import Choice
-from mission_tui.tui.widgets.completions import OfferLine, about, devices, offers
-from mission_tui.tui.widgets.form_fields import Changes, Field, Presets, Selector
+from mission_tui.tui.widgets.form_fields import Changes, Field, OfferLine, Presets, Selector, about, devices, offers
 from mission_tui.tui.widgets.lines import ScrollLines
 
 _HINT = "Ctrl-S start  Ctrl-T try  Ctrl-O save  Tab next  Esc back"

@@ -1,4 +1,5 @@
-"""What keys do in the tabs of a run: compare its settings with its preset or another run, and copy what is shown.
+"""What keys do in the tabs of a run: watch its policy (when there is something to play, and what is shown), compare its
+settings with its preset or another run, and copy what is shown.
 
 Whole lines are copied, as one reads them. Nothing hidden goes along.
 """
@@ -6,26 +7,253 @@ Whole lines are copied, as one reads them. Nothing hidden goes along.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 from textual.screen import Screen
 
-from mission_tui.errors import MissionError
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.commands import objection, refusal
+from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.views.played_frame import Canvas
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.requests import GetDetails
+from mission_tui.ipc.replies import CheckpointView
+from mission_tui.ipc.requests import Act, GetDetails
 from mission_tui.present import numbers
 from mission_tui.present.run_settings import OF_A_COMMAND
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.drawing.strips import literal
+from mission_tui.tui.screens.command_line import type_command
+from mission_tui.tui.screens.info_sheets import EvaluationScreen, reel_in, reel_words
 from mission_tui.tui.screens.picker import Picker
+from mission_tui.tui.screens.questions import ask_line
 from mission_tui.tui.sections.config import Other
+from mission_tui.tui.sections.watch import Shown
 from mission_tui.tui.state.app_context import AppContext
+from mission_tui.tui.state.player_feed import PlayerFeed
+from mission_tui.tui.state.run_data import RunData
 from mission_tui.tui.widgets.choices import Choice
 from mission_tui.tui.widgets.findings import Findings
 from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.log_lines import LogLines
 from mission_tui.tui.widgets.metric_list import MetricList
 from mission_tui.tui.widgets.player import Player
+
+PlayAct = Literal[
+    "hold", "step", "faster", "slower", "next", "seed", "reel", "pixels", "older", "newer", "oldest", "newest"
+]
+_TOP_SEED = 2**32 - 1
+
+
+class RunPlayer:
+    """One for each screen of a run. `canvas` is how large a picture may be now; None while nobody could see one."""
+
+    def __init__(
+        self, app_context: AppContext, run: str, widget: Callable[[], Player], canvas: Callable[[], Canvas | None]
+    ) -> None:
+        self._app_context, self._widget = app_context, widget
+        self.feed = PlayerFeed(app_context, run, canvas, self._draw)
+        self._view: RunView | None = None
+        self._data: RunData | None = None
+        self._against = ""
+        self._asked_of: int | None = None
+
+    def update(self, view: RunView, data: RunData) -> None:
+        """Show the newest of the run, and play if it can be played."""
+        self._view, self._data = view, data
+        self._against = self._objection(view)
+        if view.last_checkpoint is None and self._saves(view) and self._asked_of != view.attempt:
+            self._asked_of = view.attempt
+            self._app_context.carry_out(self._save())
+        if self._against:
+            self.feed.close()
+        elif not self.feed.open:
+            self.feed.start()
+        self.feed.wake()
+        self._draw()
+
+    def close(self) -> None:
+        """The tab is left."""
+        self.feed.close()
+        self.cover()
+
+    def play_again(self, checkpoint: str, seed: int) -> None:
+        """Play the episode of `seed` with that checkpoint, as the first where nothing plays yet."""
+        if self.feed.open:
+            self.feed.take(checkpoint)
+            self.feed.reset(seed)
+        else:
+            self.feed.begin_with(checkpoint, seed)
+
+    def plays_since(self, steps: int) -> bool:
+        """Whether an episode is seen that is over or so many steps long, or it is said why none is."""
+        frame = self.feed.frame
+        return bool(self._against or self.feed.trouble) or (frame is not None and (frame.over or frame.step >= steps))
+
+    def cover(self) -> None:
+        """Something lies over the tab: pixels would lie over that."""
+        self._app_context.show_picture(None)
+
+    def act(self, what: PlayAct) -> None:
+        """Carry out a key of the tab."""
+        if self._against:
+            if what in ("seed", "reel"):
+                self._app_context.refuse(self._against)
+            return
+        feed = self.feed
+        match what:
+            case "hold":
+                feed.hold()
+            case "step":
+                feed.step()
+            case "faster":
+                feed.turn(1)
+            case "slower":
+                feed.turn(-1)
+            case "next" if feed.trouble:
+                feed.again()
+            case "next":
+                feed.next_episode()
+            case "seed":
+                self._app_context.carry_out(self._type_seed())
+            case "pixels":
+                self._turn_pixels()
+            case "reel":
+                self._app_context.carry_out(self._choose_reel())
+            case _:
+                self._slide(what)
+
+    def _turn_pixels(self) -> None:
+        context = self._app_context
+        if context.watch_pixels == "off":
+            context.watch_pixels = "auto"
+            here = context.picture_cell() is not None
+            context.toast("in pixels" if here else "in pixels where the terminal and its line allow that: not here")
+        else:
+            context.watch_pixels = "off"
+            context.toast("in characters and half blocks")
+        self.feed.wake()
+        self._draw()
+
+    def _slide(self, what: PlayAct) -> None:
+        names = [row.name for row in self._checkpoints()]
+        by = {"older": -1, "newer": 1, "oldest": -len(names), "newest": len(names)}[what]
+        if (taken := self.feed.beside(names, by)) is not None:
+            self.feed.take(taken)
+
+    async def _type_seed(self) -> None:
+        async def begin(said: str) -> None:
+            if not said.isascii() or not said.isdigit() or int(said) > _TOP_SEED:
+                raise UsageError(f"a seed is a whole number from 0 to {_TOP_SEED}, not '{said}'")
+            self.feed.reset(int(said))
+
+        about = "The episode of this seed, as `mission-tui evaluate --episodes 1 --seed` plays it."
+        await ask_line(self._app_context, "Seed of the episode", about, "plays it", "10000", begin)
+
+    async def _choose_reel(self) -> None:
+        """Play an episode again that an evaluation found, look for such episodes, or film what is seen."""
+        view, frame = self._view, self.feed.frame
+        if view is None or frame is None:
+            self._app_context.refuse("nothing has been played yet: f works from the first picture on")
+            return
+        choices = [
+            Choice(f"play {at} {name}", f"the {name}", f"{reel_words(it)}, of {_whose(judged)}", name[0])
+            for at, judged in self._judged(frame.checkpoint)[:1]
+            for name, it in reel_in(judged).items()
+        ]
+        found = "play 30 episodes with this policy to find its best, median and worst"
+        choices.append(Choice("evaluate", "evaluate", found, "e"))
+        choices.append(
+            Choice("film one", "film this episode", f"seed {frame.seed} by {frame.checkpoint}, as a GIF", "f")
+        )
+        if len(self._checkpoints()) > 1:
+            growth = "this episode by every checkpoint, side by side"
+            choices.append(Choice("film all", "film the growth", growth, "g"))
+        taken = await self._app_context.ask_user(Picker("Reel and films", choices, typed=False))
+        what, _, which = (taken or "").partition(" ")
+        if what == "play":
+            at, _, name = which.partition(" ")
+            judged = self._evaluations()[int(at)]
+            self.play_again(_whose(judged), reel_in(judged)[name]["seed"])
+        elif what == "evaluate":
+            evaluation = EvaluationScreen(self._app_context, view, frame.checkpoint)
+            if (chosen := await self._app_context.ask_user(evaluation)) is not None:
+                self.play_again(chosen.checkpoint, chosen.seed)
+        elif what == "film":
+            whose = "all" if which == "all" else frame.checkpoint
+            line = f"film {view.id} --checkpoints {whose} --seed {frame.seed} --out {view.id}.gif"
+            await type_command(self._app_context, line)
+
+    def _evaluations(self) -> tuple[dict[str, Any], ...]:
+        details = None if self._data is None else self._data.details
+        return () if details is None else details.evaluations
+
+    def _judged(self, checkpoint: str) -> list[tuple[int, dict[str, Any]]]:
+        """Evaluations with a reel, and where they stand: those of `checkpoint` first, and the newest of them."""
+        known = {row.name for row in self._checkpoints()}
+        kept = [pair for pair in enumerate(self._evaluations()) if reel_in(pair[1]) and _whose(pair[1]) in known]
+        return sorted(kept, key=lambda pair: (_whose(pair[1]) != checkpoint, -pair[0]))
+
+    def _objection(self, view: RunView) -> str:
+        """Why nothing is played, in words; empty when something is."""
+        context = self._app_context
+        if context.snapshot is not None and context.snapshot.replay is not None:
+            return "a replay shows the past and starts nothing, so no policy is played here: H goes to now"
+        if context.readonly:
+            return "this screen is read-only and starts no process, so no policy is played here"
+        if (against := refusal(view.can, "evaluate")) is not None:
+            return f"nothing to watch: {against}"
+        if view.last_checkpoint is None:
+            if view.state in OVER:
+                return "no checkpoint to be played: nothing was saved"
+            wait = "one was asked for, is saved at the next update, and plays then"
+            later = "C saves one at an update, and it plays then"
+            return f"no checkpoint yet to be played: {wait if self._saves(view) else later}"
+        return ""
+
+    def _saves(self, view: RunView) -> bool:
+        """Whether a checkpoint can be asked for, as `C` does, so that there is something to play."""
+        context = self._app_context
+        if context.readonly or (context.snapshot is not None and context.snapshot.replay is not None):
+            return False
+        plays = view.state == "running" and view.update is not None and refusal(view.can, "evaluate") is None
+        return plays and objection("checkpoint", view.can, view.state) is None
+
+    async def _save(self) -> None:
+        if self._view is not None:
+            asked = (self._view.id,)
+            await self._app_context.ask(lambda id_: Act(id=id_, verb="checkpoint", runs=asked))
+
+    def _checkpoints(self) -> tuple[CheckpointView, ...]:
+        details = None if self._data is None else self._data.details
+        if details is None:
+            return ()
+        return tuple(sorted(details.checkpoints, key=lambda row: (row.timesteps, row.name)))
+
+    def _draw(self) -> None:
+        feed = self.feed
+        said, alarming = self._against, False
+        if feed.trouble:
+            said, alarming = f"{feed.trouble}  (Enter tries again)", True
+        elif not said and feed.frame is None:
+            said = "starting a process that plays the newest checkpoint; with torch to load this takes some seconds…"
+        state = f"{feed.pace.word}  Space holds  f reel"
+        if feed.held:
+            state = "held: Space goes on, . one step, f reel"
+            if feed.unattended:
+                state = "held after 30 min without a key: Space"
+        history = None if self._data is None else self._data.history.get(RETURN)
+        frame = None if self._against else feed.frame
+        widget = self._widget()
+        widget.update(Shown(frame, feed.checkpoint, self._checkpoints(), history, state, said, alarming))
+        self._app_context.show_picture(widget.placed(feed.canvas()))
+
+
+def _whose(judged: Mapping[str, Any]) -> str:
+    """The checkpoint that was evaluated; what the file says may be anything."""
+    return str(judged.get("checkpoint"))
+
 
 MOST_BYTES = 48 << 10
 """Encoded for the terminal a third more; many terminals drop a longer sequence without a word."""

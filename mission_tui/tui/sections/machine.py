@@ -21,8 +21,7 @@ from mission_tui.present import numbers
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import spark
-from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap
-from mission_tui.tui.drawing.table import Column, ordered, table
+from mission_tui.tui.drawing.strips import Column, Part, fit, line, literal, ordered, table, wrap
 from mission_tui.tui.state import run_status
 
 _CURVE = 60

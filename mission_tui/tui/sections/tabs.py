@@ -55,7 +55,7 @@ def section(tab: str, view: RunView, data: RunData | None, width: int, height: i
     """The content of a tab; one that needs an answer says that it was asked for, or why it did not come."""
     if tab == "learn":
         if (searched := search_of(data)) is not None:
-            from mission_tui.tui.sections.search import search_table
+            from mission_tui.tui.sections.ranking import search_table
 
             return search_table(searched, width)
         return learn(view, data, width, height, now)

@@ -26,12 +26,21 @@ from mission_tui.ipc.requests import UNDO_S, AnsweredBy
 from mission_tui.tui.actions import Place
 from mission_tui.tui.client import FleetClient, ReplaySeek
 from mission_tui.tui.drawing.strips import literal
-from mission_tui.tui.state.messages import KEPT, MOST_ROWS, Message, Severity, merged, rows, shortened
-from mission_tui.tui.state.news import CriticalFindings, ReturnNotice
+from mission_tui.tui.state.news import (
+    KEPT,
+    MOST_ROWS,
+    CriticalFindings,
+    Message,
+    ReturnNotice,
+    Severity,
+    merged,
+    rows,
+    shortened,
+)
 from mission_tui.tui.state.preferences import ChartSettings, Preferences, Shares
 from mission_tui.tui.state.presets import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
 from mission_tui.tui.state.timeline import Zoom
-from mission_tui.tui.terminal.kitty import Placed
+from mission_tui.tui.terminal.pixels import Placed
 
 if TYPE_CHECKING:
     from mission_tui.tui.state.launch_draft import Draft

@@ -21,9 +21,8 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import ELSEWHERE, Draft, followed, meaning, price, words
-from mission_tui.tui.state.launch_plan import plan
 from mission_tui.tui.state.machine_prices import BEST, MachinePrices, machines_of, stays_here
-from mission_tui.tui.state.presets import PresetChoice
+from mission_tui.tui.state.presets import PresetChoice, plan
 
 _SETTLED_S = 0.05
 """The form is computed once nobody has typed for so long: a burst of keys is one question."""

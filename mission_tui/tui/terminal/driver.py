@@ -18,8 +18,15 @@ from textual.events import CursorPosition
 from textual.message import Message
 
 from mission_tui.fleet.views.played_frame import Protocol
-from mission_tui.tui.terminal import sixel
-from mission_tui.tui.terminal.kitty import QUERY, AnswerParser, KittyPicture, shows_pictures
+from mission_tui.tui.terminal.pixels import (
+    QUERY,
+    SIXEL_QUERY,
+    AnswerParser,
+    KittyPicture,
+    SixelAnswers,
+    SixelPicture,
+    shows_pictures,
+)
 
 _MARK = "\x1b[6n"
 """Asks where the cursor is, which every terminal answers in its turn. Textual asks for it nowhere else."""
@@ -40,8 +47,8 @@ class MeteredDriver(LinuxDriver):
         self.given = self.given_bytes = 0
         self.taken: Callable[[], None] = _nothing
         self.answered: Callable[[], None] = _nothing
-        self.picture: KittyPicture | sixel.SixelPicture = KittyPicture()
-        self._of_itself = sixel.SixelAnswers()
+        self.picture: KittyPicture | SixelPicture = KittyPicture()
+        self._of_itself = SixelAnswers()
         self._pictures: bool | None = None
         self._asked: deque[_Asker] = deque()
         self._marks = self._answers = 0
@@ -78,7 +85,7 @@ class MeteredDriver(LinuxDriver):
         that has not said yes by then does not.
         """
         if self._pictures is None and "pictures" not in self._asked:
-            self.write(QUERY + sixel.QUERY)
+            self.write(QUERY + SIXEL_QUERY)
             self.mark("pictures")
 
     @property
@@ -122,7 +129,7 @@ class MeteredDriver(LinuxDriver):
                 self.answered()
             else:
                 if not self._pictures and self._of_itself.yes:
-                    self.picture, self._pictures = sixel.SixelPicture(), True
+                    self.picture, self._pictures = SixelPicture(), True
                 self._pictures = bool(self._pictures)
         else:
             super().process_message(message)

@@ -18,7 +18,7 @@ from textual.app import App
 
 from mission_tui.fleet.views.played_frame import Protocol
 from mission_tui.tui.terminal.driver import MeteredDriver
-from mission_tui.tui.terminal.kitty import Placed
+from mission_tui.tui.terminal.pixels import Placed
 
 _LOOK_S = 0.25
 _LEAST, _FIRST, _MOST = 2 << 10, 8 << 10, 64 << 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mission_tui.tui.verbs import bookkeeping, launch, looking, orders, palette, pictures, resume, trial
+from mission_tui.tui.verbs import bookkeeping, launch, looking, orders, palette, pictures, resume
 from mission_tui.tui.verbs.orders import Verb
 
 __all__ = ["VERBS"]
@@ -12,7 +12,6 @@ __all__ = ["VERBS"]
 VERBS: Mapping[str, Verb] = {
     **orders.VERBS,
     **resume.VERBS,
-    **trial.VERBS,
     **bookkeeping.VERBS,
     **launch.VERBS,
     **looking.VERBS,

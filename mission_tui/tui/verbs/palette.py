@@ -17,7 +17,7 @@ from mission_tui.tui.actions import key_label, offered
 from mission_tui.tui.screens.command_line import type_command
 from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.launch_plan import plan
+from mission_tui.tui.state.presets import plan
 from mission_tui.tui.verbs.launch import ask_first, launch
 from mission_tui.tui.verbs.orders import Verb, fitting, names
 from mission_tui.tui.verbs.resume import resume_with, set_

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 async def screenshot(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """The screen as it is, toasts and sheets included."""
     # Drawing files is needed here alone, as below.
-    from mission_tui.tui.drawing.screen_picture import draw_screen, size_of
+    from mission_tui.tui.drawing.picture_file import draw_screen, size_of
     from mission_tui.tui.textual_fixes.screen_cells import cells_of
 
     ground = colours.PALETTE.ground
@@ -45,8 +45,7 @@ async def screenshot(app_context: AppContext, _runs: tuple[RunView, ...]) -> Non
 
 def file_of(app: App[int], kind: Literal["svg", "png"]) -> bytes:
     """The screen of `app` as a file. Raises `UsageError` for a PNG where there is nothing to draw it with."""
-    from mission_tui.tui.drawing.picture_file import PngSurface, SvgSurface, fonts_folder
-    from mission_tui.tui.drawing.screen_picture import draw_screen, size_of
+    from mission_tui.tui.drawing.picture_file import PngSurface, SvgSurface, draw_screen, fonts_folder, size_of
     from mission_tui.tui.textual_fixes.screen_cells import cells_of
 
     ground, fonts = colours.PALETTE.ground, fonts_folder()

@@ -9,7 +9,7 @@ from textual import events
 from mission_tui.fleet.views.played_frame import Canvas, Colours, Protocol
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.sections.watch import Shown, picture_room, watch_lines
-from mission_tui.tui.terminal.kitty import Placed
+from mission_tui.tui.terminal.pixels import Placed
 from mission_tui.tui.widgets.lines import Lines
 
 _LEAST_COLUMNS, _LEAST_LINES = 12, 4

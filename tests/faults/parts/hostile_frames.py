@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 
 from mission_tui import __version__
-from mission_tui.ipc.framing import encode
 from mission_tui.ipc.replies import OperatorReply, Refused, SnapshotReply
 from mission_tui.ipc.requests import (
     OPERATOR_LINE_BYTES,
@@ -32,7 +31,7 @@ from mission_tui.ipc.requests import (
     Watch,
 )
 from mission_tui.ipc.server import REQUESTS
-from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET
+from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET, encode
 from mission_tui.ipc.telemetry_messages import Heartbeat, PhaseEntered, RowsWritten, TrainerHello
 from mission_tui.ipc.telemetry_server import TELEMETRY
 from tests.faults.campaign.part import Part, Tell, Violation, chance

@@ -12,8 +12,7 @@ from msgspec import structs
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, GoalReached, RunPaused
 from mission_tui.fleet.events.metrics import Episodes, EvaluationDone, TrainingStarted
 from mission_tui.fleet.events.outcome import Stopped
-from mission_tui.fleet.history.course import MOST_STRETCHES, GoalView, Place
-from mission_tui.fleet.history.forecast import pace_of, steps_to
+from mission_tui.fleet.history.course import MOST_STRETCHES, GoalView, Place, pace_of, steps_to
 from mission_tui.fleet.specs.spec import RunSpec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.views.snapshot import RunView

@@ -19,7 +19,7 @@ from mission_tui.fleet.specs.spec import (
     rollout_size,
 )
 from mission_tui.fleet.specs.thresholds import HealthKeep, KlPersistentLimits
-from mission_tui.fleet.trials.plan import (
+from mission_tui.fleet.trials import (
     BranchState,
     Pace,
     branch_spec,
@@ -29,10 +29,11 @@ from mission_tui.fleet.trials.plan import (
     needed_total,
     own_seed,
     pair_seeds,
+    range_before,
+    read_branch,
     updates_of,
     why_it_does_not_count,
 )
-from mission_tui.fleet.trials.verdict import range_before, read_branch
 from tests.fleet.trials.test_verdict import plan
 
 

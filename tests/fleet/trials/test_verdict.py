@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from mission_tui.fleet.events.trials import TrialPlan, TrialVerdict, trial_sentence
-from mission_tui.fleet.trials.verdict import BranchEnd, BranchReading, judge_trial, word
+from mission_tui.fleet.trials import BranchEnd, BranchReading, judge_trial, word
 
 RANGE = (0.0, 500.0)
 

@@ -14,8 +14,8 @@ from msgspec import structs
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, RunCreated
 from mission_tui.fleet.events.metrics import TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.events.outcome import Failed
-from mission_tui.ipc.framing import encode
 from mission_tui.ipc.requests import GetPage
+from mission_tui.ipc.sockets import encode
 from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.runs.attempt import LaunchOrder
@@ -25,7 +25,7 @@ from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting, take_in
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
-from mission_tui.supervisor.runs import run_on_disk, shelved_views
+from mission_tui.supervisor.runs import registry, run_on_disk
 from mission_tui.supervisor.runs.core import Core
 from tests.faults.simulated import NoGpu
 from tests.supervisor.conftest import stub_spec
@@ -146,7 +146,7 @@ async def test_of_more_than_there_is_room_for_those_that_were_asked_for_stay(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is only looked at in passing takes nobody's place; what is asked for takes that of the longest unasked."""
-    monkeypatch.setattr(shelved_views, "MOST", 2)
+    monkeypatch.setattr(registry, "MOST_SHELVED", 2)
     first, second, third = core.waiting
 
     def read(run_id: str, *, asked: bool) -> bool:

@@ -15,10 +15,18 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Key
 from textual.message import Message
 
-from mission_tui.tui.terminal import kitty
+from mission_tui.tui.terminal import pixels
 from mission_tui.tui.terminal.driver import MeteredDriver
-from mission_tui.tui.terminal.kitty import QUERY, AnswerParser, KittyPicture, Placed, may_ask, shows_pictures
-from mission_tui.tui.terminal.sixel import SixelAnswers, SixelPicture
+from mission_tui.tui.terminal.pixels import (
+    QUERY,
+    AnswerParser,
+    KittyPicture,
+    Placed,
+    SixelAnswers,
+    SixelPicture,
+    may_ask,
+    shows_pictures,
+)
 from tests.tui.played import Terminal, terminal
 from tests.waiting import until
 
@@ -47,7 +55,7 @@ def test_an_answer_between_keys_is_no_key_wherever_it_is_cut(at: int) -> None:
 def test_an_escape_that_nothing_follows_is_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for what may follow only while an answer is expected, and no longer than a moment."""
     now = 0.0
-    monkeypatch.setattr(kitty, "monotonic", lambda: now)
+    monkeypatch.setattr(pixels, "monotonic", lambda: now)
     monkeypatch.setattr("textual._parser.get_time", lambda: now)
     for expecting in (True, False):
         parser = AnswerParser(False, lambda: expecting, print)  # noqa: B023
@@ -62,7 +70,7 @@ def test_an_escape_that_nothing_follows_is_the_key(monkeypatch: pytest.MonkeyPat
 def test_an_answer_that_never_ends_swallows_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is forgotten after a second, and what is too long was none."""
     now = 0.0
-    monkeypatch.setattr(kitty, "monotonic", lambda: now)
+    monkeypatch.setattr(pixels, "monotonic", lambda: now)
     parser = AnswerParser(False, lambda: True, print)
     assert [*parser.feed("\x1b_Gi=31")] == []
     now = 2.0

@@ -1,1 +1,0 @@
-"""Trials of other settings: what is planned, when they are over, and what two arms of branches say; pure."""
