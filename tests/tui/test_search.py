@@ -9,8 +9,8 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.search.plan import SearchPlan, driver_item
 from mission_tui.fleet.search.result import DRIVER
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
-from mission_tui.tui.state.launch_draft import meaning
-from mission_tui.tui.state.presets import PresetChoice, plan
+from mission_tui.tui.state.launch_draft import meaning, plan
+from mission_tui.tui.state.presets import PresetChoice
 from tests.tui.fleets import ENDED, LIVE, a_fleet
 from tests.tui.stage import staged
 

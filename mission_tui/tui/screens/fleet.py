@@ -20,6 +20,7 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, of_machine
 from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line, wrap
+from mission_tui.tui.plot.content import ghost_of, turn_ghost
 from mission_tui.tui.plot.course import first_history
 from mission_tui.tui.screens.arrangement import (
     LEAST_HEIGHT,
@@ -36,7 +37,6 @@ from mission_tui.tui.sections.tabs import charted
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.ended_runs import EndedCourses, SweepResults
 from mission_tui.tui.state.fleet_view_state import FleetViewState
-from mission_tui.tui.state.ghost import ghost_of, turn_ghost
 from mission_tui.tui.state.run_data import RunData, RunDataLoader, beside_pace_s
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.filter_bar import FilterBar

@@ -24,7 +24,7 @@ from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.screens.questions import ConfirmScreen, ask_line
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.machine_prices import BEST, MachinePrices
+from mission_tui.tui.state.launch_preview import BEST, MachinePrices
 from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.choices import Choice, Choices
 

@@ -22,10 +22,9 @@ from mission_tui.tui.drawing.strips import line, whole_hints, wrap
 from mission_tui.tui.screens.form_sheets import SmokeScreen, save_preset
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.launch_draft import Draft
-from mission_tui.tui.state.launch_preview import LaunchPreview
-from mission_tui.tui.state.machine_prices import BEST, machines_of
-from mission_tui.tui.state.presets import PresetChoice, Wanted
+from mission_tui.tui.state.launch_draft import Draft, Wanted
+from mission_tui.tui.state.launch_preview import BEST, LaunchPreview, machines_of
+from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.choices import Choice
 from mission_tui.tui.widgets.form_fields import Changes, Field, OfferLine, Presets, Selector, about, devices, offers
 from mission_tui.tui.widgets.lines import ScrollLines

@@ -1,8 +1,11 @@
-"""Questions before something is done: yes or no, which leftovers to remove, or one typed line."""
+"""Questions before something is done: yes or no, which leftovers to remove, or one typed line; and a line of the
+command line, asked for and carried out.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import PurePath
 from typing import ClassVar
@@ -15,13 +18,14 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 from textual.widgets import Input
 
-from mission_tui.errors import MissionError
+from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.completion import Completion
 from mission_tui.ipc.replies import LeftoverRow
 from mission_tui.present import numbers
 from mission_tui.process_name import short_name
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, rendered, words, wrap
+from mission_tui.tui.screens.info_sheets import OutputScreen
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
 
@@ -258,3 +262,35 @@ def words_of(text: str) -> list[str]:
 def settings_in(text: str) -> tuple[str, ...]:
     """The ``KEY=VALUE`` words of a line, also where `--set` was typed before them."""
     return tuple(word.removeprefix("--set=") for word in words_of(text) if word != "--set")
+
+
+_HELP = "A verb and its options, as after mission-tui in a shell; VERB --help says which there are."
+
+
+async def type_command(app_context: AppContext, begun: str) -> None:
+    """Ask for the line that begins so, and carry it out. Of several machines it has to say on which: that of the chosen
+    run stands there already.
+    """
+    words: list[str] = []
+    machines = app_context.snapshot.hosts if app_context.snapshot is not None else ()
+    if machines:
+        one = app_context.shown.chosen()
+        begun = f"--host {machines[0].name if one is None else one.host} {begun}"
+
+    async def split(said: str) -> None:
+        try:
+            words[:] = shlex.split(said)
+        except ValueError as error:
+            raise UsageError(f"the line is not complete: {str(error).lower()}") from error
+        if words[:1] == ["mission-tui"]:
+            del words[0]
+        if machines and not any(word == "--host" or word.startswith("--host=") for word in words):
+            names = " or ".join(f"--host {machine.name}" for machine in machines)
+            raise UsageError(f"say on which machine: {names}")
+
+    await ask_line(app_context, "mission-tui", _HELP, "carries it out", "metrics --help", split, begun)
+    if words and app_context.snapshot is not None:
+        root = app_context.snapshot.runs_root
+        if machines:  # without `here` among them no runs root of this machine is meant
+            root = next((machine.runs_root for machine in machines if not machine.away), "")
+        app_context.open(OutputScreen(app_context, words, root))

@@ -1,5 +1,6 @@
-"""What keys do in the tabs of a run: watch its policy (when there is something to play, and what is shown), compare its
-settings with its preset or another run, and copy what is shown.
+"""The tab `watch` of a run, where its policy plays: the widget, drawn anew with every frame, what its keys do, and when
+there is something to play. And what keys do in the other tabs: compare settings with its preset or another run, and
+copy what is shown.
 
 Whole lines are copied, as one reads them. Nothing hidden goes along.
 """
@@ -10,35 +11,86 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from textual import events
 from textual.screen import Screen
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.commands import objection, refusal
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.fleet.views.played_frame import Canvas
+from mission_tui.fleet.views.played_frame import Canvas, Colours, Protocol
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import CheckpointView
 from mission_tui.ipc.requests import Act, GetDetails
 from mission_tui.present import numbers
 from mission_tui.present.run_settings import OF_A_COMMAND
 from mission_tui.present.run_state import state_word
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import literal
-from mission_tui.tui.screens.command_line import type_command
 from mission_tui.tui.screens.info_sheets import EvaluationScreen, reel_in, reel_words
 from mission_tui.tui.screens.picker import Picker
-from mission_tui.tui.screens.questions import ask_line
+from mission_tui.tui.screens.questions import ask_line, type_command
 from mission_tui.tui.sections.config import Other
-from mission_tui.tui.sections.watch import Shown
+from mission_tui.tui.sections.watch import Shown, picture_room, watch_lines
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.player_feed import PlayerFeed
 from mission_tui.tui.state.run_data import RunData
+from mission_tui.tui.terminal.pixels import Placed
 from mission_tui.tui.widgets.choices import Choice
 from mission_tui.tui.widgets.findings import Findings
-from mission_tui.tui.widgets.lines import ScrollLines
+from mission_tui.tui.widgets.lines import Lines, ScrollLines
 from mission_tui.tui.widgets.log_lines import LogLines
 from mission_tui.tui.widgets.metric_list import MetricList
-from mission_tui.tui.widgets.player import Player
+
+_LEAST_COLUMNS, _LEAST_LINES = 12, 4
+_NUMBERS_ONLY = Canvas(columns=1, lines=1)
+
+
+class Player(Lines):
+    """Draws what it was shown last; `laid_out` is called whenever there may be another room for pictures."""
+
+    def __init__(self, laid_out: Callable[[], None]) -> None:
+        super().__init__(id="player")
+        self._laid_out = laid_out
+        self._shown: Shown | None = None
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """The first one comes once the tab is shown: nothing can be played before."""
+        self._laid_out()
+
+    def canvas(self, shades: Colours, cell: tuple[int, int] | None = None, pixels: Protocol = "kitty") -> Canvas | None:
+        """The room for pictures; None before there is a layout. Where it is too small for one, a cell."""
+        if not self.display or self.size.width == 0:
+            return None
+        columns, lines = picture_room(self.size.width, self.size.height)
+        if columns < _LEAST_COLUMNS or lines < _LEAST_LINES:
+            return _NUMBERS_ONLY
+        return Canvas(columns=min(columns, 1000), lines=min(lines, 1000), colours=shades, cell=cell, pixels=pixels)
+
+    def placed(self, canvas: Canvas | None) -> Placed | None:
+        """Where on the screen the pixels of the newest frame belong, of a canvas that takes some."""
+        frame = None if self._shown is None else self._shown.frame
+        if frame is None or frame.pixels is None or canvas is None or canvas.cell is None:
+            return None
+        columns, lines = canvas.fitting(frame.pixels.width, frame.pixels.height)
+        x, y = self.region.x + 1 + (canvas.columns - columns) // 2, self.region.y + (canvas.lines - lines) // 2
+        return Placed(frame.pixels.png, x, y, columns, lines, frame.pixels.sixels, colours.PALETTE.ground)
+
+    def update(self, shown: Shown) -> None:
+        """Draw `shown`."""
+        self._shown = shown
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Picture and numbers in the present size."""
+        width, height = self.size
+        if width > 0 and self._shown is not None:
+            self.show(watch_lines(self._shown, width, height))
+
+    def text(self) -> list[str]:
+        """What is shown, as words."""
+        return [strip.text.rstrip() for strip in self._strips]
+
 
 PlayAct = Literal[
     "hold", "step", "faster", "slower", "next", "seed", "reel", "pixels", "older", "newer", "oldest", "newest"

@@ -1,16 +1,30 @@
-"""A launch as it stands in the form: what was typed, as `--set` words, what that means in numbers, and its cost."""
+"""A launch as it stands in the form: what was typed, as `--set` words, what that means in numbers, and its cost; and
+the runs of a preset with such changes, as the one planner of launches makes them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
+import secrets
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec import structs
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.cost import Cost, Pace, first_update_s, whole_run_range_s, whole_run_s
-from mission_tui.fleet.launch_plan import RUNS_AT_ONCE, counted_seeds, launch_words, product_words
-from mission_tui.fleet.search.result import is_driver
+from mission_tui.fleet.launch_plan import (
+    RUNS_AT_ONCE,
+    counted_seeds,
+    launch_words,
+    plan_launch,
+    product_words,
+    run_labels,
+)
+from mission_tui.fleet.search.result import driver_launch, is_driver
 from mission_tui.fleet.specs.algorithm import engine_of, learning_table, replay_buffer_of
 from mission_tui.fleet.specs.assignment import factors
 from mission_tui.fleet.specs.completion import doubtful_env
@@ -30,6 +44,7 @@ from mission_tui.present import numbers
 from mission_tui.present.numbers import all_at_once, differing_words, replay_words
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
+from mission_tui.tui.state.presets import PresetChoice, Resolve, members
 
 _MOST_PRIORITY = 1000
 ELSEWHERE = (
@@ -236,3 +251,44 @@ def _where(costs: Sequence[Cost]) -> str:
     if not gpus:
         return ""
     return f" on GPU {', '.join(map(str, gpus))}"
+
+
+class Wanted(NamedTuple):
+    """What a form stands for: its runs, and the machine on which they are to begin; empty on a screen of one."""
+
+    items: tuple[LaunchItem, ...]
+    at: str = ""
+
+
+async def plan(
+    resolve: Resolve,
+    preset: PresetChoice,
+    assignments: Sequence[str] = (),
+    *,
+    name: str | None = None,
+    copies: int = 1,
+    group: str | None = None,
+    after: tuple[str, ...] = (),
+) -> tuple[LaunchItem, ...]:
+    """One item per run of `preset` with `assignments`, `copies` times; see `plan_launch`. Of a search it is the driver.
+
+    Raises `MissionError`.
+    """
+    made = [await asyncio.to_thread(resolve, member, assignments) for member in members(preset)]
+    if is_driver(made[0][0].preset):
+        if copies > 1:
+            raise UsageError(
+                "runs of each: a search is one run and its trials; give 1, or search.seeds=3 in the changes"
+            )
+        return (structs.replace(driver_launch(made[0][0], name or group), after=after),)
+    return plan_launch(
+        [spec for specs in made for spec in specs],
+        title=preset.name.rpartition(":")[2],
+        tag=secrets.token_hex(2),
+        name=name,
+        group=group,
+        copies=copies,
+        after=after,
+        product=product_words(len(made), factors(assignments), copies),
+        labels=run_labels(assignments) * len(made),
+    )

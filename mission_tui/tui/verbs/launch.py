@@ -17,8 +17,9 @@ from mission_tui.ipc.requests import UNDO_S, Clone, Launch, Try
 from mission_tui.tui.screens.questions import ask_line, settings_in, words_of
 from mission_tui.tui.screens.verdict import Deed, TrialScreen
 from mission_tui.tui.state.app_context import AppContext, UndoableAction
-from mission_tui.tui.state.machine_prices import machines_of, stays_here
-from mission_tui.tui.state.presets import PresetChoice, Wanted, by_key, plan
+from mission_tui.tui.state.launch_draft import Wanted, plan
+from mission_tui.tui.state.launch_preview import machines_of, stays_here
+from mission_tui.tui.state.presets import PresetChoice, by_key
 from mission_tui.tui.verbs.orders import Verb, where
 
 _HELP = (

@@ -14,10 +14,10 @@ from mission_tui.fleet.specs.spec import PpoSpec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.actions import key_label, offered
-from mission_tui.tui.screens.command_line import type_command
 from mission_tui.tui.screens.picker import Picker
+from mission_tui.tui.screens.questions import type_command
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.presets import plan
+from mission_tui.tui.state.launch_draft import plan
 from mission_tui.tui.verbs.launch import ask_first, launch
 from mission_tui.tui.verbs.orders import Verb, fitting, names
 from mission_tui.tui.verbs.resume import resume_with, set_
