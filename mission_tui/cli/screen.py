@@ -197,8 +197,7 @@ def _member(preset: PresetFile, name: str, presets: Mapping[str, PresetFile]) ->
 
 def _specs(session: Session, name: str, assignments: Sequence[str]) -> list[Spec]:
     """One spec per run that preset `name` with the `--set` words stands for; of a search that of its driver."""
-    from mission_tui.cli.plan import resolved
-    from mission_tui.cli.search_plan import typed_search
+    from mission_tui.cli.plan import resolved, typed_search
     from mission_tui.fleet.specs.assignment import expand
     from mission_tui.records.preset_files import launched_by, load_preset
 

@@ -1,8 +1,8 @@
 """Who trains: the process of one attempt, and the short processes around it. A layer uses those below it only.
 
 `checking`, `playing`, `foreign`, `following` and `export` are the short processes.
-`__main__`, `training` and `learn` are one attempt, from its spec to the last checkpoint; `live_settings` and `orders`
-are what may be asked of it meanwhile.
+`__main__`, `training` and `learn` are one attempt, from its spec to the last checkpoint; `orders` are what may be asked
+of it meanwhile.
 `state` is everything that a training goes on from: copied out of it, kept in files, and put back.
 `record` (TensorBoard files included) and `periodic_evaluation` are what a training says of itself.
 `building` makes of a spec what is trained, and tells what came of it.

@@ -25,9 +25,8 @@ from mission_tui.trainer.building.effective import effective_toml, loaded_module
 from mission_tui.trainer.building.model import build_learner, choose_device, use_tf32
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.failures import Failure, complain
-from mission_tui.trainer.learn import Training
+from mission_tui.trainer.learn import LiveSettings, Training
 from mission_tui.trainer.learner import Learner
-from mission_tui.trainer.live_settings import LiveSettings
 from mission_tui.trainer.named_parts import registration_of
 from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.periodic_evaluation import Evaluating

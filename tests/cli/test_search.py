@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from mission_tui.cli.search_plan import search_plan, typed_search
+from mission_tui.cli.plan import search_plan, typed_search
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.search.plan import plan_of
 from mission_tui.fleet.search.result import driver_launch

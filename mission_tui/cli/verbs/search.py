@@ -130,7 +130,7 @@ def search_command(
     if show is not None:
         driver = _driver(session, show)
         return _wait(session, driver, as_json=as_json) if wait else _tell(session, driver, as_json=as_json)
-    from mission_tui.cli.search_plan import search_plan
+    from mission_tui.cli.plan import search_plan
     from mission_tui.search.study import check_installed
 
     check_installed()

@@ -40,8 +40,7 @@ from mission_tui.procfs import read_stat
 from mission_tui.records.files.atomic import StorageError, write_atomic
 from mission_tui.records.runs.attempt import lease_is_held, read_launch
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.following.logs import FollowedLogs, OwnFiles
-from mission_tui.trainer.following.rows import MEAN_OF, Rows
+from mission_tui.trainer.following.logs import MEAN_OF, FollowedLogs, OwnFiles, Rows
 
 READ_BYTES = 1 << 20
 FAMILY = "train/"
